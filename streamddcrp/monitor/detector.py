@@ -181,6 +181,7 @@ class RegimeAnomalyDetector(Options, Stored, base.AnomalyDetector):
         ConfigError
             During warm-up.
         """
+        self._model._end_contest()
         self._reference = self._model.reference()
         self._model._keep_season()
         self._alarm = Alarm(self.rate, self.average)

@@ -76,6 +76,10 @@ CASES = [
         "season found", {"season": "auto", "warmup": 40, "window": 10}, wait=8,
         stream=streams.cycles, flat=None, examples=5,
     ),
+    seqddcrp(  # saved and cut while its prior is chosen, which is spread over rows
+        "many columns", {"warmup": 64, "window": 10}, wait=8,
+        stream=partial(streams.levels, n=96, d=90), flat=None, examples=5,
+    ),
     ddcrp("auto", {"warmup": 15}, river=river_rows),
     ddcrp("given", {"likelihood": GAUSSIAN, "n_particles": 3, "rejuvenate": 2}, river=river_rows),
     ddcrp(

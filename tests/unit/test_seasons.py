@@ -1,6 +1,7 @@
 """Seasons: the recursion against its slow twin, when one is used, how periods are found."""
 
 import logging
+import math
 from datetime import datetime, timedelta
 from itertools import pairwise
 
@@ -11,12 +12,13 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
-from streamddcrp.data.seasons import subtracted
+from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
 from streamddcrp.data.seasons.periods import Search, estimate_periods, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
 from streamddcrp.data.seasons.watch import looks, on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
+from streamddcrp.models.seqddcrp.engine import Engine
 from tests.oracles import seasons as twin
 
 EPS = np.finfo(float).eps
@@ -391,6 +393,8 @@ def test_a_search_in_portions_finds_what_it_finds_at_once(work, clocked):
     search, portions = Search(X, t), 0
     while search.found is None:
         then = Search(X, t)  # as one that was saved goes on
+        if portions:
+            then.look(search.n_columns or 2)
         then.leads = search.leads[:]
         search.go(work)
         then.go(work)
@@ -423,6 +427,26 @@ def test_no_row_does_more_than_a_portion_of_a_search(monkeypatch):
     assert {512, 768, 1024} <= ends.keys()  # those before may end with their row
     for stage, then in pairwise([s for s in subtracted.STAGES if s <= 1536]):
         assert ends.get(stage, 0) < then - (then - stage) // 2
+
+
+def test_columns_are_looked_at_in_portions_too(monkeypatch):
+    """Wherever such a search is saved, and how rows are cut; what it finds is as at once."""
+    monkeypatch.setattr(subtracted, "_WORK", 20_000)
+    X = np.repeat(weekly(160, 1), 30, axis=1)
+    X[:, 1:] = np.random.default_rng(2).normal(size=(160, 29))
+    whole, saved, parts, looked = Seasonal(), Seasonal(), [], []
+    expected = whole.step_many(X)
+    parts.append(saved.step_many(X[:120]))
+    for x in X[120:]:
+        saved = Seasonal.from_bytes(saved.to_bytes())
+        parts.append(saved.step_many(x[None]))
+        search = saved._season._search
+        looked.append(-1 if search is None else search.n_columns)
+    most = math.ceil(20_000 / (periods._LOOK * (128 + periods._LOOK_ROWS)))
+    assert looked[7:12] == [most, 2 * most, 3 * most, 0, 0]
+    assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([expected]).combine_chunks())
+    assert saved.to_bytes() == whole.to_bytes()
+    assert saved.periods == tuple(estimate_periods(X[:128], None)) == (12.0,)
 
 
 def test_a_model_is_saved_in_the_midst_of_a_search(monkeypatch):
@@ -575,11 +599,16 @@ def test_what_is_on_trial():
     assert all(b - a <= max(16, a / 8) for a, b in pairwise(stops))
 
 
+def late(n=1700):
+    """Days of 700 rows, and their times: found after the warm-up, as two must have passed."""
+    y = cycle(n, 700.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
+    return y, DAY / 700.0 * np.arange(n)
+
+
 def test_the_last_rows_are_kept_and_their_numbers_stay():
     """A season that is found after more rows than are kept; cut and stored in between."""
-    n, gap = 2400, DAY / 700
-    y = cycle(n, 700.0, 12.0)[:, None] + 9.0 * (np.arange(n) // 800 % 2)[:, None]
-    t = gap * np.arange(n)
+    n = 2400
+    y, t = late(n)
     whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
     expected = whole.step_many(y, t)
     for a, b in ((0, 333), (333, 1390), (1390, 1391), (1391, 1800), (1800, n)):
@@ -592,6 +621,111 @@ def test_the_last_rows_are_kept_and_their_numbers_stay():
     table = whole.summary()
     assert max(table["last_seen"].to_pylist()) == n - 1
     assert min(table["born"].to_pylist()) >= 384  # 1,024 rows before the first look at two days
+
+
+def rows_of_contest(X, t):
+    """Return the row with which a contest for the season begins, and that with which it ends."""
+    model, on = SeqDDCRP(), []
+    model.learn_many(X[:1300], t[:1300])
+    for i in range(1300, len(X)):
+        model.learn_many(X[i : i + 1], t[i : i + 1])
+        if model._early is not None and model._early.contest is not None:
+            on.append(i + 1)
+    assert on == [*range(on[0], on[-1] + 1)]
+    return on[0], on[-1] + 1
+
+
+def test_no_row_waits_for_more_than_one_candidate(monkeypatch):
+    """Rows are counted that engines learn; with the last row of a contest those that came since."""
+    X, t = late()
+    begun, ended = rows_of_contest(X, t)
+    assert begun > 1400
+    assert 10 < ended - begun < 30
+    done, step = [0], Engine.step
+
+    def counting(engine, rows, times):
+        done[0] += len(rows)
+        return step(engine, rows, times)
+
+    monkeypatch.setattr(Engine, "step", counting)
+    model = SeqDDCRP()
+    model.learn_many(X[:1300], t[:1300])
+    for i in range(1300, len(X)):
+        done[0] = 0
+        model.learn_many(X[i : i + 1], t[i : i + 1])
+        most = 1024 if begun < i + 1 <= ended else 0
+        late_rows = ended - begun if i + 1 == ended else 0
+        assert done[0] <= 1 + most + late_rows
+
+
+def test_a_contest_over_rows_is_that_at_once():
+    """The old engine answers as if nothing were known; the best one has learned all rows."""
+    X, t = late()
+    begun, ended = rows_of_contest(X, t)
+    spread, at_once, plain = SeqDDCRP(), SeqDDCRP(), SeqDDCRP(season=None)
+    for model in spread, at_once, plain:
+        model.learn_many(X[:begun], t[:begun])
+    at_once._end_contest()
+    for i in range(begun, ended):
+        row = X[i : i + 1], t[i : i + 1]
+        asked = dict(enumerate(X[i].tolist()))
+        assert spread.predict_proba_one(asked, t[i]) == plain.predict_proba_one(asked, t[i])
+        if i + 1 < ended:
+            assert spread.step_many(*row).equals(plain.step_many(*row))
+            assert spread.summary().equals(plain.summary())
+            assert spread.nbytes > at_once.nbytes
+            at_once.learn_many(*row)
+    last = X[ended - 1 : ended], t[ended - 1 : ended]
+    spread.learn_many(*last)
+    at_once.learn_many(*last)
+    assert spread._early is None
+    named = {"table.ids", "atoms.reported", "counts"}
+    found, expected = (model._stream.kept() for model in (spread, at_once))
+    assert found[1] == expected[1]
+    for name in found[0].keys() - named - {n for n in found[0] if n.startswith("events.")}:
+        np.testing.assert_array_equal(found[0][name], expected[0][name], err_msg=name)
+
+
+def test_a_model_is_saved_in_the_midst_of_a_contest():
+    X, t = late(1600)
+    begun, ended = rows_of_contest(X, t)
+    whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
+    expected = whole.step_many(X, t)
+    out.append(parts.step_many(X[: begun - 1], t[: begun - 1]))
+    for i in range(begun - 1, ended):
+        out.append(parts.step_many(X[i : i + 1], t[i : i + 1]))
+        parts = SeqDDCRP.from_bytes(parts.to_bytes())
+        assert (parts._early is not None) == (begun <= i + 1 < ended)
+    out.append(parts.step_many(X[ended:], t[ended:]))
+    assert pa.Table.from_batches(out).equals(pa.Table.from_batches([expected]))
+    assert parts.to_bytes() == whole.to_bytes()
+
+
+def test_a_reference_ends_a_contest():
+    """It is taken of the new engine, whose rows come less their season; and can be saved there."""
+    X, t = late()
+    begun, ended = rows_of_contest(X, t)
+    detector = RegimeAnomalyDetector(SeqDDCRP(), reference_after=begun + 5)
+    detector.learn_many(X[: begun + 5], t[: begun + 5])
+    model = detector._model
+    assert model._season is not None
+    assert model._early is None
+    assert begun + 5 < ended
+    loaded = RegimeAnomalyDetector.from_bytes(detector.to_bytes())
+    for one in detector, loaded:
+        one.learn_many(X[begun + 5 :], t[begun + 5 :])
+    assert loaded.to_bytes() == detector.to_bytes()
+
+
+def test_a_detector_is_saved_where_its_reference_is_taken():
+    """Though a season was sought up to this row."""
+    X, t = np.random.default_rng(0).normal(size=(450, 1)), 3600.0 * np.arange(450)
+    detector = RegimeAnomalyDetector(SeqDDCRP(), reference_after=400)
+    detector.learn_many(X[:400], t[:400])
+    loaded = RegimeAnomalyDetector.from_bytes(detector.to_bytes())
+    for one in detector, loaded:
+        one.learn_many(X[400:], t[400:])
+    assert loaded.to_bytes() == detector.to_bytes()
 
 
 def test_a_reference_ends_the_search():

@@ -42,6 +42,7 @@ _LONGER = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 24, 28)  # times the first period, t
 _SPARSE = 4  # a grid of times of more than so many places a row is no grid
 _CAP = 50.0  # largest share of power over noise that counts: one strong harmonic is not all
 _PADDED = 4  # places of the periodogram per cycle in all rows
+_LOOK, _LOOK_ROWS = 4, 500  # work for the peaks of a column: for each row, and some rows more
 _AROUND = 24  # cycles in all rows to each side, over which the median is taken
 
 
@@ -53,6 +54,7 @@ class Question(NamedTuple):
     most: int = HARMONICS  # harmonics of a second period
 
 
+Peaks = list[tuple[float, float]]  # periods in rows, and heights
 Asking = Generator[Question, FloatArray, list[float]]
 
 
@@ -153,39 +155,23 @@ class Search:
     """
 
     def __init__(self, X: FloatArray, t: FloatArray | None, known: Iterable[float] = ()) -> None:
-        n = len(X)
-        times = np.arange(float(n)) if t is None else t
+        times = np.arange(float(len(X))) if t is None else t
         gap = 1.0 if t is None else typical_gap(t)
         grid = np.round((times - times[0]) / gap)
         self.found: list[float] | None = None
         self.leads: list[float] = []
         self.gap, self._t, self._most = gap, times / gap, float(grid[-1] + 1) / CYCLES
         self._seconds = list(CLOCK.values()) if t is not None else []
-        self._X, self._candidates = X[:, :0], list[float]()
-        if grid[-1] >= _SPARSE * n:
-            return
-        combs = []
-        for column in X.T:
-            values = np.full(int(grid[-1]) + 1, np.nan)
-            values[grid.astype(np.int64)] = column
-            combs.append((_peaks(values), values))
-        order = sorted(
-            range(X.shape[1]), key=lambda d: -max(s for _, s in combs[d][0] or [(0, 0.0)])
-        )
-        chosen = [d for d in order[:_COLUMNS] if combs[d][0]]
-        if not chosen:
-            return
-        rows = [float(period) / gap for period in [*known, *self._seconds]]
-        heights = [(height, period, d) for d in chosen for period, height in combs[d][0]]
-        highest = sorted(heights, reverse=True)[:_ALL_PEAKS]
-        peaks = [_refined(combs[d][1], period) for _, period, d in highest]
-        rows += [multiple * peak for peak in peaks for multiple in _MULTIPLES]
-        candidates: list[float] = []
-        for period in rows:
-            apart = all(abs(period - other) > 0.02 * other for other in candidates)
-            if LEAST < period <= self._most and apart:
-                candidates.append(period)
-        self._X, self._candidates = np.ascontiguousarray(X[:, chosen]), sorted(candidates)
+        self._known, self._candidates = [float(period) for period in known], list[float]()
+        sparse = grid[-1] >= _SPARSE * len(X)
+        self._X = X[:, :0] if sparse else X  # later, of the columns that are looked at
+        self._places = grid[: 0 if sparse else None].astype(np.int64)
+        self._peaks: list[Peaks] | None = None if sparse else []  # of the columns so far; None: all
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns whose peaks are known, as long as there are others; else 0."""
+        return 0 if self._peaks is None else len(self._peaks)
 
     @property
     def n_rows(self) -> int:
@@ -195,17 +181,21 @@ class Search:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        return self._X.nbytes + self._t.nbytes
+        return sum(array.nbytes for array in (self._X, self._t, self._places))
 
     def go(self, work: int) -> int:
         """Do more tests, of a column each, and return how much of the work is left.
 
-        Work is counted in coefficients times rows; the last test may take more than was left.
+        Work is counted in coefficients times rows; the last test may take more than was left. Where
+        columns are so many that to find their peaks takes as much, there are no tests yet.
         What is known is asked for again from the start, which takes no time: a search is its rows
         and its leads.
         """
         if self.found is not None:
             return work
+        self.look(self._X.shape[1], work)
+        if self._peaks is not None:
+            return 0
         asking, known, used = self._asking(), dict[Question, FloatArray](), 0
         try:
             question = next(asking)
@@ -228,6 +218,40 @@ class Search:
             span = len(self._t) * self.gap
             self.found = [_named(period * self.gap, span, self._seconds) for period in end.value]
         return work
+
+    def look(self, n_columns: int, work: float = math.inf) -> None:
+        """Find the peaks of columns, up to so many; by those of all, choose where to look on."""
+        if self._peaks is None:
+            return
+        while len(self._peaks) < n_columns and work > 0:
+            values = self._on_grid(len(self._peaks))
+            self._peaks.append(_peaks(values))
+            work -= _LOOK * (len(values) + _LOOK_ROWS)
+        if len(self._peaks) == self._X.shape[1]:
+            self._choose(self._peaks)
+            self._peaks, self._places = None, self._places[:0]
+
+    def _on_grid(self, d: int) -> FloatArray:
+        """Return a column with one value for each usual gap; NaN: missing."""
+        values = np.full(int(self._places[-1]) + 1, np.nan)
+        values[self._places] = self._X[:, d]
+        return values
+
+    def _choose(self, peaks: list[Peaks]) -> None:
+        """Choose the columns to be looked at, and the candidates, by the peaks of all columns."""
+        order = sorted(range(len(peaks)), key=lambda d: -max(s for _, s in peaks[d] or [(0, 0.0)]))
+        chosen = [d for d in order[:_COLUMNS] if peaks[d]]
+        heights = [(height, period, d) for d in chosen for period, height in peaks[d]]
+        highest = sorted(heights, reverse=True)[:_ALL_PEAKS]
+        tops = [_refined(self._on_grid(d), period) for _, period, d in highest]
+        rows = [period / self.gap for period in [*self._known, *self._seconds]]
+        rows += [multiple * top for top in tops for multiple in _MULTIPLES]
+        candidates: list[float] = []
+        for period in rows:
+            apart = all(abs(period - other) > 0.02 * other for other in candidates)
+            if LEAST < period <= self._most and apart and chosen:
+                candidates.append(period)
+        self._X, self._candidates = np.ascontiguousarray(self._X[:, chosen]), sorted(candidates)
 
     def _asking(self) -> Asking:
         """Ask for leads, and return the candidates, in rows, that predict better than none."""
@@ -298,8 +322,8 @@ def _steps(values: FloatArray) -> FloatArray:
     return np.clip(np.where(np.isfinite(steps), steps - centre, 0.0), -3 * spread, 3 * spread)
 
 
-def _peaks(values: FloatArray) -> list[tuple[float, float]]:
-    """Return periods in rows and heights of the highest peaks of the comb periodogram."""
+def _peaks(values: FloatArray) -> Peaks:
+    """Return the highest peaks of the comb periodogram."""
     n, steps = len(values), _steps(values)
     if n < 8 * CYCLES or not steps.any():
         return []

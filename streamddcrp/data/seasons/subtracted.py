@@ -247,6 +247,8 @@ class Subtraction:
         if self._search is not None:
             arrays["season.leads"] = np.array(self._search.leads)
             meta["learned"] = self._learned
+            if self._search.n_columns:
+                meta["looked"] = self._search.n_columns
         if self._watch is not None:
             arrays |= self._watch.arrays()
             meta |= {"watch": self._watch.n_rows, "gap": self._watch.trial.gap}
@@ -287,11 +289,12 @@ class Subtraction:
             self._watch.restore(arrays, meta["watch"])
         clocked = last_time is not None
         if "season.leads" in arrays:
-            self._resume(arrays["season.leads"], meta["learned"], clocked=clocked)
+            looked = meta.get("looked", n_columns)
+            self._resume(arrays["season.leads"], meta["learned"], looked, clocked=clocked)
         stays = self._kept is not None and self.rows_to_go(clocked=clocked) is None
         refuse_if(stays, "rows of season")
 
-    def _resume(self, leads: FloatArray, learned: Any, *, clocked: bool) -> None:
+    def _resume(self, leads: FloatArray, learned: Any, looked: Any, *, clocked: bool) -> None:
         """Go on with a search from what it knew."""
         refuse_if(self._how != "auto" or not self._kept or self.n_rows < STAGES[0], "leads")
         check_one("season.leads", leads, (len(leads),), np.float64, FINITE)
@@ -300,7 +303,11 @@ class Subtraction:
         stage = max(stage for stage in STAGES if stage <= self.n_rows)
         search = self._search = Search(X[:stage], t[:stage] if clocked else None, self._periods)
         search.leads, self._learned = leads.tolist(), learned
-        search.go(0)
+        refuse_if(type(looked) is not int or not 0 < looked <= X.shape[1], "leads")
+        search.look(looked)
+        refuse_if(search.n_columns > 0 and bool(search.leads or learned), "leads")
+        if search.n_columns == 0:
+            search.go(0)
         if learned:
             found = search.found or []
             refuse_if(not found, "leads")

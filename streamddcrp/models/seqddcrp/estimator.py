@@ -310,16 +310,17 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             upto = min(len(X), done + self._rows_to_go(len(X)))
             net = self._less_season(X, given, done, upto)
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
+            names = self._feature_names()
             found = self._finds_season()
             if found or self._early.at_stage:
-                self._stream = self._early.lead(
-                    self._recipe, self._family_by_now, self._stream, self._feature_names(),
-                    self._origin, self._season,
-                )  # fmt: skip
+                raw = found and self._season is not None and self._season.is_first
+                self._early.begin(
+                    self._recipe, self._family_by_now, names, self._origin, self._season, raw=raw
+                )
+            self._stream = self._early.go_on(self._stream, names)
             if self._early.is_over:
                 self._types = None
-                if self._is_given or self._season is None or not self._season.seeks:
-                    self._early = None
+            self._forget_early_rows()
             done = upto
         if self._stream is not None and done < len(X):
             rest = (X, given, done, len(X))
@@ -442,6 +443,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if self._season is not None and not self._season.is_over:
             parts, meta["season"] = self._season.state()
             arrays |= parts
+        if self._early is not None and self._early.contest is not None:
+            meta["contest"] = self._early.contest_meta()
         if self._stream is not None:
             parts, meta["stream"] = self._stream.kept()
             arrays |= parts
@@ -461,11 +464,17 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if meta["warmup"] is not None:
             refuse_unless_plain(meta, counts=("warmup",))
             seeks = self._season is not None and self._season.seeks
-            refuse_if(not (seeks or self._n_seen < meta["warmup"]), "warm-up")
+            goes_on = seeks or "contest" in meta or self._n_seen < meta["warmup"]
+            refuse_if(not goes_on, "warm-up")
             possible = {self.warmup, min(self.warmup, FAMILY_ROWS), SEASON_ROWS}
             refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
             refuse_if(meta["stream"] is None and self._n_seen >= meta["warmup"], "warm-up")
             self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
+            if "contest" in meta:
+                refuse_if(meta["stream"] is None, "contest")
+                self._early.resume_contest(
+                    self._recipe, meta["contest"], arrays, self._feature_names(), self._origin
+                )
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)

@@ -34,6 +34,8 @@ class InSeason:
         """Return the number of rows up to the next after which the model may be rebuilt."""
         assert self._early is not None  # for mypy
         clocked = bool(self._clocked)
+        if self._early.contest is not None:
+            return 1
         season = None if self._season is None else self._season.rows_to_go(clocked=clocked)
         return min(n for n in (self._early.rows_to_go, season, most) if n is not None)
 
@@ -68,10 +70,23 @@ class InSeason:
         """Whether the next batch may be learned less its seasons."""
         return self._season is not None and not self._season.is_over
 
+    def _forget_early_rows(self) -> None:
+        """End the warm-up where it is over, no contest goes on and no season is sought."""
+        seeks = self._season is not None and self._season.seeks and not self._is_given
+        if self._early is not None and self._early.is_over and self._early.contest is None:
+            self._early = self._early if seeks else None
+
+    def _end_contest(self) -> None:
+        """Let the best of the candidates lead at once, where a contest goes on."""
+        if self._early is not None:
+            names = self._vectorizer.names
+            self._stream = self._early.go_on(self._stream, names, at_once=True)
+
     def _keep_season(self) -> None:
         """Keep to the seasons in use: what the model is compared with is not to change."""
         if self._season is not None:
             self._season.settle()
+            self._forget_early_rows()
 
     def _rows_less_season(self) -> FloatArray:
         """Return the rows of the last batch, less their seasons, where it may have some."""

@@ -25,6 +25,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, OUTLIER
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
+from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -32,6 +33,7 @@ class TableViews(RowModel):
     """The part of the model that only shows what it has learned."""
 
     _stream: Engine | None
+    _early: WarmUp | None
     _season: Subtraction | None
     _first_time: float
     _backlog: Backlog
@@ -113,8 +115,11 @@ class TableViews(RowModel):
         return labels_in_window(self._stream.config, self._stream.state)
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
-        """Return a row (D,) less the seasons of its time; changes nothing."""
-        return x if self._season is None else x - np.ravel(self._season.at(np.array([t])))
+        """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
+        if self._season is None or (self._early is not None and self._early.leads_raw):
+            return x
+        net: FloatArray = x - np.ravel(self._season.at(np.array([t])))
+        return net
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""

@@ -21,20 +21,17 @@ their order, waits for some rows.
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, SCORE, record
+from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, record
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.decay import Decay, Exponential
-from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods.columns import TABLE_VARIANCE, column_powers
-from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
-from streamddcrp.models.seqddcrp.config import Candidate
+from streamddcrp.likelihoods import Likelihood, likelihood_from_config
+from streamddcrp.models.seqddcrp.contest import FEW, Contest, Trial
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -42,7 +39,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     LIKELY,
     N_COLUMNS,
     N_EVENTS,
-    N_SEEN,
     NEXT_ID,
     OUTLIER,
     REGIME,
@@ -58,18 +54,30 @@ _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
 KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
-BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
-FEW = 64  # rows before which blind candidates are not tried
-LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
-SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
-LEADERS = 3  # candidates for which other reaches of links are tried
-BROAD = 0.2  # spread from which candidates are tried with warped columns
+
+
+def _joined(parts: Iterable[FloatArray], n_features: int) -> FloatArray:
+    """Return chunks of rows as one; words that came later are missing in earlier ones."""
+    chunks = [*parts]
+    rows = np.full((sum(map(len, chunks)), n_features), np.nan)
+    done = 0
+    for X in chunks:
+        rows[done : done + len(X), : X.shape[1]] = X
+        done += len(X)
+    return rows
 
 
 def stages(last: int) -> list[int]:
     """Return after how many rows the model is rebuilt; ``last`` is the last of them."""
     doubling = [FIRST_STAGE << k for k in range(last.bit_length()) if FIRST_STAGE << k < last]
     return [*doubling, last]
+
+
+class ContestRows(NamedTuple):
+    """Rows less their seasons, as they are stored: those of a contest, those that came since."""
+
+    x: Annotated[FloatArray, "N W", VALUE]
+    late: Annotated[FloatArray, "L D", VALUE]
 
 
 class EarlyRows(NamedTuple):
@@ -94,6 +102,12 @@ class WarmUp:
         Chunks of rows, their times, and the labels they were given.
     n_held : int
         Rows in the chunks, the first of which may hold rows that are not needed any more.
+    contest : Contest, optional
+        Of candidates for the next leader, while it goes on.
+    late : list of ndarray
+        Rows less their seasons that came since it began.
+    raw : bool
+        Whether the leader has learned rows with their seasons.
     """
 
     last: int
@@ -102,6 +116,9 @@ class WarmUp:
     times: deque[FloatArray] = field(default_factory=deque)
     labels: deque[FloatArray] = field(default_factory=deque)
     n_held: int = 0
+    contest: Contest | None = None
+    late: list[FloatArray] = field(default_factory=list)
+    raw: bool = False
 
     @property
     def rows_to_go(self) -> int | None:
@@ -123,17 +140,31 @@ class WarmUp:
     @property
     def n_kept(self) -> int:
         """Number of rows from which a model is built."""
-        return min(self.n_rows, max(self.last, KEPT))
+        return min(self.n_rows, max(self.last, KEPT) + self._n_late)
+
+    @property
+    def _n_late(self) -> int:
+        return sum(len(rows) for rows in self.late)
 
     @property
     def nbytes(self) -> int:
         """Bytes that the rows take."""
-        return sum(part.nbytes for part in (*self.parts, *self.times, *self.labels))
+        rows = sum(part.nbytes for part in (*self.parts, *self.times, *self.labels, *self.late))
+        return rows + (0 if self.contest is None else self.contest.nbytes)
 
     def arrays(self, n_features: int) -> dict[str, FloatArray]:
         """Return the arrays of a checkpoint, from which `resumed` goes on."""
         times, labels = self._last(self.times), self._last(self.labels)
-        return {"early.x": self.rows(n_features), "early.t": times, "early.labels": labels}
+        kept = {"early.x": self.rows(n_features), "early.t": times, "early.labels": labels}
+        if self.contest is not None:
+            late = _joined(self.late, n_features)
+            kept |= {"contest.x": self.contest.rows, "contest.late": late}
+        return kept
+
+    def contest_meta(self) -> dict[str, Any]:
+        """Return the JSON values of a checkpoint that a contest needs."""
+        assert self.contest is not None  # for mypy
+        return {"family": self.contest.family.to_config(), "raw": self.raw}
 
     @classmethod
     def resumed(
@@ -143,20 +174,42 @@ class WarmUp:
         check(EarlyRows, arrays, {"D": n_features}, "early.")
         x, t, labels = (arrays[f"early.{name}"].copy() for name in ("x", "t", "labels"))
         early = cls(last, n_rows, deque([x]), deque([t]), deque([labels]), len(t))
+        if "contest.late" in arrays:
+            early.late = [arrays["contest.late"].copy()]
         refuse_if(early.n_held != early.n_kept, "warm-up")
         return early
+
+    def resume_contest(
+        self, recipe: Recipe, meta: Mapping[str, Any], arrays: Mapping[str, FloatArray],
+        names: list[str], first_time: float | None,
+    ) -> None:  # fmt: skip
+        """Do again what the contest of a checkpoint had done: a step for each row since, and one.
+
+        Raises
+        ------
+        CheckpointError
+        """
+        check(ContestRows, arrays, {"D": len(names)}, "contest.")
+        rows, family = arrays["contest.x"].copy(), likelihood_from_config(meta["family"])
+        n, width = rows.shape
+        together = 0 < n == self.n_held - self._n_late and width <= len(names)
+        refuse_if(not together or type(meta["raw"]) is not bool, "contest")
+        family.check_rows(rows, names)
+        self.raw = meta["raw"]
+        self.contest = Contest(
+            recipe, family, rows, self._last(self.times)[:n], names[:width], first_time,
+            self.n_rows - self._n_late - n,
+        )  # fmt: skip
+        for _ in range(1 + self._n_late):
+            self.contest.go()
+            refuse_if(self.contest.is_over, "contest")
 
     def _last(self, chunks: Iterable[FloatArray]) -> FloatArray:
         return np.concatenate([*chunks])[self.n_held - self.n_kept :]
 
     def rows(self, n_features: int) -> FloatArray:
         """Return the rows kept; words that came later are missing in earlier ones."""
-        rows = np.full((self.n_held, n_features), np.nan)
-        done = 0
-        for X in self.parts:
-            rows[done : done + len(X), : X.shape[1]] = X
-            done += len(X)
-        return rows[self.n_held - self.n_kept :]
+        return _joined(self.parts, n_features)[self.n_held - self.n_kept :]
 
     def take(
         self, leader: Engine | None, X: FloatArray, net: FloatArray, t: FloatArray
@@ -166,10 +219,12 @@ class WarmUp:
             out = np.full((len(X), N_COLUMNS), np.nan)
             out[:, [LABEL, SETTLED, OUTLIER]], out[:, LIVE_TABLES] = 0, 1
         else:
-            out = leader.step(net, t)
+            out = leader.step(X if self.leads_raw else net, t)
         self.parts.append(X.copy())
         self.times.append(t.copy())
         self.labels.append(out[:, LABEL].copy())
+        if self.contest is not None:
+            self.late.append(net.copy())
         self.n_rows, self.n_held = self.n_rows + len(X), self.n_held + len(X)
         while self.n_held - len(self.times[0]) >= self.n_kept:
             self.n_held -= len(self.times[0])
@@ -177,17 +232,15 @@ class WarmUp:
                 chunks.popleft()
         return out
 
-    def lead(
-        self, recipe: Recipe, family: Likelihood, leader: Engine | None, names: list[str],
-        first_time: float | None, season: Subtraction | None = None,
-    ) -> Engine:  # fmt: skip
-        """Build a model for each candidate from all rows so far and return the best one.
+    def begin(
+        self, recipe: Recipe, family: Likelihood, names: list[str], first_time: float | None,
+        season: Subtraction | None, *, raw: bool,
+    ) -> None:  # fmt: skip
+        """Begin a contest over all rows so far, less the seasons as they are known now.
 
-        The rows are taken less the seasons as they are known now. The best one's tables take over
-        the ids of those tables of the leader whose rows they hold.
+        ``raw`` says whether the leader has learned rows with their seasons.
         """
-        width = max(X.shape[1] for X in self.parts)
-        rows, times, said = self.rows(width), self._last(self.times), self._last(self.labels)
+        rows, times = self.rows(max(X.shape[1] for X in self.parts)), self._last(self.times)
         if self.n_rows == min(FEW, self.last) and looks_scaled_on_the_way(rows):
             _log.warning(
                 "the rows look as if they came from a scaler that learns as it goes, such as "
@@ -196,84 +249,68 @@ class WarmUp:
             )
         if season is not None and season.tracker is not None:
             family, rows = family.on_grid(rows), rows - season.at(times)
-        candidates, unit = recipe.candidates(family), recipe.unit(times, first_time)
-        trials: list[tuple[float, Candidate, Engine, FloatArray]] = []
+        n_before = self.n_rows - len(rows)
+        self.raw, self.late = raw or self.leads_raw, []
+        self.contest = Contest(recipe, family, rows, times, names, first_time, n_before)
 
-        def learned(prior: Likelihood, opening: float, decay: Decay) -> tuple[Engine, FloatArray]:
-            engine = recipe.start(prior, width, opening, decay, first_time, unit)
-            engine.state.counts[N_SEEN] = self.n_rows - len(rows)
-            return engine, engine.step(rows, times)
+    @property
+    def leads_raw(self) -> bool:
+        """Whether the leader learns rows with their seasons, as until the contest ends."""
+        return self.contest is not None and self.raw
 
-        def compare(
-            chosen: Iterable[Candidate], family: Likelihood, handicap: float, counts: Any = True
-        ) -> None:
-            likelihood = recipe.fitted(family, rows, names)
-            trying = [c for c in chosen if c.opening < BLIND or self.n_rows >= FEW]
-            priors = {
-                spread: likelihood.spread_by(spread / TABLE_VARIANCE, rows)
-                for spread in {c.spread for c in trying if family.free_spread}
-            }
-            for candidate in trying:
-                prior = priors.get(candidate.spread, likelihood)
-                engine, out = learned(prior, candidate.opening, recipe.decay)
-                score = -float(out[:, SCORE].sum(where=counts))
-                score -= handicap + _handicap(candidate, candidates)
-                trials.append((score, candidate, engine, out))
+    def go_on(
+        self, leader: Engine | None, names: list[str], *, at_once: bool = False
+    ) -> Engine | None:
+        """Do a step of the contest, or all that is left of it; return who leads now.
 
-        compare(candidates, family, 0.0)
-        if recipe.warp and self.n_rows >= FEWEST_ROWS:
-            warped = family.warped(rows)
-            if warped is not family:
-                broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
-                _, leading, _, out = max(trials, key=_first)
-                runs = far_runs(rows).any(axis=1)  # no evidence for tails: as without maps
-                handicap = LEAD + float(out[:, SCORE].sum(where=runs))
-                compare(dict.fromkeys([leading, *broad]), warped, handicap, ~runs)
-        reaches = recipe.reaches[1:]
-        if reaches:
-            memory = 1.0 / column_powers(rows).min()
-            reaches = tuple(reach for reach in reaches if reach >= memory)
-        for score, candidate, engine, out in sorted(trials, key=_first, reverse=True)[:LEADERS]:
-            for reach in reaches:
-                other, seen = learned(engine.likelihood, candidate.opening, Exponential(reach))
-                gain = float((out - seen)[:, SCORE].sum())
-                gain -= SMALL_LEAD if reach > recipe.decay.scale else 0.0
-                trials.append((score + gain, candidate, other, seen))
-        reached, chosen, best, out = max(trials, key=_first)
+        Without a leader the contest is held at once. When it is over, the best one learns the rows
+        that came meanwhile and leads. Its tables take over the ids of those tables of the leader
+        whose rows they hold.
+        """
+        contest = self.contest
+        if contest is None:
+            return leader
+        contest.go(at_once=at_once or leader is None)
+        if not contest.is_over:
+            return leader
+        best = contest.best
+        assert best is not None  # for mypy
+        assert best.engine is not None
+        self._report(contest, best, best.engine, names)
+        said, labels = self._last(self.labels), best.out[:, LABEL]
+        if self.late:
+            late = _joined(self.late, self.late[-1].shape[1])
+            out = best.engine.step(late, self._last(self.times)[len(labels) :])
+            labels = np.concatenate([labels, out[:, LABEL]])
+        old = None if leader is None else leader.state
+        _take_over_ids(old, said, best.engine.state, labels, self.n_rows - 1)
+        self.contest, self.late = None, []
+        return best.engine
+
+    def _report(self, contest: Contest, best: Trial, engine: Engine, names: list[str]) -> None:
+        """Write to the log what was chosen."""
+        n_rows = contest.n_before + len(contest.rows)
         _log.debug(
             "prior by the first %d rows: opening %g, spread %g, reach %g (log score %.1f; others: "
             "%s)",
-            self.n_rows, chosen.opening, chosen.spread, best.decay.scale, reached,
+            n_rows, best.candidate.opening, best.candidate.spread, best.decay.scale, best.score,
             ", ".join(
-                f"{other.opening:g}/{other.spread:g}/{engine.decay.scale:g} {b:.1f}"
-                for b, other, engine, _ in trials
+                f"{one.candidate.opening:g}/{one.candidate.spread:g}/{one.decay.scale:g} "
+                f"{one.score:.1f}"
+                for one in contest.trials
             ),
         )  # fmt: skip
-        if self.is_over:
+        is_last = n_rows >= self.last
+        if is_last:
             _log.info(
                 "prior chosen after %d rows: chance of a new regime %g, variance within a regime "
                 "%g of the total variance",
-                self.n_rows, chosen.opening, chosen.spread,
+                n_rows, best.candidate.opening, best.candidate.spread,
             )  # fmt: skip
-            if recipe.reaches:
+            if contest.recipe.reaches:
                 _log.info("links reach back about %g rows", best.decay.scale)
-        for remark in best.likelihood.remarks(names):
-            _log.log(logging.INFO if self.is_over else logging.DEBUG, "%s", remark)
-        old = None if leader is None else leader.state
-        _take_over_ids(old, said, best.state, out[:, LABEL], self.n_rows - 1)
-        return best
-
-
-def _first(trial: tuple[float, Candidate, Engine, FloatArray]) -> float:
-    return trial[0]
-
-
-def _handicap(candidate: Candidate, candidates: Sequence[Candidate]) -> float:
-    """Nats by which a candidate must lead those that open tables most seldom."""
-    if candidate.opening >= BLIND:
-        return LEAD
-    least = min(other.opening for other in candidates)
-    return SMALL_LEAD if candidate.opening > least else 0.0
+        for remark in engine.likelihood.remarks(names):
+            _log.log(logging.INFO if is_last else logging.DEBUG, "%s", remark)
 
 
 def _take_over_ids(

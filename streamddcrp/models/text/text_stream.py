@@ -328,9 +328,10 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
         ``id``, ``weight`` (decayed weight of its documents, one that arrives now weighs 1),
         ``rows`` (their number), ``born`` and ``last_seen`` (arrival indices of the first and the
         last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents per unit of
-        time now; without times its part of all), ``words`` that set it apart, and
-        ``examples``: up to three texts among those with final labels whose words most other texts
-        of the story have (by the cosine), at most 256 bytes of each.
+        time now, null where the last documents came at one moment; without times its part of all),
+        ``words`` that set it apart, and ``examples``: up to three texts among those with final
+        labels whose words most other texts of the story have (by the cosine), at most 256 bytes of
+        each.
         """
         return stories(self._memory, self._table, clocked=bool(self._clocked))
 

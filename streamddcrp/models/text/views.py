@@ -219,7 +219,8 @@ def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
     }
     if clocked:
         columns |= {"born_t": tables.born_t[live], "last_t": tables.last_t[live]}
-    columns["rate"] = share * (_rate(state) if clocked else 1.0)
+    rate = share * (_rate(state) if clocked else 1.0)
+    columns["rate"] = pa.array(rate, mask=~np.isfinite(rate))
     examples = [_examples(state, int(k)) for k in live]
     columns["words"] = pa.array(_words(state, table, live), pa.string())
     columns["examples"] = pa.array(examples, pa.list_(pa.string()))
