@@ -5,36 +5,23 @@ slow to open tables, costs the whole stream. So a model is rebuilt from all rows
 16, 32, .. rows, up to the end of the warm-up: one for each candidate prior, scaled by those rows,
 and the one that has predicted them best, each row by those before it, predicts and learns until the
 next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
-compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
-who sits where, so it prefers one broad table to many long after the broad one predicts worse.
-
-How far links reach is chosen likewise, for the best three of these priors: a row or two where
-regimes last, so that the next row is expected where the last one sits, and to many where rows come
-in no order, so that it is expected at the tables in proportion to their rows. A reach that is
-longer than at the start must lead, for it is slow to see that a level has shifted. One that is
-shorter than the memory of the noise is left out: its tables would follow the noise.
-
-Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
-tables most seldom; and one that expects every other row to open a table, which hardly looks at
-their order, waits for some rows.
+compared by it (`race`) rather than by their bounds: where tables overlap, a bound also pays for not
+knowing who sits where, so it prefers one broad table to many long after the broad one predicts
+worse.
 """
 
 import logging
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, SCORE, record
+from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, record
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.decay import Decay, Exponential
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods.columns import TABLE_VARIANCE, column_powers
-from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
-from streamddcrp.models.seqddcrp.config import Candidate
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -42,13 +29,13 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     LIKELY,
     N_COLUMNS,
     N_EVENTS,
-    N_SEEN,
     NEXT_ID,
     OUTLIER,
     REGIME,
     SETTLED,
     STATE,
 )
+from streamddcrp.models.seqddcrp.race import FEW, Race
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.records import FINITE, VALUE, check, refuse_if
@@ -58,12 +45,6 @@ _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
 KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
-BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
-FEW = 64  # rows before which blind candidates are not tried
-LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
-SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
-LEADERS = 3  # candidates for which other reaches of links are tried
-BROAD = 0.2  # spread from which candidates are tried with warped columns
 
 
 def stages(last: int) -> list[int]:
@@ -196,59 +177,16 @@ class WarmUp:
             )
         if season is not None and season.tracker is not None:
             family, rows = family.on_grid(rows), rows - season.at(times)
-        candidates, unit = recipe.candidates(family), recipe.unit(times, first_time)
-        trials: list[tuple[float, Candidate, Engine, FloatArray]] = []
-
-        def learned(prior: Likelihood, opening: float, decay: Decay) -> tuple[Engine, FloatArray]:
-            engine = recipe.start(prior, width, opening, decay, first_time, unit)
-            engine.state.counts[N_SEEN] = self.n_rows - len(rows)
-            return engine, engine.step(rows, times)
-
-        def compare(
-            chosen: Iterable[Candidate], family: Likelihood, handicap: float, counts: Any = True
-        ) -> None:
-            likelihood = recipe.fitted(family, rows, names)
-            trying = [c for c in chosen if c.opening < BLIND or self.n_rows >= FEW]
-            priors = {
-                spread: likelihood.spread_by(spread / TABLE_VARIANCE, rows)
-                for spread in {c.spread for c in trying if family.free_spread}
-            }
-            for candidate in trying:
-                prior = priors.get(candidate.spread, likelihood)
-                engine, out = learned(prior, candidate.opening, recipe.decay)
-                score = -float(out[:, SCORE].sum(where=counts))
-                score -= handicap + _handicap(candidate, candidates)
-                trials.append((score, candidate, engine, out))
-
-        compare(candidates, family, 0.0)
-        if recipe.warp and self.n_rows >= FEWEST_ROWS:
-            warped = family.warped(rows)
-            if warped is not family:
-                broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
-                _, leading, _, out = max(trials, key=_first)
-                runs = far_runs(rows).any(axis=1)  # no evidence for tails: as without maps
-                handicap = LEAD + float(out[:, SCORE].sum(where=runs))
-                compare(dict.fromkeys([leading, *broad]), warped, handicap, ~runs)
-        reaches = recipe.reaches[1:]
-        if reaches:
-            memory = 1.0 / column_powers(rows).min()
-            reaches = tuple(reach for reach in reaches if reach >= memory)
-        for score, candidate, engine, out in sorted(trials, key=_first, reverse=True)[:LEADERS]:
-            for reach in reaches:
-                other, seen = learned(engine.likelihood, candidate.opening, Exponential(reach))
-                gain = float((out - seen)[:, SCORE].sum())
-                gain -= SMALL_LEAD if reach > recipe.decay.scale else 0.0
-                trials.append((score + gain, candidate, other, seen))
-        reached, chosen, best, out = max(trials, key=_first)
-        _log.debug(
-            "prior by the first %d rows: opening %g, spread %g, reach %g (log score %.1f; others: "
-            "%s)",
-            self.n_rows, chosen.opening, chosen.spread, best.decay.scale, reached,
-            ", ".join(
-                f"{other.opening:g}/{other.spread:g}/{engine.decay.scale:g} {b:.1f}"
-                for b, other, engine, _ in trials
-            ),
-        )  # fmt: skip
+        race = Race(recipe, rows, times, self.n_rows, first_time)
+        race.run(family, names, None if leader is None else leader.opening)
+        chosen, best = race.best.candidate, race.engine
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug(
+                "prior by the first %d rows: opening %g, spread %g, reach %g (log score %.1f; "
+                "others: %s)",
+                self.n_rows, chosen.opening, chosen.spread, best.decay.scale, race.best.score,
+                ", ".join(map(str, race.trials)),
+            )  # fmt: skip
         if self.is_over:
             _log.info(
                 "prior chosen after %d rows: chance of a new regime %g, variance within a regime "
@@ -260,20 +198,8 @@ class WarmUp:
         for remark in best.likelihood.remarks(names):
             _log.log(logging.INFO if self.is_over else logging.DEBUG, "%s", remark)
         old = None if leader is None else leader.state
-        _take_over_ids(old, said, best.state, out[:, LABEL], self.n_rows - 1)
+        _take_over_ids(old, said, best.state, race.labels, self.n_rows - 1)
         return best
-
-
-def _first(trial: tuple[float, Candidate, Engine, FloatArray]) -> float:
-    return trial[0]
-
-
-def _handicap(candidate: Candidate, candidates: Sequence[Candidate]) -> float:
-    """Nats by which a candidate must lead those that open tables most seldom."""
-    if candidate.opening >= BLIND:
-        return LEAD
-    least = min(other.opening for other in candidates)
-    return SMALL_LEAD if candidate.opening > least else 0.0
 
 
 def _take_over_ids(
