@@ -27,6 +27,7 @@ from streamddcrp.models.seqddcrp.config import Candidate
 from streamddcrp.models.seqddcrp.engine import Engine, given_weights, run
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN
 from streamddcrp.models.seqddcrp.recipe import Recipe
+from streamddcrp.models.seqddcrp.state import grown
 from streamddcrp.typing import FloatArray
 
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
@@ -44,7 +45,7 @@ class Ready(NamedTuple):
 
     rows: FloatArray  # (N, hyper[0])
     past: FloatArray | None  # what the next rows need of them
-    slopes: FloatArray  # (N,), what a map adds to the log density of each row
+    slopes: FloatArray | None  # (N,), what a map adds to the log density of each row
 
 
 class Trial(NamedTuple):
@@ -123,6 +124,8 @@ class Race:
                 start = -LEAD - np.cumsum(np.where(runs, self.best.surprise, 0.0))
                 self._compare(chosen, least, warped, names, start, 1.0 - runs)
         self._try_reaches()
+        state = self.engine.state
+        self.engine.state = grown(state, self.engine.config, len(state.table.ids))
 
     def _compare(
         self, candidates: Iterable[Candidate], least: float, family: Likelihood,
@@ -136,10 +139,7 @@ class Race:
             for spread in {c.spread for c in trying if family.free_spread}
         }
         rows, past = fitted.prepare(self.rows)
-        slopes = fitted.log_slopes(self.rows)
-        ready = Ready(
-            np.ascontiguousarray(rows), past, np.zeros(len(rows)) if slopes is None else slopes
-        )
+        ready = Ready(np.ascontiguousarray(rows), past, fitted.log_slopes(self.rows))
         for candidate in trying:
             prior = priors.get(candidate.spread, fitted)
             handicap = _handicap(candidate.opening, least)
@@ -169,7 +169,7 @@ class Race:
         """Let a prior predict the rows, until it is hopeless."""
         width, n_rows = self.rows.shape[1], len(self.rows)
         engine = self.recipe.start(
-            prior, width, candidate.opening, decay, self.first_time, self.unit
+            prior, width, candidate.opening, decay, self.first_time, self.unit, n_rows=n_rows
         )
         engine.state.counts[N_SEEN] = self.n_seen - n_rows
         engine.past, times = ready.past, engine.in_time(self.times)
@@ -182,19 +182,19 @@ class Race:
             engine.state = run(
                 engine.config, engine.state, ready.rows[:upto], times[:upto], given, out, done
             )
-            surprise = out[:upto, SCORE] - ready.slopes[:upto]
-            credit = start[:upto] - np.cumsum(surprise * counts[:upto])
-            if self._is_hopeless(credit):
-                return
-        trial = Trial(candidate, prior, decay, ready, surprise, credit)
+            if ready.slopes is not None:
+                out[done:upto, SCORE] -= ready.slopes[done:upto]
+            if self.trials and upto < n_rows:
+                credit = start[upto - 1] - out[:upto, SCORE] @ counts[:upto]
+                if self.best.credit[upto - 1] - credit > HOPELESS:
+                    return
+        surprise = out[:, SCORE]
+        trial = Trial(
+            candidate, prior, decay, ready, surprise, start - np.cumsum(surprise * counts)
+        )
         if not self.trials or trial.score > self.best.score:
             self.best, self.engine, self.labels = trial, engine, out[:, LABEL]
         self.trials.append(trial)
-
-    def _is_hopeless(self, credit: FloatArray) -> bool:
-        n = len(credit)
-        behind = bool(self.trials) and n < len(self.rows)
-        return behind and float(self.best.credit[n - 1] - credit[-1]) > HOPELESS
 
 
 def _score(trial: Trial) -> float:
