@@ -239,11 +239,12 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
     """
     lengths = _lengths(config, capacity, n_rows)
     counts = np.zeros(N_COUNTS, np.int64)
-    counts[[REGIME, STATE, LIKELY]], counts[[ENOUGH, RUNS_LAST]] = -1, 1
+    counts[REGIME] = counts[STATE] = counts[LIKELY] = -1
+    counts[ENOUGH] = counts[RUNS_LAST] = 1
     sums = np.zeros(N_SUMS)
-    sums[[DEAD_LOG_MASS, LAST_TIME]] = -np.inf
-    sums[NEW_BETA] = 1.0
-    sums[[REDRAWN, FOLLOWED]] = 1.0, 8.0
+    sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
+    sums[NEW_BETA] = sums[REDRAWN] = 1.0
+    sums[FOLLOWED] = 8.0
     sums[LOG_ALPHA] = math.log(config.alpha)
     if config.recall:
         sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
