@@ -154,13 +154,14 @@ def declared(group: Any) -> tuple[_Field, ...]:
 
 def empty(group: type[_Group], lengths: Lengths) -> _Group:
     """Return a group with room for ``lengths``."""
-    made = []
-    for shape, dtype, fill in _plan(group, tuple(lengths.items())):
-        array = np.zeros(shape, dtype)
-        if fill:
-            array.fill(fill)
-        made.append(array)
-    return group(*made)
+    return group(*[_new(*plan) for plan in _plan(group, tuple(lengths.items()))])
+
+
+def _new(shape: tuple[int, ...], dtype: Any, fill: Any) -> Array:
+    array = np.zeros(shape, dtype)
+    if fill:
+        array.fill(fill)
+    return array
 
 
 @lru_cache(64)
@@ -171,12 +172,21 @@ def _plan(group: Any, lengths: tuple[tuple[str, int], ...]) -> tuple[tuple[Any, 
 
 
 def resized(group: _Group, lengths: Lengths) -> _Group:
-    """Return a copy with other capacities; what lies beyond them is cut off."""
-    new = empty(type(group), lengths)
-    for target, source in zip(new, group, strict=True):
-        both = tuple(slice(min(a, b)) for a, b in zip(target.shape, source.shape, strict=True))
-        target[both] = source[both]
-    return new
+    """Return a group with other capacities; what lies beyond them is cut off.
+
+    It takes the place of the old one: arrays whose capacities stay are not copied.
+    """
+    made = []
+    for source, (shape, dtype, fill) in zip(
+        group, _plan(type(group), tuple(lengths.items())), strict=True
+    ):
+        target = source
+        if shape != source.shape:
+            target = _new(shape, dtype, fill)
+            both = tuple([slice(min(a, b)) for a, b in zip(shape, source.shape, strict=True)])
+            target[both] = source[both]
+        made.append(target)
+    return type(group)(*made)
 
 
 def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int, ...], Within]]:

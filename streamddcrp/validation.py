@@ -23,7 +23,9 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
     ConfigError
         If it is not one, or out of range; a float such as 3.0 is one.
     """
-    good = _is(Real, value) and (isinstance(value, Integral) or float(value).is_integer())
+    good = type(value) is int or (
+        _is(Real, value) and (isinstance(value, Integral) or float(value).is_integer())
+    )
     if not good or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         message = f"{name} must be a whole number {limits}, got {value!r}"

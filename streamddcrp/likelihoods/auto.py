@@ -12,7 +12,7 @@ from streamddcrp.likelihoods.columns import column_means, varies
 from streamddcrp.likelihoods.counts import BetaBernoulli, GammaPoisson
 from streamddcrp.likelihoods.gaussian import NormalGamma
 from streamddcrp.likelihoods.product import Product
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 FEWEST_COUNTS = 16
 MOST_DISPERSION = 2.0  # variance of successive counts over their mean
@@ -68,8 +68,7 @@ def choose_likelihood(
     if rows.ndim != 2 or rows.size == 0:
         message = f"X must have shape (N, D) with at least one row and column, got {rows.shape}"
         raise SchemaError(message)
-    kinds = _kinds(rows, np.array(["int"] * rows.shape[1] if types is None else types))
-    parts = [(FAMILIES[k], np.flatnonzero(kinds == k)) for k in FAMILIES if k in kinds]
+    kinds, parts = _parts(rows, types)
     labels = np.array(range(rows.shape[1]) if names is None else names)
     chosen = [
         f"{type(family).__name__} for {_some(labels[at]) if len(parts) > 1 else 'all columns'} "
@@ -80,10 +79,24 @@ def choose_likelihood(
     flat = [j for j in np.flatnonzero(kinds == "numbers") if not varies(rows[:, j])]
     if flat:
         reason += f"; {_some(labels[flat])} did not vary and got a nominal variance"
-    family = (
-        parts[0][0] if len(parts) == 1 else Product([(part, at.tolist()) for part, at in parts])
-    )
-    return family.scaled(rows), reason
+    return _joined(parts).scaled(rows), reason
+
+
+def choose_family(rows: FloatArray, types: Sequence[str] | None) -> Likelihood:
+    """Return what `choose_likelihood` chooses, without what the rows (N, D) would supply."""
+    return _joined(_parts(rows, types)[1])
+
+
+def _parts(
+    rows: FloatArray, types: Sequence[str] | None
+) -> tuple[NDArray[np.str_], list[tuple[Likelihood, IntArray]]]:
+    """Return the kind of each column, and the families with their columns."""
+    kinds = _kinds(rows, np.array(["int"] * rows.shape[1] if types is None else types))
+    return kinds, [(FAMILIES[k], np.flatnonzero(kinds == k)) for k in FAMILIES if k in kinds]
+
+
+def _joined(parts: list[tuple[Likelihood, IntArray]]) -> Likelihood:
+    return parts[0][0] if len(parts) == 1 else Product([(part, at.tolist()) for part, at in parts])
 
 
 def _some(labels: NDArray[Any]) -> str:

@@ -42,6 +42,8 @@ def column_parameter(
 
     They must be ``least`` or more; positive if that is None.
     """
+    if type(value) is float and 0.0 < value < math.inf and (least is None or value >= least):
+        return value
     array = as_array(owner, name, value)
     if array.ndim > 1 or array.size == 0:
         message = (

@@ -174,14 +174,14 @@ class NormalGamma(Likelihood):
         return self.prepare(X)[0]
 
     def _prior(self, n_features: int) -> FloatArray:
-        width = self._row_length(n_features)
-        center, mean = [columns(self.mean, width)] * 2
-        kappa, shape, rate, power, share = (
-            columns(value, width)
-            for value in (self.kappa, self.shape, self.rate, self.power, self.share)
-        )
-        cell = columns(self.step or 0.0, width) ** 2 / 12.0
-        return np.concatenate([center, mean, kappa, shape, rate, cell, power, share])
+        prior = np.empty((8, self._row_length(n_features)))
+        center, mean, kappa, shape, rate, cell, power, share = prior
+        center[:] = mean[:] = self.mean
+        kappa[:], shape[:], rate[:] = self.kappa, self.shape, self.rate
+        cell[:] = self.step or 0.0
+        cell[:] = cell**2 / 12.0
+        power[:], share[:] = self.power, self.share
+        return prior.ravel()
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         _, hyper, post = self._posteriors(stats)

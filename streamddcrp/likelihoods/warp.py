@@ -26,9 +26,11 @@ GAIN = 5.0  # nats that one Gaussian for all rows must gain
 FAR = 3.0  # deviations from the median beyond which values that follow each other may be a regime
 BY_CHANCE = 0.01  # expected number of runs of far values that chance may explain
 UNTIED = 0.9  # share of different values, below which a column counts as rounded
-_POWERS = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
-_OFFSETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-_TAILS = (0.25, 0.5, 1.0, 2.0, 4.0)  # over the scale
+# What is tried, a row for each map.
+_POWERS = np.array([[-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0]]).T
+_OFFSETS = np.array([[0.01, 0.03, 0.1, 0.3, 1.0, 3.0] * 2]).T
+_SIDES = np.array([[1.0] * 6 + [-1.0] * 6]).T
+_TAILS = np.array([[0.25, 0.5, 1.0, 2.0, 4.0]]).T  # over the scale
 
 
 class Warp(NamedTuple):
@@ -79,18 +81,18 @@ class Warp(NamedTuple):
         return f"on a log scale {'above' if self.side > 0 else 'below'} {start:g}"
 
 
-def _exponents(power: float, positive: NDArray[np.bool_]) -> FloatArray:
+def _exponents(power: Any, positive: NDArray[np.bool_]) -> FloatArray:
     return np.where(positive, power, 2.0 - power)
 
 
-def _power(power: float, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _power(power: Any, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     exponent, log_size = _exponents(power, z >= 0.0), np.log1p(np.abs(z))
     safe = np.where(exponent == 0.0, 1.0, exponent)
     size = np.where(exponent == 0.0, log_size, np.expm1(safe * log_size) / safe)
     return np.sign(z) * size, (exponent - 1.0) * log_size
 
 
-def _asinh(tail: float, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _asinh(tail: Any, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.arcsinh(tail * z) / tail, -np.log(np.hypot(1.0, tail * z))
 
 
@@ -128,19 +130,22 @@ def find_warp(x: FloatArray) -> Warp | None:
         return None
     z = (x - center) / scale
     near = ~_far_runs(z)
-    x, z = x[near], z[near]
-    powers = [Warp(center, scale, power) for power in _POWERS]
-    logs = [
-        Warp(center, scale, 1.0, side, float(np.min(side * z)), offset)
-        for side in (1.0, -1.0)
-        for offset in _OFFSETS
-    ]
-    tails = [Warp(center, scale, tail=tail) for tail in _TAILS]
+    z = z[near]
+    edges = np.min(_SIDES * z, axis=1, keepdims=True)
+    logs: Any = Warp(side=_SIDES, edge=edges, offset=_OFFSETS)
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
-        variance = float(np.var(x))
-        gains = np.concatenate([_gains(maps, x, variance) for maps in (powers, logs, tails)])
+        pairs = (_power(_POWERS, z), _log(logs, z), _asinh(_TAILS, z))
+        gains = np.concatenate([_gains(w, log_slope, z) for w, log_slope in pairs])
     best = int(np.argmax(gains))
-    return [*powers, *logs, *tails][best] if gains[best] > GAIN else None
+    if not gains[best] > GAIN:
+        return None
+    if best < len(_POWERS):
+        return Warp(center, scale, power=_POWERS[best].item())
+    best -= len(_POWERS)
+    if best < len(_SIDES):
+        of = (_SIDES[best].item(), edges[best].item(), _OFFSETS[best].item())
+        return Warp(center, scale, 1.0, *of)
+    return Warp(center, scale, tail=_TAILS[best - len(_SIDES)].item())
 
 
 def far_runs(X: FloatArray) -> NDArray[np.bool_]:
@@ -174,9 +179,10 @@ def _robust(x: FloatArray) -> tuple[float, float]:
     return center, (high - low) / 1.35
 
 
-def _gains(maps: Sequence[Warp], x: FloatArray, variance: float) -> FloatArray:
-    """Return what maps of one kind add to the log likelihood of values (N,) under one Gaussian."""
-    together: Any = np.array(maps).T[:, :, None]  # each parameter a column, a row for each map
-    image, log_slope = Warp(*together).apply(x)
-    gains = log_slope.sum(axis=1) - 0.5 * len(x) * np.log(image.var(axis=1) / variance)
+def _gains(w: FloatArray, log_slope: FloatArray, z: FloatArray) -> FloatArray:
+    """Return what maps add to the log likelihood of values z (N,) under one Gaussian.
+
+    A row of ``w`` and of ``log_slope`` for each map: images and logs of the slopes.
+    """
+    gains = log_slope.sum(axis=1) - 0.5 * len(z) * np.log(w.var(axis=1) / z.var())
     return np.where(np.isfinite(gains), gains, -np.inf)

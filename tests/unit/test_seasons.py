@@ -18,6 +18,7 @@ from streamddcrp.data.seasons.periods import Search, estimate_periods, read_peri
 from streamddcrp.data.seasons.tracker import Tracker, places
 from streamddcrp.data.seasons.watch import looks, on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
+from streamddcrp.models.seqddcrp import contest
 from streamddcrp.models.seqddcrp.engine import Engine
 from tests.oracles import seasons as twin
 
@@ -641,13 +642,18 @@ def test_no_row_waits_for_more_than_one_candidate(monkeypatch):
     begun, ended = rows_of_contest(X, t)
     assert begun > 1400
     assert 10 < ended - begun < 30
-    done, step = [0], Engine.step
+    done, step, run = [0], Engine.step, contest.run
 
     def counting(engine, rows, times):
         done[0] += len(rows)
         return step(engine, rows, times)
 
+    def counting_trials(config, state, rows, times, given, out, begun):
+        done[0] += len(rows) - begun
+        return run(config, state, rows, times, given, out, begun)
+
     monkeypatch.setattr(Engine, "step", counting)
+    monkeypatch.setattr(contest, "run", counting_trials)
     model = SeqDDCRP()
     model.learn_many(X[:1300], t[:1300])
     for i in range(1300, len(X)):

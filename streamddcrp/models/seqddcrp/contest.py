@@ -1,26 +1,39 @@
-"""A contest of priors: each learns the first rows, and the one that has predicted them best wins.
+"""A contest of priors: each predicts the first rows, and the best log score wins.
 
-It goes in steps, so that it can be spread over the rows that follow. There are three rounds: the
-candidates of the preset; the leading and the broad ones with warped columns; the best three of all
-with other reaches of links. Who takes part in a round is known when the one before has ended.
+How far links reach is chosen likewise, for the best three of these priors: a row or two where
+regimes last, so that the next row is expected where the last one sits, and to many where rows come
+in no order, so that it is expected at the tables in proportion to their rows. A reach that is
+longer than at the start must lead, for it is slow to see that a level has shifted. One that is
+shorter than the memory of the noise is left out: its tables would follow the noise.
+
+Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
+tables most seldom; and one that expects every other row to open a table, which hardly looks at
+their order, waits for some rows.
+
+A prior that trails the best one of those before it by 20 nats, at the same row, gives up.
+
+A contest goes in steps, so that it can be spread over the rows that follow. There are three rounds:
+the candidates of the preset; the leading and the broad ones with warped columns; the best three of
+all with other reaches of links. Who takes part in a round is known when the one before has ended.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from streamddcrp.contract import SCORE
+from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.decay import Decay, Exponential
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE, column_powers
 from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
 from streamddcrp.models.seqddcrp.config import Candidate
-from streamddcrp.models.seqddcrp.engine import Engine
-from streamddcrp.models.seqddcrp.kernels.layout import N_SEEN
+from streamddcrp.models.seqddcrp.engine import Engine, given_weights, run
+from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN
 from streamddcrp.models.seqddcrp.recipe import Recipe
+from streamddcrp.models.seqddcrp.state import grown
 from streamddcrp.typing import FloatArray
 
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
@@ -29,166 +42,210 @@ LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
 SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
 LEADERS = 3  # candidates for which other reaches of links are tried
 BROAD = 0.2  # spread from which candidates are tried with warped columns
+HOPELESS = 20.0  # nats behind the best one so far at which a prior gives up
+PIECE = 32  # rows after which a prior looks how far it is behind
+COST = 16  # columns that a row costs whatever its columns
+SMALL = 6144  # rows times columns of a contest that one row waits for: 256 rows of 8 columns
+STEP = 1 << 14  # rows times columns that priors learn with one row of others: 1,024 rows
 
 
-_COST = 16  # columns that a row costs whatever its columns
-_SMALL = 6144  # rows times columns of a contest that one row waits for: 256 rows of 8 columns
-_STEP = 1 << 14  # rows times columns that candidates learn with one row of others: 1,024 rows
+class Ready(NamedTuple):
+    """Rows as the kernels read them for one family."""
+
+    rows: FloatArray  # (N, hyper[0])
+    past: FloatArray | None  # what the next rows need of them
+    slopes: FloatArray | None  # (N,), what a map adds to the log density of each row
 
 
-@dataclass(slots=True)
-class Trial:
-    """A candidate on trial.
-
-    Attributes
-    ----------
-    handicap : float
-        Nats by which it must lead.
-    counts : ndarray of bool, shape (N,), or True
-        Rows whose scores count.
-    other : Trial, optional
-        The same candidate with another reach, whose score is the one to start from.
-    engine : Engine, optional
-        As long as it leads.
-    out : ndarray of float64, shape (N, 7), optional
-        What it has predicted.
-    score : float
-    """
+class Entry(NamedTuple):
+    """A prior that takes part."""
 
     candidate: Candidate
     prior: Likelihood
     decay: Decay
-    handicap: float
-    counts: Any = True
-    other: "Trial | None" = None
-    engine: Engine | None = None
-    out: Any = None
-    score: float = -np.inf
-
-    def judge(self) -> None:
-        """Give the score, once all rows are learned."""
-        if self.other is None:
-            self.score = -float(self.out[:, SCORE].sum(where=self.counts))
-        else:
-            self.score = self.other.score + float((self.other.out - self.out)[:, SCORE].sum())
-        self.score -= self.handicap
+    ready: Ready
+    start: FloatArray  # (N,), log score to start from, by row: its handicap
+    counts: FloatArray  # (N,), 1 where the row's score counts, else 0
 
 
-@dataclass(slots=True)
+class Trial(NamedTuple):
+    """A prior that has predicted all rows."""
+
+    entry: Entry
+    surprise: FloatArray  # (N,), of each row
+    credit: FloatArray  # (N,), the log score after each row, less handicaps
+
+    @property
+    def score(self) -> float:
+        """Log score of all rows, less handicaps."""
+        return float(self.credit[-1])
+
+    def __str__(self) -> str:
+        """Say what the prior is, and its score, for the log."""
+        opening, spread = self.entry.candidate
+        return f"{opening:g}/{spread:g}/{self.entry.decay.scale:g} {self.score:.1f}"
+
+
 class Contest:
-    """A contest over rows (N, D), less their seasons, at times (N,).
+    """A contest of priors over the first rows of a stream.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    family : Likelihood
+    rows : ndarray of float64, shape (N, D)
+        Less their seasons.
+    times : ndarray of float64, shape (N,)
+    names : sequence of str
+        Of the D features.
+    first_time : float or None
+        As for `Recipe.start`.
+    n_before : int
+        Number of rows of the stream before these.
+    opening : float or None
+        The priors begin that open tables with this probability. Which ones begin decides only how
+        early others give up.
 
     Attributes
     ----------
-    n_before : int
-        Number of rows of the stream before these.
     trials : list of Trial
-        Of the rounds so far; the first ``n_judged`` have their score.
-    best : Trial or None
-        The first of those with the highest score.
+        Of priors that have not given up.
+    best : Trial
+    engine : Engine
+        That of the best trial.
+    labels : ndarray of float64, shape (N,)
+        What it said of the rows as they came.
     """
 
-    recipe: Recipe
-    family: Likelihood
-    rows: FloatArray
-    times: FloatArray
-    names: Sequence[str]
-    first_time: float | None
-    n_before: int
-    trials: list[Trial] = field(default_factory=list)
-    n_judged: int = 0
-    n_rounds: int = 0
-    best: Trial | None = None
+    best: Trial
+    engine: Engine
+    labels: FloatArray
+
+    def __init__(
+        self, recipe: Recipe, family: Likelihood, rows: FloatArray, times: FloatArray,
+        names: Sequence[str], first_time: float | None, n_before: int, opening: float | None,
+    ) -> None:  # fmt: skip
+        self.recipe, self.family, self.rows, self.times = recipe, family, rows, times
+        self.names, self.first_time, self.n_before = names, first_time, n_before
+        self.unit = recipe.unit(times, first_time)
+        self.candidates = sorted(recipe.candidates(family), key=lambda c: c.opening != opening)
+        self.trials: list[Trial] = []
+        self._waiting: deque[Entry] = deque()
+        self._n_rounds = 0
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the stream up to the last one of the contest."""
+        return self.n_before + len(self.rows)
 
     @property
     def is_over(self) -> bool:
-        """Whether all candidates have learned all rows."""
-        return self.n_rounds == len(_ROUNDS) and self.n_judged == len(self.trials)
+        """Whether all priors have predicted all rows, or given up."""
+        return self._n_rounds == len(_ROUNDS) and not self._waiting
 
     @property
     def nbytes(self) -> int:
         """Bytes that its arrays take."""
-        seen = (trial.out for trial in self.trials[: self.n_judged])
-        engine = None if self.best is None else self.best.engine
-        kept = sum(int(array.nbytes) for array in (self.rows, self.times, *seen))
-        return kept + (0 if engine is None else engine.nbytes)
+        kept = sum(one.surprise.nbytes + one.credit.nbytes for one in self.trials)
+        return kept + self.rows.nbytes + self.times.nbytes + (self.engine.nbytes if kept else 0)
 
     def go(self, *, at_once: bool = False) -> None:
         """Do as much as a row may wait for, or all that is left."""
-        size, done = len(self.rows) * (_COST + self.rows.shape[1]), 0
-        most = math.inf if at_once or size <= _SMALL else _STEP
+        size, done = len(self.rows) * (COST + self.rows.shape[1]), 0
+        most = math.inf if at_once or size <= SMALL else STEP
         while done < most and not self.is_over:
-            self._go()
+            if self._waiting:
+                self._try(self._waiting.popleft())
+            else:
+                _ROUNDS[self._n_rounds](self)
+                self._n_rounds += 1
             done += size
-
-    def _go(self) -> None:
-        """Let one candidate learn all rows, or call those of the next round."""
-        if self.n_judged == len(self.trials):
-            _ROUNDS[self.n_rounds](self)
-            self.n_rounds += 1
-            return
-        trial, width = self.trials[self.n_judged], self.rows.shape[1]
-        unit = self.recipe.unit(self.times, self.first_time)
-        trial.engine = self.recipe.start(
-            trial.prior, width, trial.candidate.opening, trial.decay, self.first_time, unit
-        )
-        trial.engine.state.counts[N_SEEN] = self.n_before
-        trial.out = trial.engine.step(self.rows, self.times)
-        trial.judge()
-        self.n_judged += 1
-        loser: Trial | None = trial
-        if self.best is None or trial.score > self.best.score:
-            self.best, loser = trial, self.best
-        if loser is not None:
-            loser.engine = None
-
-    def _call(
-        self, chosen: Sequence[Candidate], family: Likelihood, handicap: float, counts: Any = True
-    ) -> None:
-        """Put candidates on trial with a family fitted to the rows."""
-        likelihood = self.recipe.fitted(family, self.rows, self.names)
-        n_rows = self.n_before + len(self.rows)
-        trying = [c for c in chosen if c.opening < BLIND or n_rows >= FEW]
-        priors = {
-            spread: likelihood.spread_by(spread / TABLE_VARIANCE, self.rows)
-            for spread in {c.spread for c in trying if family.free_spread}
-        }
-        least = min(c.opening for c in self.recipe.candidates(self.family))
-        for candidate in trying:
-            prior = priors.get(candidate.spread, likelihood)
-            lead = handicap + _handicap(candidate, least)
-            self.trials.append(Trial(candidate, prior, self.recipe.decay, lead, counts))
+        if self.is_over:
+            state = self.engine.state
+            self.engine.state = grown(state, self.engine.config, len(state.table.ids))
 
     def _call_all(self) -> None:
-        self._call(self.recipe.candidates(self.family), self.family, 0.0)
+        nothing, everywhere = np.zeros(len(self.rows)), np.ones(len(self.rows))
+        self._call(self.candidates, self.family, nothing, everywhere)
 
     def _call_warped(self) -> None:
-        if not self.recipe.warp or self.n_before + len(self.rows) < FEWEST_ROWS:
+        if not self.recipe.warp or self.n_rows < FEWEST_ROWS:
             return
         warped = self.family.warped(self.rows)
         if warped is not self.family:
-            leading = self._leaders(1)[0]
-            candidates = self.recipe.candidates(self.family)
-            broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
+            broad = [candidate for candidate in self.candidates if candidate.spread >= BROAD]
+            chosen = dict.fromkeys([self.best.entry.candidate, *broad])
             runs = far_runs(self.rows).any(axis=1)  # no evidence for tails: as without maps
-            handicap = LEAD + float(leading.out[:, SCORE].sum(where=runs))
-            self._call([*dict.fromkeys([leading.candidate, *broad])], warped, handicap, ~runs)
+            start: FloatArray = -LEAD - np.cumsum(np.where(runs, self.best.surprise, 0.0))
+            self._call(chosen, warped, start, 1.0 - runs)
 
     def _call_reaches(self) -> None:
         reaches = self.recipe.reaches[1:]
         if not reaches:
             return
         memory = 1.0 / column_powers(self.rows).min()
-        for trial in self._leaders(LEADERS):
-            for reach in (reach for reach in reaches if reach >= memory):
-                handicap = SMALL_LEAD if reach > self.recipe.decay.scale else 0.0
-                other = Exponential(reach)
-                self.trials.append(
-                    Trial(trial.candidate, trial.prior, other, handicap, other=trial)
-                )
+        everywhere = np.ones(len(self.rows))
+        for trial in sorted(self.trials, key=_score, reverse=True)[:LEADERS]:
+            start = trial.credit + np.cumsum(trial.surprise)
+            for reach in reaches:
+                if reach >= memory:
+                    lead = SMALL_LEAD if reach > self.recipe.decay.scale else 0.0
+                    self._waiting.append(
+                        trial.entry._replace(
+                            decay=Exponential(reach), start=start - lead, counts=everywhere
+                        )
+                    )
 
-    def _leaders(self, most: int) -> list[Trial]:
-        return sorted(self.trials, key=lambda trial: trial.score, reverse=True)[:most]
+    def _call(
+        self, candidates: Iterable[Candidate], family: Likelihood, start: FloatArray,
+        counts: FloatArray,
+    ) -> None:  # fmt: skip
+        """Let candidates of a family take part: what they start from, and which rows count."""
+        fitted = self.recipe.fitted(family, self.rows, self.names)
+        least = min(candidate.opening for candidate in self.candidates)
+        trying = [c for c in candidates if c.opening < BLIND or self.n_rows >= FEW]
+        priors = {
+            spread: fitted.spread_by(spread / TABLE_VARIANCE, self.rows)
+            for spread in {c.spread for c in trying if family.free_spread}
+        }
+        rows, past = fitted.prepare(self.rows)
+        ready = Ready(np.ascontiguousarray(rows), past, fitted.log_slopes(self.rows))
+        for candidate in trying:
+            prior = priors.get(candidate.spread, fitted)
+            handicap = start - _handicap(candidate.opening, least)
+            entry = Entry(candidate, prior, self.recipe.decay, ready, handicap, counts)
+            self._waiting.append(entry)
+
+    def _try(self, entry: Entry) -> None:
+        """Let a prior predict the rows, until it is hopeless."""
+        width, n_rows = self.rows.shape[1], len(self.rows)
+        engine = self.recipe.start(
+            entry.prior, width, entry.candidate.opening, entry.decay, self.first_time, self.unit,
+            n_rows=n_rows,
+        )  # fmt: skip
+        engine.state.counts[N_SEEN] = self.n_before
+        ready, counts = entry.ready, entry.counts
+        engine.past, times = ready.past, engine.in_time(self.times)
+        given = given_weights(
+            entry.decay, engine.config, engine.state, times, clocked=self.first_time is not None
+        )
+        out = np.empty((n_rows, N_COLUMNS))
+        for done in range(0, n_rows, PIECE):
+            upto = min(done + PIECE, n_rows)
+            engine.state = run(
+                engine.config, engine.state, ready.rows[:upto], times[:upto], given, out, done
+            )
+            if ready.slopes is not None:
+                out[done:upto, SCORE] -= ready.slopes[done:upto]
+            if self.trials and upto < n_rows:
+                credit = entry.start[upto - 1] - out[:upto, SCORE] @ counts[:upto]
+                if self.best.credit[upto - 1] - credit > HOPELESS:
+                    return
+        surprise = out[:, SCORE]
+        trial = Trial(entry, surprise, entry.start - np.cumsum(surprise * counts))
+        if not self.trials or trial.score > self.best.score:
+            self.best, self.engine, self.labels = trial, engine, out[:, LABEL]
+        self.trials.append(trial)
 
 
 _ROUNDS: tuple[Callable[[Contest], None], ...] = (
@@ -196,8 +253,12 @@ _ROUNDS: tuple[Callable[[Contest], None], ...] = (
 )  # fmt: skip
 
 
-def _handicap(candidate: Candidate, least: float) -> float:
+def _score(trial: Trial) -> float:
+    return trial.score
+
+
+def _handicap(opening: float, least: float) -> float:
     """Nats by which a candidate must lead those that open tables most seldom."""
-    if candidate.opening >= BLIND:
+    if opening >= BLIND:
         return LEAD
-    return SMALL_LEAD if candidate.opening > least else 0.0
+    return SMALL_LEAD if opening > least else 0.0

@@ -233,11 +233,11 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
 
 
 def run(
-    config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray, out: FloatArray
-) -> State:
-    """Do `step` with contiguous arrays, into ``out``."""
+    config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray, out: FloatArray,
+    done: int = 0,
+) -> State:  # fmt: skip
+    """Do `step` with contiguous arrays, into ``out``; ``done`` rows have been learned before."""
     kernel = entry_point(step_rows)
-    done = 0
     while True:
         done = kernel(
             config, state.rows, state.groups, state.atoms, state.table, state.events, state.counts,

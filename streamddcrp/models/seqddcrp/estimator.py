@@ -315,8 +315,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             if found or self._early.at_stage:
                 raw = found and self._season is not None and self._season.is_first
                 self._early.begin(
-                    self._recipe, self._family_by_now, names, self._origin, self._season, raw=raw
-                )
+                    self._recipe, self._family_by_now, self._stream, names, self._origin,
+                    self._season, raw=raw,
+                )  # fmt: skip
             self._stream = self._early.go_on(self._stream, names)
             if self._early.is_over:
                 self._types = None
@@ -470,14 +471,17 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
             refuse_if(meta["stream"] is None and self._n_seen >= meta["warmup"], "warm-up")
             self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
-            if "contest" in meta:
-                refuse_if(meta["stream"] is None, "contest")
-                self._early.resume_contest(
-                    self._recipe, meta["contest"], arrays, self._feature_names(), self._origin
-                )
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)
+        if "contest" in meta:
+            refuse_if(self._early is None or self._stream is None, "contest")
+            assert self._early is not None  # for mypy
+            assert self._stream is not None
+            self._early.resume_contest(
+                self._recipe, self._stream, meta["contest"], arrays, self._feature_names(),
+                self._origin,
+            )  # fmt: skip
 
 
 def _is_auto(option: object) -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood
+from streamddcrp.likelihoods import Likelihood, NormalGamma
+from streamddcrp.likelihoods.auto import choose_family
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray
@@ -111,4 +112,4 @@ class InSeason:
         if self._early is None or self._early.n_rows < FAMILY_ROWS:
             return NormalGamma()
         rows = self._early.rows(self._vectorizer.n_features)
-        return choose_likelihood(rows, types=self._types)[0].unscaled()
+        return choose_family(rows, self._types)

@@ -71,10 +71,12 @@ class Recipe:
     def start(
         self, likelihood: Likelihood, n_features: int, opening: float, decay: Decay,
         first_time: float | None, unit: float = 1.0, arrays: Mapping[str, Any] | None = None,
+        n_rows: int | None = None,
     ) -> Engine:  # fmt: skip
         """Return an engine before its first row, or with the state of stored arrays.
 
-        Without ``first_time`` rows come without times.
+        Without ``first_time`` rows come without times. The engine has room for ``n_rows``, or for
+        any number.
         """
         hyper, clocked = likelihood.hyper(n_features), first_time is not None
         config = self.config(
@@ -82,7 +84,7 @@ class Recipe:
             power=likelihood.least_power,
         )  # fmt: skip
         if arrays is None:
-            state = empty_state(config)
+            state = empty_state(config, n_rows=n_rows)
         else:
             take_up(likelihood.family, config.hyper, arrays)
             state = state_from_arrays(config, arrays)

@@ -214,9 +214,10 @@ class State:
         return int(self.counts[N_TABLES])
 
 
-def _lengths(config: Config, capacity: int) -> dict[str, int]:
-    """Return the capacities of all axes, with room for ``capacity`` tables."""
-    width = config.window + config.sweep_every
+def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[str, int]:
+    """Return the capacities of all axes, with room for ``capacity`` tables and ``n_rows``."""
+    window = config.window if n_rows is None else min(config.window, n_rows)
+    width = window + config.sweep_every
     n_groups = capacity + 2 if config.tied else config.halo + config.sweep_every + 1
     return {
         "W": width,
@@ -231,15 +232,19 @@ def _lengths(config: Config, capacity: int) -> dict[str, int]:
     }
 
 
-def empty_state(config: Config, capacity: int = 16) -> State:
-    """Return the state before the first arrival, with room for ``capacity`` tables."""
-    lengths = _lengths(config, capacity)
+def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -> State:
+    """Return the state before the first arrival, with room for ``capacity`` tables.
+
+    It has room for ``n_rows`` rows, or for any number of them: `grown` gives it that later.
+    """
+    lengths = _lengths(config, capacity, n_rows)
     counts = np.zeros(N_COUNTS, np.int64)
-    counts[[REGIME, STATE, LIKELY]], counts[[ENOUGH, RUNS_LAST]] = -1, 1
+    counts[REGIME] = counts[STATE] = counts[LIKELY] = -1
+    counts[ENOUGH] = counts[RUNS_LAST] = 1
     sums = np.zeros(N_SUMS)
-    sums[[DEAD_LOG_MASS, LAST_TIME]] = -np.inf
-    sums[NEW_BETA] = 1.0
-    sums[[REDRAWN, FOLLOWED]] = 1.0, 8.0
+    sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
+    sums[NEW_BETA] = sums[REDRAWN] = 1.0
+    sums[FOLLOWED] = 8.0
     sums[LOG_ALPHA] = math.log(config.alpha)
     if config.recall:
         sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
@@ -256,7 +261,10 @@ def empty_state(config: Config, capacity: int = 16) -> State:
 
 
 def grown(state: State, config: Config, capacity: int) -> State:
-    """Return the state with room for ``capacity`` tables; no number in it changes."""
+    """Return the state with room for ``capacity`` tables; no number in it changes.
+
+    It takes the place of the old one, with which it may share arrays.
+    """
     lengths = _lengths(config, capacity)
     larger = replace(
         state,

@@ -5,18 +5,9 @@ slow to open tables, costs the whole stream. So a model is rebuilt from all rows
 16, 32, .. rows, up to the end of the warm-up: one for each candidate prior, scaled by those rows,
 and the one that has predicted them best, each row by those before it, predicts and learns until the
 next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
-compared by it rather than by their bounds: where tables overlap, a bound also pays for not knowing
-who sits where, so it prefers one broad table to many long after the broad one predicts worse.
-
-How far links reach is chosen likewise, for the best three of these priors: a row or two where
-regimes last, so that the next row is expected where the last one sits, and to many where rows come
-in no order, so that it is expected at the tables in proportion to their rows. A reach that is
-longer than at the start must lead, for it is slow to see that a level has shifted. One that is
-shorter than the memory of the noise is left out: its tables would follow the noise.
-
-Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
-tables most seldom; and one that expects every other row to open a table, which hardly looks at
-their order, waits for some rows.
+compared by it (`contest`) rather than by their bounds: where tables overlap, a bound also pays for
+not knowing who sits where, so it prefers one broad table to many long after the broad one predicts
+worse.
 """
 
 import logging
@@ -31,7 +22,7 @@ from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, record
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
-from streamddcrp.models.seqddcrp.contest import FEW, Contest, Trial
+from streamddcrp.models.seqddcrp.contest import FEW, Contest
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -180,8 +171,8 @@ class WarmUp:
         return early
 
     def resume_contest(
-        self, recipe: Recipe, meta: Mapping[str, Any], arrays: Mapping[str, FloatArray],
-        names: list[str], first_time: float | None,
+        self, recipe: Recipe, leader: Engine, meta: Mapping[str, Any],
+        arrays: Mapping[str, FloatArray], names: list[str], first_time: float | None,
     ) -> None:  # fmt: skip
         """Do again what the contest of a checkpoint had done: a step for each row since, and one.
 
@@ -198,7 +189,7 @@ class WarmUp:
         self.raw = meta["raw"]
         self.contest = Contest(
             recipe, family, rows, self._last(self.times)[:n], names[:width], first_time,
-            self.n_rows - self._n_late - n,
+            self.n_rows - self._n_late - n, leader.opening,
         )  # fmt: skip
         for _ in range(1 + self._n_late):
             self.contest.go()
@@ -233,8 +224,8 @@ class WarmUp:
         return out
 
     def begin(
-        self, recipe: Recipe, family: Likelihood, names: list[str], first_time: float | None,
-        season: Subtraction | None, *, raw: bool,
+        self, recipe: Recipe, family: Likelihood, leader: Engine | None, names: list[str],
+        first_time: float | None, season: Subtraction | None, *, raw: bool,
     ) -> None:  # fmt: skip
         """Begin a contest over all rows so far, less the seasons as they are known now.
 
@@ -249,9 +240,11 @@ class WarmUp:
             )
         if season is not None and season.tracker is not None:
             family, rows = family.on_grid(rows), rows - season.at(times)
-        n_before = self.n_rows - len(rows)
         self.raw, self.late = raw or self.leads_raw, []
-        self.contest = Contest(recipe, family, rows, times, names, first_time, n_before)
+        self.contest = Contest(
+            recipe, family, rows, times, names, first_time, self.n_rows - len(rows),
+            None if leader is None else leader.opening,
+        )  # fmt: skip
 
     @property
     def leads_raw(self) -> bool:
@@ -273,43 +266,37 @@ class WarmUp:
         contest.go(at_once=at_once or leader is None)
         if not contest.is_over:
             return leader
-        best = contest.best
-        assert best is not None  # for mypy
-        assert best.engine is not None
-        self._report(contest, best, best.engine, names)
-        said, labels = self._last(self.labels), best.out[:, LABEL]
+        best, labels = contest.engine, contest.labels
+        self._report(contest, names)
         if self.late:
             late = _joined(self.late, self.late[-1].shape[1])
-            out = best.engine.step(late, self._last(self.times)[len(labels) :])
+            out = best.step(late, self._last(self.times)[len(labels) :])
             labels = np.concatenate([labels, out[:, LABEL]])
         old = None if leader is None else leader.state
-        _take_over_ids(old, said, best.engine.state, labels, self.n_rows - 1)
+        _take_over_ids(old, self._last(self.labels), best.state, labels, self.n_rows - 1)
         self.contest, self.late = None, []
-        return best.engine
+        return best
 
-    def _report(self, contest: Contest, best: Trial, engine: Engine, names: list[str]) -> None:
+    def _report(self, contest: Contest, names: list[str]) -> None:
         """Write to the log what was chosen."""
-        n_rows = contest.n_before + len(contest.rows)
-        _log.debug(
-            "prior by the first %d rows: opening %g, spread %g, reach %g (log score %.1f; others: "
-            "%s)",
-            n_rows, best.candidate.opening, best.candidate.spread, best.decay.scale, best.score,
-            ", ".join(
-                f"{one.candidate.opening:g}/{one.candidate.spread:g}/{one.decay.scale:g} "
-                f"{one.score:.1f}"
-                for one in contest.trials
-            ),
-        )  # fmt: skip
-        is_last = n_rows >= self.last
+        chosen, best = contest.best.entry.candidate, contest.engine
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug(
+                "prior by the first %d rows: opening %g, spread %g, reach %g (log score %.1f; "
+                "others: %s)",
+                contest.n_rows, chosen.opening, chosen.spread, best.decay.scale,
+                contest.best.score, ", ".join(map(str, contest.trials)),
+            )  # fmt: skip
+        is_last = contest.n_rows >= self.last
         if is_last:
             _log.info(
                 "prior chosen after %d rows: chance of a new regime %g, variance within a regime "
                 "%g of the total variance",
-                n_rows, best.candidate.opening, best.candidate.spread,
+                contest.n_rows, chosen.opening, chosen.spread,
             )  # fmt: skip
             if contest.recipe.reaches:
                 _log.info("links reach back about %g rows", best.decay.scale)
-        for remark in engine.likelihood.remarks(names):
+        for remark in best.likelihood.remarks(names):
             _log.log(logging.INFO if is_last else logging.DEBUG, "%s", remark)
 
 
