@@ -176,8 +176,8 @@ class Contest:
             broad = [candidate for candidate in self.candidates if candidate.spread >= BROAD]
             chosen = dict.fromkeys([self.best.entry.candidate, *broad])
             runs = far_runs(self.rows).any(axis=1)  # no evidence for tails: as without maps
-            start: FloatArray = -LEAD - np.cumsum(np.where(runs, self.best.surprise, 0.0))
-            self._call(chosen, warped, start, 1.0 - runs)
+            start = -LEAD - np.cumsum(np.where(runs, self.best.surprise, 0.0))
+            self._call(chosen, warped, start, np.where(runs, 0.0, 1.0))
 
     def _call_reaches(self) -> None:
         reaches = self.recipe.reaches[1:]
