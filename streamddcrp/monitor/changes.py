@@ -155,7 +155,7 @@ def relocate_changes(changes: ArrayLike, signal: ArrayLike, within: int) -> IntA
     ConfigError
         If ``within`` is below 1, or the changes do not rise or are not rows of the signal.
     SchemaError
-        If the signal has another shape, or a value beyond 1e70.
+        If the signal has another shape, or a value beyond 1e40.
 
     Notes
     -----

@@ -143,6 +143,23 @@ def test_few_rows_say_nothing(case):
     assert np.array_equal(hyper, start)
 
 
+def test_a_coefficient_of_any_size_does_not_move_the_prior():
+    """A regressor of next to nothing has one; squares of what it explains would overflow."""
+    case, rng = Linear(), np.random.default_rng(0)
+    family, data = case.family, [*tables(rng, 3, [30, 30])]
+    start = family.hyper(3)
+    stats = np.array([family.suffstats(X).sum(axis=0) for X in data])
+    post = np.zeros((2, families.n_post(family.family, start)))
+    families.posteriors(family.family, start, stats, 2, post)
+    for value in (1e80, np.inf, np.nan):
+        hyper = start.copy()
+        post[1, 1] = value  # the first coefficient of the first output
+        assert learn_prior(family.family, hyper, start, post, np.array([30.0, 30.0]), 2)
+        moved = case.prior(hyper)[0] != case.prior(start)[0]
+        assert moved.tolist() == [[False, True], [True, True]]
+        assert np.isfinite(hyper).all()
+
+
 def test_other_families_keep_their_prior():
     family = BetaBernoulli(0.5, 0.5)
     start = family.hyper(2)

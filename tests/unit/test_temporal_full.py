@@ -12,7 +12,11 @@ from streamddcrp import TemporalDPM, fit_temporal_dpm, sample_temporal_dpm
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.models.temporal.emissions import Moments, stacked_epochs
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.emissions.full import FullGaussianDrift
+from streamddcrp.models.temporal.emissions.full import (
+    FullGaussianDrift,
+    _undo_rounding,
+    is_covariance,
+)
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import check_emission
 from streamddcrp.models.temporal.window import Settings
@@ -257,3 +261,31 @@ def test_what_is_no_covariance_is_refused():
         check_emission(law, 2)
     with pytest.raises(ConfigError, match="closed form"):
         sample_temporal_dpm([np.zeros((3, 2))], law, n_sweeps=10)
+
+
+def test_rounding_leaves_sums_of_squares():
+    """Steps of what is known to 1e-16 of its size may be sums of anything."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(2, 4, 3, 3)) * 10.0 ** rng.integers(-9, 9, 3)[:, None]
+    sums = root @ np.swapaxes(root, 2, 3)
+    sums[0, 1] = 0.0
+    before = sums.copy()
+    _undo_rounding(sums)
+    np.testing.assert_array_equal(sums, before)
+    spoiled = [[-3e59, 2e58], [2e58, 6e59]], [[1e59, 2e59], [2e59, 1e59]], [[-1.0, 0.0], [0.0, 0.0]]
+    sums = np.array(spoiled)
+    _undo_rounding(sums)
+    assert sums[0].tolist() == [[0.0, 0.0], [0.0, 6e59]]
+    assert is_covariance(sums[1], 2)
+    assert sums[2].tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    for A in sums:  # with the first guess, a covariance
+        assert is_covariance(A + np.diag([1e-3, 2.0]), 2)
+
+
+def test_columns_of_a_covariance_may_differ_in_size():
+    """Eigenvalues, of which the smallest drowns in the rounding of the largest, are of no use."""
+    size = np.array([1e-9, 1.0, 1e9])
+    A = np.outer(size, size) * (0.9 + 0.1 * np.eye(3))
+    assert is_covariance(A, 3)
+    assert not is_covariance(A * (2.0 - np.eye(3)), 3)
+    FullGaussianDrift.known(np.zeros(3), A, A, A)

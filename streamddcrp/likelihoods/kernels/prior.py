@@ -25,6 +25,7 @@ PSEUDO_TABLES = 2.0
 ENOUGH = 4.0  # expected rows above which a table counts
 LEAST_RATE = 0.02  # in terms of the start: one table without spread would take the prior with it
 LEAST_KAPPA = 1e-30
+LARGEST = 1e60  # coefficient, which may have any size where regressors are next to nothing
 
 
 @kernel
@@ -89,6 +90,8 @@ def _learn_regression(
             value, weight = _move_mean(
                 start[mean], start[shape] / start[shape + 1], post, at + i, half, sizes, n_tables
             )
+            if not abs(value) < LARGEST:
+                continue
             hyper[mean] = value
             least = LEAST_RATE * start[shape + 1]  # the weight is the same for every i
             hyper[shape + 1] = max(start[shape] * n_counted / weight, least)

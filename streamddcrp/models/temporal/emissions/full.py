@@ -41,6 +41,8 @@ from streamddcrp.models.temporal.kernels.full import (
 from streamddcrp.models.temporal.kernels.numbers import BIRTH, DRIFT, HALF, NOISE, SEEN
 from streamddcrp.typing import FloatArray, IntArray
 
+_ROUNDED = 1e-12  # least eigenvalue of a correlation of what has been summed up
+
 
 class FullStats(NamedTuple):
     """Expected rows of epochs (E, K), and what they say; of `full_stats`, with E in front."""
@@ -184,6 +186,7 @@ class FullGaussianDrift(GaussianDrift):
                 square = _outer(step, step) + s.var[e, on] + s.var[e - 1, on]
                 square -= lagged + np.swapaxes(lagged, 1, 2)
                 out[DRIFT, e, 0], out[DRIFT, e, 1] = on.sum(), square.sum(axis=0)
+        _undo_rounding(out[:, :, 1])
         return out
 
     def seating(self, past: FloatArray, ahead: Moments) -> Seating:
@@ -292,9 +295,30 @@ def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
 def is_covariance(A: FloatArray, D: int, least: float = 0.0) -> bool:
     """Whether an array is (D, D), symmetric and positive definite.
 
-    Eigenvalues are above ``least`` times the largest.
+    Eigenvalues are above ``least`` times the largest, where all variances are 1.
     """
-    if np.shape(A) != (D, D) or not np.isfinite(A).all():
+    if np.shape(A) != (D, D) or not np.isfinite(A).all() or not np.allclose(A, A.T, atol=0.0):
         return False
-    value = np.linalg.eigvalsh(A)
-    return bool(np.allclose(A, A.T, atol=0.0) and value[0] > least * value[-1])
+    value = np.linalg.eigvalsh(A / _units(A))
+    return bool(value[0] > least * value[-1])
+
+
+def _units(A: FloatArray) -> FloatArray:
+    """Products (.., D, D) of columns' deviations, by which covariances become correlations."""
+    variance = np.diagonal(A, axis1=-2, axis2=-1)
+    unit = np.sqrt(np.where(variance > 0.0, variance, 1.0))
+    return _outer(unit, unit)
+
+
+def _undo_rounding(sums: FloatArray) -> None:
+    """Make sums of squares (.., D, D) what they must be, where rounding has left something else."""
+    units = _units(sums)
+    least = np.linalg.eigvalsh(sums / units)[..., 0]
+    for at in zip(*np.nonzero((least <= _ROUNDED) & sums.any(axis=(-2, -1))), strict=True):
+        A = sums[at]
+        none = np.diagonal(A) <= 0.0
+        A[none], A[:, none] = 0.0, 0.0
+        value, vector = np.linalg.eigh(A / units[at])
+        whole = (vector * np.maximum(value, _ROUNDED)) @ vector.T
+        whole[none], whole[:, none] = 0.0, 0.0
+        A[:] = 0.5 * (whole + whole.T) * units[at]
