@@ -354,13 +354,16 @@ def _is_due(config, table, counts, m):
 @uncounted
 def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
+    K, due = counts[N_TABLES], scratch.own
     best, m, l = -math.inf, -1, -1
-    for a in range(counts[N_TABLES]):
-        a_is_crumb, a_is_due = table.stats[a, 0] < CRUMB, _is_due(config, table, counts, a)
-        for b in range(a + 1, counts[N_TABLES]):
+    for a in range(K):
+        due[a] = _is_due(config, table, counts, a)
+    for a in range(K):
+        a_is_crumb = table.stats[a, 0] < CRUMB
+        for b in range(a + 1, K):
             known = min(table.stats[a, 0], table.stats[b, 0]) >= SETTLED
-            due = a_is_due or _is_due(config, table, counts, b)
-            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and due):
+            is_due = due[a] + due[b] > 0.0
+            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and is_due):
                 gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
                 if gain > best:
                     best, m, l = gain, a, b
