@@ -4,14 +4,17 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamddcrp.decay import Exponential
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_ROWS, N_TABLES, NEW_LOG_BETA
-from streamddcrp.models.seqddcrp.kernels.moves import _best_run, add_rows, log_marginal
+from streamddcrp.models.seqddcrp.kernels.moves import COPIES, _best_run, add_rows, log_marginal
 from streamddcrp.models.seqddcrp.kernels.state import settle
 from tests.oracles.dense_stream import DenseStream
 from tests.oracles.plain import plain
+from tests.properties.test_likelihood_laws import cases
 from tests.properties.test_stream_bound import engine, gaussian_stream
 
 LIKELIHOOD = NormalGamma(0.0, 0.05, 1.5, 0.5)
@@ -77,3 +80,12 @@ def test_the_run_with_the_largest_gain_is_found(seed, recall):
         assert found == (length, begin + int(np.argmax(by_length[length])))
         lengths.add(length)
     assert len(lengths) > 2
+
+
+@given(cases(), st.floats(0.0, 40.0))
+def test_no_table_gives_rows_more_than_their_largest_likelihood(case, scale):
+    """Up to P log c / c with P < 40 statistics and log c < 25: 1e-6."""
+    run = case.stats(z=np.ones(len(case.X)))
+    known = scale * case.stats() + case.family.suffstats(case.x)[0]
+    after, before, most = case.family.log_marginal([known + run, known, COPIES * run])
+    assert after - before <= most / COPIES + 1e-6 + case.tol * (1.0 + abs(before))

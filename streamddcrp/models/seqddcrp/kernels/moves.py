@@ -61,6 +61,7 @@ SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
 NOTHING = 1e-9  # share of a row's links that is as good as none
 SETTLED = 20.0  # expected rows from which a table is known well enough to be merged
+COPIES = 2.0**30  # of a run; the evidence of so many is, for each, its largest likelihood
 CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
 
 
@@ -89,6 +90,17 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
 
 
 @uncounted
+def _largest_log_lik(config, scratch):
+    """Return the log likelihood of the statistics in ``scratch.stats`` at the best parameter.
+
+    log m(c T) / c for many copies c, which is less by O(P log c / c).
+    """
+    for p in range(len(scratch.rest)):
+        scratch.rest[p] = COPIES * scratch.stats[p]
+    return log_marginal(config.family, config.hyper, scratch.rest, scratch.post) / COPIES
+
+
+@uncounted
 def _best_run(
     config, rows, atoms, table, counts, sums, scratch, shortest, longest, doubling, begin, end
 ):  # fmt: skip
@@ -102,7 +114,8 @@ def _best_run(
                    log m(T_k)],
 
     and for a column l < K, with E log beta_l in place of g_new, log m(T_l - T_Ql + T_Q) -
-    log m(T_l - T_Ql) in place of log m(T_Q).
+    log m(T_l - T_Ql) in place of log m(T_Q). No table, however many there are, gives Q more than
+    the likelihood at its largest, so where that gains nothing none of them is asked.
     """
     w, family, hyper = counts[N_ROWS], config.family, config.hyper
     K, lost = counts[N_TABLES], scratch.own
@@ -110,6 +123,9 @@ def _best_run(
         scratch.taken[m], lost[m] = 0.0, 0.0
     for i in range(max(w - longest, 0), w):
         scratch.local[i] = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
+    highest = sums[NEW_LOG_BETA]
+    for k in range(begin, K):
+        highest = max(highest, atoms.log_beta[k])
     best, length, into = 0.0, 0, K
     terms = 0.0
     last = w  # the rows before it have not been taken yet
@@ -144,6 +160,8 @@ def _best_run(
                 lost[m] = left - table.post[m, 0]
                 gain += lost[m]
         last = o
+        if gain + highest + _largest_log_lik(config, scratch) <= best:
+            continue
         for k in range(begin, end):
             if k == K:
                 new = log_marginal(family, hyper, scratch.stats, scratch.post)
@@ -336,13 +354,16 @@ def _is_due(config, table, counts, m):
 @uncounted
 def _best_pair(config, rows, groups, atoms, table, counts, scratch):
     """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
+    K, due = counts[N_TABLES], scratch.own
     best, m, l = -math.inf, -1, -1
-    for a in range(counts[N_TABLES]):
-        a_is_crumb, a_is_due = table.stats[a, 0] < CRUMB, _is_due(config, table, counts, a)
-        for b in range(a + 1, counts[N_TABLES]):
+    for a in range(K):
+        due[a] = _is_due(config, table, counts, a)
+    for a in range(K):
+        a_is_crumb = table.stats[a, 0] < CRUMB
+        for b in range(a + 1, K):
             known = min(table.stats[a, 0], table.stats[b, 0]) >= SETTLED
-            due = a_is_due or _is_due(config, table, counts, b)
-            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and due):
+            is_due = due[a] + due[b] > 0.0
+            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and is_due):
                 gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
                 if gain > best:
                     best, m, l = gain, a, b

@@ -90,30 +90,27 @@ def _filter(atoms, table, counts, sums, scratch):
 
     A table that is not known, or that has not been reported to users, has no weight.
     """
-    K, filtered, again = counts[N_TABLES], atoms.filtered, scratch.weight
+    K, filtered, log_density = counts[N_TABLES], atoms.filtered, scratch.own
     rho = switch_rate(sums)
-    total = 0.0
+    is_new_known = counts[ENOUGH] == 1
+    before, top = 0.0, scratch.log_new[0] if is_new_known else -math.inf
     for m in range(K):
-        total += filtered[m]
-    top = -math.inf
-    for m in range(K):
-        here = filtered[m] / total if total > 0.0 else 0.0
-        drawn = rho * max(atoms.beta[m], LEAST_WEIGHT)
-        here = (1.0 - rho) * here + drawn
-        again[m] = drawn / here
-        filtered[m] = -math.inf
-        if atoms.reported[m] == REPORTED and is_known(atoms, counts, m, 0):
-            filtered[m] = math.log(here) + scratch.own[m]
-        top = max(top, filtered[m])
-    filtered[K] = -math.inf
-    if counts[ENOUGH] == 1:  # a new table would be known
-        filtered[K] = math.log(rho * max(sums[NEW_BETA], LEAST_WEIGHT)) + scratch.log_new[0]
-    top = max(top, filtered[K])
+        before += filtered[m]
+        if atoms.reported[m] != REPORTED or not is_known(atoms, counts, m, 0):
+            log_density[m] = -math.inf
+        top = max(top, log_density[m])
+    stays = (1.0 - rho) / before if before > 0.0 else 0.0
     redrawn, total = 0.0, 0.0
-    for m in range(K + 1):
-        filtered[m] = math.exp(filtered[m] - top) if top > -math.inf else 0.0
-        redrawn += filtered[m] * (again[m] if m < K else 1.0)
+    for m in range(K):
+        density = math.exp(log_density[m] - top) if log_density[m] > -math.inf else 0.0
+        again = rho * max(atoms.beta[m], LEAST_WEIGHT) * density
+        filtered[m] = stays * filtered[m] * density + again
+        redrawn += again
         total += filtered[m]
+    if is_new_known:
+        filtered[K] = rho * max(sums[NEW_BETA], LEAST_WEIGHT) * math.exp(scratch.log_new[0] - top)
+        redrawn += filtered[K]
+        total += filtered[K]
     if total > 0.0:
         keep = 1.0 - 1.0 / MEMORY
         sums[REDRAWN] = keep * sums[REDRAWN] + redrawn / total
