@@ -141,6 +141,15 @@ class Emission(Protocol):
         """
         raise NotImplementedError
 
+    def ceiling(
+        self, X: Any, smoothed: Any, epoch: int, begins: IntArray, share: float
+    ) -> FloatArray:
+        """Return log evidence that a unit of each row brings at most, (N, K); (0, K): not known.
+
+        A component takes ``share`` rows or fewer of these on top of what was smoothed.
+        """
+        return np.empty((0, len(begins)))
+
     def frozen(self, smoothed: Any) -> Any:
         """Return the starts once the first epoch has left: filtered, not to count rows twice."""
 
