@@ -144,11 +144,9 @@ class _Now:
             scores = emission.expected(X, self.smoothed, e, self.begins, q) + weight[e]
             known = emission.ceiling(X, self.smoothed, e, self.begins, share)
             self.scores.append(scores)
-            add_most(
-                q, tiny, scores, gains[e], known, emission.least, self.most, self.ceiling
-            )
+            add_most(q, tiny, scores, gains[e], known, emission.least, self.most, self.ceiling)
             if not len(known) and len(i):
-                self.ceiling[:] = np.inf
+                self.ceiling[:] = np.finfo(np.float64).max  # not known
 
     def _gains(self, settings: Settings, mean: FloatArray, more: FloatArray) -> FloatArray:
         """Return nats that counts gain at most by a row of an epoch that others take, (E, K).

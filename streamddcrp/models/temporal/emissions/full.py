@@ -136,6 +136,9 @@ class FullGaussianDrift(GaussianDrift):
         full_stats(X, self.birth_mean, *self._parts[1:], q, *out)
         return out
 
+    def stats_of_epochs(self, rows: Parts, resp: Parts) -> Any:
+        return stacked_epochs([self.stats(X, q) for X, q in zip(rows, resp, strict=True)])
+
     def no_starts(self, K: int) -> Moments:
         D = len(self.noise)
         return Moments(np.zeros((K, D)), np.zeros((K, D, D)))

@@ -297,38 +297,45 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
         for k in range(K):
             most[k] = max(most[k], q[i, k])
     without, slope = np.zeros(K), np.zeros(K)
-    seen, here = np.full(K, -1.0), np.empty(K)
+    seen, base = np.full(K, -1.0), np.empty(K)
+    moved, n_moved = np.arange(K), K  # components whose counts have changed since the last row
     for i in range(N):
-        top = -np.inf
-        for k in range(K):
-            own = q[i, k]
-            if stale == 0.0:
-                s = _own_removed(a0, log_a0, now[k], past[k], own)
-                s += _look_ahead_all(a0, kappa, at_zero, ahead, later, k, own)
-            else:
+        if stale > 0.0:
+            for k in moved[:n_moved]:
                 if seen[k] < 0.0 or abs(now[k, MEAN] - seen[k]) > stale * seen[k]:
                     seen[k] = now[k, MEAN]
-                    here[k] = _own_removed(a0, log_a0, now[k], past[k], 0.0)
                     without[k] = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, 0.0)
                     slope[k] = 0.0
                     if most[k] > _TINY:
                         full = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, most[k])
                         slope[k] = (full - without[k]) / most[k]
-                s = without[k] + slope[k] * own
-                if own > 0.0:
-                    s += _own_removed(a0, log_a0, now[k], past[k], own)
+                    base[k] = without[k] + _own_removed(a0, log_a0, now[k], past[k], 0.0)
+        top = -np.inf
+        for k in range(K):
+            own = q[i, k]
+            if own == 0.0 and stale > 0.0:
+                s = base[k]
+            else:
+                s = _own_removed(a0, log_a0, now[k], past[k], own)
+                if stale > 0.0:
+                    s += without[k] + slope[k] * own
                 else:
-                    s += here[k]
+                    s += _look_ahead_all(a0, kappa, at_zero, ahead, later, k, own)
             score[k] = ell[i, k] + s
             top = max(top, score[k])
         total = 0.0
         for k in range(K):
             score[k] = math.exp(score[k] - top) if score[k] - top > nothing else 0.0
             total += score[k]
+        n_moved = 0
         for k in range(K):
+            if score[k] == 0.0 and q[i, k] == 0.0:
+                continue
             new, old = score[k] / total, q[i, k]
             if new == old:
                 continue
+            moved[n_moved] = k
+            n_moved += 1
             change = new - old
             spread = new * (1.0 - new) - old * (1.0 - old)
             zero = math.log1p(-min(new, 1.0 - _SURE)) - math.log1p(-min(old, 1.0 - _SURE))
@@ -360,6 +367,14 @@ def count_terms(now, past, a0, out):
                 ) - expected_lgamma(
                     a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO]
                 )  # fmt: skip
+
+
+@kernel
+def terms_of_kernels(before, now, kernels, a0, past, out):
+    """Fill `count_terms` (G, E, K) under each of the weights ``kernels`` (G, W); ``past``: work."""
+    for g in range(len(kernels)):
+        decay_moments(before, now, kernels[g], past)
+        count_terms(now, past[:-1], a0, out[g])
 
 
 @inner

@@ -152,6 +152,22 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
 
 
 @kernel
+def drift_near(mean, var, noise, most, close):
+    """Mark pairs of components (K, D) whose squared distance in predictive units is below ``most``.
+
+    ``close`` (K, K) of bool out, for pairs a < b.
+    """
+    K, D = mean.shape
+    for a in range(K):
+        for b in range(a + 1, K):
+            gap = 0.0
+            for c in range(D):
+                wide = noise[c] + 0.5 * (var[a, c] + var[b, c])
+                gap += (mean[a, c] - mean[b, c]) ** 2 / wide
+            close[a, b] = gap < most
+
+
+@kernel
 def drift_ceiling(X, mean, var, noise, begins, epoch, share, out):
     """Evidence that a unit of rows (N, D) brings to components (K, D) at most, (N, K).
 
