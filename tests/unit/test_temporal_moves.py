@@ -174,6 +174,20 @@ def test_counts_and_entropy_gain_no_more_than_their_bound(window):
         assert gain <= now.most[k] + 1e-9 * (1.0 + abs(gain))
 
 
+@pytest.mark.parametrize("n", [1, 5, 50])
+def test_a_row_may_gain_by_the_rows_of_later_epochs(n):
+    """Here it gains more than its own count: it is the past of these."""
+    kappa, alpha = [0.6, 0.3], 0.2
+    resp = [np.array([[1.0, 0.0]]), np.repeat([[0.0, 1.0]], n, axis=0), np.array([[0.0, 1.0]])]
+    engine = engine_with(resp, Settings(alpha, tuple(kappa), slots=2))
+    now = moves._Now(engine, np.array([0]))
+    old, new = ([q[:, [1]] for q in part] for part in (resp, without(engine, 0)))
+    gain = temporal.expected_log_joint(new, alpha / 2, kappa, "exact")
+    gain -= temporal.expected_log_joint(old, alpha / 2, kappa, "exact")
+    assert gain <= now.most[0]
+    assert gain > math.log(alpha / 2 + 1.0) or n == 1
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_evidence_gains_no_more_than_its_ceiling(seed):
     engine = crowded("drift", seed)
