@@ -20,7 +20,7 @@ def test_a_row_is_shared_and_scored(new):
     past, size = np.array([0.2, 9.0, 4.0, 0.0, 7.0]), np.array([1.0, 0.0, 2.0, 0.0, 8.0])
     q, before = np.append(log_weight, 0.0), size.copy()
     scores, chances = np.empty(1), np.empty(2)
-    K = plain(seat_row)(q, new, 4, -40.0, 1e-6, past, size, scores, chances)
+    K = plain(seat_row)(q, new, True, 4, -40.0, 1e-6, past, size, scores, chances)
     weight = np.exp(log_weight)
     total = weight.sum() + math.exp(new)
     assert scores[0] == pytest.approx(-math.log(total), rel=1e-12)
@@ -33,6 +33,21 @@ def test_a_row_is_shared_and_scored(new):
         assert K == 4
         np.testing.assert_allclose(q[:4], share / share.sum(), rtol=1e-12)
         np.testing.assert_allclose(size[:4], before[:4] + q[:4], rtol=1e-12)
+
+
+def test_a_row_that_says_nothing_opens_the_first_component_only():
+    """Its chances are those of any row; it goes where the counts are."""
+    for K in (0, 3):
+        log_weight, new = np.log([2.0, 1.0, 0.5, 1.0])[:K], math.log(9.0)
+        past, size, q = np.ones(K + 1), np.ones(K + 1), np.append(log_weight, 0.0)
+        scores, chances = np.empty(1), np.empty(2)
+        n = plain(seat_row)(q, new, False, K, -np.inf, 0.4, past, size, scores, chances)
+        total = 9.0 + np.exp(log_weight).sum()
+        assert scores[0] == pytest.approx(-math.log(total), rel=1e-12)
+        assert chances[0] == pytest.approx(9.0 / total, rel=1e-12)
+        # what is below .4 of the likeliest one there is, is nothing
+        assert n == max(K, 1)
+        assert q == pytest.approx([2.0 / 3.0, 1.0 / 3.0, 0.0, 0.0] if K else [1.0], rel=1e-12)
 
 
 def test_a_name_that_is_used_again_was_not_reported():

@@ -21,14 +21,13 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from streamddcrp.models.temporal.emissions import Seating, Seats, each
+from streamddcrp.models.temporal.emissions import Seating, Seats, each, widened
 from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels.counts import (
     LOG_ZERO,
     MEAN,
-    count_terms,
-    decay_moments,
     moments_of_rows,
+    terms_of_kernels,
 )
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.stored import CHANGES, check_whole
@@ -174,9 +173,7 @@ class Engine(Window):
         """Close the open epoch, which may be empty: sweep, move, retire."""
         K = self.n_components if self.seating is None else self.seating.n_components
         X = self.emission.joined(self.arrived)
-        q = np.concatenate(
-            [np.zeros((0, K)), *(np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in self.seated)]
-        )
+        q = np.concatenate([np.zeros((0, K)), *(widened(q, K - q.shape[1]) for q in self.seated)])
         self.freeze()
         self.epoch += 1
         self.open(K - self.n_components)
@@ -189,12 +186,12 @@ class Engine(Window):
         self.retire()
         self.learn_counts()
 
-    def freeze(self) -> None:
-        """Let the oldest epoch leave a full window."""
+    def freeze(self, smoothed: Any = None) -> None:
+        """Let the oldest epoch leave a full window, which may have been smoothed."""
         if len(self.rows) <= self.settings.lag:
             return
         stats, begins = self.stats(self.resp), self.begins
-        smoothed = self.emission.smooth(stats, self.starts, begins)
+        smoothed = smoothed or self.emission.smooth(stats, self.starts, begins)
         known = begins <= 0
         self.starts = each(
             lambda new, old: np.where(known.reshape(-1, *[1] * (new.ndim - 1)), new, old),
@@ -245,16 +242,14 @@ class Engine(Window):
 
     def kernel_gains(self) -> FloatArray:
         """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
-        now, alpha = self.moments(self.resp), self.settings.alpha
-        past, terms = np.empty((len(now) + 1, *now.shape[1:])), np.empty(now.shape[:2])
-        out = np.empty((len(now), len(KERNELS)))
-        for g, weights in enumerate(KERNELS):
-            decay_moments(self.before, now, weights, past)
-            count_terms(now, past[:-1], self.settings.a0, terms)
-            rows, before = self._rows_and_past(weights)
-            mass = alpha + before
-            out[:, g] = terms.sum(axis=1) + gammaln(mass) - gammaln(mass + rows)
-        return out
+        now = self.moments(self.resp)
+        past = np.empty((len(now) + 1, *now.shape[1:]))
+        terms = np.empty((len(KERNELS), *now.shape[:2]))
+        terms_of_kernels(self.before, now, KERNELS, self.settings.a0, past, terms)
+        rows, before = zip(*map(self._rows_and_past, KERNELS), strict=True)
+        mass = self.settings.alpha + np.array(before)
+        gains: FloatArray = terms.sum(axis=2) + gammaln(mass) - gammaln(mass + np.array(rows))
+        return gains.T
 
     def fitted_weights(self) -> tuple[float, ...]:
         """Return the weights under which the counts of all epochs are most probable."""

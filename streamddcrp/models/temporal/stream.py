@@ -22,7 +22,7 @@ from streamddcrp.contract import (
 )
 from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
-from streamddcrp.models.temporal.emissions import Summary
+from streamddcrp.models.temporal.emissions import Summary, widened
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.stored import check_stored, read_events
@@ -192,11 +192,12 @@ class StreamState:
     def _leave(self) -> None:
         """Let the oldest epoch leave the window, and note what stays of it."""
         engine = self.engine
-        before = engine.objective().total
+        smoothed = engine.smooth()
+        before = engine.objective(smoothed).total
         q = engine.resp[0]
         number, mass = engine.first, q.sum(axis=0)
         if len(q):
-            self.trajectories.append(self._trajectory(0, engine.smooth()))
+            self.trajectories.append(self._trajectory(0, smoothed))
             self.final.append(FinalLabels(number, self.n_left, engine.ids[q.argmax(axis=1)]))
             self.n_left += len(q)
             self.n_final += len(q)
@@ -204,7 +205,7 @@ class StreamState:
                 lost = len(self.final.popleft().labels)
                 self.n_final -= lost
                 self.n_lost += lost
-        engine.freeze()
+        engine.freeze(smoothed)
         self.frozen += before - engine.objective().total
         self.sizes = {
             i: self.sizes.get(i, 0.0) + more
@@ -308,7 +309,7 @@ class StreamState:
         engine, K = self.engine, self.n_components
         emission, n = engine.emission, engine.n_components
         seated = engine.seated if n < K else []  # rows of the open epoch, for those it has begun
-        padded = [np.pad(q, ((0, 0), (0, K - q.shape[1]))) for q in seated]
+        padded = [widened(q, K - q.shape[1]) for q in seated]
         q = np.concatenate([np.zeros((0, K)), *padded])
         fresh = emission.stats(emission.joined(engine.arrived if n < K else []), q)
         stats = smoothed = None
@@ -396,4 +397,5 @@ class StreamState:
 
 
 def _split(array: Any, sizes: IntArray) -> list[Any]:
-    return np.split(array, np.cumsum(sizes)[:-1]) if len(sizes) else []
+    ends = np.cumsum(sizes).tolist()
+    return [array[a:b] for a, b in zip([0, *ends], ends, strict=False)]

@@ -16,7 +16,7 @@ from scipy.special import gammaln
 
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.temporal.emissions import Emission, each, stacked_epochs
+from streamddcrp.models.temporal.emissions import Emission, each, widened
 from streamddcrp.models.temporal.kernels.counts import (
     LOG_ZERO,
     MEAN,
@@ -188,8 +188,8 @@ class Window:
         self.last_active = np.concatenate([self.last_active, np.full(n, born)])
         none = self.emission.no_starts(n)
         self.starts = each(lambda *pair: np.concatenate(pair), self.starts, none)
-        self.before = np.pad(self.before, ((0, 0), (0, n), (0, 0)))
-        self.resp = [np.pad(q, ((0, 0), (0, n))) for q in self.resp]
+        self.before = widened(self.before, n)
+        self.resp = [widened(q, n) for q in self.resp]
         self.changes += [Change(born, kind, int(i), other) for i in new]
 
     def drop(self, k: int | list[int]) -> None:
@@ -232,9 +232,7 @@ class Window:
 
     def stats(self, resp: list[FloatArray]) -> Any:
         """Statistics of the window under given assignments."""
-        return stacked_epochs(
-            [self.emission.stats(X, q) for X, q in zip(self.rows, resp, strict=True)]
-        )
+        return self.emission.stats_of_epochs(self.rows, resp)
 
     def smooth(self) -> Any:
         """Smooth the emissions of all components over the window."""
@@ -246,11 +244,15 @@ class Window:
         """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales."""
         settings = self.settings
         weights = np.array(settings.past_weights)
+        alone = self.n_components == 1 and all((q == 1.0).all() for q in self.resp)
         for _ in range(n):
             if not self.n_components:
                 return
             stats, begins = self.stats(self.resp), self.begins
             smoothed = self.emission.smooth(stats, self.starts, begins)
+            if alone:  # it keeps all rows
+                self.emission = self.emission.learned(stats, smoothed, begins)
+                continue
             now = self.moments(self.resp)
             score = np.empty(self.n_components)
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
@@ -294,8 +296,8 @@ class Window:
         count_terms(now, past, self.settings.a0, counts)
         return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
-    def objective(self) -> Objective:
-        """Return the objective: a monitor, not a bound; O(N K) and a smoothing.
+    def objective(self, smoothed: Any = None) -> Objective:
+        """Return the objective: a monitor, not a bound; O(N K) and a smoothing, if none is given.
 
         Off by some hundredths of a nat where assignments are soft, exact where they are hard.
         """
@@ -312,7 +314,7 @@ class Window:
         epochs = float((gammaln(mass) - gammaln(mass + rows)).sum())
         return Objective(
             counts=epochs + float(terms.counts.sum()),
-            evidence=float(self.smooth().log_z.sum()),
+            evidence=float((smoothed or self.smooth()).log_z.sum()),
             entropy=float(terms.entropy.sum()),
             names=math.lgamma(slots + 1.0) - math.lgamma(slots - occupied + 1.0),
         )

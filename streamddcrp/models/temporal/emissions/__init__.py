@@ -26,6 +26,13 @@ def stacked_epochs(parts: Sequence[Any]) -> Any:
     return each(lambda *column: np.stack(column), *parts)
 
 
+def widened(array: FloatArray, n: int, axis: int = 1) -> FloatArray:
+    """Return an array with ``n`` components more, of zeros."""
+    shape = list(array.shape)
+    shape[axis] = n
+    return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis)
+
+
 class Moments(NamedTuple):
     """Mean and variance of the parameters of components, (K, D) each; or covariance, (K, D, D)."""
 
@@ -99,10 +106,8 @@ class Seating:
                 return Seats(q[:, : self.n_components], scores, chances)
             if self.n_components == len(self._arrays[0]):
                 more = len(self._arrays[0]) + 8
-                q = np.pad(q, ((0, 0), (0, more)))
-                self._arrays = [
-                    np.pad(part, ((0, more), *[(0, 0)] * (part.ndim - 1))) for part in self._arrays
-                ]
+                q = widened(q, more)
+                self._arrays = [widened(part, more, 0) for part in self._arrays]
 
 
 class Emission(Protocol):
@@ -119,6 +124,10 @@ class Emission(Protocol):
 
     def stats(self, X: Any, q: FloatArray) -> Any:
         """Return the statistics (K, ..) of an epoch under assignments (N, K)."""
+
+    def stats_of_epochs(self, rows: list[Any], resp: Parts) -> Any:
+        """Return the statistics (E, K, ..) of epochs under their assignments."""
+        return stacked_epochs([self.stats(X, q) for X, q in zip(rows, resp, strict=True)])
 
     def joined(self, parts: list[Any]) -> Any:
         """Return the rows of an epoch that came in parts, maybe none."""
@@ -140,6 +149,15 @@ class Emission(Protocol):
         Or collapsed ones, the rows' own shares ``q`` taken out of what was smoothed.
         """
         raise NotImplementedError
+
+    def ceiling(
+        self, X: Any, smoothed: Any, epoch: int, begins: IntArray, share: float
+    ) -> FloatArray:
+        """Return log evidence that a unit of each row brings at most, (N, K); (0, K): not known.
+
+        A component takes ``share`` rows or fewer of these on top of what was smoothed.
+        """
+        return np.empty((0, len(begins)))
 
     def frozen(self, smoothed: Any) -> Any:
         """Return the starts once the first epoch has left: filtered, not to count rows twice."""

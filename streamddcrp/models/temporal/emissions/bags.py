@@ -17,7 +17,7 @@ _PARTS = ("offsets", "words", "counts")
 
 def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
     """Return the offsets, words and counts of sparse rows, in the types that kernels take."""
-    X = sparse.csr_array(X)
+    X = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

@@ -14,6 +14,7 @@ from streamddcrp.models.temporal.emissions import (
     Parts,
     Seating,
     Summary,
+    each,
     halved,
     since,
 )
@@ -21,7 +22,9 @@ from streamddcrp.models.temporal.kernels.numbers import (
     BIRTH,
     DRIFT,
     NOISE,
+    drift_ceiling,
     drift_expected,
+    drift_near,
     drift_stats,
     kalman,
     scale_sums,
@@ -121,9 +124,13 @@ class GaussianDrift(Emission):
         return self.noise
 
     def stats(self, X: FloatArray, q: FloatArray) -> Any:
-        K, D = q.shape[1], len(self.noise)
-        out = DriftStats(np.empty(K), *np.empty((3, K, D)))
-        drift_stats(X, self.birth_mean, q, *out)
+        return each(lambda part: part[0], self.stats_of_epochs([X], [q]))
+
+    def stats_of_epochs(self, rows: Parts, resp: Parts) -> Any:
+        E, K, D = len(rows), resp[0].shape[1], len(self.noise)
+        out = DriftStats(np.empty((E, K)), *np.empty((3, E, K, D)))
+        for X, q, *parts in zip(rows, resp, *out, strict=True):
+            drift_stats(X, self.birth_mean, q, *parts)
         return out
 
     def joined(self, parts: Parts) -> FloatArray:
@@ -147,6 +154,16 @@ class GaussianDrift(Emission):
         drift_expected(
             X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
             epoch, out,
+        )  # fmt: skip
+        return out
+
+    def ceiling(
+        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, share: float
+    ) -> FloatArray:
+        out = np.empty((len(X), len(begins)))
+        drift_ceiling(
+            X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
+            epoch, share, out,
         )  # fmt: skip
         return out
 
@@ -215,10 +232,10 @@ class GaussianDrift(Emission):
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
-        a, b = np.triu_indices(len(begins), 1)
-        gap = (mean[a] - mean[b]) ** 2 / (self.noise + 0.5 * (var[a] + var[b]))
-        close = gap.sum(axis=1) < NEAR
-        return a[close], b[close]
+        close = np.zeros((len(begins), len(begins)), dtype=np.bool_)
+        drift_near(mean, var, self.noise, NEAR, close)
+        a, b = np.nonzero(close)
+        return a, b
 
     def halves(
         self, rows: Parts, resp: Parts, k: int, alone: DriftSmoothed,

@@ -138,6 +138,9 @@ class FullGaussianDrift(GaussianDrift):
         full_stats(X, self.birth_mean, *self._parts[1:], q, *out)
         return out
 
+    def stats_of_epochs(self, rows: Parts, resp: Parts) -> Any:
+        return stacked_epochs([self.stats(X, q) for X, q in zip(rows, resp, strict=True)])
+
     def no_starts(self, K: int) -> Moments:
         D = len(self.noise)
         return Moments(np.zeros((K, D)), np.zeros((K, D, D)))
@@ -159,6 +162,11 @@ class FullGaussianDrift(GaussianDrift):
             epoch, out,
         )  # fmt: skip
         return out
+
+    def ceiling(
+        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, share: float
+    ) -> FloatArray:
+        return np.empty((0, len(begins)))  # not known
 
     def _sums(self, stats: Any, s: DriftSmoothed, begins: IntArray) -> FloatArray:
         # as `scale_sums`; in the middle is a component by its variance in units of the noise

@@ -164,6 +164,58 @@ def add_shares(q, rows, takers, shares, moments, entropy):
 
 
 @kernel
+def add_most(q, tiny, scores, gains, evidence, least, most, ceiling):
+    """Add what rows of tiny components bring at most to those who would take them.
+
+    A row of component k would be shared among the others as exp ``scores`` (N, K), and shares
+    below ``least`` times the largest left out. ``most`` (K,): entropy, and counts, of which
+    ``gains`` (K,) are of a whole row; ``ceiling`` (K,): ``evidence`` (N, K) of whole rows, if
+    there is any. O(N K): sums over all serve every component but the likeliest, k taken out.
+    """
+    N, K = scores.shape
+    nothing = math.log(least) if least > 0.0 else -np.inf
+    known = len(evidence) > 0
+    part = np.empty(K)
+    for i in range(N):
+        best = 0
+        for k in range(K):
+            if scores[i, k] > scores[i, best]:
+                best = k
+        for own in (-1, best):
+            if own >= 0 and q[i, own] == 0.0:
+                continue
+            top = -np.inf
+            for k in range(K):
+                if k != own:
+                    top = max(top, scores[i, k])
+            total, gain, weighed, sure = 0.0, 0.0, 0.0, 0.0
+            for k in range(K):
+                gap = scores[i, k] - top
+                part[k] = 0.0
+                if k != own and gap >= nothing:
+                    part[k] = math.exp(gap)
+                    total += part[k]
+                    gain += part[k] * gains[k]
+                    weighed += part[k] * gap
+                    if known:
+                        sure += part[k] * evidence[i, k]
+            for k in tiny:
+                if q[i, k] == 0.0 or (k == best) != (own >= 0):
+                    continue
+                p = part[k]
+                if top == -np.inf or total == p:  # no other is as old as the row
+                    most[k] = -np.inf
+                    continue
+                gap = scores[i, k] - top if p > 0.0 else 0.0
+                rest = total - p
+                nats = (gain - p * gains[k] - (weighed - p * gap)) / rest + math.log(rest)
+                most[k] += q[i, k] * nats
+                if known:
+                    less = p * evidence[i, k] if p > 0.0 else 0.0
+                    ceiling[k] += q[i, k] * (sure - less) / rest
+
+
+@kernel
 def moments_of_pairs(columns, a, b, out, entropy):
     """Moments of the counts of pairs of components as if they were one; add their entropies.
 
@@ -245,38 +297,45 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
         for k in range(K):
             most[k] = max(most[k], q[i, k])
     without, slope = np.zeros(K), np.zeros(K)
-    seen, here = np.full(K, -1.0), np.empty(K)
+    seen, base = np.full(K, -1.0), np.empty(K)
+    moved, n_moved = np.arange(K), K  # components whose counts have changed since the last row
     for i in range(N):
-        top = -np.inf
-        for k in range(K):
-            own = q[i, k]
-            if stale == 0.0:
-                s = _own_removed(a0, log_a0, now[k], past[k], own)
-                s += _look_ahead_all(a0, kappa, at_zero, ahead, later, k, own)
-            else:
+        if stale > 0.0:
+            for k in moved[:n_moved]:
                 if seen[k] < 0.0 or abs(now[k, MEAN] - seen[k]) > stale * seen[k]:
                     seen[k] = now[k, MEAN]
-                    here[k] = _own_removed(a0, log_a0, now[k], past[k], 0.0)
                     without[k] = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, 0.0)
                     slope[k] = 0.0
                     if most[k] > _TINY:
                         full = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, most[k])
                         slope[k] = (full - without[k]) / most[k]
-                s = without[k] + slope[k] * own
-                if own > 0.0:
-                    s += _own_removed(a0, log_a0, now[k], past[k], own)
+                    base[k] = without[k] + _own_removed(a0, log_a0, now[k], past[k], 0.0)
+        top = -np.inf
+        for k in range(K):
+            own = q[i, k]
+            if own == 0.0 and stale > 0.0:
+                s = base[k]
+            else:
+                s = _own_removed(a0, log_a0, now[k], past[k], own)
+                if stale > 0.0:
+                    s += without[k] + slope[k] * own
                 else:
-                    s += here[k]
+                    s += _look_ahead_all(a0, kappa, at_zero, ahead, later, k, own)
             score[k] = ell[i, k] + s
             top = max(top, score[k])
         total = 0.0
         for k in range(K):
             score[k] = math.exp(score[k] - top) if score[k] - top > nothing else 0.0
             total += score[k]
+        n_moved = 0
         for k in range(K):
+            if score[k] == 0.0 and q[i, k] == 0.0:
+                continue
             new, old = score[k] / total, q[i, k]
             if new == old:
                 continue
+            moved[n_moved] = k
+            n_moved += 1
             change = new - old
             spread = new * (1.0 - new) - old * (1.0 - old)
             zero = math.log1p(-min(new, 1.0 - _SURE)) - math.log1p(-min(old, 1.0 - _SURE))
@@ -310,22 +369,35 @@ def count_terms(now, past, a0, out):
                 )  # fmt: skip
 
 
+@kernel
+def terms_of_kernels(before, now, kernels, a0, past, out):
+    """Fill `count_terms` (G, E, K) under each of the weights ``kernels`` (G, W); ``past``: work."""
+    for g in range(len(kernels)):
+        decay_moments(before, now, kernels[g], past)
+        count_terms(now, past[:-1], a0, out[g])
+
+
 @inner
-def seat_row(q, log_new, K, negligible, least, past, size, scores, chances):
+def seat_row(q, log_new, says, K, negligible, least, past, size, scores, chances):
     """Assign a row of the open epoch to components, or to a new one where that is the likeliest.
 
     First pass of temporal_dpm.md, section 9: q_k is in proportion to (a0 + m'_k + m_k) p(x | k).
     Every kernel that seats rows ends each row here, and needs room for one component more. ``q``
     (C,): log weights plus log predictives of the K components, then the assignment; ``log_new``:
-    the same of a new one. Components ``negligible`` nats below the best add nothing to the sums;
+    the same of a new one; a row that ``says`` nothing, without values or words, opens none but the
+    first. Components ``negligible`` nats below the best add nothing to the sums;
     shares up to ``least`` times the largest are taken for zero. ``past, size`` (C,): decayed past
     counts, and expected rows of this epoch so far (updated). ``scores`` (1,) out: -log predictive
     density but for the log of the total weight; ``chances`` (2,): of a new component, and of one
     that the past hardly holds. Returns K, or K + 1 where column K was opened.
     """
-    top = log_new
+    best = -np.inf
     for k in range(K):
-        top = max(top, q[k])
+        best = max(best, q[k])
+    top = max(log_new, best)
+    opens = top == log_new and (says or K == 0)
+    if not opens:
+        least *= math.exp(best - top)
     mass, young, kept = 0.0, 0.0, 0.0
     for k in range(K):
         part = math.exp(q[k] - top) if q[k] - top > negligible else 0.0
@@ -338,7 +410,7 @@ def seat_row(q, log_new, K, negligible, least, past, size, scores, chances):
     scores[0] = -(top + math.log(mass + part))
     chances[0] = part / (mass + part)
     chances[1] = (young + part) / (mass + part)
-    if top == log_new:
+    if opens:
         q[:K], q[K] = 0.0, 1.0
         past[K], size[K] = 0.0, 1.0
         return K + 1

@@ -386,8 +386,9 @@ def seat_full(
         for k in range(K):
             q[i, k] = math.log(a0 + past[k] + size[k]) + log_p[k]
         K = seat_row(
-            q[i], log_new + log_p[K], K, -np.inf, _LEAST, past, size, scores[i : i + 1], chances[i]
-        )
+            q[i], log_new + log_p[K], log_p[K] != 0.0, K, -np.inf, _LEAST, past, size,
+            scores[i : i + 1], chances[i],
+        )  # fmt: skip
         for k in range(K):
             if q[i, k] > 0.0:
                 _add_row(q[i, k], X[i], own, info[k], shift[k])

@@ -151,6 +151,48 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
                 out[i, k] = _expected_of_present(X[i], mean[k], var[k], noise)
 
 
+@kernel
+def drift_near(mean, var, noise, most, close):
+    """Mark pairs of components (K, D) whose squared distance in predictive units is below ``most``.
+
+    ``close`` (K, K) of bool out, for pairs a < b.
+    """
+    K, D = mean.shape
+    for a in range(K):
+        for b in range(a + 1, K):
+            gap = 0.0
+            for c in range(D):
+                wide = noise[c] + 0.5 * (var[a, c] + var[b, c])
+                gap += (mean[a, c] - mean[b, c]) ** 2 / wide
+            close[a, b] = gap < most
+
+
+@kernel
+def drift_ceiling(X, mean, var, noise, begins, epoch, share, out):
+    """Evidence that a unit of rows (N, D) brings to components (K, D) at most, (N, K).
+
+    log E N(x | phi, R)^s / s, phi at its smoothed moments; it rises with s. By Hoelder's
+    inequality no s or fewer rows bring more together. -inf before birth.
+    """
+    N, D = X.shape
+    K = mean.shape[0]
+    base, wide = np.empty(D), np.empty(D)
+    for k in range(K):
+        if begins[k] > epoch:
+            out[:, k] = -np.inf
+            continue
+        for c in range(D):
+            R, P = noise[c], share * var[k, c]
+            base[c] = -0.5 * (_LOG_2PI + math.log(R) + math.log1p(P / R) / share)
+            wide[c] = 0.5 / (R + P)
+        for i in range(N):
+            out[i, k] = 0.0
+            for c in range(D):
+                gap = X[i, c] - mean[k, c]
+                if not math.isnan(gap):
+                    out[i, k] += base[c] - gap * gap * wide[c]
+
+
 @inlined
 def _predicted(n, total, mean, var, noise):
     """Mean and variance of the next value after ``n`` values of sum ``total``."""
@@ -218,7 +260,9 @@ def seat_drift(
                 s += _expected_of_present(X[i], centre[k], zeros, spread[k])
             q[i, k] = s
         mean[K], var[K], count[K], total[K] = birth_mean, birth_var, 0.0, 0.0  # may be opened
-        K = seat_row(q[i], new, K, -np.inf, _LEAST, past, size, scores[i : i + 1], chances[i])
+        K = seat_row(
+            q[i], new, new != log_new, K, -np.inf, _LEAST, past, size, scores[i : i + 1], chances[i]
+        )
         for k in range(K):
             if q[i, k] == 0.0:
                 continue
@@ -343,7 +387,9 @@ def seat_conjugate(
         for k in range(K):
             q[i, k] += log_weight[k]
         stats[K] = 0.0  # of the component that may be opened
-        K = seat_row(q[i], new, K, -np.inf, least, past, size, scores[i : i + 1], chances[i])
+        K = seat_row(
+            q[i], new, new != log_new, K, -np.inf, least, past, size, scores[i : i + 1], chances[i]
+        )
         for k in range(K):
             if q[i, k] > 0.0:
                 log_weight[k] = math.log(a0 + past[k] + size[k])

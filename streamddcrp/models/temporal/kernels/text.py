@@ -292,7 +292,10 @@ def seat_text(
                 j = following[j]
         new = log_new + base - log_rise(prior_size, n)
         sizes[K] = 0.0  # of the component that may be opened
-        K = seat_row(q[i], new, K, _NEGLIGIBLE, least, past, size, scores[i : i + 1], chances[i])
+        K = seat_row(
+            q[i], new, new != log_new, K, _NEGLIGIBLE, least, past, size, scores[i : i + 1],
+            chances[i],
+        )  # fmt: skip
         for k in range(K):
             share = q[i, k]
             if share > 0.0:
