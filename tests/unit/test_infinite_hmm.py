@@ -130,6 +130,18 @@ def test_alpha_of_each_particle_is_given_its_own_rows():
     assert len({tuple(row) for row in base[particles.weight > 0]}) > 1
 
 
+def test_every_row_but_the_last_is_followed_by_one():
+    """In each particle: rows at a table are rows after it, and the last row."""
+    rows, _ = chain(200, 4, apart=3.0)
+    for moves in (0, 3):
+        _, state = learn(rows, n_aux=5, n_particles=10, moves=moves)
+        particles, K = state.particles, state.particles.entry.shape[1]
+        for p in np.flatnonzero(particles.weight > 0):
+            own = particles.own[p, : K + 1]
+            last = np.arange(K) == particles.last[p]
+            np.testing.assert_array_equal(own.sum(axis=0), own[1:].sum(axis=1) + last)
+
+
 def test_cutting_and_restart_change_no_bit_where_alpha_is_learned():
     rows, _ = chain(150, 1, apart=3.0)
     model = GroupDP(likelihood=GIVEN, n_particles=20, n_shared=5, markov=True, alpha=GAMMA)

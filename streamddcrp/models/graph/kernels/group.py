@@ -173,6 +173,7 @@ def _clear(particles, pool, p):
 def _copy(particles, cells, pool, grid, p, to, n_nodes, n_groups):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
+    particles.last[to] = particles.last[p]
     for k in range(K):
         e = particles.entry[p, k]
         particles.entry[to, k] = e
