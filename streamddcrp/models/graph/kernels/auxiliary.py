@@ -5,7 +5,14 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.cells import TABLES
+from streamddcrp.models.graph.kernels.cells import (
+    TABLES,
+    add_to,
+    place_of,
+    spread,
+    table_at,
+    take_from,
+)
 from streamddcrp.models.graph.kernels.children import (
     FIRST_DRAW,
     STAMP,
@@ -57,14 +64,13 @@ def free_slot(entry, n_aux, n_tables, p):
 
 
 @uncounted
-def fill(config, particles, grid, counts, work, n, a):
+def fill(config, particles, aux, grid, counts, scratch, n, a):
     """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
 
     With the items of the root, node 0, they are a Chinese restaurant process.
     """
-    entry, n_aux, n_tables, aux = (
-        particles.entry, particles.n_aux, particles.n_tables, particles.aux,
-    )  # fmt: skip
+    entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
+    work, items = scratch.work, scratch.items
     before = config.n_root if a > 0 else 0
     for i in range(config.n_root if a == 0 else config.n_node):
         counts[STAMP] += 1
@@ -76,13 +82,18 @@ def fill(config, particles, grid, counts, work, n, a):
             if len(config.nodes) > 0:
                 k = n_clusters(entry, n_aux, n_tables, p)
                 join, opens = factors(config, grid, base_row(grid, p), k, before + i, counts[STAMP])
+            spread(aux, p, a, K, items)
             for k in range(K):
-                work[k] = join * (aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0))
+                work[k] = join * items[k]
+            if a > 0:
+                spread(aux, p, 0, K, scratch.n_users)
+                for k in range(K):
+                    work[k] = join * (items[k] + scratch.n_users[k])
             work[K] = opens
             k = draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
             if k == K:
                 k = free_slot(entry, n_aux, n_tables, p)
-            aux[p, a, k] += 1
+            add_to(aux, p, a, k, 1)
             n_aux[p, k] += 1
         for row in range(len(grid.base)):
             count_parents(config, grid, row, before + i)
@@ -98,26 +109,29 @@ def _add_items(items, n, k, log_weight, n_users, only):
 
 
 @uncounted
-def _add_neighbour(items, others, K, log_weight, n_users, only):
-    """Multiply the weights by the factor of a neighbour with items ``others`` (K,) of a node."""
-    for k in range(K):
-        if others[k] > 0:
-            _add_items(items, others[k], k, log_weight, n_users, only)
+def _add_node(items, aux, p, a, log_weight, n_users, only):
+    """Multiply the weights by the factor of a neighbour: the auxiliary items of a node."""
+    c = place_of(aux, p, TABLES * a)
+    k = table_at(aux, p, c, a)
+    while k < TABLES:
+        _add_items(items, aux.count[p, c], k, log_weight, n_users, only)
+        c += 1
+        k = table_at(aux, p, c, a)
 
 
 @uncounted
-def move(config, particles, cells, groups, grid, scratch, p, n, number, stamp):
+def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp):
     """Resample the table of one auxiliary item from its full conditional.
 
     With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
     groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
     neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
     """
-    aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
+    entry, n_aux, K = particles.entry, particles.n_aux, particles.n_tables[p]
     n_nodes = groups.n[0]
     a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
-    items, work = aux[p, a], scratch.work
-    K = particles.n_tables[p]
+    items, work = scratch.items, scratch.work
+    spread(aux, p, a, K, items)
     for k in range(K):
         work[k] = items[k]
     old = draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, number))
@@ -127,16 +141,15 @@ def move(config, particles, cells, groups, grid, scratch, p, n, number, stamp):
     for k in range(K):
         log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
     if a > 0:
-        _add_neighbour(items, aux[p, 0], K, log_weight, n_users, only)
+        _add_node(items, aux, p, 0, log_weight, n_users, only)
     elif config.n_node > 0:
         for c in range(1, n_nodes):
-            _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
-    for c in range(cells.n[p]):
-        g, k = cells.cell[p, c] // TABLES, cells.cell[p, c] % TABLES
-        if groups.node[g] == a:
-            _add_items(items, own[p, g, k], k, log_weight, n_users, only)
+            _add_node(items, aux, p, c, log_weight, n_users, only)
+    for c in range(own.n[p]):
+        g, k = own.cell[p, c] // TABLES, own.cell[p, c] % TABLES
+        if config.n_node == 0 or groups.node[g] == a:
+            _add_items(items, own.count[p, c], k, log_weight, n_users, only)
     if items[old] == 0 and n_users[old] > 1:
-        items[old] += 1
         return
     for k in range(K):
         if items[k] == 0 and n_users[k] == 1:
@@ -147,5 +160,7 @@ def move(config, particles, cells, groups, grid, scratch, p, n, number, stamp):
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
     if k == K:
         k = free_slot(entry, n_aux, particles.n_tables, p)
-    items[k] += 1
+    if k != old:
+        take_from(aux, p, a, old)
+        add_to(aux, p, a, k, 1)
     n_aux[p, k] += 1
