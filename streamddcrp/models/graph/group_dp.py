@@ -61,8 +61,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         Most clusters in memory, of all particles together. Where there are more, the one with the
         fewest rows for the time that it has been away is forgotten.
     max_groups : int, default 1000
-        Most groups in memory. When one more comes, the one with the fewest rows for the time that
-        it has been away is forgotten.
+        Most groups in memory. When one more comes, the other one with the fewest rows for the time
+        that it has been away is forgotten.
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them.
     seed : int, default 0
@@ -70,9 +70,9 @@ class GroupDP(ParticleModel, base.Clusterer):
     Notes
     -----
     What is forgotten is as if its rows had never come: they no longer count where later rows
-    choose, and a group that comes back is a new one. A cluster that has lost a group's rows keeps
-    what it has learned of them while any auxiliary item is there; a forgotten cluster is a new one
-    when it comes back. Until something is forgotten the evidence is unbiased.
+    choose, and a group or cluster that comes back is a new one. Clusters that have rows of other
+    groups keep what they learned of a forgotten one. Until a cluster is forgotten the evidence is
+    unbiased.
 
     Memory and the time of a row grow with the pairs of group and cluster that have rows: at most
     max_tables + max_groups n_shared of them in each particle. The algorithm is described in

@@ -304,13 +304,15 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     of_node, n_aux = np.zeros((P, A), np.int64), np.zeros((P, known["K"]), np.int64)
     np.add.at(of_node, (q, a), count)
     np.add.at(n_aux, (q, j), count)
+    has_rows = np.zeros((P, known["K"]), np.bool_)
+    has_rows[p, k] = True
     items = np.where(np.arange(A) == 0, config.n_root, config.n_node)
     refuse_if(
         n[1] != G
         or A > (1 + G if config.n_node else 1)
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
         or (n_aux != arrays["particles.n_aux"]).any()
-        or (entry[p, k] < 0).any()
+        or (has_rows != (entry >= 0)).any()
         or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
         "nodes and groups",
     )
@@ -395,31 +397,35 @@ class GroupEngine(ParticleEngine):
         return np.array([self._place[p[0]] if len(p) == 2 else 0 for p in paths], np.int64)
 
     def _meet(self, paths: list[Path], start: int) -> IntArray:
-        """Return the numbers of groups from ``start`` on, as far as there is room for new ones."""
+        """Return the numbers of groups from ``start`` on, up to the first one too many."""
         found, known = [], len(self.paths)
         for path in paths[start:]:
             if path not in self._number:
-                if len(self.paths) == self.config.max_groups:
-                    break
                 self._number[path] = len(self.paths)
                 self.paths.append(path)
                 if len(path) == 2 and path[0] not in self._place:
                     self.nodes.append(path[0])
                     self._place[path[0]] = len(self.nodes)
             found.append(self._number[path])
+            if len(self.paths) > self.config.max_groups:
+                break
         if len(self.paths) > known:
             self._node = np.append(self._node, self._nodes_of(self.paths[known:]))
         return np.array(found, np.int64)
 
-    def _forget_group(self) -> None:
-        """Forget the group with the fewest rows for the time that it has been away."""
-        state, G = self.state, len(self.paths)
-        g = int(np.argmin(state.groups.size[:G] / (state.n_seen - state.groups.seen[:G])))
+    def _forget_group(self, t: float) -> None:
+        """Forget one group, not the last one, with the fewest rows for the time it has been away.
+
+        ``t``: time of the last row.
+        """
+        state, others = self.state, len(self.paths) - 1
+        away = state.n_seen - state.groups.seen[:others]
+        g = int(np.argmin(state.groups.size[:others] / away))
         node = int(self._node[g])
         alone = node > 0 and int((self._node == node).sum()) == 1
         entry_point(forget_group)(
             self.config, state.particles, state.own, state.aux, state.pool, state.groups,
-            state.grid, g, alone,
+            state.grid, state.names, state.events, state.counts, state.scratch, g, alone, t,
         )  # fmt: skip
         self.paths.pop(g)
         if alone:
@@ -444,12 +450,11 @@ class GroupEngine(ParticleEngine):
         while done < len(rows):
             group = self._meet(groups.paths, done)
             upto = done + len(group)
-            if upto == done:
-                self._forget_group()
-                continue
             self.state, out[done:upto] = step(
                 config, self.state, rows[done:upto], t[done:upto], group, self._node
             )
+            if len(self.paths) > config.max_groups:
+                self._forget_group(float(t[upto - 1]))
             done = upto
         return out
 

@@ -333,11 +333,13 @@ def _forget_cluster(config, particles, own, pool, groups, grid, names, counts, s
 
 
 @entry
-def forget_group(config, particles, own, aux, pool, groups, grid, g, also_node):
+def forget_group(
+    config, particles, own, aux, pool, groups, grid, names, events, counts, scratch, g, also_node, t
+):  # fmt: skip
     """Forget the rows of a group: what is left is as if they had never come.
 
-    Clusters keep what they learned of them while any auxiliary item is there. ``also_node``: the
-    node above has no other group, and its auxiliary items go as well.
+    Clusters that have rows of other groups keep what they learned of them. ``also_node``: the node
+    above has no other group, and its auxiliary items go as well.
     """
     a, m = groups.node[g], _items_above(config, groups, g)
     n_counted = 0
@@ -354,27 +356,27 @@ def forget_group(config, particles, own, aux, pool, groups, grid, g, also_node):
             k = table_at(aux, p, at, a)
             while k < TABLES:
                 particles.n_aux[p, k] -= aux.count[p, at]
-                if particles.n_aux[p, k] == 0 and particles.entry[p, k] >= 0:
-                    _empty_table(particles, pool, p, k)
                 at += 1
                 k = table_at(aux, p, at, a)
             drop_row(aux, p, a)
-        at = place_of(own, p, TABLES * g)
-        k = table_at(own, p, at, g)
-        while k < TABLES:
-            if particles.n_aux[p, k] == 0 and particles.entry[p, k] >= 0:  # of no other group
-                _empty_table(particles, pool, p, k)
-            at += 1
-            k = table_at(own, p, at, g)
         drop_row(own, p, g)
+        scratch.n_users[:] = 0
+        for c in range(own.n[p]):
+            scratch.n_users[own.cell[p, c] % TABLES] += 1
+        for k in range(particles.n_tables[p]):
+            if particles.entry[p, k] >= 0 and scratch.n_users[k] == 0:
+                _empty_table(particles, pool, p, k)
     groups.n[1] -= 1
     for i in range(g, groups.n[1]):
         groups.node[i], groups.size[i] = groups.node[i + 1], groups.size[i + 1]
         groups.seen[i] = groups.seen[i + 1]
+    groups.size[groups.n[1]] = 0
     if also_node:
         groups.n[0] -= 1
         for i in range(groups.n[1]):
             groups.node[i] -= groups.node[i] > a
+    weigh_names(particles, pool, names, counts)
+    refresh_names(names, events, counts, counts[N_SEEN], t)
 
 
 @entry
