@@ -9,8 +9,10 @@ from streamddcrp.models.graph.kernels.cells import (
     TABLES,
     add_to,
     place_of,
+    row_of,
     spread,
     table_at,
+    table_of,
     take_from,
 )
 from streamddcrp.models.graph.kernels.children import (
@@ -42,10 +44,11 @@ def base_row(grid, p):
 
 
 @uncounted
-def _log_new(config, grid, p, k, stamp):
-    """Log weight of a new table beside k others."""
+def _log_new(config, particles, grid, p, stamp):
+    """Log weight of a new table beside those in use."""
     if len(config.nodes) == 0:
         return math.log(config.alpha)
+    k = n_clusters(particles.entry, particles.n_aux, particles.n_tables, p)
     row = base_row(grid, p)
     one = sums_at(config, grid, row, k, 0, stamp)
     more = sums_at(config, grid, row, k + 1, 0, stamp)
@@ -100,21 +103,37 @@ def fill(config, particles, aux, grid, counts, scratch, n, a):
 
 
 @uncounted
-def _add_items(items, n, k, log_weight, n_users, only):
-    """Multiply a weight by the factor of a neighbour that has ``n`` items at table k."""
-    n_users[k] += 1
-    only[k] = n
-    if items[k] > 0:
-        log_weight[k] += math.log((items[k] + n) / items[k])
+def _connects(config, own, aux, groups, p, a, k):
+    """Whether several neighbours of a node have items at a table."""
+    found = 0
+    if config.n_node > 0:
+        for c in range(0 if a > 0 else 1, 1 if a > 0 else groups.n[0]):
+            found += table_at(aux, p, place_of(aux, p, TABLES * c + k), c) == k
+    for c in range(own.n[p]):
+        if table_of(own.cell[p, c]) == k:
+            found += config.n_node == 0 or groups.node[row_of(own.cell[p, c])] == a
+        if found > 1:
+            return True
+    return found > 1
 
 
 @uncounted
-def _add_node(items, aux, p, a, log_weight, n_users, only):
+def _add_items(n, k, scratch):
+    """Multiply a weight by the factor of a neighbour that has ``n`` items at table k."""
+    items = scratch.items[k]
+    scratch.n_users[k] += 1
+    scratch.only[k] = n
+    if items > 0:
+        scratch.log_weight[k] += math.log((items + n) / items)
+
+
+@uncounted
+def _add_node(aux, p, a, scratch):
     """Multiply the weights by the factor of a neighbour: the auxiliary items of a node."""
     c = place_of(aux, p, TABLES * a)
     k = table_at(aux, p, c, a)
     while k < TABLES:
-        _add_items(items, aux.count[p, c], k, log_weight, n_users, only)
+        _add_items(aux.count[p, c], k, scratch)
         c += 1
         k = table_at(aux, p, c, a)
 
@@ -130,33 +149,38 @@ def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp
     entry, n_aux, K = particles.entry, particles.n_aux, particles.n_tables[p]
     n_nodes = groups.n[0]
     a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
-    items, work = scratch.items, scratch.work
-    spread(aux, p, a, K, items)
+    start, size = place_of(aux, p, TABLES * a), 0
+    while table_at(aux, p, start + size, a) < TABLES:
+        scratch.work[size] = aux.count[p, start + size]
+        size += 1
+    at = start + draw(scratch.work, size, uniform(config.seed, n, p, WHICH_ITEM, number))
+    old = table_at(aux, p, at, a)
+    if aux.count[p, at] == 1 and _connects(config, own, aux, groups, p, a, old):
+        return
+    items, log_weight, n_users, only = (
+        scratch.items, scratch.log_weight, scratch.n_users, scratch.only,
+    )  # fmt: skip
     for k in range(K):
-        work[k] = items[k]
-    old = draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, number))
-    items[old] -= 1
-    log_weight, n_users, only = scratch.log_weight, scratch.n_users, scratch.only
-    n_users[:K] = 0
-    for k in range(K):
-        log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
+        items[k], n_users[k], log_weight[k] = 0, 0, -np.inf
+    for c in range(start, start + size):
+        k = table_at(aux, p, c, a)
+        items[k] = aux.count[p, c] - (k == old)
+        if items[k] > 0:
+            log_weight[k] = math.log(items[k])
     if a > 0:
-        _add_node(items, aux, p, 0, log_weight, n_users, only)
+        _add_node(aux, p, 0, scratch)
     elif config.n_node > 0:
         for c in range(1, n_nodes):
-            _add_node(items, aux, p, c, log_weight, n_users, only)
+            _add_node(aux, p, c, scratch)
     for c in range(own.n[p]):
-        g, k = own.cell[p, c] // TABLES, own.cell[p, c] % TABLES
+        g, k = row_of(own.cell[p, c]), table_of(own.cell[p, c])
         if config.n_node == 0 or groups.node[g] == a:
-            _add_items(items, own.count[p, c], k, log_weight, n_users, only)
-    if items[old] == 0 and n_users[old] > 1:
-        return
+            _add_items(own.count[p, c], k, scratch)
     for k in range(K):
         if items[k] == 0 and n_users[k] == 1:
-            log_weight[k] = math.log(only[k])
+            log_weight[k] = math.log(only[k]) if only[k] > 1 else 0.0
     n_aux[p, old] -= 1
-    beside = n_clusters(entry, n_aux, particles.n_tables, p)
-    log_weight[K] = _log_new(config, grid, p, beside, stamp)
+    log_weight[K] = _log_new(config, particles, grid, p, stamp)
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
     if k == K:
         k = free_slot(entry, n_aux, particles.n_tables, p)

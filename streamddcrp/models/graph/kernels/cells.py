@@ -5,9 +5,22 @@ particle and in order, so that memory and time follow from what there is instead
 tables. A cell's number is ``TABLES`` times its row, and its table.
 """
 
-from streamddcrp.compilation import uncounted
+from streamddcrp.compilation import inner, uncounted
 
-TABLES = 1 << 24
+_BITS = 24
+TABLES = 1 << _BITS
+
+
+@inner
+def row_of(cell):
+    """Row of a cell."""
+    return cell >> _BITS
+
+
+@inner
+def table_of(cell):
+    """Table of a cell."""
+    return cell & (TABLES - 1)
 
 
 @uncounted
@@ -110,7 +123,7 @@ def drop_table(cells, p, k):
     """Take all items out of a table."""
     kept = 0
     for c in range(cells.n[p]):
-        if cells.cell[p, c] % TABLES != k:
+        if table_of(cells.cell[p, c]) != k:
             cells.cell[p, kept], cells.count[p, kept] = cells.cell[p, c], cells.count[p, c]
             kept += 1
     cells.n[p] = kept

@@ -14,9 +14,11 @@ from streamddcrp.models.graph.kernels.cells import (
     join_first,
     most_cells,
     place_of,
+    row_of,
     row_total,
     spread,
     table_at,
+    table_of,
 )
 from streamddcrp.models.graph.kernels.children import (
     LEAST,
@@ -289,8 +291,8 @@ def _forget_rows(config, particles, own, pool, groups, grid, p, k):
     table now follow nothing that is known, like the first row.
     """
     for c in range(own.n[p]):
-        if own.cell[p, c] % TABLES == k:
-            g = own.cell[p, c] // TABLES
+        if table_of(own.cell[p, c]) == k:
+            g = row_of(own.cell[p, c])
             m = _items_above(config, groups, g) + row_total(own, p, g)
             _resize(config, grid, p, m, m - own.count[p, c])
     drop_table(own, p, k)
@@ -309,7 +311,7 @@ def _least_missed(particles, own, pool, names, counts, rows):
     for p in range(len(particles.weight)):
         if particles.weight[p] > 0.0:
             for c in range(own.n[p]):
-                e = particles.entry[p, own.cell[p, c] % TABLES]
+                e = particles.entry[p, table_of(own.cell[p, c])]
                 rows[pool.name[e]] += particles.weight[p] * own.count[p, c]
     chosen, least = -1, math.inf
     for g in range(len(rows)):
@@ -362,7 +364,7 @@ def forget_group(
         drop_row(own, p, g)
         scratch.n_users[:] = 0
         for c in range(own.n[p]):
-            scratch.n_users[own.cell[p, c] % TABLES] += 1
+            scratch.n_users[table_of(own.cell[p, c])] += 1
         for k in range(particles.n_tables[p]):
             if particles.entry[p, k] >= 0 and scratch.n_users[k] == 0:
                 _empty_table(particles, pool, p, k)
