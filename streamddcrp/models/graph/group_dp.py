@@ -225,6 +225,7 @@ class GroupDP(ParticleModel, base.Clusterer):
             "groups and their nodes",
         )
         check_arrays(config, arrays)
+        refuse_if(len(nodes) != max(int(arrays["groups.n"][0]) - 1, 0), "nodes")
         return GroupEngine(
             likelihood, config, state_from_arrays(config, arrays), meta["n_features"],
             paths=paths, nodes=list(nodes),

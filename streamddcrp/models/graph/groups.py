@@ -312,7 +312,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         or A > (1 + G if config.n_node else 1)
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
         or (n_aux != arrays["particles.n_aux"]).any()
-        or (has_rows != (entry >= 0)).any()
+        or (has_rows != (entry >= 0)).any()  # a table with rows has data, and no other
         or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
         "nodes and groups",
     )
@@ -325,7 +325,8 @@ def _checked_cells(
     cell, n = stored_array(f"{name}.cell", arrays), stored_array(f"{name}.n", arrays)
     count = stored_array(f"{name}.count", arrays)
     check_one(f"{name}.n", n, n_rows.shape, np.int64, Within(0, len(cell)))
-    check_one(f"{name}.cell", cell, (int(n.sum()),), np.int64, Within(0, MOST))
+    refuse_if(n.sum() != cell.size, f"{name}.n")
+    check_one(f"{name}.cell", cell, (cell.size,), np.int64, Within(0, MOST))
     check_one(f"{name}.count", count, cell.shape, np.int64, Within(1, most))
     particle = np.repeat(np.arange(len(n)), n)
     row, table = np.divmod(cell, TABLES)
