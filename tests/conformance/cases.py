@@ -27,6 +27,7 @@ KNOWN = GaussianDrift.known(*(np.full(2, value) for value in (0.0, 36.0, 0.06, 1
 LONG = partial(streams.levels, 3, 20_000)
 TWICE = Flat(LONG, times=(False, True))
 ONE_EACH = {"warmup": 5, "resampling": "systematic", "n_particles": 6, "alpha": 0.5}
+FEW = {"max_tables": 3, "max_groups": 2, "alpha": ("gamma", 1.0, 1.0)}
 PARENTS = {"stream": streams.with_parents, "lacks": {"keyed"}}
 HOLES = kinds.BY_NAME | {"stream": streams.with_holes, "examples": 10}
 FEW_TEXTS = {"stream": streams.few_epochs_of_texts, "examples": 5}
@@ -142,6 +143,11 @@ CASES = [
     ),
     group_dp("two layers, auto", {"n_shared": (4, 3), "warmup": 20},
              stream=streams.with_nodes, look=kinds.look_at_group),
+    group_dp("few", {"n_shared": 5, "likelihood": GAUSSIAN} | FEW),
+    group_dp("two layers, few", {"n_shared": (4, 3), "likelihood": GAUSSIAN} | FEW,
+             stream=streams.with_nodes, look=kinds.look_at_group),
+    group_dp("Markov chain, few", {"n_shared": 5, "likelihood": GAUSSIAN, "markov": True} | FEW,
+             stream=streams.levels, lacks=set()),
     ibp("all learned", {}, flat=Flat(streams.long_causes, growth=1.5), river=river_rows),
     ibp("holes", {"missing": True}, lacks=set(), **(HOLES | {"stream": streams.causes_with_holes})),
     ibp("given noise", {"sigma_x": 0.3, "sigma_y": 3.0}),

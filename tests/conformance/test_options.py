@@ -51,6 +51,7 @@ BAD = {
     GroupDP: {
         "n_shared": (0, (1, 2, 3)), "alpha": (0, "1", ("gamma", 0, 1)), "moves": (-1,),
         "warmup": (0,), "n_particles": (0,), "seed": (-1,), "likelihood": (("gauss", 1.0),),
+        "max_tables": (0,), "max_groups": (0,),
     },
     TimeVaryingIBP: {
         "window": (0, 2.5), "alpha": (0.0,), "n_particles": (0,), "moves": (-1,),

@@ -10,7 +10,7 @@ from streamddcrp import GroupDP
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import concentration
-from streamddcrp.models.graph.groups import Config, GroupEngine, empty_state, step
+from streamddcrp.models.graph.groups import Config, GroupEngine, dense, empty_state, step
 from tests.oracles import infinite_hmm as oracle
 from tests.oracles.graph_crp import partitions
 
@@ -68,7 +68,8 @@ def test_evidence_and_means_have_no_bias(n_aux, moves, alpha):
         config, state = learn(X, seed, n_aux, moves=moves, alpha=alpha)
         particles = state.particles
         n_clusters = (particles.entry >= 0).sum(axis=1)
-        in_last = particles.aux[np.arange(3), 0, particles.last]
+        aux = [dense(state.aux, p, 1, particles.entry.shape[1])[0] for p in range(3)]
+        in_last = np.array(aux)[np.arange(3), particles.last]
         means = np.array([np.ones(3), n_clusters, in_last]) @ particles.weight
         at, weight = GroupEngine(PRIOR, config, state, 1).alpha_weights()
         means = np.append(means, at @ weight)
@@ -123,11 +124,24 @@ def test_alpha_of_each_particle_is_given_its_own_rows():
     particles, base = state.particles, state.grid.base
     for p in np.flatnonzero(particles.weight > 0):
         seen = [*range(5)]
-        for size in particles.own[p].sum(axis=1):
+        K = particles.entry.shape[1]
+        for size in dense(state.own, p, K + 1, K).sum(axis=1):
             seen += range(5, 5 + int(size))
         expected = config.log_prior - np.log(config.nodes[:, None] + seen).sum(axis=1)
         np.testing.assert_allclose(base[p], expected, rtol=1e-12)
     assert len({tuple(row) for row in base[particles.weight > 0]}) > 1
+
+
+def test_every_row_but_the_last_is_followed_by_one():
+    """In each particle: rows at a table are rows after it, and the last row."""
+    rows, _ = chain(200, 4, apart=3.0)
+    for moves in (0, 3):
+        _, state = learn(rows, n_aux=5, n_particles=10, moves=moves)
+        particles, K = state.particles, state.particles.entry.shape[1]
+        for p in np.flatnonzero(particles.weight > 0):
+            own = dense(state.own, p, K + 1, K)
+            last = np.arange(K) == particles.last[p]
+            np.testing.assert_array_equal(own.sum(axis=0), own[1:].sum(axis=1) + last)
 
 
 def test_cutting_and_restart_change_no_bit_where_alpha_is_learned():

@@ -57,15 +57,25 @@ class GroupDP(ParticleModel, base.Clusterer):
     moves : int, default 5
         Auxiliary items resampled after each arrival, in each particle: they are drawn from the
         prior, and only these moves adapt them to the rows.
+    max_tables : int, default 1000
+        Most clusters in memory, of all particles together. Where there are more, the one with the
+        fewest rows for the time that it has been away is forgotten.
+    max_groups : int, default 1000
+        Most groups in memory. When one more comes, the other one with the fewest rows for the time
+        that it has been away is forgotten.
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them.
     seed : int, default 0
 
     Notes
     -----
-    Memory grows with clusters times groups, not with rows; clusters are never forgotten. The time
-    of a row grows with the pairs of group and cluster that have rows, but for the few rows at which
-    the rooms of groups or clusters double. The algorithm is described in
+    What is forgotten is as if its rows had never come: they no longer count where later rows
+    choose, and a group or cluster that comes back is a new one. Clusters that have rows of other
+    groups keep what they learned of a forgotten one. Until a cluster is forgotten the evidence is
+    unbiased.
+
+    Memory and the time of a row grow with the pairs of group and cluster that have rows: at most
+    max_tables + max_groups n_shared of them in each particle. The algorithm is described in
     `streamddcrp.models.graph`.
 
     Examples
@@ -88,6 +98,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         likelihood: Any = "auto",
         n_particles: int = 50,
         moves: int = 5,
+        max_tables: int = 1000,
+        max_groups: int = 1000,
         warmup: int = 64,
         seed: int = 0,
     ) -> None:
@@ -97,6 +109,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         self.likelihood = likelihood
         self.n_particles = n_particles
         self.moves = moves
+        self.max_tables = max_tables
+        self.max_groups = max_groups
         self.seed = seed
         super().__init__(likelihood, warmup)
         self._layers = layers_of(n_shared)
@@ -106,6 +120,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         self._alpha, *self._prior = concentration(alpha)
         n_tables = sum(self._layers) + whole("moves", moves, 0, 1 << 16)
         particle_count(n_particles, CLUSTER * (n_tables + 1), "n_shared and moves")
+        whole("max_tables", max_tables, 1, 1 << 20)
+        whole("max_groups", max_groups, 1, 1 << 20)
         whole("seed", seed, 0, (1 << 63) - 1)
 
     @classmethod
@@ -194,7 +210,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         return Config(
             likelihood.family, likelihood.hyper(n_features), self._alpha, n_root, n_node,
             self.n_particles, bool(self.markov), self.moves, self.seed, nodes, np.log(nodes),
-            log_prior,
+            log_prior, self.max_tables, self.max_groups,
         )  # fmt: skip
 
     def _continued(
@@ -204,13 +220,12 @@ class GroupDP(ParticleModel, base.Clusterer):
         paths, nodes = [self._path(_unlisted(path)) for path in meta["paths"]], meta["nodes"]
         place = {node: a for a, node in enumerate(nodes, 1)}
         node = [place[path[0]] if len(path) == 2 else 0 for path in paths]
-        if self.markov:
-            node = [0] * len(arrays["groups.node"])
         refuse_if(
             len({*paths}) < len(paths) or node != arrays["groups.node"].tolist(),
             "groups and their nodes",
         )
         check_arrays(config, arrays)
+        refuse_if(len(nodes) != max(int(arrays["groups.n"][0]) - 1, 0), "nodes")
         return GroupEngine(
             likelihood, config, state_from_arrays(config, arrays), meta["n_features"],
             paths=paths, nodes=list(nodes),

@@ -22,6 +22,7 @@ from streamddcrp.models.graph.groups import (
     Particles,
     Path,
     Scratch,
+    dense,
     layers_of,
     listed,
     path_of,
@@ -268,12 +269,12 @@ class _Chain:
         self.rows, self.group, self.prior, self.rng = rows, group, prior, rng
         lengths = {
             "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0,
-            "B": 1, "T": 1, "R": n,
+            "B": 1, "T": 1,
         }  # fmt: skip
         self.particles, self.scratch = empty(Particles, lengths), empty(Scratch, lengths)
         self.particles.weight[0] = 1.0
         self.groups, self.grid = empty(Groups, lengths), empty(Grid, lengths)
-        self.cells = empty(Cells, lengths)
+        self.own, self.aux = (empty(Cells, {"P": 1, "R": R}) for R in (n, M))
         self.groups.node[:], self.groups.n[:] = node, (A, len(node))
         self.groups.size[:] = np.bincount(group, minlength=len(node))
         family, hyper = config.family, config.hyper
@@ -303,8 +304,8 @@ class _Chain:
     def sweep_rows(self) -> None:
         """Draw all clusters, of rows and auxiliary items, once."""
         sweep_rows(
-            self.config, self.particles, self.cells, self.groups, self.grid, self.clusters,
-            self.scratch, self.counts, self.rows, self.group, self.labels, self.n,
+            self.config, self.particles, self.own, self.aux, self.groups, self.grid,
+            self.clusters, self.scratch, self.counts, self.rows, self.group, self.labels, self.n,
         )  # fmt: skip
         self.n += len(self.rows)
         self.particles.n_tables[0] = self._tables[-1] + 1
@@ -319,13 +320,18 @@ class _Chain:
         labels = named(self.labels)
         name = np.full(len(self.clusters.size), -1)
         name[self.labels] = labels
-        auxiliary = [np.repeat(name, counts) for counts in self.particles.aux[0]]
+        aux = dense(self.aux, 0, int(self.groups.n[0]), len(name))
+        auxiliary = [np.repeat(name, counts) for counts in aux]
         return labels, np.concatenate([np.sort(items) for items in auxiliary])
 
     def log_joint(self) -> float:
         """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m)."""
         alpha, tables = self.config.alpha, self._tables
-        aux, own = self.particles.aux[0][:, tables], self.particles.own[0][:, tables]
+        K = len(self.clusters.size)
+        aux, own = (
+            dense(cells, 0, int(n), K)[:, tables]
+            for cells, n in zip((self.aux, self.own), self.groups.n, strict=True)
+        )
         above = aux[self.groups.node]
         total = _log_factorials(aux[0]) + _log_factorials(above + own) - _log_factorials(above)
         total += _log_factorials(aux[0] + aux[1:]) - (len(aux) - 1) * _log_factorials(aux[0])

@@ -1,6 +1,7 @@
 """The engine of `GroupDP`: settings, state, steps and predictions.
 
-Axes: P particles, K tables per particle, A nodes (the root is node 0), G groups, N names of tables.
+Axes: P particles, K tables per particle, A nodes (the root is node 0), G groups, N names of tables,
+R cells of a particle.
 """
 
 from collections.abc import Mapping
@@ -17,16 +18,18 @@ from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Grid, alpha_by_particle, alpha_weights
-from streamddcrp.models.graph.kernels.cells import list_cells
+from streamddcrp.models.graph.kernels.cells import TABLES
 from streamddcrp.models.graph.kernels.children import CACHED, N_COUNTS, STAMP
+from streamddcrp.models.graph.kernels.group import forget_group, step_rows
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
-from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles import state as shared
-from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES
+from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
 from streamddcrp.records import (
     ANY,
     CHANCE,
+    MOST,
+    Within,
     check,
     check_one,
     empty,
@@ -130,6 +133,8 @@ class Config(NamedTuple):
     nodes: FloatArray = FIXED
     log_nodes: FloatArray = FIXED
     log_prior: FloatArray = FIXED
+    max_tables: int = MOST  # clusters that any particle has, of all particles together
+    max_groups: int = MOST
 
 
 class Particles(NamedTuple):
@@ -137,26 +142,34 @@ class Particles(NamedTuple):
 
     weight: Annotated[FloatArray, "P", CHANCE]
     n_tables: Annotated[IntArray, "P", up_to("K")]  # places in use
-    last: Annotated[IntArray, "P", -1, index("K", none=True)]  # table of the last row
+    # table of the last row; -1: none, or a forgotten one
+    last: Annotated[IntArray, "P", -1, index("K", none=True)]
     # place of the table's cluster in the pool; -1: no data
     entry: Annotated[IntArray, "P K", -1, index("C", none=True)]
     n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
-    aux: Annotated[IntArray, "P A K"]  # auxiliary items of each node
-    own: Annotated[IntArray, "P G K"]  # rows of each group; in a Markov chain after each table
 
 
 class Cells(NamedTuple):
-    """Where ``own`` is not zero, in order; not stored, since it follows from that."""
+    """Items at tables, where there are any: see `streamddcrp.models.graph.kernels.cells`."""
 
-    cell: Annotated[IntArray, "P R"]
+    cell: Annotated[IntArray, "P R"]  # row and table, ascending
+    count: Annotated[IntArray, "P R"]
     n: Annotated[IntArray, "P"]
 
 
+def dense(cells: Cells, p: int, n_rows: int, n_tables: int) -> IntArray:
+    """Return a particle's counts, shape (n_rows, n_tables)."""
+    found, n = np.zeros((n_rows, n_tables), np.int64), cells.n[p]
+    found[np.divmod(cells.cell[p, :n], TABLES)] = cells.count[p, :n]
+    return found
+
+
 class Groups(NamedTuple):
-    """Groups, the same for all particles; in a Markov chain the start, and all tables."""
+    """Groups, the same for all particles; in a Markov chain there is one."""
 
     node: Annotated[IntArray, "G", index("A")]  # the parent of each
-    size: Annotated[IntArray, "G"]  # rows
+    size: Annotated[IntArray, "G"]  # rows that came
+    seen: Annotated[IntArray, "G"]  # the last of them
     n: Annotated[IntArray, "2"]  # how many nodes have auxiliary items, and how many groups rows
 
 
@@ -166,6 +179,7 @@ class Scratch(NamedTuple):
     at_name: Annotated[FloatArray, "N"]
     work: Annotated[FloatArray, "O"]  # O = K + 1
     log_weight: Annotated[FloatArray, "O"]
+    items: Annotated[IntArray, "K"]
     n_users: Annotated[IntArray, "K"]
     only: Annotated[FloatArray, "K"]
 
@@ -175,7 +189,8 @@ class State(ParticleState):
     """The sampler's memory; exactly one owner."""
 
     particles: Particles
-    cells: Cells
+    own: Cells  # rows of each group; in a Markov chain of the start, then after each table
+    aux: Cells  # auxiliary items of each node
     pool: Pool
     memo: Memo
     groups: Groups
@@ -191,24 +206,26 @@ class State(ParticleState):
 
 def empty_state(config: Config) -> State:
     """Return the state before the first arrival."""
-    state = _empty(config, 0, 0, 16, 1 + (config.n_node > 0), 1)
+    state = _empty(config, 0, 0, 16, 1 + (config.n_node > 0), 1, 0, config.markov)
     state.particles.weight[:] = 1.0 / config.n_particles
     return state
 
 
 def _empty(
     config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int,
-    n_cells: int = 0,
+    n_cells: int, apart: bool,
 ) -> State:  # fmt: skip
-    """Return an empty state with room for so much, and for one more arrival."""
+    """Return an empty state with room for so much, and for one more arrival.
+
+    ``apart``: whether particles may differ in how many items each row has seen.
+    """
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
-    n_groups = max(n_groups, K + 1) if config.markov else n_groups
     n_values = len(config.nodes)
-    rows = P if config.markov and n_values else 1
+    rows = P if apart and n_values else 1
     lengths = {
         "P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups, "J": n_values,
-        "B": rows, "T": room(CACHED * rows, 256) if n_values else 1, "R": room(n_cells + 1, 64),
+        "B": rows, "T": room(CACHED * rows, 256) if n_values else 1,
     }  # fmt: skip
     grid = empty(Grid, lengths)
     grid.base[:] = config.log_prior
@@ -218,7 +235,8 @@ def _empty(
     )  # fmt: skip
     return State(
         particles=empty(Particles, lengths),
-        cells=empty(Cells, lengths),
+        own=empty(Cells, {"P": P, "R": room(n_cells + 1, 64)}),
+        aux=empty(Cells, {"P": P, "R": config.n_root + config.n_node * n_nodes}),
         groups=empty(Groups, lengths),
         grid=grid,
         recent=np.full(1, -1),
@@ -230,66 +248,118 @@ def _empty(
 def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> State:
     """Return the state with room for one more arrival, and for so many nodes and groups at least.
 
-    Nodes and groups that are still to come in a batch keep their places.
+    Nodes and groups that are still to come in a batch keep their places. From the first cluster
+    that is forgotten on, particles may differ in how many items a row has seen.
     """
-    n_old, n_nodes = len(state.groups.node), max(n_nodes, state.particles.aux.shape[1])
-    new = state_from_arrays(config, arrays_of(config, state), n_nodes, max(n_groups, n_old))
+    n_old = len(state.groups.node)
+    apart = bool(state.counts[N_NAMES] >= config.max_tables)
+    new = state_from_arrays(
+        config, arrays_of(config, state), max(n_nodes, _n_nodes(config, state)),
+        max(n_groups, n_old), apart=apart,
+    )  # fmt: skip
     new.groups.node[:n_old] = state.groups.node
     return new
 
 
+def _n_nodes(config: Config, state: State) -> int:
+    """Return the number of nodes that there is room for."""
+    items = state.aux.cell.shape[1] - config.n_root
+    return items // config.n_node if config.n_node else 1
+
+
 def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint."""
-    groups = state.groups
-    n_nodes, n_groups = (int(n) for n in groups.n)
-    arrays, _ = shared.arrays_of(state, STAMP, A=slice(n_nodes), G=slice(n_groups))
+    n_groups = int(state.groups.n[1])
+    arrays, _ = shared.arrays_of(state, STAMP)
+    alive = state.particles.weight > 0
     if len(config.nodes) > 0:
-        alive = state.particles.weight[:, None] > 0
         base = state.grid.base
-        arrays["grid.base"] = np.where(alive, base, 0.0) if config.markov else base[0].copy()
-    return arrays | {
-        "groups.node": groups.node[:n_groups].copy(),
-        "groups.size": groups.size[:n_groups].copy(),
-        "groups.n": groups.n.copy(),
-        "sums": state.sums.copy(),
-    }
+        arrays["grid.base"] = np.where(alive[:, None], base, 0.0) if len(base) > 1 else base.copy()
+    for name, cells in (("own", state.own), ("aux", state.aux)):
+        n = np.where(alive, cells.n, 0)
+        used = np.arange(cells.cell.shape[1]) < n[:, None]
+        arrays |= {f"{name}.cell": cells.cell[used], f"{name}.count": cells.count[used]}
+        arrays[f"{name}.n"] = n
+    for name, values in state.groups._asdict().items():
+        arrays[f"groups.{name}"] = values[: n_groups if name != "n" else 2].copy()
+    return arrays | {"sums": state.sums.copy()}
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Refuse arrays that do not belong together, before any is used."""
-    aux, G = arrays["particles.aux"], len(arrays["groups.node"])
-    A = aux.shape[1] if aux.ndim == 3 else 0
-    stats = int(n_stats(config.family, config.hyper))
-    known = shared.check(Particles, arrays, N_COUNTS, stats, P=config.n_particles, A=A, G=G)
-    check(Groups, arrays, known, "groups.")
+    P, G, n = config.n_particles, len(arrays["groups.node"]), stored_array("groups.n", arrays)
+    check_one("groups.n", n, (2,), np.int64, Within(0, G + 1))
+    A, stats = int(n[0]), int(n_stats(config.family, config.hyper))
+    known = shared.check(Particles, arrays, N_COUNTS, stats, P=P)
+    check(Groups, arrays, {"A": A, "G": G}, "groups.")
     if len(config.nodes) > 0:
         base = stored_array("grid.base", arrays)
-        rows = (config.n_particles,) * config.markov
-        check_one("grid.base", base, (*rows, *config.nodes.shape), np.float64, ANY)
-    wrong = config.markov and known["K"] >= G
-    refuse_if(wrong or arrays["groups.n"].tolist() != [A, G], "nodes and groups")
+        rows = P if config.markov or len(base) > 1 else 1
+        check_one("grid.base", base, (rows, len(config.nodes)), np.float64, ANY)
+    n_tables, entry = arrays["particles.n_tables"], arrays["particles.entry"]
+    rows_of = n_tables + 1 if config.markov else np.full(P, G)
+    p, _, k, _ = _checked_cells("own", arrays, MOST, rows_of, n_tables)
+    most = max(config.n_root, config.n_node)
+    q, a, j, count = _checked_cells("aux", arrays, most, np.full(P, A), n_tables)
+    of_node, n_aux = np.zeros((P, A), np.int64), np.zeros((P, known["K"]), np.int64)
+    np.add.at(of_node, (q, a), count)
+    np.add.at(n_aux, (q, j), count)
+    has_rows = np.zeros((P, known["K"]), np.bool_)
+    has_rows[p, k] = True
+    items = np.where(np.arange(A) == 0, config.n_root, config.n_node)
+    refuse_if(
+        n[1] != G
+        or A > (1 + G if config.n_node else 1)
+        or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
+        or (n_aux != arrays["particles.n_aux"]).any()
+        or (has_rows != (entry >= 0)).any()  # a table with rows has data, and no other
+        or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
+        "nodes and groups",
+    )
+
+
+def _checked_cells(
+    name: str, arrays: Mapping[str, NDArray[Any]], most: int, n_rows: IntArray, n_tables: IntArray
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Return particles, rows, tables and counts of stored cells, or refuse them."""
+    cell, n = stored_array(f"{name}.cell", arrays), stored_array(f"{name}.n", arrays)
+    count = stored_array(f"{name}.count", arrays)
+    check_one(f"{name}.n", n, n_rows.shape, np.int64, Within(0, len(cell)))
+    refuse_if(n.sum() != cell.size, f"{name}.n")
+    check_one(f"{name}.cell", cell, (cell.size,), np.int64, Within(0, MOST))
+    check_one(f"{name}.count", count, cell.shape, np.int64, Within(1, most))
+    particle = np.repeat(np.arange(len(n)), n)
+    row, table = np.divmod(cell, TABLES)
+    mixed = (np.diff(particle) == 0) & (np.diff(cell) <= 0)
+    outside = (row >= n_rows[particle]) | (table >= n_tables[particle])
+    refuse_if(bool(mixed.any() or outside.any()), f"{name} and tables")
+    return particle, row, table, count
 
 
 def state_from_arrays(
-    config: Config, arrays: Mapping[str, NDArray[Any]], n_nodes: int = 0, n_groups: int = 0
-) -> State:
+    config: Config, arrays: Mapping[str, NDArray[Any]], n_nodes: int = 0, n_groups: int = 0,
+    *, apart: bool = False,
+) -> State:  # fmt: skip
     """Rebuild the state that `arrays_of` described, with room for one more arrival at least."""
     counts, n = arrays["counts"], arrays["groups.n"]
+    base = arrays.get("grid.base", FIXED)
     state = _empty(
         config, int(counts[MOST_TABLES]), 2 * len(arrays["pool.stats"]),
         room(int(counts[N_NAMES]) + 1, 16), room(max(n_nodes, int(n[0])), 1),
-        room(max(n_groups, int(n[1])), 1),
-        int((arrays["particles.own"] > 0).sum(axis=(1, 2)).max(initial=0)),
+        room(max(n_groups, int(n[1])), 1), int(arrays["own.n"].max()),
+        config.markov or apart or len(base) > 1,
     )  # fmt: skip
-    shared.restore(
-        state, config.family, config.hyper, arrays, A=slice(int(n[0])), G=slice(int(n[1]))
-    )
-    state.sums[:], state.groups.n[:] = arrays["sums"], n
+    shared.restore(state, config.family, config.hyper, arrays)
+    state.sums[:] = arrays["sums"]
     if len(config.nodes) > 0:
-        state.grid.base[:] = arrays["grid.base"]
-    state.groups.node[: n[1]] = arrays["groups.node"]
-    state.groups.size[: n[1]] = arrays["groups.size"]
-    list_cells(state.particles.own[:, : n[1]], *state.cells)
+        state.grid.base[:] = base
+    for name, cells in (("own", state.own), ("aux", state.aux)):
+        cells.n[:] = arrays[f"{name}.n"]
+        used = np.arange(cells.cell.shape[1]) < cells.n[:, None]
+        cells.cell[used], cells.count[used] = arrays[f"{name}.cell"], arrays[f"{name}.count"]
+    for name, values in state.groups._asdict().items():
+        stored = arrays[f"groups.{name}"]
+        values[: len(stored)] = stored
     return state
 
 
@@ -303,7 +373,7 @@ def step(
     are numbered in the order of their first rows.
     """
     n_nodes = int(node.max(initial=0)) + 1
-    if len(node) > len(state.groups.node) or n_nodes > state.particles.aux.shape[1]:
+    if len(node) > len(state.groups.node) or n_nodes > _n_nodes(config, state):
         state = grown(state, config, n_nodes, len(node))
     state.groups.node[: len(node)] = node
     out = np.empty((len(X), N_OUTPUTS))
@@ -327,19 +397,41 @@ class GroupEngine(ParticleEngine):
         """Return the nodes above groups; 0 is the root."""
         return np.array([self._place[p[0]] if len(p) == 2 else 0 for p in paths], np.int64)
 
-    def _meet(self, paths: list[Path]) -> IntArray:
-        """Return the numbers of groups, of which some may be new."""
-        known = len(self.paths)
-        for path in paths:
+    def _meet(self, paths: list[Path], start: int) -> IntArray:
+        """Return the numbers of groups from ``start`` on, up to the first one too many."""
+        found, known = [], len(self.paths)
+        for path in paths[start:]:
             if path not in self._number:
                 self._number[path] = len(self.paths)
                 self.paths.append(path)
                 if len(path) == 2 and path[0] not in self._place:
                     self.nodes.append(path[0])
                     self._place[path[0]] = len(self.nodes)
+            found.append(self._number[path])
+            if len(self.paths) > self.config.max_groups:
+                break
         if len(self.paths) > known:
             self._node = np.append(self._node, self._nodes_of(self.paths[known:]))
-        return np.array([self._number[path] for path in paths], np.int64)
+        return np.array(found, np.int64)
+
+    def _forget_group(self, t: float) -> None:
+        """Forget one group, not the last one, with the fewest rows for the time it has been away.
+
+        ``t``: time of the last row.
+        """
+        state, others = self.state, len(self.paths) - 1
+        away = state.n_seen - state.groups.seen[:others]
+        g = int(np.argmin(state.groups.size[:others] / away))
+        node = int(self._node[g])
+        alone = node > 0 and int((self._node == node).sum()) == 1
+        entry_point(forget_group)(
+            self.config, state.particles, state.own, state.aux, state.pool, state.groups,
+            state.grid, state.names, state.events, state.counts, state.scratch, g, alone, t,
+        )  # fmt: skip
+        self.paths.pop(g)
+        if alone:
+            self.nodes.pop(node - 1)
+        self.__post_init__()
 
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
@@ -353,11 +445,18 @@ class GroupEngine(ParticleEngine):
         )
 
     def step(self, X: FloatArray, t: FloatArray, groups: RowGroups) -> FloatArray:
-        config, state = self._for_width(X.shape[1])
-        group = self._meet(groups.paths)
+        config, self.state = self._for_width(X.shape[1])
         self.config, self.n_features = config, X.shape[1]
-        rows = self.likelihood.prepare(X)[0]
-        self.state, out = step(config, state, rows, t, group, self._node)
+        rows, done, out = self.likelihood.prepare(X)[0], 0, np.empty((len(X), N_OUTPUTS))
+        while done < len(rows):
+            group = self._meet(groups.paths, done)
+            upto = done + len(group)
+            self.state, out[done:upto] = step(
+                config, self.state, rows[done:upto], t[done:upto], group, self._node
+            )
+            if len(self.paths) > config.max_groups:
+                self._forget_group(float(t[upto - 1]))
+            done = upto
         return out
 
     def _predict(
@@ -368,8 +467,8 @@ class GroupEngine(ParticleEngine):
         node = self._place.get(path[0], 0) if len(path) == 2 else 0
         unknown = len(path) == 2 and node == 0
         entry_point(_predict_row)(
-            config, state.particles, state.pool, state.memo, state.groups, state.grid, state.names,
-            state.counts, state.children, state.scratch, x, group, node, unknown, out,
+            config, state.particles, state.own, state.aux, state.pool, state.memo, state.grid,
+            state.names, state.counts, state.children, state.scratch, x, group, node, unknown, out,
         )  # fmt: skip
         return out
 
@@ -391,7 +490,9 @@ class GroupEngine(ParticleEngine):
             k = np.flatnonzero(particles.entry[p] >= 0)
             at = pool.name[particles.entry[p, k]]
             total[at] += particles.weight[p] * pool.stats[particles.entry[p, k]]
-            of_group[at] += particles.weight[p] * particles.own[p, : len(self.paths), k]
+            if not self.config.markov:
+                own = dense(self.state.own, p, len(self.paths), particles.entry.shape[1])
+                of_group[at] += particles.weight[p] * own[:, k].T
         live = live_names(names)
         own = {
             "weight_" + "/".join(path): of_group[live, g] / names.weight[live]
@@ -407,10 +508,12 @@ class GroupEngine(ParticleEngine):
         for p in np.flatnonzero(particles.weight > 0):
             k = np.flatnonzero(particles.entry[p] >= 0)
             at = pool.name[particles.entry[p, k]]
-            rows = particles.own[p, 1:][k]
+            K = particles.entry.shape[1]
+            rows = dense(self.state.own, p, K + 1, K)[1:][k]
+            items = dense(self.state.aux, p, 1, K)[0]
             size = config.n_root + rows.sum(axis=1, keepdims=True)
             share = particles.weight[p] * (prob[p] / (alpha + size)).sum(axis=1, keepdims=True)
-            found[np.ix_(at, at)] += share * (particles.aux[p, 0, k] + rows[:, k])
+            found[np.ix_(at, at)] += share * (items[k] + rows[:, k])
         live = live_names(names)
         after: FloatArray = found[np.ix_(live, live)] / names.weight[live][:, None]
         return after

@@ -119,6 +119,7 @@ def draw_log(log_weight, n, u):
     top = -np.inf
     for k in range(n):
         top = max(top, log_weight[k])
-    for k in range(n):
-        log_weight[k] = math.exp(log_weight[k] - top)
+    one = math.exp(-top)
+    for k in range(n):  # often nearly all of them are logs of 1
+        log_weight[k] = math.exp(log_weight[k] - top) if log_weight[k] != 0.0 else one
     return draw(log_weight, n, u)

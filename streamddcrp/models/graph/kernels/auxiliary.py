@@ -5,7 +5,16 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.cells import TABLES
+from streamddcrp.models.graph.kernels.cells import (
+    TABLES,
+    add_to,
+    place_of,
+    row_of,
+    spread,
+    table_at,
+    table_of,
+    take_from,
+)
 from streamddcrp.models.graph.kernels.children import (
     FIRST_DRAW,
     STAMP,
@@ -35,10 +44,11 @@ def base_row(grid, p):
 
 
 @uncounted
-def _log_new(config, grid, p, k, stamp):
-    """Log weight of a new table beside k others."""
+def _log_new(config, particles, grid, p, stamp):
+    """Log weight of a new table beside those in use."""
     if len(config.nodes) == 0:
         return math.log(config.alpha)
+    k = n_clusters(particles.entry, particles.n_aux, particles.n_tables, p)
     row = base_row(grid, p)
     one = sums_at(config, grid, row, k, 0, stamp)
     more = sums_at(config, grid, row, k + 1, 0, stamp)
@@ -57,14 +67,13 @@ def free_slot(entry, n_aux, n_tables, p):
 
 
 @uncounted
-def fill(config, particles, grid, counts, work, n, a):
+def fill(config, particles, aux, grid, counts, scratch, n, a):
     """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
 
     With the items of the root, node 0, they are a Chinese restaurant process.
     """
-    entry, n_aux, n_tables, aux = (
-        particles.entry, particles.n_aux, particles.n_tables, particles.aux,
-    )  # fmt: skip
+    entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
+    work, items = scratch.work, scratch.items
     before = config.n_root if a > 0 else 0
     for i in range(config.n_root if a == 0 else config.n_node):
         counts[STAMP] += 1
@@ -76,76 +85,106 @@ def fill(config, particles, grid, counts, work, n, a):
             if len(config.nodes) > 0:
                 k = n_clusters(entry, n_aux, n_tables, p)
                 join, opens = factors(config, grid, base_row(grid, p), k, before + i, counts[STAMP])
+            spread(aux, p, a, K, items)
             for k in range(K):
-                work[k] = join * (aux[p, a, k] + (aux[p, 0, k] if a > 0 else 0))
+                work[k] = join * items[k]
+            if a > 0:
+                spread(aux, p, 0, K, scratch.n_users)
+                for k in range(K):
+                    work[k] = join * (items[k] + scratch.n_users[k])
             work[K] = opens
             k = draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
             if k == K:
                 k = free_slot(entry, n_aux, n_tables, p)
-            aux[p, a, k] += 1
+            add_to(aux, p, a, k, 1)
             n_aux[p, k] += 1
         for row in range(len(grid.base)):
             count_parents(config, grid, row, before + i)
 
 
 @uncounted
-def _add_items(items, n, k, log_weight, n_users, only):
+def _connects(config, own, aux, groups, p, a, k):
+    """Whether several neighbours of a node have items at a table."""
+    found = 0
+    if config.n_node > 0:
+        for c in range(0 if a > 0 else 1, 1 if a > 0 else groups.n[0]):
+            found += table_at(aux, p, place_of(aux, p, TABLES * c + k), c) == k
+    for c in range(own.n[p]):
+        if table_of(own.cell[p, c]) == k:
+            found += config.n_node == 0 or groups.node[row_of(own.cell[p, c])] == a
+        if found > 1:
+            return True
+    return found > 1
+
+
+@uncounted
+def _add_items(n, k, scratch):
     """Multiply a weight by the factor of a neighbour that has ``n`` items at table k."""
-    n_users[k] += 1
-    only[k] = n
-    if items[k] > 0:
-        log_weight[k] += math.log((items[k] + n) / items[k])
+    items = scratch.items[k]
+    scratch.n_users[k] += 1
+    scratch.only[k] = n
+    if items > 0:
+        scratch.log_weight[k] += math.log((items + n) / items)
 
 
 @uncounted
-def _add_neighbour(items, others, K, log_weight, n_users, only):
-    """Multiply the weights by the factor of a neighbour with items ``others`` (K,) of a node."""
-    for k in range(K):
-        if others[k] > 0:
-            _add_items(items, others[k], k, log_weight, n_users, only)
+def _add_node(aux, p, a, scratch):
+    """Multiply the weights by the factor of a neighbour: the auxiliary items of a node."""
+    c = place_of(aux, p, TABLES * a)
+    k = table_at(aux, p, c, a)
+    while k < TABLES:
+        _add_items(aux.count[p, c], k, scratch)
+        c += 1
+        k = table_at(aux, p, c, a)
 
 
 @uncounted
-def move(config, particles, cells, groups, grid, scratch, p, n, number, stamp):
+def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp):
     """Resample the table of one auxiliary item from its full conditional.
 
     With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
     groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
     neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
     """
-    aux, own, entry, n_aux = particles.aux, particles.own, particles.entry, particles.n_aux
+    entry, n_aux, K = particles.entry, particles.n_aux, particles.n_tables[p]
     n_nodes = groups.n[0]
     a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
-    items, work = aux[p, a], scratch.work
-    K = particles.n_tables[p]
+    start, size = place_of(aux, p, TABLES * a), 0
+    while table_at(aux, p, start + size, a) < TABLES:
+        scratch.work[size] = aux.count[p, start + size]
+        size += 1
+    at = start + draw(scratch.work, size, uniform(config.seed, n, p, WHICH_ITEM, number))
+    old = table_at(aux, p, at, a)
+    if aux.count[p, at] == 1 and _connects(config, own, aux, groups, p, a, old):
+        return
+    items, log_weight, n_users, only = (
+        scratch.items, scratch.log_weight, scratch.n_users, scratch.only,
+    )  # fmt: skip
     for k in range(K):
-        work[k] = items[k]
-    old = draw(work, K, uniform(config.seed, n, p, WHICH_ITEM, number))
-    items[old] -= 1
-    log_weight, n_users, only = scratch.log_weight, scratch.n_users, scratch.only
-    n_users[:K] = 0
-    for k in range(K):
-        log_weight[k] = math.log(items[k]) if items[k] > 0 else -np.inf
+        items[k], n_users[k], log_weight[k] = 0, 0, -np.inf
+    for c in range(start, start + size):
+        k = table_at(aux, p, c, a)
+        items[k] = aux.count[p, c] - (k == old)
+        if items[k] > 0:
+            log_weight[k] = math.log(items[k])
     if a > 0:
-        _add_neighbour(items, aux[p, 0], K, log_weight, n_users, only)
+        _add_node(aux, p, 0, scratch)
     elif config.n_node > 0:
         for c in range(1, n_nodes):
-            _add_neighbour(items, aux[p, c], K, log_weight, n_users, only)
-    for c in range(cells.n[p]):
-        g, k = cells.cell[p, c] // TABLES, cells.cell[p, c] % TABLES
-        if groups.node[g] == a:
-            _add_items(items, own[p, g, k], k, log_weight, n_users, only)
-    if items[old] == 0 and n_users[old] > 1:
-        items[old] += 1
-        return
+            _add_node(aux, p, c, scratch)
+    for c in range(own.n[p]):
+        g, k = row_of(own.cell[p, c]), table_of(own.cell[p, c])
+        if config.n_node == 0 or groups.node[g] == a:
+            _add_items(own.count[p, c], k, scratch)
     for k in range(K):
         if items[k] == 0 and n_users[k] == 1:
-            log_weight[k] = math.log(only[k])
+            log_weight[k] = math.log(only[k]) if only[k] > 1 else 0.0
     n_aux[p, old] -= 1
-    beside = n_clusters(entry, n_aux, particles.n_tables, p)
-    log_weight[K] = _log_new(config, grid, p, beside, stamp)
+    log_weight[K] = _log_new(config, particles, grid, p, stamp)
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
     if k == K:
         k = free_slot(entry, n_aux, particles.n_tables, p)
-    items[k] += 1
+    if k != old:
+        take_from(aux, p, a, old)
+        add_to(aux, p, a, k, 1)
     n_aux[p, k] += 1

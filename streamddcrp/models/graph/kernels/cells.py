@@ -1,15 +1,26 @@
-"""Rows of groups at tables, and which of them there are.
+"""Counts of items at tables, by row of a matrix of which nearly all is zero.
 
-``own`` (P, G, K) counts the rows of each group at each table, and nearly all of it is zero. The
-cells that are not are listed, particle by particle and in order, so that a row costs what there is
-instead of groups times tables. A cell's number is ``TABLES`` times that of its group, and its
-table.
+The rows are groups, or nodes with auxiliary items. Only what is not zero is kept, particle by
+particle and in order, so that memory and time follow from what there is instead of rows times
+tables. A cell's number is ``TABLES`` times its row, and its table.
 """
 
-from streamddcrp.compilation import kernel, uncounted
+from streamddcrp.compilation import inner, uncounted
 
-TABLES = 1 << 24
-_WORDS = 4  # in a row, that are copied in the time that a cell takes
+_BITS = 24
+TABLES = 1 << _BITS
+
+
+@inner
+def row_of(cell):
+    """Row of a cell."""
+    return cell >> _BITS
+
+
+@inner
+def table_of(cell):
+    """Table of a cell."""
+    return cell & (TABLES - 1)
 
 
 @uncounted
@@ -22,7 +33,7 @@ def most_cells(cells):
 
 
 @uncounted
-def _place(cells, p, cell):
+def place_of(cells, p, cell):
     """Place of a cell, or of the first after it."""
     a, z = 0, cells.n[p]
     while a < z:
@@ -35,53 +46,107 @@ def _place(cells, p, cell):
 
 
 @uncounted
-def add_to(own, cells, p, g, k):
-    """Add a row of a group to a table; the caller has seen to it that there is room for a cell."""
-    if own[p, g, k] == 0:
-        at = _place(cells, p, TABLES * g + k)
+def table_at(cells, p, c, row):
+    """Table of the cell at a place, if it is of this row; else ``TABLES``: the row is done."""
+    if c < cells.n[p] and cells.cell[p, c] < TABLES * (row + 1):
+        return cells.cell[p, c] - TABLES * row
+    return TABLES
+
+
+@uncounted
+def row_total(cells, p, row):
+    """Items of a row."""
+    found, c = 0, place_of(cells, p, TABLES * row)
+    while table_at(cells, p, c, row) < TABLES:
+        found += cells.count[p, c]
+        c += 1
+    return found
+
+
+@uncounted
+def spread(cells, p, row, K, out):
+    """Write the counts of a row at the first K tables."""
+    out[:K] = 0
+    c = place_of(cells, p, TABLES * row)
+    k = table_at(cells, p, c, row)
+    while k < TABLES:
+        out[k] = cells.count[p, c]
+        c += 1
+        k = table_at(cells, p, c, row)
+
+
+@uncounted
+def add_to(cells, p, row, k, count):
+    """Add items to a table; the caller has seen to it that there is room for a cell."""
+    cell = TABLES * row + k
+    at = place_of(cells, p, cell)
+    if at == cells.n[p] or cells.cell[p, at] != cell:
         for c in range(cells.n[p], at, -1):
             cells.cell[p, c] = cells.cell[p, c - 1]
-        cells.cell[p, at] = TABLES * g + k
+            cells.count[p, c] = cells.count[p, c - 1]
+        cells.cell[p, at], cells.count[p, at] = cell, 0
         cells.n[p] += 1
-    own[p, g, k] += 1
+    cells.count[p, at] += count
 
 
 @uncounted
-def take_from(own, cells, p, g, k):
-    """Take a row of a group out of a table."""
-    own[p, g, k] -= 1
-    if own[p, g, k] == 0:
-        cells.n[p] -= 1
-        for c in range(_place(cells, p, TABLES * g + k), cells.n[p]):
-            cells.cell[p, c] = cells.cell[p, c + 1]
+def _close(cells, p, at):
+    """Take a cell out of the list."""
+    cells.n[p] -= 1
+    for c in range(at, cells.n[p]):
+        cells.cell[p, c] = cells.cell[p, c + 1]
+        cells.count[p, c] = cells.count[p, c + 1]
 
 
 @uncounted
-def copy_cells(own, cells, p, to, n_groups):
-    """Copy a particle's rows of groups to the place of another, whole or cell by cell."""
-    n, K = cells.n[p], own.shape[2]
-    if n_groups * K < _WORDS * (n + cells.n[to]):
-        for g in range(n_groups):
-            for k in range(K):
-                own[to, g, k] = own[p, g, k]
-    else:
-        for c in range(cells.n[to]):
-            own[to, cells.cell[to, c] // TABLES, cells.cell[to, c] % TABLES] = 0
-        for c in range(n):
-            g, k = cells.cell[p, c] // TABLES, cells.cell[p, c] % TABLES
-            own[to, g, k] = own[p, g, k]
+def take_from(cells, p, row, k):
+    """Take one item, which must be there, out of a table."""
+    at = place_of(cells, p, TABLES * row + k)
+    cells.count[p, at] -= 1
+    if cells.count[p, at] == 0:
+        _close(cells, p, at)
+
+
+@uncounted
+def copy_cells(cells, p, to):
+    """Copy a particle's cells to the place of another."""
+    n = cells.n[p]
     for c in range(n):
         cells.cell[to, c] = cells.cell[p, c]
+    for c in range(n):
+        cells.count[to, c] = cells.count[p, c]
     cells.n[to] = n
 
 
-@kernel
-def list_cells(own, cell, n):
-    """List the cells of all particles; ``cell`` (P, R) and ``n`` (P,) out."""
-    for p in range(own.shape[0]):
-        n[p] = 0
-        for g in range(own.shape[1]):
-            for k in range(own.shape[2]):
-                if own[p, g, k] > 0:
-                    cell[p, n[p]] = TABLES * g + k
-                    n[p] += 1
+@uncounted
+def drop_table(cells, p, k):
+    """Take all items out of a table."""
+    kept = 0
+    for c in range(cells.n[p]):
+        if table_of(cells.cell[p, c]) != k:
+            cells.cell[p, kept], cells.count[p, kept] = cells.cell[p, c], cells.count[p, c]
+            kept += 1
+    cells.n[p] = kept
+
+
+@uncounted
+def drop_row(cells, p, row):
+    """Take a row out; the rows after it move up."""
+    kept = place_of(cells, p, TABLES * row)
+    for c in range(place_of(cells, p, TABLES * (row + 1)), cells.n[p]):
+        cells.cell[p, kept], cells.count[p, kept] = cells.cell[p, c] - TABLES, cells.count[p, c]
+        kept += 1
+    cells.n[p] = kept
+
+
+@uncounted
+def join_first(cells, p, row):
+    """Add a later row's items to the first row."""
+    at = place_of(cells, p, TABLES * row)
+    k = table_at(cells, p, at, row)
+    while k < TABLES:
+        count = cells.count[p, at]
+        _close(cells, p, at)
+        add_to(cells, p, 0, k, count)
+        at = place_of(cells, p, TABLES * row)
+        k = table_at(cells, p, at, row)

@@ -5,7 +5,21 @@ import math
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
-from streamddcrp.models.graph.kernels.cells import add_to, copy_cells, most_cells
+from streamddcrp.models.graph.kernels.cells import (
+    TABLES,
+    add_to,
+    copy_cells,
+    drop_row,
+    drop_table,
+    join_first,
+    most_cells,
+    place_of,
+    row_of,
+    row_total,
+    spread,
+    table_at,
+    table_of,
+)
 from streamddcrp.models.graph.kernels.children import (
     LEAST,
     NEGLIGIBLE,
@@ -47,15 +61,6 @@ def _group(last, p):
 
 
 @uncounted
-def _size(own, n_tables, p, g):
-    """Rows of group g in a particle."""
-    size = 0
-    for k in range(n_tables[p]):
-        size += own[p, g, k]
-    return size
-
-
-@uncounted
 def _opening(config, grid, row, k, m, unknown, stamp):
     """E[1 / (alpha + m)] given k clusters, and the probability of a new one; alpha is learned.
 
@@ -74,7 +79,7 @@ def _opening(config, grid, row, k, m, unknown, stamp):
 
 @uncounted
 def _children(
-    config, particles, pool, memo, groups, grid, children, scratch, g, a, unknown, stamp
+    config, particles, own, aux, pool, memo, grid, children, scratch, g, a, unknown, stamp
 ):  # fmt: skip
     """List the children for an arrival of group g below node a; return how many there are.
 
@@ -82,15 +87,12 @@ def _children(
     of the row before. In a Markov chain a particle has its own idea of the group.
     """
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
-    aux, own, last = particles.aux, particles.own, particles.last
     parent, table, child_weight = children.parent, children.table, children.weight
     at_name, lik, name = scratch.at_name, memo.lik, pool.name
-    own_lik = lik[EMPTY]
+    own_lik, last = lik[EMPTY], particles.last
     at_name[:] = 0.0
-    size = groups.size[g] if g >= 0 else 0
     n_aux = config.n_root if a == 0 else config.n_node
     share = config.n_node / (config.alpha + config.n_node) if unknown else 1.0
-    factor = share / (config.alpha + n_aux + size)
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for p in range(len(weight)):
         w = weight[p]
@@ -98,23 +100,29 @@ def _children(
             continue
         if config.markov:
             g = _group(last, p)
-            size = _size(own, n_tables, p, g)
-            factor = share / (config.alpha + n_aux + size)
+        size = row_total(own, p, g)
+        factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
         if len(config.nodes) > 0:
             k = n_clusters(entry, particles.n_aux, n_tables, p)
             row = base_row(grid, p)
             factor, opens = _opening(config, grid, row, k, n_aux + size, unknown, stamp)
         empty = 0
-        for k in range(n_tables[p]):
+        at_aux, at_own = place_of(aux, p, TABLES * a), place_of(own, p, TABLES * g)
+        while True:  # over the tables of both, in order
+            k_aux, k_own = table_at(aux, p, at_aux, a), table_at(own, p, at_own, g)
+            k, here = min(k_aux, k_own), 0
+            if k == TABLES:
+                break
+            if k_aux == k:
+                here += aux.count[p, at_aux]
+                at_aux += 1
+            if k_own == k:
+                here += own.count[p, at_own]
+                at_own += 1
             e = entry[p, k]
-            here = aux[p, a, k]
             if e < 0:
                 empty += here
-                continue
-            if g >= 0:
-                here += own[p, g, k]
-            if here == 0:
                 continue
             child = w * factor * here * lik[e]
             at_name[name[e]] += child
@@ -136,7 +144,7 @@ def _children(
 
 @uncounted
 def _weigh(
-    config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a, unknown,
+    config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, g, a, unknown,
     top, out,
 ):  # fmt: skip
     """Weigh the children for an arrival of group g below node a; return how many there are.
@@ -148,7 +156,7 @@ def _weigh(
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
         M, total, new, stays = _children(
-            config, particles, pool, memo, groups, grid, children, scratch, g, a, unknown,
+            config, particles, own, aux, pool, memo, grid, children, scratch, g, a, unknown,
             counts[STAMP],
         )  # fmt: skip
         if total > LEAST:
@@ -159,7 +167,7 @@ def _weigh(
 
 
 @uncounted
-def _clear(particles, pool, p):
+def _clear(particles, own, aux, pool, p):
     for k in range(particles.n_tables[p]):
         if particles.entry[p, k] >= 0:
             drop(pool, particles.entry[p, k])
@@ -167,27 +175,28 @@ def _clear(particles, pool, p):
         particles.n_aux[p, k] = 0
     particles.n_tables[p] = 0
     particles.weight[p] = 0.0
+    own.n[p] = aux.n[p] = 0
 
 
 @uncounted
-def _copy(particles, cells, pool, grid, p, to, n_nodes, n_groups):
+def _copy(particles, own, aux, pool, grid, p, to):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
+    particles.last[to] = particles.last[p]
     for k in range(K):
         e = particles.entry[p, k]
         particles.entry[to, k] = e
         particles.n_aux[to, k] = particles.n_aux[p, k]
         if e >= 0:
             pool.holders[e] += 1
-    for a in range(n_nodes):
-        copy_row(particles.aux[to, a], particles.aux[p, a])
-    copy_cells(particles.own, cells, p, to, n_groups)
+    copy_cells(own, p, to)
+    copy_cells(aux, p, to)
     if len(grid.base) > 1:
         copy_row(grid.base[to], grid.base[p])
 
 
 @uncounted
-def _keep_best(config, particles, cells, pool, groups, grid, counts, children, M):
+def _keep_best(config, particles, own, aux, pool, grid, counts, children, M):
     """Keep as many of all children as there are places, by optimal resampling."""
     n, P = counts[N_SEEN], len(particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
@@ -197,23 +206,23 @@ def _keep_best(config, particles, cells, pool, groups, grid, counts, children, M
     place_children(ancestor, kept, children.used, place)
     for p in range(P):
         if not children.used[p]:
-            _clear(particles, pool, p)
+            _clear(particles, own, aux, pool, p)
     for c in range(kept):
         if place[c] != ancestor[c]:
-            _clear(particles, pool, place[c])
+            _clear(particles, own, aux, pool, place[c])
     for c in range(kept):
         if place[c] != ancestor[c]:
-            _copy(particles, cells, pool, grid, ancestor[c], place[c], groups.n[0], groups.n[1])
+            _copy(particles, own, aux, pool, grid, ancestor[c], place[c])
     for c in range(kept):
         particles.weight[place[c]] = children.kept_weight[c] / total
 
 
 @uncounted
-def _seat(config, particles, cells, pool, memo, grid, counts, children, scratch, g, a):
+def _seat(config, particles, own, aux, pool, memo, grid, counts, children, scratch, g, a):
     """Seat the arrival in the particles of the children, after `extend_joined`."""
     n, successor, to, place = counts[N_SEEN], memo.successor, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
-    aux, own = particles.aux, particles.own
+    m = config.n_root if a == 0 else config.n_node
     for c in range(children.n[0]):
         p, k = place[c], to[c]
         if k >= 0:
@@ -225,18 +234,17 @@ def _seat(config, particles, cells, pool, memo, grid, counts, children, scratch,
             if k == NEW:
                 k = free_slot(entry, n_aux, n_tables, p)
             else:
+                spread(aux, p, a, n_tables[p], scratch.items)
                 for j in range(n_tables[p]):
-                    scratch.work[j] = aux[p, a, j] if entry[p, j] < 0 else 0
+                    scratch.work[j] = scratch.items[j] if entry[p, j] < 0 else 0
                 k = draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
             entry[p, k] = successor[EMPTY]
             pool.holders[successor[EMPTY]] += 1
         if config.markov:
             g = _group(particles.last, p)
-            if len(config.nodes) > 0:
-                count_parents(
-                    config, grid, base_row(grid, p), config.n_root + _size(own, n_tables, p, g)
-                )
-        add_to(own, cells, p, g, k)
+        if c < len(grid.base):  # once, where one row is that of all particles
+            count_parents(config, grid, base_row(grid, p), m + row_total(own, p, g))
+        add_to(own, p, g, k, 1)
         particles.last[p] = k
 
 
@@ -251,22 +259,144 @@ def _note_last(particles, pool, names, counts):
     names.last_seen[pool.name[e]] = counts[N_SEEN] - 1
 
 
+@uncounted
+def _resize(config, grid, p, before, after):
+    """Change how many items a clique has in the likelihood of alpha."""
+    row = base_row(grid, p)
+    for j in range(len(config.nodes)):
+        alpha = config.nodes[j]
+        grid.base[row, j] += math.lgamma(alpha + before) - math.lgamma(alpha + after)
+
+
+@uncounted
+def _items_above(config, groups, g):
+    """Auxiliary items that the rows of a group see."""
+    return config.n_root if config.n_node == 0 or groups.node[g] == 0 else config.n_node
+
+
+@uncounted
+def _empty_table(particles, pool, p, k):
+    """Take the data out of a table."""
+    drop(pool, particles.entry[p, k])
+    particles.entry[p, k] = -1
+    if particles.last[p] == k:
+        particles.last[p] = -1
+
+
+@uncounted
+def _forget_rows(config, particles, own, pool, groups, grid, p, k):
+    """Forget the rows at a table: what is left is as if they had never come.
+
+    Auxiliary items stay, at a table without data. In a Markov chain the rows after those at the
+    table now follow nothing that is known, like the first row.
+    """
+    for c in range(own.n[p]):
+        if table_of(own.cell[p, c]) == k:
+            g = row_of(own.cell[p, c])
+            m = _items_above(config, groups, g) + row_total(own, p, g)
+            _resize(config, grid, p, m, m - own.count[p, c])
+    drop_table(own, p, k)
+    if config.markov:
+        m, first, after = config.n_root, row_total(own, p, 0), row_total(own, p, k + 1)
+        _resize(config, grid, p, m + after, m)
+        _resize(config, grid, p, m + first, m + first + after)
+        join_first(own, p, k + 1)
+    _empty_table(particles, pool, p, k)
+
+
+@uncounted
+def _least_missed(particles, own, pool, names, counts, rows):
+    """Return the name of the cluster with the fewest rows for the time that it has been away."""
+    rows[:] = 0.0
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > 0.0:
+            for c in range(own.n[p]):
+                e = particles.entry[p, table_of(own.cell[p, c])]
+                rows[pool.name[e]] += particles.weight[p] * own.count[p, c]
+    chosen, least = -1, math.inf
+    for g in range(len(rows)):
+        opener = names.opener[g]
+        if opener >= 0:
+            rate = rows[g] / (counts[N_SEEN] - max(opener, names.last_seen[g]))
+            if rate < least or (rate == least and opener < names.opener[chosen]):
+                chosen, least = g, rate
+    return chosen
+
+
+@uncounted
+def _forget_cluster(config, particles, own, pool, groups, grid, names, counts, scratch):
+    """Forget the rows of the cluster that is least missed, in all particles."""
+    name = _least_missed(particles, own, pool, names, counts, scratch.at_name)
+    for p in range(len(particles.weight)):
+        for k in range(particles.n_tables[p]):
+            e = particles.entry[p, k]
+            if e >= 0 and pool.name[e] == name:
+                _forget_rows(config, particles, own, pool, groups, grid, p, k)
+
+
+@entry
+def forget_group(
+    config, particles, own, aux, pool, groups, grid, names, events, counts, scratch, g, also_node, t
+):  # fmt: skip
+    """Forget the rows of a group: what is left is as if they had never come.
+
+    Clusters that have rows of other groups keep what they learned of them. ``also_node``: the node
+    above has no other group, and its auxiliary items go as well.
+    """
+    a, m = groups.node[g], _items_above(config, groups, g)
+    n_counted = 0
+    for p in range(len(particles.weight)):
+        if particles.weight[p] <= 0.0:
+            continue
+        if n_counted < len(grid.base):  # once, where one row is that of all particles
+            n_counted += 1
+            _resize(config, grid, p, m + row_total(own, p, g), m)
+            if also_node:
+                _resize(config, grid, p, config.n_root + config.n_node, config.n_root)
+        if also_node:
+            at = place_of(aux, p, TABLES * a)
+            k = table_at(aux, p, at, a)
+            while k < TABLES:
+                particles.n_aux[p, k] -= aux.count[p, at]
+                at += 1
+                k = table_at(aux, p, at, a)
+            drop_row(aux, p, a)
+        drop_row(own, p, g)
+        scratch.n_users[:] = 0
+        for c in range(own.n[p]):
+            scratch.n_users[table_of(own.cell[p, c])] += 1
+        for k in range(particles.n_tables[p]):
+            if particles.entry[p, k] >= 0 and scratch.n_users[k] == 0:
+                _empty_table(particles, pool, p, k)
+    groups.n[1] -= 1
+    for i in range(g, groups.n[1]):
+        groups.node[i], groups.size[i] = groups.node[i + 1], groups.size[i + 1]
+        groups.seen[i] = groups.seen[i + 1]
+    groups.size[groups.n[1]] = 0
+    if also_node:
+        groups.n[0] -= 1
+        for i in range(groups.n[1]):
+            groups.node[i] -= groups.node[i] > a
+    weigh_names(particles, pool, names, counts)
+    refresh_names(names, events, counts, counts[N_SEEN], t)
+
+
 @entry
 def predict_row(
-    config, particles, pool, memo, groups, grid, names, counts, children, scratch, x, g, a, unknown,
-    out,
+    config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, x, g, a,
+    unknown, out,
 ):  # fmt: skip
     """Predict a row of a group; only work space changes."""
     top = score_arrival(config, particles, pool, memo, counts, x)
     _weigh(
-        config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a,
+        config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, g, a,
         unknown, top, out,
     )  # fmt: skip
 
 
 @entry
 def step_rows(
-    config, particles, cells, pool, memo, groups, grid, names, recent, events, counts, sums,
+    config, particles, own, aux, pool, memo, groups, grid, names, recent, events, counts, sums,
     children, scratch, X, t, group, start, out,
 ):  # fmt: skip
     """Predict and learn rows from ``start`` on; return the first one for which there is no room."""
@@ -275,33 +405,33 @@ def step_rows(
         n, g = counts[N_SEEN], group[b]
         a = groups.node[g]
         drawn = config.n_root * (n == 0) + config.n_node * (a >= groups.n[0])
+        parts = counts[N_NAMES] >= config.max_tables and len(config.nodes) > 0
         if (
             pool.n_free[0] < P + 2
             or counts[MOST_TABLES] + drawn + 1 + config.moves > particles.entry.shape[1]
             or counts[N_NAMES] + 1 > len(names.opener)
-            or most_cells(cells) == cells.cell.shape[1]
+            or most_cells(own) == own.cell.shape[1]
+            or (parts and len(grid.base) < P)
         ):
             return b
         if n == 0:
             groups.n[0] = 1
-            fill(config, particles, grid, counts, scratch.work, n, 0)
+            fill(config, particles, aux, grid, counts, scratch, n, 0)
         while groups.n[0] <= a:
             groups.n[0] += 1
-            fill(config, particles, grid, counts, scratch.work, n + 1, groups.n[0] - 1)
+            fill(config, particles, aux, grid, counts, scratch, n + 1, groups.n[0] - 1)
         groups.n[1] = max(groups.n[1], g + 1)
         top = score_arrival(config, particles, pool, memo, counts, X[b])
         M = _weigh(
-            config, particles, pool, memo, groups, grid, names, counts, children, scratch, g, a,
+            config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, g, a,
             False, top, out[b],
         )  # fmt: skip
-        _keep_best(config, particles, cells, pool, groups, grid, counts, children, M)
+        _keep_best(config, particles, own, aux, pool, grid, counts, children, M)
         recent[0] = -1
         extend_joined(config, particles, pool, memo, names, recent, counts, children, X[b])
-        _seat(config, particles, cells, pool, memo, grid, counts, children, scratch, g, a)
-        if not config.markov:
-            n_aux = config.n_root if a == 0 else config.n_node
-            count_parents(config, grid, 0, n_aux + groups.size[g])
+        _seat(config, particles, own, aux, pool, memo, grid, counts, children, scratch, g, a)
         groups.size[g] += 1
+        groups.seen[g] = n
         counts[STAMP] += 1
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
@@ -309,11 +439,14 @@ def step_rows(
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     move(
-                        config, particles, cells, groups, grid, scratch, p, n, number, counts[STAMP]
-                    )
+                        config, particles, own, aux, groups, grid, scratch, p, n, number,
+                        counts[STAMP],
+                    )  # fmt: skip
         weigh_names(particles, pool, names, counts)
-        if config.markov:
-            groups.n[1] = max(groups.n[1], counts[MOST_TABLES] + 1)
         _note_last(particles, pool, names, counts)
         refresh_names(names, events, counts, n + 1, t[b])
+        if counts[N_NAMES] > config.max_tables:
+            _forget_cluster(config, particles, own, pool, groups, grid, names, counts, scratch)
+            weigh_names(particles, pool, names, counts)
+            refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]

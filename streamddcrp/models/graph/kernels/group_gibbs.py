@@ -13,7 +13,7 @@ from streamddcrp.likelihoods.kernels.families import (
     posteriors,
 )
 from streamddcrp.models.graph.kernels.auxiliary import fill, free_slot, move
-from streamddcrp.models.graph.kernels.cells import add_to, take_from
+from streamddcrp.models.graph.kernels.cells import add_to, spread, take_from
 from streamddcrp.models.graph.kernels.children import WHICH_EMPTY
 from streamddcrp.numerics import log_add_exp
 from streamddcrp.particles.kernels.random import draw_log, uniform
@@ -21,7 +21,7 @@ from streamddcrp.particles.kernels.random import draw_log, uniform
 
 @entry
 def sweep_rows(
-    config, particles, cells, groups, grid, clusters, scratch, counts, X, group, labels, n
+    config, particles, own, aux, groups, grid, clusters, scratch, counts, X, group, labels, n
 ):  # fmt: skip
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
 
@@ -34,16 +34,16 @@ def sweep_rows(
     are tables. ``n`` : rows drawn in the sweeps before, which fixes the random numbers.
     """
     family, hyper, log_weight = config.family, config.hyper, scratch.log_weight
-    aux, own, entries = particles.aux[0], particles.own[0], particles.entry[0]
+    entries, items, mine = particles.entry[0], scratch.items, scratch.n_users
     size, stats, post = clusters.size, clusters.stats, clusters.post
     if n == 0:
         for a in range(groups.n[0]):
-            fill(config, particles, grid, counts, scratch.work, a, a)
+            fill(config, particles, aux, grid, counts, scratch, a, a)
     for b in range(len(X)):
         x, g, old = X[b], group[b], labels[b]
         a = groups.node[g]
         if old >= 0:
-            take_from(particles.own, cells, 0, g, old)
+            take_from(own, 0, g, old)
             size[old] -= 1
             add_stats(family, hyper, x, -1.0, stats[old])
             if size[old] > 0:
@@ -51,9 +51,11 @@ def sweep_rows(
             else:
                 entries[old] = -1
         K = particles.n_tables[0]
+        spread(aux, 0, a, K, items)
+        spread(own, 0, g, K, mine)
         alone = log_predictive(family, hyper, clusters.prior, x)
         for k in range(K):
-            m = aux[a, k] + own[g, k]
+            m = items[k] + mine[k]
             log_weight[k] = -np.inf
             if m > 0:
                 density = alone
@@ -68,12 +70,12 @@ def sweep_rows(
             stats[new] = 0.0
             entries[new] = new
         labels[b] = new
-        add_to(particles.own, cells, 0, g, new)
+        add_to(own, 0, g, new, 1)
         size[new] += 1
         add_stats(family, hyper, x, 1.0, stats[new])
         posterior(family, hyper, stats[new], post[new])
         for number in range(config.moves):
-            move(config, particles, cells, groups, grid, scratch, 0, n + b, number, 0)
+            move(config, particles, own, aux, groups, grid, scratch, 0, n + b, number, 0)
 
 
 @kernel
