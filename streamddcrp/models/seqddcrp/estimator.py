@@ -11,6 +11,7 @@ from streamddcrp.contract import SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.seasons.subtracted import Subtraction
+from streamddcrp.data.times import is_stamp
 from streamddcrp.decay import Exponential, make_decay
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.estimator.recent import TimeLine
@@ -345,7 +346,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         waits = self._early is not None or self._season is not None
         if waits or not Alone.takes(engine):
             self._alone = None
-        elif self._alone is None or self._alone.engine is not engine:
+        elif self._alone is None or not self._alone.suits(engine):
             self._alone = Alone(engine)
 
     def _take_alone(self, alone: Alone, x: Features, t: Any, default: float | None) -> bool:
@@ -366,18 +367,19 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return
         forbidden = alone.engine.n_forbidden
         alone.step()
-        if t is not None:
-            self._last_time = alone.t.item()
         self._n_seen += 1
         self._warn_when_full(alone.engine, forbidden)
-        self._keep(alone.X, alone.t, t, alone.out)
+        if t is not None:
+            self._last_time, self._stamped = alone.t, is_stamp(t)
+        said = alone.answer
+        self._recent.add_one(alone.values, alone.t, said[SETTLED], said[SCORE])
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)
         if alone is None or not self._take_alone(alone, x, t, time):
             return super()._predict(x, t, *side)
         alone.predict()
-        return alone.out[0], alone.probabilities
+        return alone.answer, alone.probabilities
 
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
