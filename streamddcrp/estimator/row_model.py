@@ -43,7 +43,7 @@ class Recent:
     def __init__(self, n_columns: int) -> None:
         self.n = 0  # rows so far
         self._width = min(n_columns, COLUMNS)
-        self.ring = np.full((ROWS, _VALUES + self._width), np.nan)
+        self.ring: Any = np.full((ROWS, _VALUES + self._width), np.nan)
         self._form = f"{_VALUES + self._width}d"
 
     def add(self, X: FloatArray, t: FloatArray, labels: FloatArray, scores: FloatArray) -> None:

@@ -142,6 +142,7 @@ class Alone:
         self._suits_any = engine.likelihood.suits_any
         self._form = f"{engine.n_features}d"
         self._X, self._time = np.empty((1, engine.n_features)), np.empty(1)
+        self._place = self._X.data
         self._out = np.empty((1, N_COLUMNS))
         self._rows, self._row, self._out_row = self._X, self._X[0], self._out[0]
         self.answer: Any = memoryview(self._out_row)
@@ -168,7 +169,7 @@ class Alone:
         self.t = t
         if values is not self.values:
             self.values, likelihood = (), engine.likelihood
-            struct.pack_into(self._form, self._X, 0, *values)
+            struct.pack_into(self._form, self._place, 0, *values)
             if not self._suits_any:
                 likelihood.check_rows(self._X, names)
             rows, _ = likelihood.prepare(self._X)
@@ -183,12 +184,11 @@ class Alone:
 
     def step(self) -> None:
         """Predict and learn the row; ``answer`` holds the prediction."""
-        engine = self.engine
-        config, state = engine.config, engine.state
+        engine, learn = self.engine, self._learn
         self._time[0] = engine.in_time(self.t)
-        given = self._rows, self._time, _NOTHING
-        if self._learn is None or not self._learn(*given, 0, self._out):
-            engine.state = run(config, state, *given, self._out)
+        if learn is None or not learn(self._rows, self._time, _NOTHING, 0, self._out):
+            config, state = engine.config, engine.state
+            engine.state = run(config, state, self._rows, self._time, _NOTHING, self._out)
             self._learn = entry_with(
                 step_rows, config, state.rows, state.groups, state.atoms, state.table, state.events,
                 state.counts, state.sums, state.scratch,
@@ -198,17 +198,16 @@ class Alone:
 
     def predict(self) -> None:
         """Predict the row; ``answer`` holds the prediction."""
-        engine = self.engine
-        config, state = engine.config, engine.state
-        given = self._row, engine.in_time(self.t), _NOTHING
+        engine, time = self.engine, self.engine.in_time(self.t)
         if self._ask is None:
-            ask(config, state, *given, self._out_row)
+            config, state = engine.config, engine.state
+            ask(config, state, self._row, time, _NOTHING, self._out_row)
             self._ask = entry_with(
                 predict, config, state.rows, state.groups, state.atoms, state.table, state.counts,
                 state.sums, state.scratch,
             )  # fmt: skip
         else:
-            self._ask(*given, 0, self._out_row)
+            self._ask(self._row, time, _NOTHING, 0, self._out_row)
         if self._slopes is not None:
             self.answer[SCORE] -= self._slopes[0]
 
