@@ -45,6 +45,7 @@ class Recent:
         self._width = min(n_columns, COLUMNS)
         self.ring: Any = np.full((ROWS, _VALUES + self._width), np.nan)
         self._form = f"{_VALUES + self._width}d"
+        self._stride = self.ring.strides[0]
 
     def add(self, X: FloatArray, t: FloatArray, labels: FloatArray, scores: FloatArray) -> None:
         """Keep rows (N, D), N at least 1, with times, labels and scores (N,)."""
@@ -60,7 +61,7 @@ class Recent:
 
     def add_one(self, values: Sequence[float], t: float, label: float, score: float) -> None:
         """Keep one row, without an array being made."""
-        at = self.n % ROWS * self.ring.strides[0]
+        at = self.n % ROWS * self._stride
         struct.pack_into(self._form, self.ring, at, t, label, score, *values[: self._width])
         self.n += 1
 
