@@ -55,11 +55,14 @@ class Engine:
     n_features: int
     opening: float
     past: FloatArray | None = None
+    _sized: tuple[State, int] | None = None  # a state, and its bytes
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the state take."""
-        return nbytes_of(self.state)
+        if self._sized is None or self._sized[0] is not self.state:
+            self._sized = self.state, nbytes_of(self.state)
+        return self._sized[1]
 
     @property
     def n_forbidden(self) -> int:
