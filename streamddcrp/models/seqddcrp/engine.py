@@ -142,14 +142,16 @@ class Alone:
         self.engine = engine
         self.values: tuple[Any, ...] = ()
         self.t = 0.0
-        self._suits_any = engine.likelihood.suits_any
         self._form = f"{engine.n_features}d"
-        self._X, self._time = np.empty((1, engine.n_features)), np.empty(1)
+        self._X, self._time = np.zeros((1, engine.n_features)), np.empty(1)
         self._place = self._X.data
         self._out = np.empty((1, N_COLUMNS))
         self._rows, self._row, self._out_row = self._X, self._X[0], self._out[0]
         self.answer: Any = memoryview(self._out_row)
-        self._slopes: FloatArray | None = None
+        self._slopes = engine.likelihood.log_slopes(self._X)
+        rows, _ = engine.likelihood.prepare(self._X)
+        self._suits_any = engine.likelihood.suits_any
+        self._as_it_is = rows is self._X and self._slopes is None  # a row without missing values
         self._state: State | None = None  # that the next two are bound to, with the settings
         self._config: Config | None = None
         self._learn = self._ask = None
@@ -175,11 +177,10 @@ class Alone:
             struct.pack_into(self._form, self._place, 0, *values)
             if not self._suits_any:
                 likelihood.check_rows(self._X, names)
-            rows, _ = likelihood.prepare(self._X)
-            if rows is not self._rows:
-                self._rows = np.ascontiguousarray(rows)
+            if not self._as_it_is:
+                self._rows = np.ascontiguousarray(likelihood.prepare(self._X)[0])
                 self._row = self._rows[0]
-            self._slopes = likelihood.log_slopes(self._X)
+                self._slopes = likelihood.log_slopes(self._X)
             self.values = values
         if engine.state is not self._state or engine.config is not self._config:
             self._state, self._config = engine.state, engine.config
