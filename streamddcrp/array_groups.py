@@ -4,8 +4,12 @@ numba passes a named tuple by value, each array as seven or more numbers: a stat
 as five hundred arguments, taken apart and put together again at every call. Half of the code that
 LLVM would have to optimise is that. Here a group arrives as a pointer to the descriptions of its
 arrays, which nothing changes during a call, and a kernel loads only those that it names.
+
+Where the same group goes to many calls, Python may pass its description, as bytes, in its place.
 """
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -46,6 +50,22 @@ def _is_member(kind: Any) -> bool:
     if isinstance(kind, types.Array):
         return bool(kind.layout == "C")
     return isinstance(kind, Group | types.Number | types.Boolean)
+
+
+_FORMATS = {types.float64: "d", types.int64: "q", types.boolean: "?"}
+
+
+def described(kind: Group, group: Sequence[Any]) -> bytes:
+    """Return what a call of a kernel may be given in place of a group while its arrays live."""
+    form, parts = "@", []
+    for member, item in zip(kind.members, group, strict=True):
+        if isinstance(member, types.Array):  # as numba lays it out: no owner, and so on
+            form += f"PPnnP{2 * item.ndim}n"
+            parts += [0, 0, item.size, item.itemsize, item.ctypes.data, *item.shape, *item.strides]
+        else:
+            form += _FORMATS[member]
+            parts.append(item)
+    return struct.pack(form, *parts)
 
 
 @register_default(Group)
@@ -151,8 +171,23 @@ def _member(context: Any, builder: Any, kind: Group, value: Any, name: str) -> A
 
 @unbox(Group)
 def _unbox(kind: Group, value: Any, c: Any) -> Any:
-    stored = c.context.get_value_type(kind).pointee
-    group = cgutils.alloca_once(c.builder, stored, zfill=True)
+    builder, stored = c.builder, c.context.get_value_type(kind)
+    group = cgutils.alloca_once(builder, stored.pointee, zfill=True)
+    place = cgutils.alloca_once_value(builder, group)
+    failure = cgutils.alloca_once_value(builder, cgutils.false_bit)
+    is_bytes = builder.icmp_unsigned(
+        "==", c.pyapi.get_type(value), c.pyapi.get_c_object("PyBytes_Type")
+    )
+    with builder.if_else(is_bytes) as (described, apart):
+        with described:
+            builder.store(builder.bitcast(c.pyapi.bytes_as_string(value), stored), place)
+        with apart:
+            builder.store(_fill(kind, value, group, c), failure)
+    return NativeValue(builder.load(place), is_error=builder.load(failure))
+
+
+def _fill(kind: Group, value: Any, group: Any, c: Any) -> Any:
+    """Describe the arrays of a named tuple; return whether that failed."""
     failed = cgutils.false_bit
     signature = ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr])
     adapt = cgutils.get_or_insert_function(c.builder.module, signature, "numba_adapt_ndarray")
@@ -165,4 +200,4 @@ def _unbox(kind: Group, value: Any, c: Any) -> Any:
             native = c.unbox(member, item)
             c.builder.store(native.value, where)
             failed = c.builder.or_(failed, native.is_error)
-    return NativeValue(group, is_error=failed)
+    return failed

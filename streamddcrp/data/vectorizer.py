@@ -18,7 +18,9 @@ Feature = str | int
 
 logger = logging.getLogger(__name__)
 
-PLAIN = frozenset({float, int, bool, np.float64})  # a sum is finite only if each of them is
+PLAIN = frozenset({float, int, bool, np.float64})
+_NONE = (object(),)  # unlike any value
+LARGEST = 1e99  # of usual numbers: all families of numbers take them
 
 
 class Vectorizer:
@@ -71,7 +73,7 @@ class Vectorizer:
         self._at: dict[Feature, int] = {}
         self._buffer = np.empty(0)
         self._values: Callable[[Mapping[Feature, Any]], tuple[Any, ...]] | None = None
-        self._last: tuple[Any, ...] = ()  # values of the last usual row
+        self._last: tuple[Any, ...] = _NONE  # values of the last usual row
         self._warned = False
 
     @property
@@ -144,7 +146,7 @@ class Vectorizer:
         return np.array([values], np.float64)
 
     def plain(self, x: Mapping[Feature, Any]) -> tuple[Any, ...] | None:
-        """Return the values of a usual row: all features of the schema, no other, and finite.
+        """Return the values of a usual row: all features of the schema, no other, none too large.
 
         None for any other row. The same values as in the row before come as the same tuple, and
         are not checked again.
@@ -154,13 +156,14 @@ class Vectorizer:
         if self._values is not None and len(x) == len(self._at):
             try:
                 values = self._values(x)
-                if self._last and all(map(is_, values, self._last)):
-                    return self._last
-                if PLAIN.issuperset(map(type, values)) and math.isfinite(math.fsum(values)):
+                last = self._last
+                if values[0] is last[0] and all(map(is_, values, last)):
+                    return last
+                if PLAIN.issuperset(map(type, values)) and math.hypot(*values) <= LARGEST:
                     self._last = values
                     return values
-            except (KeyError, OverflowError, ValueError):
-                pass  # ValueError: inf - inf
+            except (KeyError, OverflowError):
+                pass
         return None
 
     def align(self, names: Iterable[Feature], n_rows: int = 1, *, learn: bool = True) -> IntArray:
@@ -284,7 +287,7 @@ class Vectorizer:
 
     def _set_columns(self, schema: tuple[Feature, ...] | None) -> None:
         self._columns = schema
-        self._last = ()
+        self._last = _NONE
         columns = schema or ()
         self.names = [str(name) for name in columns]
         self._at = {name: position for position, name in enumerate(columns)}

@@ -145,11 +145,10 @@ def _as_keys(column: Any, by: str) -> Any:
 
 
 class Resident(NamedTuple):
-    """A model in memory, its size in bytes and its number of live tables."""
+    """A model in memory, and its size in bytes."""
 
     model: Any
     size: int
-    n_tables: int
 
 
 class Residents:
@@ -167,7 +166,8 @@ class Residents:
         self._models: OrderedDict[str, Resident] = OrderedDict()  # least recently used first
         self._dirty: set[str] = set()
         self._size = 0
-        self.n_tables = 0  # of the models in memory
+        self._n_tables: dict[str, int] = {}  # of the models in memory, when they were last counted
+        self._uncounted: set[str] = set()  # keys of those that may have changed since
         self._batch: set[str] = set()  # keys that may have to be undone
         self._copies_size = 0
         self._undo = ExitStack()  # holds the store's transaction, once something needs it
@@ -176,6 +176,14 @@ class Residents:
     def names(self) -> list[str]:
         """Return the keys that have learned, sorted."""
         return sorted(self._dirty.union(self._store.keys(OP)))
+
+    @property
+    def n_tables(self) -> int:
+        """Number of live tables of the models in memory."""
+        for key in self._uncounted:
+            self._n_tables[key] = getattr(self._models[key].model, "n_tables", 0)
+        self._uncounted.clear()
+        return sum(self._n_tables.values())
 
     def find(self, key: str) -> Any | None:
         """Return the model of a key, or None if the key is new."""
@@ -271,17 +279,19 @@ class Residents:
             self._drop(key)
 
     def _admit(self, key: str, model: Any) -> None:
-        size = model.nbytes if hasattr(model, "nbytes") else len(model.to_bytes())
-        resident = Resident(model, size + _OBJECTS, getattr(model, "n_tables", 0))
-        self._models[key] = resident
-        self._size += resident.size
-        self.n_tables += resident.n_tables
+        size = getattr(model, "nbytes", None)
+        if size is None:
+            size = len(model.to_bytes())
+        self._models[key] = Resident(model, size + _OBJECTS)
+        self._size += size + _OBJECTS
+        self._uncounted.add(key)
 
     def _drop(self, key: str) -> None:
         resident = self._models.pop(key, None)
         if resident is not None:
             self._size -= resident.size
-            self.n_tables -= resident.n_tables
+        self._n_tables.pop(key, None)
+        self._uncounted.discard(key)
         self._dirty.discard(key)
 
 

@@ -1,6 +1,7 @@
 """What models that take rows of numbers have in common."""
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -41,21 +42,28 @@ class Recent:
 
     def __init__(self, n_columns: int) -> None:
         self.n = 0  # rows so far
-        self.ring = np.full((ROWS, _VALUES + min(n_columns, COLUMNS)), np.nan)
+        self._width = min(n_columns, COLUMNS)
+        self.ring: Any = np.full((ROWS, _VALUES + self._width), np.nan)
+        self._form = f"{_VALUES + self._width}d"
+        self._stride = self.ring.strides[0]
 
     def add(self, X: FloatArray, t: FloatArray, labels: FloatArray, scores: FloatArray) -> None:
         """Keep rows (N, D), N at least 1, with times, labels and scores (N,)."""
-        if len(X) == 1:  # without arrays of indices, as rows that come one by one have it
-            row = (t[0], labels[0], scores[0], *X[0, :COLUMNS].tolist())
-            self.ring[self.n % ROWS] = row[: self.ring.shape[1]]
-            self.n += 1
+        if len(X) == 1:
+            self.add_one(X[0].tolist(), t[0], labels[0], scores[0])
             return
         rows = np.arange(max(0, len(X) - ROWS), len(X))
         at = (self.n + rows) % ROWS
         self.ring[at, _TIME], self.ring[at, _LABEL] = t[rows], labels[rows]
         self.ring[at, _SCORE] = scores[rows]
-        self.ring[at, _VALUES:] = X[rows, : self.ring.shape[1] - _VALUES]
+        self.ring[at, _VALUES:] = X[rows, : self._width]
         self.n += len(X)
+
+    def add_one(self, values: Sequence[float], t: float, label: float, score: float) -> None:
+        """Keep one row, without an array being made."""
+        at = self.n % ROWS * self._stride
+        struct.pack_into(self._form, self.ring, at, t, label, score, *values[: self._width])
+        self.n += 1
 
     def rows(self) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
         """Return times, labels, scores (N,) and values (N, D), in order."""

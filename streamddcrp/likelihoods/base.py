@@ -335,6 +335,11 @@ class Likelihood:
         )
         raise SchemaError(message, row=i)
 
+    @property
+    def suits_any(self) -> bool:
+        """Whether all numbers from -1e100 to 1e100 suit."""
+        return type(self)._in_support is Likelihood._in_support
+
     def _in_support(self, X: FloatArray) -> Any:
         """Return a boolean array, False where a value breaks the rule ``_support``, or True."""
         if np.vdot(X, X) <= 1e200:  # the quickest test of a row that comes alone

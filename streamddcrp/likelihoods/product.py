@@ -70,6 +70,10 @@ class Product(Likelihood):
     def least_power(self) -> float:
         return float(min(part.least_power for part, _ in self.parts))
 
+    @property
+    def suits_any(self) -> bool:
+        return all(part.suits_any for part, _ in self.parts)
+
     @cached_property
     def is_scaled(self) -> bool:
         return all(

@@ -9,7 +9,7 @@ import pytest
 from numba import typeof, types
 
 from streamddcrp.array_groups import Group, grouped
-from streamddcrp.compilation import kernel, uncounted
+from streamddcrp.compilation import entry_with, kernel, uncounted
 
 compiled = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 
@@ -68,6 +68,41 @@ def test_constants_and_short_integers_compile_a_kernel_of_groups_once():
     for first in types.literal(1), types.int64, types.int32:
         _add.get_call_template((kind, first, vector), {})
     assert len([s for s in _add.signatures if s[0] == kind]) == 1
+
+
+class Flat(NamedTuple):
+    shifted: bool
+    x: np.ndarray
+    still: bool
+    counts: np.ndarray
+    scale: float
+    n: int
+
+
+@kernel
+def _sum(flat, more, out):
+    flat.counts[0] += flat.n
+    sign = -1.0 if flat.shifted and not flat.still else 1.0
+    out[0] = sign * flat.scale * flat.x[1].sum() + more.x[0, 0]
+    return flat.x.shape[1]
+
+
+@pytest.mark.skipif(not compiled, reason="nothing is compiled")
+def test_a_kernel_may_be_given_descriptions_of_groups():
+    """They stand for the arrays, as these change, and for numbers as they were."""
+    x = np.arange(12.0).reshape(4, 3)
+    flat = Flat(True, x, False, np.zeros(1, np.int64), 0.5, 3)
+    more, out, other = flat._replace(x=np.ones((1, 1))), np.zeros(1), np.zeros(1)
+    assert entry_with(_sum, flat, more) is None  # nothing is compiled yet
+    _sum(flat, more, out)
+    run = entry_with(_sum, flat, more)
+    x += 1.0
+    for _ in range(3):
+        assert run(other) == 3
+    assert flat.counts[0] == 12
+    _sum(flat, more, out)
+    np.testing.assert_array_equal(out, other)
+    np.testing.assert_array_equal(out, -0.5 * x[1].sum() + 1.0)
 
 
 @pytest.mark.skipif(not compiled, reason="nothing is compiled")

@@ -1,11 +1,12 @@
 """The engine of SeqDDCRP: it steps over rows, grows where needed, and calls the kernels."""
 
+import struct
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from streamddcrp.compilation import entry_point
+from streamddcrp.compilation import entry_point, entry_with
 from streamddcrp.contract import P_NEW, SCORE
 from streamddcrp.decay import Decay
 from streamddcrp.likelihoods import Likelihood
@@ -54,16 +55,19 @@ class Engine:
     n_features: int
     opening: float
     past: FloatArray | None = None
+    _sized: tuple[State, int] | None = None  # a state, and its bytes
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the state take."""
-        return nbytes_of(self.state)
+        if self._sized is None or self._sized[0] is not self.state:
+            self._sized = self.state, nbytes_of(self.state)
+        return self._sized[1]
 
     @property
     def n_forbidden(self) -> int:
         """Rows that wanted a new table when all were in use."""
-        return int(self.state.counts[N_FORBIDDEN])
+        return self.state.counts.item(N_FORBIDDEN)
 
     def kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values for a checkpoint; `Recipe.resume` takes them up."""
@@ -99,8 +103,8 @@ class Engine:
             out[SCORE] -= slopes[0]
         return out, probs
 
-    def in_time(self, t: FloatArray) -> FloatArray:
-        """Return times (N,) as the engine counts them."""
+    def in_time(self, t: Any) -> Any:
+        """Return a time, or times (N,), as the engine counts them."""
         return (t - self.first_time) / self.time_unit if self.clocked else t
 
     def _for_width(self, n_features: int) -> tuple[Config, State]:
@@ -118,64 +122,106 @@ class Alone:
     """Rows that come one by one, in arrays that each row refills.
 
     Does what `Engine.step` and `Engine.predict` do, and leaves out what is as it was for the row
-    before: the number of columns, the kinds of all arrays, and, where it is predicted and then
-    learned, the row itself.
+    before: the number of columns, the kinds and places of all arrays, and, where it is predicted
+    and then learned, the row itself.
 
     Parameters
     ----------
     engine : Engine
         One that `takes` rows in this way.
+
+    Attributes
+    ----------
+    values, t : tuple, float
+        The row taken up, as it came.
+    answer : memoryview of float64, length 9
+        Its prediction, after `step` or `predict`.
     """
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.X, self.t = np.empty((1, engine.n_features)), np.empty(1)
-        self.out = np.empty((1, N_COLUMNS))
-        self._values: tuple[Any, ...] | None = None
-        self._rows = self.X
-        self._slopes: FloatArray | None = None
+        self.values: tuple[Any, ...] = ()
+        self.t = 0.0
+        self._form = f"{engine.n_features}d"
+        self._X, self._time = np.zeros((1, engine.n_features)), np.empty(1)
+        self._place = self._X.data
+        self._out = np.empty((1, N_COLUMNS))
+        self._rows, self._row, self._out_row = self._X, self._X[0], self._out[0]
+        self.answer: Any = memoryview(self._out_row)
+        self._slopes = engine.likelihood.log_slopes(self._X)
+        rows, _ = engine.likelihood.prepare(self._X)
+        self._suits_any = engine.likelihood.suits_any
+        self._as_it_is = rows is self._X and self._slopes is None  # a row without missing values
+        self._state: State | None = None  # that the next two are bound to, with the settings
+        self._config: Config | None = None
+        self._learn = self._ask = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Alone, (self.engine,)  # a copy has arrays of its own
 
     @staticmethod
     def takes(engine: Engine) -> bool:
         """Whether an engine needs nothing of rows but their values and times."""
         return engine.past is None and engine.config.decay_code != CALLER_GIVEN
 
+    def suits(self, engine: Engine) -> bool:
+        """Whether it was made for an engine, as wide as that is now."""
+        return self.engine is engine and self._X.shape[1] == engine.n_features
+
     def take(self, values: tuple[Any, ...], t: float, names: list[str]) -> None:
-        """Take up a row; raises SchemaError if the likelihood refuses it."""
-        self.t[0] = t
-        if values is not self._values:
-            self._values = None
-            self.X[0] = values
-            likelihood = self.engine.likelihood
-            likelihood.check_rows(self.X, names)
-            self._rows = np.ascontiguousarray(likelihood.prepare(self.X)[0])
-            self._slopes = likelihood.log_slopes(self.X)
-            self._values = values
+        """Take up a usual row; raises SchemaError if the likelihood refuses it."""
+        engine = self.engine
+        self.t = t
+        if values is not self.values:
+            self.values, likelihood = (), engine.likelihood
+            struct.pack_into(self._form, self._place, 0, *values)
+            if not self._suits_any:
+                likelihood.check_rows(self._X, names)
+            if not self._as_it_is:
+                self._rows = np.ascontiguousarray(likelihood.prepare(self._X)[0])
+                self._row = self._rows[0]
+                self._slopes = likelihood.log_slopes(self._X)
+            self.values = values
+        if engine.state is not self._state or engine.config is not self._config:
+            self._state, self._config = engine.state, engine.config
+            self._learn = self._ask = None
 
     def step(self) -> None:
-        """Predict and learn the row; ``out`` holds the prediction."""
-        engine = self.engine
-        engine.state = run(
-            engine.config, engine.state, self._rows, engine.in_time(self.t), _NOTHING, self.out
-        )
+        """Predict and learn the row; ``answer`` holds the prediction."""
+        engine, learn = self.engine, self._learn
+        self._time[0] = engine.in_time(self.t)
+        if learn is None or not learn(self._rows, self._time, _NOTHING, 0, self._out):
+            config, state = engine.config, engine.state
+            engine.state = run(config, state, self._rows, self._time, _NOTHING, self._out)
+            self._learn = entry_with(
+                step_rows, config, state.rows, state.groups, state.atoms, state.table, state.events,
+                state.counts, state.sums, state.scratch,
+            )  # fmt: skip
         if self._slopes is not None:
-            self.out[0, SCORE] -= self._slopes[0]
+            self.answer[SCORE] -= self._slopes[0]
 
     def predict(self) -> None:
-        """Predict the row; ``out`` holds the prediction."""
-        engine, out = self.engine, self.out[0]
-        time = engine.in_time(self.t).item()
-        ask(engine.config, engine.state, self._rows[0], time, _NOTHING, out)
+        """Predict the row; ``answer`` holds the prediction."""
+        engine, time = self.engine, self.engine.in_time(self.t)
+        if self._ask is None:
+            config, state = engine.config, engine.state
+            ask(config, state, self._row, time, _NOTHING, self._out_row)
+            self._ask = entry_with(
+                predict, config, state.rows, state.groups, state.atoms, state.table, state.counts,
+                state.sums, state.scratch,
+            )  # fmt: skip
+        else:
+            self._ask(self._row, time, _NOTHING, 0, self._out_row)
         if self._slopes is not None:
-            out[SCORE] -= self._slopes[0]
+            self.answer[SCORE] -= self._slopes[0]
 
     def probabilities(self) -> dict[int, float]:
         """Return the probabilities of the tables, and under -1 of a new one, after `predict`."""
         state = self.engine.state
-        return by_table(state, state.scratch.weight[: state.counts[N_TABLES]], self.out[0])
+        return by_table(state, state.scratch.weight[: state.counts[N_TABLES]], self.answer)
 
 
-def by_table(state: State, probs: FloatArray, out: FloatArray) -> dict[int, float]:
+def by_table(state: State, probs: FloatArray, out: Any) -> dict[int, float]:
     """Return the probabilities of columns by the ids of their tables, and of a new one under -1."""
     ids = state.table.ids[: len(probs)].tolist()
     return dict(zip(ids, probs.tolist(), strict=True)) | {-1: float(out[P_NEW])}

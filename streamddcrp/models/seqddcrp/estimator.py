@@ -11,6 +11,7 @@ from streamddcrp.contract import SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.seasons.subtracted import Subtraction
+from streamddcrp.data.times import is_stamp
 from streamddcrp.decay import Exponential, make_decay
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.estimator.recent import TimeLine
@@ -42,6 +43,7 @@ from streamddcrp.validation import choice, positive, whole
 
 _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
+_NUMBERS = NormalGamma()
 AUTO = "auto"
 CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 _PROGRESS = (
@@ -229,6 +231,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             and self._family.n_features is None
         )
         self._stream: Engine | None = None
+        self._told_full = False  # that all tables are in use
         self._alone: Alone | None = None  # takes usual rows one by one
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
@@ -276,9 +279,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         early = self._early or WarmUp(self.warmup)
         missing = self.warmup - early.n_rows
         if missing > len(X):
-            return NormalGamma(), None
+            return _NUMBERS, None
         rows = np.concatenate([early.rows(X.shape[1]), X[:missing]])
-        NormalGamma().check_rows(X[:missing], self._feature_names())  # what no family takes
+        _NUMBERS.check_rows(X[:missing], self._feature_names())  # what no family takes
         family, reason = choose_likelihood(
             rows, types=widest(self._types, types), names=self._feature_names()
         )
@@ -304,7 +307,6 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         waits = self._is_auto and self._early is not None and not self._in_season
         self._types = widest(self._types, types) if waits else None
         self._net = []
-        forbidden = 0 if self._stream is None else self._stream.n_forbidden
         done, out = 0, []
         while self._early is not None and done < len(X):
             upto = min(len(X), done + self._rows_to_go(len(X)))
@@ -328,12 +330,13 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             net = X[done:] if self._season is None else self._less_season(*rest)
             out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
         if self._stream is not None:
-            self._warn_when_full(self._stream, forbidden)
+            self._warn_when_full(self._stream)
             self._prepare_alone(self._stream)
         return out[0] if len(out) == 1 else np.concatenate(out)
 
-    def _warn_when_full(self, engine: Engine, before: int) -> None:
-        if engine.n_forbidden and not before:
+    def _warn_when_full(self, engine: Engine) -> None:
+        if not self._told_full and engine.n_forbidden:
+            self._told_full = True
             _log.warning(
                 "all %d tables are in use: rows that wanted a new one had to join an old one; "
                 "raise max_tables",
@@ -347,7 +350,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         waits = self._early is not None or self._season is not None
         if waits or not Alone.takes(engine):
             self._alone = None
-        elif self._alone is None or self._alone.engine is not engine:
+        elif self._alone is None or not self._alone.suits(engine):
             self._alone = Alone(engine)
 
     def _take_alone(self, alone: Alone, x: Features, t: Any, default: float | None) -> bool:
@@ -366,20 +369,21 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if alone is None or not self._take_alone(alone, x, t, time):
             super()._learn_row(x, t, *side)
             return
-        forbidden = alone.engine.n_forbidden
         alone.step()
-        if t is not None:
-            self._last_time = alone.t.item()
         self._n_seen += 1
-        self._warn_when_full(alone.engine, forbidden)
-        self._keep(alone.X, alone.t, t, alone.out)
+        self._warn_when_full(alone.engine)
+        if t is not None:
+            self._last_time, self._stamped = alone.t, is_stamp(t)
+        said, recent = alone.answer, self._recent
+        assert recent is not None  # for mypy
+        recent.add_one(alone.values, alone.t, said[SETTLED], said[SCORE])
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)
         if alone is None or not self._take_alone(alone, x, t, time):
             return super()._predict(x, t, *side)
         alone.predict()
-        return alone.out[0], alone.probabilities
+        return alone.answer, alone.probabilities
 
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
@@ -474,6 +478,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)
+            self._told_full = self._stream.n_forbidden > 0
         if "contest" in meta:
             refuse_if(self._early is None or self._stream is None, "contest")
             assert self._early is not None  # for mypy
