@@ -10,7 +10,9 @@ Of a few rows, many tables are easily right by chance. So a candidate must lead 
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
 their order, waits for some rows.
 
-A prior that trails the best one of those before it by 20 nats, at the same row, gives up.
+A prior gives up that trails the best one of those before it at the same row: by 20 nats, or by 10
+for each column if that is more, since what a prior loses until its tables are known grows with
+their columns.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,7 +38,7 @@ LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
 SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
 LEADERS = 3  # candidates for which other reaches of links are tried
 BROAD = 0.2  # spread from which candidates are tried with warped columns
-HOPELESS = 20.0  # nats behind the best one so far at which a trial gives up
+HOPELESS = 10.0  # nats for each column, of two or more, behind the best at which a trial gives up
 PIECE = 32  # rows after which a trial looks how far it is behind
 
 
@@ -105,6 +107,7 @@ class Race:
         self.n_seen, self.first_time = n_seen, first_time
         self.unit = recipe.unit(times, first_time)
         self.trials: list[Trial] = []
+        self._hopeless = HOPELESS * max(2, rows.shape[1])
 
     def run(self, family: Likelihood, names: Sequence[str], opening: float | None) -> None:
         """Let all priors compete; those begin that open tables with probability ``opening``.
@@ -186,7 +189,7 @@ class Race:
                 out[done:upto, SCORE] -= ready.slopes[done:upto]
             if self.trials and upto < n_rows:
                 credit = start[upto - 1] - out[:upto, SCORE] @ counts[:upto]
-                if self.best.credit[upto - 1] - credit > HOPELESS:
+                if self.best.credit[upto - 1] - credit > self._hopeless:
                     return
         surprise = out[:, SCORE]
         trial = Trial(
