@@ -10,7 +10,9 @@ Of a few rows, many tables are easily right by chance. So a candidate must lead 
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
 their order, waits for some rows.
 
-A prior that trails the best one of those before it by 20 nats, at the same row, gives up.
+A prior gives up that trails the best one of those before it at the same row: by 20 nats, or by 10
+for each column if that is more, since what a prior loses until its tables are known grows with
+their columns.
 
 A contest goes in steps, so that it can be spread over the rows that follow. There are three rounds:
 the candidates of the preset; the leading and the broad ones with warped columns; the best three of
@@ -42,7 +44,7 @@ LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
 SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
 LEADERS = 3  # candidates for which other reaches of links are tried
 BROAD = 0.2  # spread from which candidates are tried with warped columns
-HOPELESS = 20.0  # nats behind the best one so far at which a prior gives up
+HOPELESS = 10.0  # nats for each column, of two or more, behind the best at which a prior gives up
 PIECE = 32  # rows after which a prior looks how far it is behind
 COST = 16  # columns that a row costs whatever its columns
 SMALL = 6144  # rows times columns of a contest that one row waits for: 256 rows of 8 columns
@@ -132,6 +134,7 @@ class Contest:
         self.trials: list[Trial] = []
         self._waiting: deque[Entry] = deque()
         self._n_rounds = 0
+        self._hopeless = HOPELESS * max(2, rows.shape[1])
 
     @property
     def n_rows(self) -> int:
@@ -239,7 +242,7 @@ class Contest:
                 out[done:upto, SCORE] -= ready.slopes[done:upto]
             if self.trials and upto < n_rows:
                 credit = entry.start[upto - 1] - out[:upto, SCORE] @ counts[:upto]
-                if self.best.credit[upto - 1] - credit > HOPELESS:
+                if self.best.credit[upto - 1] - credit > self._hopeless:
                     return
         surprise = out[:, SCORE]
         trial = Trial(entry, surprise, entry.start - np.cumsum(surprise * counts))
