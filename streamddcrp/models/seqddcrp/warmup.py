@@ -14,6 +14,9 @@ in no order, so that it is expected at the tables in proportion to their rows. A
 longer than at the start must lead, for it is slow to see that a level has shifted. One that is
 shorter than the memory of the noise is left out: its tables would follow the noise.
 
+How the candidates compete is written in `contest`. Where that is much work, the old model answers
+until it is done, and the best candidate then learns the rows that came meanwhile.
+
 Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
 their order, waits for some rows.
