@@ -123,8 +123,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         then of levels without the season, all columns are taken for numbers, and the warm-up has at
         least 512 rows. "calendar" subtracts a day, and a week, once they have proved themselves:
         where rows have times and up to 8 columns, all of numbers, with ``likelihood="auto"``. The
-        last 1,024 rows are then learned again; without such a season, it changes nothing. None
-        subtracts nothing.
+        last 1,024 rows are then learned again, while others come; without such a season, it
+        changes nothing. None subtracts nothing.
 
     Notes
     -----

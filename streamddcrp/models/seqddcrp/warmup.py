@@ -7,7 +7,8 @@ and the one that has predicted them best, each row by those before it, predicts 
 next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
 compared by it (`contest`) rather than by their bounds: where tables overlap, a bound also pays for
 not knowing who sits where, so it prefers one broad table to many long after the broad one predicts
-worse.
+worse. Where a contest is much work, the old model answers until it is over, and the best candidate
+then learns the rows that came meanwhile.
 """
 
 import logging
