@@ -100,7 +100,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
     An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
     texts 35 ms. Within an epoch, rows may come in any order; what is learned does not depend on
     how an epoch is cut into calls. A missing value (None, null, an absent feature) is integrated
-    out where the family can.
+    out where the family can; a row without any opens no component but the first.
 
     Texts are cut into words as `streamddcrp.data.tokenize` does. For other words pass lists of
     them, such as scikit-learn makes:

@@ -23,6 +23,7 @@ BoolArray = NDArray[np.bool_]
 
 _FEW = 3.0  # expected rows in the window below which a young component may be deleted
 _MANY = 6.0  # expected rows in the window from which a component may be split
+_PAIRS = 10_000  # that are judged at once, so that memory does not grow with their number
 
 
 def move(window: Window) -> bool:
@@ -54,19 +55,13 @@ def _merge(window: Window) -> bool:
         a, b = a[open_], b[open_]
         if not len(a):
             return changed
-        stats = window.stats(window.resp)
-        both = each(operator.add, pick(stats, a), pick(stats, b))
-        joint = window.emission.smooth(both, pick(window.starts, a, 0), begins[a])
-        log_z = smoothed.log_z.sum(axis=0)
-        moments = window.moments(window.resp)
+        stats, moments = window.stats(window.resp), window.moments(window.resp)
         terms = window.terms_of(moments, window.before, window.entropy(window.resp))
-        occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
-        unused = max(window.settings.slots - window.n_components + 1, 1)
-        gain = joint.log_z.sum(axis=0) - log_z[a] - log_z[b] - occupied * math.log(unused)
-        some = _may_pay(gain, window, moments, terms, a, b)
-        a, b, gain = a[some], b[some], gain[some]
-        joined = window.merged_terms(a, b)
-        gain += _sum(joined) - _sum(terms)[a] - _sum(terms)[b]
+        parts = [
+            _unions(window, smoothed, stats, moments, terms, a[i : i + _PAIRS], b[i : i + _PAIRS])
+            for i in range(0, len(a), _PAIRS)
+        ]
+        a, b, gain = map(np.concatenate, zip(*parts, strict=True))
         merged: list[int] = []
         busy = np.zeros(window.n_components, dtype=bool)
         for pair in np.argsort(-gain, kind="stable"):
@@ -83,6 +78,23 @@ def _merge(window: Window) -> bool:
         window.drop(merged)
         fresh, changed = np.delete(busy, merged), True
     return changed
+
+
+def _unions(
+    window: Window, smoothed: Any, stats: Any, moments: FloatArray, terms: Terms, a: IntArray,
+    b: IntArray,
+) -> tuple[IntArray, IntArray, FloatArray]:  # fmt: skip
+    """Return the pairs that may gain as one, and what they gain."""
+    both = each(operator.add, pick(stats, a), pick(stats, b))
+    joint = window.emission.smooth(both, pick(window.starts, a, 0), window.begins[a])
+    log_z = smoothed.log_z.sum(axis=0)
+    occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
+    unused = max(window.settings.slots - window.n_components + 1, 1)
+    gain = joint.log_z.sum(axis=0) - log_z[a] - log_z[b] - occupied * math.log(unused)
+    some = _may_pay(gain, window, moments, terms, a, b)
+    a, b, gain = a[some], b[some], gain[some]
+    joined = window.merged_terms(a, b)
+    return a, b, gain + _sum(joined) - _sum(terms)[a] - _sum(terms)[b]
 
 
 def _may_pay(
