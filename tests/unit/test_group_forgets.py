@@ -208,7 +208,7 @@ def test_a_forgotten_group_is_one_that_nobody_knows(n_shared, alpha):
 def test_cutting_and_restart_change_no_bit(options):
     X, group = stream(300, 1)
     if "n_shared" in options:
-        group = [(g[-1] < "3" and "u" or g, g) for g in group]
+        group = [("u" if g < "g3" else g, g) for g in group]
     group = None if "markov" in options else group
     part = (lambda a, z: None) if group is None else (lambda a, z: group[a:z])
     whole = GroupDP(**({"likelihood": GIVEN, "n_shared": 5, "n_particles": 6} | options))

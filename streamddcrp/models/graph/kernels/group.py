@@ -115,10 +115,10 @@ def _children(
             if k == TABLES:
                 break
             if k_aux == k:
-                here += aux.count[p, at_aux]
+                here += aux.items[p, at_aux]
                 at_aux += 1
             if k_own == k:
-                here += own.count[p, at_own]
+                here += own.items[p, at_own]
                 at_own += 1
             e = entry[p, k]
             if e < 0:
@@ -294,7 +294,7 @@ def _forget_rows(config, particles, own, pool, groups, grid, p, k):
         if table_of(own.cell[p, c]) == k:
             g = row_of(own.cell[p, c])
             m = _items_above(config, groups, g) + row_total(own, p, g)
-            _resize(config, grid, p, m, m - own.count[p, c])
+            _resize(config, grid, p, m, m - own.items[p, c])
     drop_table(own, p, k)
     if config.markov:
         m, first, after = config.n_root, row_total(own, p, 0), row_total(own, p, k + 1)
@@ -312,7 +312,7 @@ def _least_missed(particles, own, pool, names, counts, rows):
         if particles.weight[p] > 0.0:
             for c in range(own.n[p]):
                 e = particles.entry[p, table_of(own.cell[p, c])]
-                rows[pool.name[e]] += particles.weight[p] * own.count[p, c]
+                rows[pool.name[e]] += particles.weight[p] * own.items[p, c]
     chosen, least = -1, math.inf
     for g in range(len(rows)):
         opener = names.opener[g]
@@ -357,7 +357,7 @@ def forget_group(
             at = place_of(aux, p, TABLES * a)
             k = table_at(aux, p, at, a)
             while k < TABLES:
-                particles.n_aux[p, k] -= aux.count[p, at]
+                particles.n_aux[p, k] -= aux.items[p, at]
                 at += 1
                 k = table_at(aux, p, at, a)
             drop_row(aux, p, a)
