@@ -4,6 +4,7 @@ Axes: P particles, K tables per particle, A nodes (the root is node 0), G groups
 R cells of a particle.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, Self
@@ -41,6 +42,7 @@ from streamddcrp.records import (
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
+_log = logging.getLogger(__name__)
 FIXED = np.empty(0)
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
 
@@ -387,6 +389,7 @@ class GroupEngine(ParticleEngine):
 
     paths: list[Path] = field(default_factory=list)  # groups so far
     nodes: list[str] = field(default_factory=list)
+    warned: set[str] = field(default_factory=set)  # options of which the log has spoken
 
     def __post_init__(self) -> None:
         self._number = {path: g for g, path in enumerate(self.paths)}
@@ -428,10 +431,17 @@ class GroupEngine(ParticleEngine):
             self.config, state.particles, state.own, state.aux, state.pool, state.groups,
             state.grid, state.names, state.events, state.counts, state.scratch, g, alone, t,
         )  # fmt: skip
+        self._warn_when_full("max_groups", "groups")
         self.paths.pop(g)
         if alone:
             self.nodes.pop(node - 1)
         self.__post_init__()
+
+    def _warn_when_full(self, option: str, what: str) -> None:
+        if option not in self.warned:
+            self.warned.add(option)
+            message = "as many %s as %s allows: the ones that are least missed are forgotten"
+            _log.warning(message, what, option)
 
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
@@ -457,6 +467,8 @@ class GroupEngine(ParticleEngine):
             if len(self.paths) > config.max_groups:
                 self._forget_group(float(t[upto - 1]))
             done = upto
+        if self.state.counts[N_NAMES] >= config.max_tables:
+            self._warn_when_full("max_tables", "clusters")
         return out
 
     def _predict(
