@@ -21,8 +21,9 @@ from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Grid, alpha_by_particle, alpha_weights
 from streamddcrp.models.graph.kernels.cells import TABLES
 from streamddcrp.models.graph.kernels.children import CACHED, N_COUNTS, STAMP
-from streamddcrp.models.graph.kernels.group import forget_group, step_rows
+from streamddcrp.models.graph.kernels.forget import forget_group
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
+from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
