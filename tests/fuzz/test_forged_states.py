@@ -38,7 +38,7 @@ FOUND = [
     ("GroupDP, two layers", "own.cell", 0, 1 << 40),
     ("GroupDP, two layers", "own.cell", 1, 0),
     ("GroupDP, two layers", "own.n", 0, 0),
-    ("GroupDP, two layers", "aux.count", 0, 9),
+    ("GroupDP, two layers", "aux.items", 0, 9),
     ("GroupDP, Markov chain", "own.cell", -1, 77 << 24),
     ("DDCRPSampler, given", "ring.label", 0, 1 << 33),
     ("DDCRPSampler, given", "tables.name", 0, 1 << 33),

@@ -31,12 +31,12 @@ def assert_listed(counts, cells):
     for p, of_particle in enumerate(counts):
         g, k = np.nonzero(of_particle)
         np.testing.assert_array_equal(cells.cell[p, : cells.n[p]], TABLES * g + k)
-        np.testing.assert_array_equal(cells.count[p, : cells.n[p]], of_particle[g, k])
+        np.testing.assert_array_equal(cells.items[p, : cells.n[p]], of_particle[g, k])
 
 
 def change(rng, counts, cells):
     """Change both at random in the same way."""
-    P, G, K = counts.shape
+    P, _, K = counts.shape
     p, g, k = (int(rng.integers(n)) for n in counts.shape)
     kind = rng.integers(7)
     if kind == 0 and (to := int(rng.integers(P))) != p:

@@ -208,7 +208,7 @@ def test_a_forgotten_group_is_one_that_nobody_knows(n_shared, alpha):
 def test_cutting_and_restart_change_no_bit(options):
     X, group = stream(300, 1)
     if "n_shared" in options:
-        group = [(g[-1] < "3" and "u" or g, g) for g in group]
+        group = [("u" if g < "g3" else g, g) for g in group]
     group = None if "markov" in options else group
     part = (lambda a, z: None) if group is None else (lambda a, z: group[a:z])
     whole = GroupDP(**({"likelihood": GIVEN, "n_shared": 5, "n_particles": 6} | options))
@@ -224,14 +224,20 @@ def test_cutting_and_restart_change_no_bit(options):
     assert model.to_bytes() == whole.to_bytes()
 
 
-def test_memory_is_bounded():
-    """Every row is one of its own, and of a new group: the state stops to grow."""
-    model = GroupDP(likelihood=GIVEN, n_particles=5, max_tables=20, max_groups=10)
+@pytest.mark.parametrize(("option", "most"), [("max_groups", 10), ("max_tables", 20)])
+def test_memory_is_bounded(option, most, caplog):
+    """Each row is of a cluster of its own, and new groups come: the log says what is forgotten."""
+    narrow = ("normal_gamma", 0.0, 1e-12, 50.0, 50.0)
+    model = GroupDP(likelihood=narrow, n_particles=5, **{option: most})
     sizes = []
-    for a in range(0, 3000, 300):
+    for a in range(0, 1500, 300):
         i = np.arange(a, a + 300)
-        model.learn_many(1e3 * i[:, None].astype(float), group=i.astype(str).tolist())
+        group = i if option == "max_groups" else i % 3
+        model.learn_many(1e3 * i[:, None].astype(float), group=group.astype(str).tolist())
         sizes.append(len(model.to_bytes()))
     assert max(sizes[1:]) < 1.2 * min(sizes[1:])
-    assert len(model.groups) == 10
-    assert model.events()[-1].kind in ("birth", "death")
+    assert len(model.groups) == (10 if option == "max_groups" else 3)
+    assert {event.kind for event in model.events()} == {"birth", "death"}
+    said = [record for record in caplog.records if "least missed" in record.message]
+    assert len(said) == 1
+    assert option in said[0].message

@@ -33,11 +33,17 @@ auxiliary items of its own, which form a Chinese restaurant process with those o
 
 A particle holds the seating of the auxiliary items, drawn from the prior, and counts of items per
 cluster and group. Arrivals are learned as in `graph_crp`; after each, some auxiliary items are
-resampled from their full conditionals. An arrival costs O(P K) and O(P K C) per move for C groups;
-memory grows with clusters times groups, not with the number of rows. alpha is fixed or integrated
+resampled from their full conditionals. Of the pairs of cluster and group only the R that have items
+are kept: as a cluster without auxiliary items is that of one group, R <= K + N C for C groups. An
+arrival costs O(P K) and O(P (K + R)) per move; memory is O(P (K + R)). alpha is fixed or integrated
 out on a grid: all that is known of it are the number of clusters and the numbers of parents. The
 Gibbs sampler seats all rows by the same weights, moves the auxiliary items in the same way, and
 draws alpha by gamma variables.
+
+K and C have limits. The items of a group are a leaf of the graph, so without them the others have
+the law that they would have had alone: a group is forgotten exactly. A cluster is forgotten by
+taking its items out of each particle that has it, which is exact given the particle; but which one
+it is depends on the items.
 
 In a Markov chain the group of a row is the cluster of the row before it, and may differ between
 particles: an infinite hidden Markov model. Given the auxiliary items, the rows that follow cluster

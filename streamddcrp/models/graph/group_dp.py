@@ -59,7 +59,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         prior, and only these moves adapt them to the rows.
     max_tables : int, default 1000
         Most clusters in memory, of all particles together. Where there are more, the one with the
-        fewest rows for the time that it has been away is forgotten.
+        fewest rows for the time that it has been away is forgotten; the log says so once.
     max_groups : int, default 1000
         Most groups in memory. When one more comes, the other one with the fewest rows for the time
         that it has been away is forgotten.

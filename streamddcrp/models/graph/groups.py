@@ -4,6 +4,7 @@ Axes: P particles, K tables per particle, A nodes (the root is node 0), G groups
 R cells of a particle.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, Self
@@ -20,8 +21,9 @@ from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Grid, alpha_by_particle, alpha_weights
 from streamddcrp.models.graph.kernels.cells import TABLES
 from streamddcrp.models.graph.kernels.children import CACHED, N_COUNTS, STAMP
-from streamddcrp.models.graph.kernels.group import forget_group, step_rows
+from streamddcrp.models.graph.kernels.forget import forget_group
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
+from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
@@ -41,6 +43,7 @@ from streamddcrp.records import (
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
+_log = logging.getLogger(__name__)
 FIXED = np.empty(0)
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
 
@@ -153,14 +156,14 @@ class Cells(NamedTuple):
     """Items at tables, where there are any: see `streamddcrp.models.graph.kernels.cells`."""
 
     cell: Annotated[IntArray, "P R"]  # row and table, ascending
-    count: Annotated[IntArray, "P R"]
+    items: Annotated[IntArray, "P R"]  # how many, above 0
     n: Annotated[IntArray, "P"]
 
 
-def dense(cells: Cells, p: int, n_rows: int, n_tables: int) -> IntArray:
+def dense(cells: Cells, p: int | np.integer, n_rows: int, n_tables: int) -> IntArray:
     """Return a particle's counts, shape (n_rows, n_tables)."""
     found, n = np.zeros((n_rows, n_tables), np.int64), cells.n[p]
-    found[np.divmod(cells.cell[p, :n], TABLES)] = cells.count[p, :n]
+    found[np.divmod(cells.cell[p, :n], TABLES)] = cells.items[p, :n]
     return found
 
 
@@ -278,7 +281,7 @@ def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
     for name, cells in (("own", state.own), ("aux", state.aux)):
         n = np.where(alive, cells.n, 0)
         used = np.arange(cells.cell.shape[1]) < n[:, None]
-        arrays |= {f"{name}.cell": cells.cell[used], f"{name}.count": cells.count[used]}
+        arrays |= {f"{name}.cell": cells.cell[used], f"{name}.items": cells.items[used]}
         arrays[f"{name}.n"] = n
     for name, values in state.groups._asdict().items():
         arrays[f"groups.{name}"] = values[: n_groups if name != "n" else 2].copy()
@@ -309,7 +312,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     items = np.where(np.arange(A) == 0, config.n_root, config.n_node)
     refuse_if(
         n[1] != G
-        or A > (1 + G if config.n_node else 1)
+        or G * (config.n_node > 0) < A - 1
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
         or (n_aux != arrays["particles.n_aux"]).any()
         or (has_rows != (entry >= 0)).any()  # a table with rows has data, and no other
@@ -323,11 +326,11 @@ def _checked_cells(
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return particles, rows, tables and counts of stored cells, or refuse them."""
     cell, n = stored_array(f"{name}.cell", arrays), stored_array(f"{name}.n", arrays)
-    count = stored_array(f"{name}.count", arrays)
+    count = stored_array(f"{name}.items", arrays)
     check_one(f"{name}.n", n, n_rows.shape, np.int64, Within(0, len(cell)))
     refuse_if(n.sum() != cell.size, f"{name}.n")
     check_one(f"{name}.cell", cell, (cell.size,), np.int64, Within(0, MOST))
-    check_one(f"{name}.count", count, cell.shape, np.int64, Within(1, most))
+    check_one(f"{name}.items", count, cell.shape, np.int64, Within(1, most))
     particle = np.repeat(np.arange(len(n)), n)
     row, table = np.divmod(cell, TABLES)
     mixed = (np.diff(particle) == 0) & (np.diff(cell) <= 0)
@@ -356,7 +359,7 @@ def state_from_arrays(
     for name, cells in (("own", state.own), ("aux", state.aux)):
         cells.n[:] = arrays[f"{name}.n"]
         used = np.arange(cells.cell.shape[1]) < cells.n[:, None]
-        cells.cell[used], cells.count[used] = arrays[f"{name}.cell"], arrays[f"{name}.count"]
+        cells.cell[used], cells.items[used] = arrays[f"{name}.cell"], arrays[f"{name}.items"]
     for name, values in state.groups._asdict().items():
         stored = arrays[f"groups.{name}"]
         values[: len(stored)] = stored
@@ -387,6 +390,7 @@ class GroupEngine(ParticleEngine):
 
     paths: list[Path] = field(default_factory=list)  # groups so far
     nodes: list[str] = field(default_factory=list)
+    warned: set[str] = field(default_factory=set)  # options of which the log has spoken
 
     def __post_init__(self) -> None:
         self._number = {path: g for g, path in enumerate(self.paths)}
@@ -428,10 +432,17 @@ class GroupEngine(ParticleEngine):
             self.config, state.particles, state.own, state.aux, state.pool, state.groups,
             state.grid, state.names, state.events, state.counts, state.scratch, g, alone, t,
         )  # fmt: skip
+        self._warn_when_full("max_groups", "groups")
         self.paths.pop(g)
         if alone:
             self.nodes.pop(node - 1)
         self.__post_init__()
+
+    def _warn_when_full(self, option: str, what: str) -> None:
+        if option not in self.warned:
+            self.warned.add(option)
+            message = "as many %s as %s allows: the ones that are least missed are forgotten"
+            _log.warning(message, what, option)
 
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
@@ -457,6 +468,8 @@ class GroupEngine(ParticleEngine):
             if len(self.paths) > config.max_groups:
                 self._forget_group(float(t[upto - 1]))
             done = upto
+        if self.state.counts[N_NAMES] >= config.max_tables:
+            self._warn_when_full("max_tables", "clusters")
         return out
 
     def _predict(
@@ -491,8 +504,8 @@ class GroupEngine(ParticleEngine):
             at = pool.name[particles.entry[p, k]]
             total[at] += particles.weight[p] * pool.stats[particles.entry[p, k]]
             if not self.config.markov:
-                own = dense(self.state.own, p, len(self.paths), particles.entry.shape[1])
-                of_group[at] += particles.weight[p] * own[:, k].T
+                rows = dense(self.state.own, p, len(self.paths), particles.entry.shape[1])
+                of_group[at] += particles.weight[p] * rows[:, k].T
         live = live_names(names)
         own = {
             "weight_" + "/".join(path): of_group[live, g] / names.weight[live]

@@ -133,7 +133,7 @@ def _add_node(aux, p, a, scratch):
     c = place_of(aux, p, TABLES * a)
     k = table_at(aux, p, c, a)
     while k < TABLES:
-        _add_items(aux.count[p, c], k, scratch)
+        _add_items(aux.items[p, c], k, scratch)
         c += 1
         k = table_at(aux, p, c, a)
 
@@ -151,11 +151,11 @@ def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp
     a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
     start, size = place_of(aux, p, TABLES * a), 0
     while table_at(aux, p, start + size, a) < TABLES:
-        scratch.work[size] = aux.count[p, start + size]
+        scratch.work[size] = aux.items[p, start + size]
         size += 1
     at = start + draw(scratch.work, size, uniform(config.seed, n, p, WHICH_ITEM, number))
     old = table_at(aux, p, at, a)
-    if aux.count[p, at] == 1 and _connects(config, own, aux, groups, p, a, old):
+    if aux.items[p, at] == 1 and _connects(config, own, aux, groups, p, a, old):
         return
     items, log_weight, n_users, only = (
         scratch.items, scratch.log_weight, scratch.n_users, scratch.only,
@@ -164,7 +164,7 @@ def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp
         items[k], n_users[k], log_weight[k] = 0, 0, -np.inf
     for c in range(start, start + size):
         k = table_at(aux, p, c, a)
-        items[k] = aux.count[p, c] - (k == old)
+        items[k] = aux.items[p, c] - (k == old)
         if items[k] > 0:
             log_weight[k] = math.log(items[k])
     if a > 0:
@@ -175,7 +175,7 @@ def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp
     for c in range(own.n[p]):
         g, k = row_of(own.cell[p, c]), table_of(own.cell[p, c])
         if config.n_node == 0 or groups.node[g] == a:
-            _add_items(own.count[p, c], k, scratch)
+            _add_items(own.items[p, c], k, scratch)
     for k in range(K):
         if items[k] == 0 and n_users[k] == 1:
             log_weight[k] = math.log(only[k]) if only[k] > 1 else 0.0

@@ -58,7 +58,7 @@ def row_total(cells, p, row):
     """Items of a row."""
     found, c = 0, place_of(cells, p, TABLES * row)
     while table_at(cells, p, c, row) < TABLES:
-        found += cells.count[p, c]
+        found += cells.items[p, c]
         c += 1
     return found
 
@@ -70,7 +70,7 @@ def spread(cells, p, row, K, out):
     c = place_of(cells, p, TABLES * row)
     k = table_at(cells, p, c, row)
     while k < TABLES:
-        out[k] = cells.count[p, c]
+        out[k] = cells.items[p, c]
         c += 1
         k = table_at(cells, p, c, row)
 
@@ -83,10 +83,10 @@ def add_to(cells, p, row, k, count):
     if at == cells.n[p] or cells.cell[p, at] != cell:
         for c in range(cells.n[p], at, -1):
             cells.cell[p, c] = cells.cell[p, c - 1]
-            cells.count[p, c] = cells.count[p, c - 1]
-        cells.cell[p, at], cells.count[p, at] = cell, 0
+            cells.items[p, c] = cells.items[p, c - 1]
+        cells.cell[p, at], cells.items[p, at] = cell, 0
         cells.n[p] += 1
-    cells.count[p, at] += count
+    cells.items[p, at] += count
 
 
 @uncounted
@@ -95,15 +95,15 @@ def _close(cells, p, at):
     cells.n[p] -= 1
     for c in range(at, cells.n[p]):
         cells.cell[p, c] = cells.cell[p, c + 1]
-        cells.count[p, c] = cells.count[p, c + 1]
+        cells.items[p, c] = cells.items[p, c + 1]
 
 
 @uncounted
 def take_from(cells, p, row, k):
     """Take one item, which must be there, out of a table."""
     at = place_of(cells, p, TABLES * row + k)
-    cells.count[p, at] -= 1
-    if cells.count[p, at] == 0:
+    cells.items[p, at] -= 1
+    if cells.items[p, at] == 0:
         _close(cells, p, at)
 
 
@@ -114,7 +114,7 @@ def copy_cells(cells, p, to):
     for c in range(n):
         cells.cell[to, c] = cells.cell[p, c]
     for c in range(n):
-        cells.count[to, c] = cells.count[p, c]
+        cells.items[to, c] = cells.items[p, c]
     cells.n[to] = n
 
 
@@ -124,7 +124,7 @@ def drop_table(cells, p, k):
     kept = 0
     for c in range(cells.n[p]):
         if table_of(cells.cell[p, c]) != k:
-            cells.cell[p, kept], cells.count[p, kept] = cells.cell[p, c], cells.count[p, c]
+            cells.cell[p, kept], cells.items[p, kept] = cells.cell[p, c], cells.items[p, c]
             kept += 1
     cells.n[p] = kept
 
@@ -134,7 +134,7 @@ def drop_row(cells, p, row):
     """Take a row out; the rows after it move up."""
     kept = place_of(cells, p, TABLES * row)
     for c in range(place_of(cells, p, TABLES * (row + 1)), cells.n[p]):
-        cells.cell[p, kept], cells.count[p, kept] = cells.cell[p, c] - TABLES, cells.count[p, c]
+        cells.cell[p, kept], cells.items[p, kept] = cells.cell[p, c] - TABLES, cells.items[p, c]
         kept += 1
     cells.n[p] = kept
 
@@ -145,7 +145,7 @@ def join_first(cells, p, row):
     at = place_of(cells, p, TABLES * row)
     k = table_at(cells, p, at, row)
     while k < TABLES:
-        count = cells.count[p, at]
+        count = cells.items[p, at]
         _close(cells, p, at)
         add_to(cells, p, 0, k, count)
         at = place_of(cells, p, TABLES * row)

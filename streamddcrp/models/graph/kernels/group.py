@@ -9,16 +9,11 @@ from streamddcrp.models.graph.kernels.cells import (
     TABLES,
     add_to,
     copy_cells,
-    drop_row,
-    drop_table,
-    join_first,
     most_cells,
     place_of,
-    row_of,
     row_total,
     spread,
     table_at,
-    table_of,
 )
 from streamddcrp.models.graph.kernels.children import (
     LEAST,
@@ -36,6 +31,7 @@ from streamddcrp.models.graph.kernels.children import (
     sums_at,
     weigh_names,
 )
+from streamddcrp.models.graph.kernels.forget import forget_cluster
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.names import (
     LOG_EVIDENCE,
@@ -115,10 +111,10 @@ def _children(
             if k == TABLES:
                 break
             if k_aux == k:
-                here += aux.count[p, at_aux]
+                here += aux.items[p, at_aux]
                 at_aux += 1
             if k_own == k:
-                here += own.count[p, at_own]
+                here += own.items[p, at_own]
                 at_own += 1
             e = entry[p, k]
             if e < 0:
@@ -259,128 +255,6 @@ def _note_last(particles, pool, names, counts):
     names.last_seen[pool.name[e]] = counts[N_SEEN] - 1
 
 
-@uncounted
-def _resize(config, grid, p, before, after):
-    """Change how many items a clique has in the likelihood of alpha."""
-    row = base_row(grid, p)
-    for j in range(len(config.nodes)):
-        alpha = config.nodes[j]
-        grid.base[row, j] += math.lgamma(alpha + before) - math.lgamma(alpha + after)
-
-
-@uncounted
-def _items_above(config, groups, g):
-    """Auxiliary items that the rows of a group see."""
-    return config.n_root if config.n_node == 0 or groups.node[g] == 0 else config.n_node
-
-
-@uncounted
-def _empty_table(particles, pool, p, k):
-    """Take the data out of a table."""
-    drop(pool, particles.entry[p, k])
-    particles.entry[p, k] = -1
-    if particles.last[p] == k:
-        particles.last[p] = -1
-
-
-@uncounted
-def _forget_rows(config, particles, own, pool, groups, grid, p, k):
-    """Forget the rows at a table: what is left is as if they had never come.
-
-    Auxiliary items stay, at a table without data. In a Markov chain the rows after those at the
-    table now follow nothing that is known, like the first row.
-    """
-    for c in range(own.n[p]):
-        if table_of(own.cell[p, c]) == k:
-            g = row_of(own.cell[p, c])
-            m = _items_above(config, groups, g) + row_total(own, p, g)
-            _resize(config, grid, p, m, m - own.count[p, c])
-    drop_table(own, p, k)
-    if config.markov:
-        m, first, after = config.n_root, row_total(own, p, 0), row_total(own, p, k + 1)
-        _resize(config, grid, p, m + after, m)
-        _resize(config, grid, p, m + first, m + first + after)
-        join_first(own, p, k + 1)
-    _empty_table(particles, pool, p, k)
-
-
-@uncounted
-def _least_missed(particles, own, pool, names, counts, rows):
-    """Return the name of the cluster with the fewest rows for the time that it has been away."""
-    rows[:] = 0.0
-    for p in range(len(particles.weight)):
-        if particles.weight[p] > 0.0:
-            for c in range(own.n[p]):
-                e = particles.entry[p, table_of(own.cell[p, c])]
-                rows[pool.name[e]] += particles.weight[p] * own.count[p, c]
-    chosen, least = -1, math.inf
-    for g in range(len(rows)):
-        opener = names.opener[g]
-        if opener >= 0:
-            rate = rows[g] / (counts[N_SEEN] - max(opener, names.last_seen[g]))
-            if rate < least or (rate == least and opener < names.opener[chosen]):
-                chosen, least = g, rate
-    return chosen
-
-
-@uncounted
-def _forget_cluster(config, particles, own, pool, groups, grid, names, counts, scratch):
-    """Forget the rows of the cluster that is least missed, in all particles."""
-    name = _least_missed(particles, own, pool, names, counts, scratch.at_name)
-    for p in range(len(particles.weight)):
-        for k in range(particles.n_tables[p]):
-            e = particles.entry[p, k]
-            if e >= 0 and pool.name[e] == name:
-                _forget_rows(config, particles, own, pool, groups, grid, p, k)
-
-
-@entry
-def forget_group(
-    config, particles, own, aux, pool, groups, grid, names, events, counts, scratch, g, also_node, t
-):  # fmt: skip
-    """Forget the rows of a group: what is left is as if they had never come.
-
-    Clusters that have rows of other groups keep what they learned of them. ``also_node``: the node
-    above has no other group, and its auxiliary items go as well.
-    """
-    a, m = groups.node[g], _items_above(config, groups, g)
-    n_counted = 0
-    for p in range(len(particles.weight)):
-        if particles.weight[p] <= 0.0:
-            continue
-        if n_counted < len(grid.base):  # once, where one row is that of all particles
-            n_counted += 1
-            _resize(config, grid, p, m + row_total(own, p, g), m)
-            if also_node:
-                _resize(config, grid, p, config.n_root + config.n_node, config.n_root)
-        if also_node:
-            at = place_of(aux, p, TABLES * a)
-            k = table_at(aux, p, at, a)
-            while k < TABLES:
-                particles.n_aux[p, k] -= aux.count[p, at]
-                at += 1
-                k = table_at(aux, p, at, a)
-            drop_row(aux, p, a)
-        drop_row(own, p, g)
-        scratch.n_users[:] = 0
-        for c in range(own.n[p]):
-            scratch.n_users[table_of(own.cell[p, c])] += 1
-        for k in range(particles.n_tables[p]):
-            if particles.entry[p, k] >= 0 and scratch.n_users[k] == 0:
-                _empty_table(particles, pool, p, k)
-    groups.n[1] -= 1
-    for i in range(g, groups.n[1]):
-        groups.node[i], groups.size[i] = groups.node[i + 1], groups.size[i + 1]
-        groups.seen[i] = groups.seen[i + 1]
-    groups.size[groups.n[1]] = 0
-    if also_node:
-        groups.n[0] -= 1
-        for i in range(groups.n[1]):
-            groups.node[i] -= groups.node[i] > a
-    weigh_names(particles, pool, names, counts)
-    refresh_names(names, events, counts, counts[N_SEEN], t)
-
-
 @entry
 def predict_row(
     config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, x, g, a,
@@ -446,7 +320,7 @@ def step_rows(
         _note_last(particles, pool, names, counts)
         refresh_names(names, events, counts, n + 1, t[b])
         if counts[N_NAMES] > config.max_tables:
-            _forget_cluster(config, particles, own, pool, groups, grid, names, counts, scratch)
+            forget_cluster(config, particles, own, pool, groups, grid, names, counts, scratch)
             weigh_names(particles, pool, names, counts)
             refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]
