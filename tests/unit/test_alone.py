@@ -9,6 +9,7 @@ import pytest
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.errors import StreamDDCRPError
+from streamddcrp.records import nbytes_of
 
 N = 500
 GIVEN = ("normal_gamma", 0.0, 0.05, 1.5, 1.0)
@@ -101,6 +102,7 @@ def test_rows_alone_among_batches_that_move_the_state():
         other = copied.to_bytes()
         one.step_many(pa.table({"a": X[i + 1 : i + 3, 0], "b": X[i + 1 : i + 3, 1]}))
         assert copied.to_bytes() == other
+        assert one._stream.nbytes == nbytes_of(one._stream.state)
         copied.learn_one(found[i + 1])
         copied.learn_one(found[i + 2])
         assert copied.to_bytes() == one.to_bytes()
