@@ -16,7 +16,8 @@ FEWEST_PAIRS = 4
 FEWEST_ROWS = 32
 SHIFTS = 0.25  # share of the differences that may be shifts of level
 LONGEST = 0.7  # most autocorrelation that is believed: a slower one is a level
-CLEAR = 6.0  # over sqrt(N), nearly three standard errors; 3 of 1,000 columns without memory pass
+CLEAR = 6.0  # over sqrt(N), nearly three standard errors; 3 of 1,000 columns without memory pass it
+CORRELATED = 3.0  # over sqrt(N), standard errors of the autocorrelation of rows in no order
 LEAST_VARIANCE = 1e-200  # smaller values are as good as equal: their squares are no numbers
 TABLE_VARIANCE = 0.05  # prior variance within a table, as a share of the variance of the stream
 
@@ -186,7 +187,8 @@ def _memory(x: FloatArray) -> float:
 
     From the growth of the mean squared difference with the lag, 1 - r at lag 1 and 1 - r^2 at lag
     2. Rows from tables that take turns differ as much at every lag; shifts of level are few, and
-    the largest differences are left out. 1 unless r is clear.
+    the largest differences are left out. 1 unless r is clear, and the ranks of rows are correlated
+    at all: of columns of five levels in no order, r alone is clear in 1 of 300.
     """
     if len(x) < FEWEST_ROWS:
         return 1.0
@@ -195,6 +197,10 @@ def _memory(x: FloatArray) -> float:
         return 1.0
     r = min(second / first - 1.0, LONGEST)
     if r < CLEAR / math.sqrt(len(x)) or fourth / second - 1.0 < 0.5 * r * r:
+        return 1.0
+    ordered = np.sort(x)
+    ranks = np.searchsorted(ordered, x, "left") + np.searchsorted(ordered, x, "right") - len(x)
+    if ranks[1:] @ ranks[:-1] < CORRELATED / math.sqrt(len(x)) * (ranks @ ranks):
         return 1.0
     return (1.0 + r) / (1.0 - r)
 

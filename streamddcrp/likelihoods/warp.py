@@ -82,7 +82,8 @@ class Warp(NamedTuple):
 
 
 def _exponents(power: Any, positive: NDArray[np.bool_]) -> FloatArray:
-    return np.where(positive, power, 2.0 - power)
+    exponents: FloatArray = np.where(positive, power, 2.0 - power)
+    return exponents
 
 
 def _power(power: Any, z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -132,7 +133,7 @@ def find_warp(x: FloatArray) -> Warp | None:
     near = ~_far_runs(z)
     z = z[near]
     edges = np.min(_SIDES * z, axis=1, keepdims=True)
-    logs: Any = Warp(side=_SIDES, edge=edges, offset=_OFFSETS)
+    logs = Warp._make((0.0, 1.0, 1.0, _SIDES, edges, _OFFSETS, 0.0))
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
         pairs = (_power(_POWERS, z), _log(logs, z), _asinh(_TAILS, z))
         gains = np.concatenate([_gains(w, log_slope, z) for w, log_slope in pairs])
