@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.contract import LIVE, EventRing, empty_events
+from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
@@ -214,9 +215,13 @@ class State:
         return int(self.counts[N_TABLES])
 
 
+def _padded(n: int) -> int:
+    return -(-n // LANES) * LANES
+
+
 def _lengths(config: Config, capacity: int) -> dict[str, int]:
     """Return the capacities of all axes, with room for ``capacity`` tables."""
-    width = config.window + config.sweep_every
+    width = _padded(config.window + config.sweep_every)
     n_groups = capacity + 2 if config.tied else config.halo + config.sweep_every + 1
     return {
         "W": width,
@@ -226,7 +231,7 @@ def _lengths(config: Config, capacity: int) -> dict[str, int]:
         "A": capacity,
         "P": int(n_stats(config.family, config.hyper)),
         "Q": int(n_post(config.family, config.hyper)),
-        "O": width + n_groups + capacity + 1,
+        "O": width + _padded(n_groups) + _padded(capacity + 1),
         "N": N_COLUMNS,
     }
 
@@ -321,6 +326,8 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     state = empty_state(config, capacity=max(16, n_tables))
     state.counts[:] = counts
     restore(state, _used(state), arrays)
+    state.rows.links[:] = np.tril(state.rows.links, -1)
+    state.rows.log_weight[np.triu_indices(len(state.rows.x))] = -np.inf
     state.scratch.columns[:] = state.rows.x.T
     refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")
     refuse_if(not state.sums[FOLLOWED] > 0.0, "sums")

@@ -50,6 +50,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     LINK_FLOOR,
     SWEPT,
     activate,
+    end_links,
     is_away,
     is_pure,
     link_log_weights,
@@ -231,6 +232,7 @@ def _seat(
     rows.term[w] = top + math.log(total) - dot(share, message, new + 1)
     for j in range(w):
         rows.links[w, j] = share[j]
+    end_links(rows, w)
     for g in range(n_groups):
         rows.group_links[w, g] = share[tied + g]
     for m in range(K):

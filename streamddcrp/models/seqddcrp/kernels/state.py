@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry, uncounted
+from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.likelihoods.kernels.special import log_rising
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -44,6 +44,7 @@ from streamddcrp.numerics import (
     exp_all,
     largest,
     log_decay,
+    padded,
     same,
     sum_first,
 )
@@ -212,6 +213,13 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
         posterior(config.family, config.hyper, table.stats[m], scratch.post)
         total += scratch.post[0] - table.post[m, 0]
     return total
+
+
+@leaf
+def end_links(rows, r):
+    """Put no links behind those of row ``r``: they are read eight at a time."""
+    for j in range(r, padded(r)):
+        rows.links[r, j], rows.log_weight[r, j] = 0.0, -np.inf
 
 
 @uncounted

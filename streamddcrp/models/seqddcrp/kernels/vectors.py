@@ -1,22 +1,33 @@
-"""Sums over the active columns, four at a time, which reads what they share only once."""
+"""Sums over the rows of the window and the columns where they may sit, eight rows at a time.
+
+Arrays of rows are as long as a multiple of `LANES`. Links beyond those of a row are zero, and log
+weights -inf; what other arrays hold there does not matter.
+"""
+
+import numpy as np
 
 from streamddcrp.compilation import kernel, leaf
-from streamddcrp.numerics import natural
+from streamddcrp.lanes import (
+    LANES,
+    floored,
+    lanes,
+    larger,
+    largest_of,
+    load,
+    store,
+    sum_of,
+)
+from streamddcrp.numerics import exp_lanes, padded
 
 
 @leaf
 def weigh_columns(out, weights, values, active, n_active, n):
     """out[j] = sum over active columns m of weights[m] * values[m, j], for j < n."""
-    for j in range(n):
-        out[j] = 0.0
-    last = n_active - 1
-    for at in range(0, n_active, 4):  # beyond the last one, it again with no weight
-        a, b = active[at], active[min(at + 1, last)]
-        c, d = active[min(at + 2, last)], active[min(at + 3, last)]
-        q = weights[b] if at < last else 0.0
-        r = weights[c] if at + 1 < last else 0.0
-        s = weights[d] if at + 2 < last else 0.0
-        add_four(out, weights[a], values[a], q, values[b], r, values[c], s, values[d], n)
+    for j in range(0, n, LANES):
+        total = lanes(0.0)
+        for at in range(n_active):
+            total = total + weights[active[at]] * load(values[active[at]], j)
+        store(out, j, total)
 
 
 @leaf
@@ -29,6 +40,8 @@ def weigh_few(out, weights, values, active, n_active, sole, n):
         out[j] = 0.0
         for at in range(n_active):
             out[j] += weights[active[at]] * values[active[at], j]
+    for j in range(n, padded(n)):
+        out[j] = 0.0
 
 
 @kernel(_nrt=False)
@@ -64,29 +77,56 @@ def mix_few(values, links, active, n_active, r):
 
 
 @leaf
-def add_four(out, p, a, q, b, r, c, s, d, n):
-    """Add p a + q b + r c + s d to the first ``n`` entries."""
-    for j in range(n):
-        out[j] += (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
+def add_scores(share, message, log_weight, n):
+    """share[j] = log_weight[j] + message[j], for j < n; return the largest."""
+    top = lanes(-np.inf)
+    for j in range(0, n, LANES):
+        score = load(log_weight, j) + load(message, j)
+        store(share, j, score)
+        top = larger(top, score)
+    return largest_of(top)
+
+
+@leaf
+def exp_and_sum(share, message, start, stop, top, floor):
+    """Replace scores by exp(score - top), or 0 where that is less than ``floor``.
+
+    Return the sum, and that of shares times messages.
+    """
+    total, mean = lanes(0.0), lanes(0.0)
+    for j in range(start, stop, LANES):
+        part = floored(exp_lanes(load(share, j) - top), floor)
+        store(share, j, part)
+        total = total + part
+        mean = mean + part * load(message, j)
+    return sum_of(total), sum_of(mean)
+
+
+@leaf
+def scale_to(out, share, factor, start, stop):
+    """out[j] = factor share[j] from ``start`` to ``stop``."""
+    for j in range(start, stop, LANES):
+        store(out, j, factor * load(share, j))
 
 
 @leaf
 def add_scaled(out, factor, values, start, stop):
     """Add ``factor`` times the values from ``start`` to ``stop``."""
-    for j in range(natural(start), natural(stop)):
-        out[j] += factor * values[j]
+    for j in range(start, stop, LANES):
+        store(out, j, load(out, j) + factor * load(values, j))
 
 
-@kernel(fastmath={"reassoc", "contract"})
+@leaf
 def dot_four(x, a, b, c, d, n):
-    """Dot products of the first ``n`` entries of ``x`` with four others."""
-    p, q, r, s = 0.0, 0.0, 0.0, 0.0
-    for j in range(n):
-        p += x[j] * a[j]
-        q += x[j] * b[j]
-        r += x[j] * c[j]
-        s += x[j] * d[j]
-    return p, q, r, s
+    """Dot products of ``n`` entries of ``x`` with four others; then come zeros."""
+    p, q, r, s = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    for j in range(0, n, LANES):
+        value = load(x, j)
+        p = p + value * load(a, j)
+        q = q + value * load(b, j)
+        r = r + value * load(c, j)
+        s = s + value * load(d, j)
+    return sum_of(p), sum_of(q), sum_of(r), sum_of(s)
 
 
 @kernel(fastmath={"reassoc", "contract"})
@@ -96,17 +136,3 @@ def dot_rest(a, b, n):
     for j in range(n):
         total += a[j] * (1.0 - b[j])
     return total
-
-
-@kernel(fastmath={"reassoc", "contract"})
-def share_out(share, total, message, n, links, n_links):
-    """Divide the first ``n`` shares by their total, copy the links; return the mean message."""
-    scale, mean = 1.0 / total, 0.0
-    for j in range(n_links):
-        share[j] *= scale
-        links[j] = share[j]
-        mean += share[j] * message[j]
-    for j in range(n_links, n):
-        share[j] *= scale
-        mean += share[j] * message[j]
-    return mean

@@ -31,6 +31,7 @@ from streamddcrp.models.seqddcrp.kernels.pace import remember
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, take_side
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
+    end_links,
     mix_row,
     refresh_sticks,
     row_term,
@@ -184,6 +185,7 @@ def shift_rows(rows, scratch, counts, n):
         rows.term[i] = rows.term[i + n]
         copy_first(rows.links[i], rows.links[i + n, n:], i)
         copy_first(rows.log_weight[i], rows.log_weight[i + n, n:], i)
+        end_links(rows, i)
         copy_first(rows.group_links[i], rows.group_links[i + n], n_groups)
         copy_first(rows.group_log_weight[i], rows.group_log_weight[i + n], n_groups)
     for m in range(K):

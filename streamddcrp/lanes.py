@@ -1,0 +1,207 @@
+"""Eight numbers at once, for the loops over rows of a window that take most of the time.
+
+A compiler that finds such loops by itself adds one for the rest, another one for short arrays and a
+check whether the arrays overlap, which for a hundred numbers take as long as the loop. Here arrays
+are as long as a multiple of eight, and what is computed of the last ones is harmless. ``+``, ``-``
+and ``*`` work on lanes, and between lanes and numbers. Without compilation lanes are arrays.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import intrinsic
+
+LANES = 8
+_DOUBLE, _WORD = ir.DoubleType(), ir.IntType(64)
+_EIGHT = ir.VectorType(_DOUBLE, LANES)
+_settings: Any = numba.config
+
+
+class Lanes(types.Type):
+    """Type of eight numbers in a register."""
+
+    def __init__(self) -> None:
+        super().__init__("lanes")
+
+
+_LANES = Lanes()
+
+
+@register_default(Lanes)
+class _Model(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        super().__init__(manager, kind, _EIGHT)
+
+
+def _fill(builder: Any, value: Any) -> Any:
+    """Return lanes that all hold a number."""
+    first = builder.insert_element(ir.Constant(_EIGHT, ir.Undefined), value, ir.Constant(_WORD, 0))
+    return builder.shuffle_vector(first, first, _pattern([0] * LANES))
+
+
+def _pattern(order: list[int]) -> Any:
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(order)), order)
+
+
+def _place(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return a pointer to eight entries of an array."""
+    field = context.data_model_manager[sig.args[0]].get_field_position("data")
+    where = builder.gep(builder.extract_value(args[0], field), [args[1]])
+    return builder.bitcast(where, _EIGHT.as_pointer())
+
+
+def _compiled(plain: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Make an intrinsic of a function of types; ``plain`` is what it does to arrays."""
+    return lambda define: plain if _settings.DISABLE_JIT else intrinsic(define)
+
+
+@_compiled(lambda value: np.full(LANES, value))
+def lanes(_typing: Any, value: Any) -> Any:
+    """Return lanes that all hold a number."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        return _fill(builder, args[0])
+
+    return _LANES(types.float64), build
+
+
+@_compiled(lambda values, at: values[at : at + LANES].copy())
+def load(_typing: Any, values: Any, at: Any) -> Any:
+    """Return eight entries of an array from ``at`` on, which is not negative."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load(_place(context, builder, sig, args), align=8)
+
+    return _LANES(values, types.intp), build
+
+
+def _put(values: Any, at: int, eight: Any) -> None:
+    values[at : at + LANES] = eight
+
+
+@_compiled(_put)
+def store(_typing: Any, values: Any, at: Any, eight: Any) -> Any:
+    """Put lanes into an array from ``at`` on, which is not negative."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store(args[2], _place(context, builder, sig, args), align=8)
+        return context.get_dummy_value()
+
+    return types.none(values, types.intp, _LANES), build
+
+
+@_compiled(np.maximum)
+def larger(_typing: Any, a: Any, b: Any) -> Any:
+    """Return the larger number in each lane; none is NaN."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", *args), *args)
+
+    return _LANES(_LANES, _LANES), build
+
+
+@_compiled(lambda a, least: np.where(a >= least, a, 0.0))
+def floored(_typing: Any, a: Any, least: Any) -> Any:
+    """Return lanes with zeros for what is less than a number."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        is_kept = builder.fcmp_ordered(">=", args[0], _fill(builder, args[1]))
+        return builder.select(is_kept, args[0], ir.Constant(_EIGHT, [0.0] * LANES))
+
+    return _LANES(_LANES, types.float64), build
+
+
+def _power(a: Any, shifted: Any) -> Any:
+    return (a.view(np.int64) + (shifted.view(np.int64) << 52)).view(np.float64)
+
+
+@_compiled(_power)
+def times_power(_typing: Any, a: Any, shifted: Any) -> Any:
+    """Return a 2^k, where k stands in the low bits of ``shifted``."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        words = ir.VectorType(_WORD, LANES)
+        a, k = (builder.bitcast(arg, words) for arg in args)
+        k = builder.shl(k, ir.Constant(words, [52] * LANES))
+        return builder.bitcast(builder.add(a, k), _EIGHT)
+
+    return _LANES(_LANES, _LANES), build
+
+
+def _folded(builder: Any, eight: Any, join: Callable[..., Any]) -> Any:
+    """Join the lanes two by two."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        halves = [
+            builder.shuffle_vector(eight, eight, _pattern(list(range(first, first + width))))
+            for first in (0, width)
+        ]
+        eight = join(*halves)
+    return builder.extract_element(eight, ir.Constant(_WORD, 0))
+
+
+def _sum(a: Any) -> Any:
+    for width in (4, 2, 1):
+        a = a[:width] + a[width:]
+    return a[0]
+
+
+@_compiled(_sum)
+def sum_of(_typing: Any, a: Any) -> Any:
+    """Return the sum of the lanes."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        return _folded(builder, args[0], builder.fadd)
+
+    return types.float64(_LANES), build
+
+
+@_compiled(np.max)
+def largest_of(_typing: Any, a: Any) -> Any:
+    """Return the largest of the lanes; none is NaN."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        def join(a: Any, b: Any) -> Any:
+            return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+        return _folded(builder, args[0], join)
+
+    return types.float64(_LANES), build
+
+
+def _define(operation: Any, name: str) -> None:
+    """Teach numba an operation between lanes, and between lanes and numbers."""
+
+    @infer_global(operation)
+    class _Typed(AbstractTemplate):
+        def generic(self, args: Any, kws: Any) -> Any:
+            is_ours = len(args) == 2 and _LANES in args and not kws
+            if is_ours and all(a in (_LANES, types.float64) for a in args):
+                return signature(_LANES, *args)
+            return None
+
+    def build(_context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        a, b = (
+            arg if kind == _LANES else _fill(builder, arg)
+            for kind, arg in zip(sig.args, args, strict=True)
+        )
+        return getattr(builder, name)(a, b, flags=("contract",))
+
+    for kinds in ((_LANES, _LANES), (_LANES, types.float64), (types.float64, _LANES)):
+        lower_builtin(operation, *kinds)(build)
+
+
+_define(operator.add, "fadd")
+_define(operator.sub, "fsub")
+_define(operator.mul, "fmul")
+
