@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 LANES = 8
 _DOUBLE, _WORD = ir.DoubleType(), ir.IntType(64)
 _EIGHT = ir.VectorType(_DOUBLE, LANES)
+_FUSED = ("contract",)  # a product and a sum may be one instruction
 _settings: Any = numba.config
 
 
@@ -179,6 +180,81 @@ def largest_of(_typing: Any, a: Any) -> Any:
     return types.float64(_LANES), build
 
 
+def _sums(*eight: Any) -> Any:
+    return np.array([_sum(a) for a in eight])
+
+
+@_compiled(_sums)
+def sums_of(_typing: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> Any:
+    """Return the sum of the lanes of each of eight, in a lane of its own."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        many = list(args)
+        for width in (1, 2, 4):  # of what is taken from one before the other
+            first = [
+                begin + lane
+                for at in range(0, LANES, 2 * width)
+                for begin in (at, LANES + at)
+                for lane in range(width)
+            ]
+            orders = first, [lane + width for lane in first]
+            many = [
+                builder.fadd(*(builder.shuffle_vector(u, v, _pattern(o)) for o in orders))
+                for u, v in zip(many[::2], many[1::2], strict=True)
+            ]
+        return many[0]
+
+    return _LANES(*[_LANES] * LANES), build
+
+
+@_compiled(lambda values, row, at: values[row : row + LANES, at].copy())
+def load_column(_typing: Any, values: Any, row: Any, at: Any) -> Any:
+    """Return entry ``at`` of each of eight rows of a matrix, from ``row`` on."""
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        model = context.data_model_manager[sig.args[0]]
+        data = builder.extract_value(args[0], model.get_field_position("data"))
+        shape = builder.extract_value(args[0], model.get_field_position("shape"))
+        width = builder.extract_value(shape, 1)
+        where = builder.gep(data, [builder.add(builder.mul(args[1], width), args[2])])
+        eight = ir.Constant(_EIGHT, ir.Undefined)
+        for lane in range(LANES):
+            eight = builder.insert_element(eight, builder.load(where), ir.Constant(_WORD, lane))
+            where = builder.gep(where, [width])
+        return eight
+
+    return _LANES(values, types.intp, types.intp), build
+
+
+def _solved(eight: Any, columns: Any) -> Any:
+    for lane in range(LANES - 1):
+        eight = eight + eight[lane] * columns[lane]
+    return eight
+
+
+@_compiled(_solved)
+def solved(_typing: Any, eight: Any, columns: Any) -> Any:
+    """Return the z for which z = ``eight`` + A z.
+
+    A is a strictly lower triangle of which ``columns`` (8, 8) has the columns as rows.
+    """
+
+    def build(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        z = args[0]
+        for lane in range(LANES - 1):
+            at = (args[1], ir.Constant(_WORD, lane * LANES))
+            column = builder.load(_place(context, builder, _of_array(sig), at), align=8)
+            known = builder.shuffle_vector(z, z, _pattern([lane] * LANES))
+            z = builder.fadd(z, builder.fmul(known, column, flags=_FUSED), flags=_FUSED)
+        return z
+
+    return _LANES(_LANES, columns), build
+
+
+def _of_array(sig: Any) -> Any:
+    return signature(sig.return_type, sig.args[1])
+
+
 def _define(operation: Any, name: str) -> None:
     """Teach numba an operation between lanes, and between lanes and numbers."""
 
@@ -195,7 +271,7 @@ def _define(operation: Any, name: str) -> None:
             arg if kind == _LANES else _fill(builder, arg)
             for kind, arg in zip(sig.args, args, strict=True)
         )
-        return getattr(builder, name)(a, b, flags=("contract",))
+        return getattr(builder, name)(a, b, flags=_FUSED)
 
     for kinds in ((_LANES, _LANES), (_LANES, types.float64), (types.float64, _LANES)):
         lower_builtin(operation, *kinds)(build)

@@ -175,6 +175,7 @@ class Scratch(NamedTuple):
     stats: Annotated[FloatArray, "P"]
     taken: Annotated[FloatArray, "K P"]  # statistics of some of the tables' rows
     rest: Annotated[FloatArray, "P"]
+    corner: Annotated[FloatArray, "L L"]  # links among eight rows, turned
     moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
     post: Annotated[FloatArray, "Q"]
     shadow_post: Annotated[FloatArray, "Q"]
@@ -232,6 +233,7 @@ def _lengths(config: Config, capacity: int) -> dict[str, int]:
         "P": int(n_stats(config.family, config.hyper)),
         "Q": int(n_post(config.family, config.hyper)),
         "O": width + _padded(n_groups) + _padded(capacity + 1),
+        "L": LANES,
         "N": N_COLUMNS,
     }
 

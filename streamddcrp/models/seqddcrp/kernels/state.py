@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
+from streamddcrp.lanes import LANES, load, load_column, solved, store
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.likelihoods.kernels.special import log_rising
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -35,7 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEXT_ID,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
-from streamddcrp.models.seqddcrp.kernels.vectors import dot_four, mix_few
+from streamddcrp.models.seqddcrp.kernels.vectors import dot_four, dot_rows, mix_few
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
@@ -44,6 +45,7 @@ from streamddcrp.numerics import (
     exp_all,
     largest,
     log_decay,
+    natural,
     padded,
     same,
     sum_first,
@@ -218,7 +220,7 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
 @leaf
 def end_links(rows, r):
     """Put no links behind those of row ``r``: they are read eight at a time."""
-    for j in range(r, padded(r)):
+    for j in range(r, padded(r + 1)):
         rows.links[r, j], rows.log_weight[r, j] = 0.0, -np.inf
 
 
@@ -231,8 +233,8 @@ def mix_row(rows, groups, atoms, counts, r):
         mix_few(probs, links, active, n_active, r)
     else:
         for at in range(0, n_active, 4):  # beyond the last one, it again
-            a, b = active[at], active[min(at + 1, last)]
-            c, d = active[min(at + 2, last)], active[min(at + 3, last)]
+            a, b = natural(active[at]), natural(active[min(at + 1, last)])
+            c, d = natural(active[min(at + 2, last)]), natural(active[min(at + 3, last)])
             probs[a, r], probs[b, r], probs[c, r], probs[d, r] = dot_four(
                 links, probs[a], probs[b], probs[c], probs[d], r
             )
@@ -245,6 +247,30 @@ def mix_row(rows, groups, atoms, counts, r):
         elif link > 0.0:
             for at in range(n_active):
                 probs[active[at], r] += link * groups.probs[g, active[at]]
+
+
+@uncounted
+def _mix_block(rows, groups, atoms, counts, corner, r):
+    """Do `mix_row` for `LANES` rows from ``r`` on, a multiple of it: first what older ones say."""
+    active, n_active, probs = atoms.active, counts[N_ACTIVE], rows.probs
+    for at in range(n_active):
+        m = natural(active[at])
+        store(probs[m], r, load(rows.births[m], r))
+    for g in range(counts[N_GROUPS]):
+        links = load_column(rows.group_links, r, g)
+        if is_pure(groups, g):
+            m = natural(groups.atom[g])
+            store(probs[m], r, load(probs[m], r) + links)
+            continue
+        for at in range(n_active):
+            m = natural(active[at])
+            store(probs[m], r, load(probs[m], r) + groups.probs[g, m] * links)
+    for j in range(LANES):
+        store(corner[j], 0, load_column(rows.links, r, r + j))
+    for at in range(n_active):
+        m = natural(active[at])
+        given = load(probs[m], r) + dot_rows(rows.links, r, probs[m], r)
+        store(probs[m], r, solved(given, corner))
 
 
 @uncounted
@@ -333,10 +359,18 @@ def close_last_column(counts):
 
 
 @entry
-def forward(rows, groups, atoms, counts, first):
+def forward(rows, groups, atoms, counts, scratch, first):
     """Recompute the Z rows of the window from row ``first`` on, oldest first."""
-    for r in range(first, counts[N_ROWS]):
-        mix_row(rows, groups, atoms, counts, r)
+    w = counts[N_ROWS]
+    if counts[N_ACTIVE] > MANY:
+        for r in range(first, w):
+            mix_row(rows, groups, atoms, counts, r)
+        return
+    for r in range(first // LANES * LANES, w, LANES):
+        _mix_block(rows, groups, atoms, counts, scratch.corner, r)
+    for at in range(counts[N_ACTIVE]):
+        for r in range(w, padded(w)):
+            rows.probs[atoms.active[at], r] = 0.0
 
 
 @entry
@@ -361,7 +395,7 @@ def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
 @uncounted
 def settle(config, rows, groups, atoms, table, counts, sums, scratch, first):
     """Recompute what follows from the links: Z from row ``first`` on, statistics and all else."""
-    forward(rows, groups, atoms, counts, first)
+    forward(rows, groups, atoms, counts, scratch, first)
     refresh_totals(config, rows, atoms, table, counts, sums, scratch)
 
 

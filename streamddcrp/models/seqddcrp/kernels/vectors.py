@@ -16,18 +16,26 @@ from streamddcrp.lanes import (
     load,
     store,
     sum_of,
+    sums_of,
 )
-from streamddcrp.numerics import exp_lanes, padded
+from streamddcrp.numerics import exp_lanes, natural, padded
 
 
 @leaf
 def weigh_columns(out, weights, values, active, n_active, n):
     """out[j] = sum over active columns m of weights[m] * values[m, j], for j < n."""
     for j in range(0, n, LANES):
-        total = lanes(0.0)
-        for at in range(n_active):
-            total = total + weights[active[at]] * load(values[active[at]], j)
-        store(out, j, total)
+        store(out, j, lanes(0.0))
+    last = n_active - 1
+    for at in range(0, n_active, 4):  # beyond the last one, it again with no weight
+        a, b = natural(active[at]), natural(active[min(at + 1, last)])
+        c, d = natural(active[min(at + 2, last)]), natural(active[min(at + 3, last)])
+        p, q = weights[a], weights[b] if at < last else 0.0
+        r, s = weights[c] if at + 1 < last else 0.0, weights[d] if at + 2 < last else 0.0
+        for j in range(0, n, LANES):
+            one = p * load(values[a], j) + q * load(values[b], j)
+            other = r * load(values[c], j) + s * load(values[d], j)
+            store(out, j, load(out, j) + (one + other))
 
 
 @leaf
@@ -127,6 +135,25 @@ def dot_four(x, a, b, c, d, n):
         r = r + value * load(c, j)
         s = s + value * load(d, j)
     return sum_of(p), sum_of(q), sum_of(r), sum_of(s)
+
+
+@leaf
+def dot_rows(matrix, row, values, n):
+    """Dot products of the first ``n`` entries of `LANES` rows of a matrix with the same values."""
+    links = matrix[row:]
+    a, b, c, d = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    e, f, g, h = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    for j in range(0, n, LANES):
+        value = load(values, j)
+        a = a + value * load(links[0], j)
+        b = b + value * load(links[1], j)
+        c = c + value * load(links[2], j)
+        d = d + value * load(links[3], j)
+        e = e + value * load(links[4], j)
+        f = f + value * load(links[5], j)
+        g = g + value * load(links[6], j)
+        h = h + value * load(links[7], j)
+    return sums_of(a, b, c, d, e, f, g, h)
 
 
 @kernel(fastmath={"reassoc", "contract"})
