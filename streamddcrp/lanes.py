@@ -44,8 +44,9 @@ class _Model(models.PrimitiveModel):
 
 
 def _fill(builder: Any, value: Any) -> Any:
-    """Return lanes that all hold a number."""
-    first = builder.insert_element(ir.Constant(_EIGHT, ir.Undefined), value, ir.Constant(_WORD, 0))
+    """Return eight times a number."""
+    empty = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+    first = builder.insert_element(empty, value, ir.Constant(_WORD, 0))
     return builder.shuffle_vector(first, first, _pattern([0] * LANES))
 
 
@@ -119,6 +120,25 @@ def floored(_typing: Any, a: Any, least: Any) -> Any:
         return builder.select(is_kept, args[0], ir.Constant(_EIGHT, [0.0] * LANES))
 
     return _LANES(_LANES, types.float64), build
+
+
+def _between(a: Any, first: int, stop: int) -> Any:
+    lane = np.arange(LANES)
+    return np.where((lane >= first) & (lane < stop), a, 0.0)
+
+
+@_compiled(_between)
+def between(_typing: Any, a: Any, first: Any, stop: Any) -> Any:
+    """Return lanes with zeros but from lane ``first`` to before ``stop``, which may be any."""
+
+    def build(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+        lane = ir.Constant(ir.VectorType(_WORD, LANES), list(range(LANES)))
+        from_first = builder.icmp_signed(">=", lane, _fill(builder, args[1]))
+        before_stop = builder.icmp_signed("<", lane, _fill(builder, args[2]))
+        is_kept = builder.and_(from_first, before_stop)
+        return builder.select(is_kept, args[0], ir.Constant(_EIGHT, [0.0] * LANES))
+
+    return _LANES(_LANES, types.intp, types.intp), build
 
 
 def _power(a: Any, shifted: Any) -> Any:

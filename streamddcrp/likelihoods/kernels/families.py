@@ -63,6 +63,7 @@ from streamddcrp.likelihoods.kernels.gaussian import (
     ng_expected,
     ng_expected_of_rows,
     ng_marginal,
+    ng_most_likely,
     ng_natural,
     ng_posterior,
     ng_predictive,
@@ -268,6 +269,15 @@ def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
         return ng_marginal(hyper, 0, stats, 0)
     posterior(family, hyper, stats, post)
     return post[0]
+
+
+@entry
+def most_likely(family: int, hyper: Array, stats: Array) -> float:
+    """Return a bound on the log density of rows given any parameter; infinity: not known.
+
+    No log marginal of theirs, given whatever other rows, is larger.
+    """
+    return ng_most_likely(hyper, 0, stats, 0) if family == NORMAL_GAMMA else math.inf
 
 
 @entry

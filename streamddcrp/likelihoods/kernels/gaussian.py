@@ -16,6 +16,7 @@ from streamddcrp.likelihoods.kernels.special import (
 )
 from streamddcrp.numerics import digamma, natural
 
+ROUNDING = 1e-9  # share of a mean square below which a variance may be rounding
 HUGE = 1e280  # product of some factors from which the next begins another
 # Places in what the posterior of Normal-Gamma has of a feature.
 _SHAPE, _CONSTANT, _SLOPE = np.uint64(2), np.uint64(4), np.uint64(5)
@@ -278,6 +279,21 @@ def ng_marginal(hyper: Array, h: int, stats: Array, s: int) -> float:
         total += each
     exponent = old_shape + 0.5 * old_n
     return total + old_share * (old_shape * math.log(before) - exponent * math.log(after))
+
+
+@uncounted
+def ng_most_likely(hyper: Array, h: int, stats: Array, s: int) -> float:
+    """Return the log density of rows where each column has their mean and their variance."""
+    D = int(hyper[h])
+    total = 0.0
+    for d in range(D):
+        n, sum_y, square = stats[s + 1 + d], stats[s + 1 + D + d], stats[s + 1 + 2 * D + d]
+        if n > 0.0:
+            variance = (square - sum_y * sum_y / n) / n
+            if not variance > ROUNDING * square / n:
+                return math.inf
+            total -= 0.5 * hyper[h + 1 + 7 * D + d] * n * (math.log(variance) + LOG_2PI + 1.0)
+    return total
 
 
 @uncounted

@@ -9,6 +9,7 @@ import numpy as np
 from streamddcrp.compilation import kernel, leaf
 from streamddcrp.lanes import (
     LANES,
+    between,
     floored,
     lanes,
     larger,
@@ -108,6 +109,15 @@ def exp_and_sum(share, message, start, stop, top, floor):
         total = total + part
         mean = mean + part * load(message, j)
     return sum_of(total), sum_of(mean)
+
+
+@leaf
+def sum_exp(values, start, stop):
+    """Sum of the exps of the entries from ``start`` to ``stop``."""
+    total = lanes(0.0)
+    for j in range(start // LANES * LANES, stop, LANES):
+        total = total + between(exp_lanes(load(values, j)), start - j, stop - j)
+    return sum_of(total)
 
 
 @leaf
