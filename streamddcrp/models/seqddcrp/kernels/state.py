@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry, leaf, uncounted
+from streamddcrp.compilation import entry, uncounted
 from streamddcrp.lanes import LANES, load, load_column, solved, store
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.likelihoods.kernels.special import log_rising
@@ -36,14 +36,19 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEXT_ID,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
-from streamddcrp.models.seqddcrp.kernels.vectors import dot_four, dot_rows, mix_few
+from streamddcrp.models.seqddcrp.kernels.vectors import (
+    dot_four,
+    dot_rows,
+    exp_less,
+    largest,
+    mix_few,
+    scaled_less,
+)
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
     copy_row,
     digamma,
-    exp_all,
-    largest,
     log_decay,
     natural,
     padded,
@@ -86,7 +91,7 @@ def refresh_terms(rows, counts):
 
 @uncounted
 def link_log_weights(
-    config, rows, groups, counts, sums, t, given, b, work, share, out_local, out_group
+    config, rows, groups, counts, sums, t, given, b, share, out_local, out_group
 ):
     """Log decay weights of an arrival at time ``t``; return log S, dropped groups included.
 
@@ -101,14 +106,15 @@ def link_log_weights(
         for j in range(w):
             out_local[j] = given[row, w - j - 1]
     elif code == EXPONENTIAL:
-        for j in range(w):
-            out_local[j] = (rows.t[j] - t) / scale
+        scaled_less(out_local, rows.t, t, 1.0 / scale, w)
     else:
         for j in range(w):
             out_local[j] = log_decay(code, location, scale, t - rows.t[j])
     if not config.tied:
         for j in range(w - config.halo):
             out_local[j] = -np.inf
+    for j in range(w, padded(w)):
+        out_local[j] = -np.inf
     top = max(sums[LOG_ALPHA], largest(out_local, w))
     for g in range(n_groups):
         gap = counts[N_SEEN] - groups.arrival[g]
@@ -123,11 +129,7 @@ def link_log_weights(
     if sums[DEAD_LOG_MASS] > -np.inf:
         dead = sums[DEAD_LOG_MASS] + log_decay(code, location, scale, t - sums[DEAD_TIME])
         total += math.exp(dead - top)
-    for j in range(w):
-        share[j] = out_local[j] - top
-    exp_all(share, w, work)
-    for j in range(w):
-        total += share[j]
+    total += exp_less(share, out_local, top, w)
     for g in range(n_groups):
         total += math.exp(out_group[g] - top)
     return top + math.log(total), top
@@ -215,13 +217,6 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
         posterior(config.family, config.hyper, table.stats[m], scratch.post)
         total += scratch.post[0] - table.post[m, 0]
     return total
-
-
-@leaf
-def end_links(rows, r):
-    """Put no links behind those of row ``r``: they are read eight at a time."""
-    for j in range(r, padded(r + 1)):
-        rows.links[r, j], rows.log_weight[r, j] = 0.0, -np.inf
 
 
 @uncounted

@@ -21,6 +21,7 @@ from streamddcrp.models.seqddcrp.kernels.vectors import (
     add_scores,
     exp_and_sum,
     find_sole,
+    rest_of_options,
     scale_to,
     weigh_columns,
     weigh_few,
@@ -95,10 +96,8 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
                 possible = possible and atoms.opener[m] == first + i
             share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
             top = max(top, share[own + at])
-        for j in range(tied + n_groups, own):
-            share[j], message[j] = -np.inf, 0.0
-        for j in range(own + n_active, end):
-            share[j], message[j] = -np.inf, 0.0
+        rest_of_options(share, message, tied + n_groups, own)
+        rest_of_options(share, message, own + n_active, end)
         total, mean = exp_and_sum(share, message, 0, own, top, LINK_FLOOR)
         opening, mean_opening = exp_and_sum(share, message, own, end, top, BIRTH_FLOOR)
         total += opening

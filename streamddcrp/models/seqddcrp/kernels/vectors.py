@@ -97,6 +97,13 @@ def add_scores(share, message, log_weight, n):
 
 
 @leaf
+def rest_of_options(share, message, start, stop):
+    """Let there be no options from ``start`` to ``stop``, where a multiple of `LANES` ends."""
+    for j in range(start, stop):
+        share[j], message[j] = -np.inf, 0.0
+
+
+@leaf
 def exp_and_sum(share, message, start, stop, top, floor):
     """Replace scores by exp(score - top), or 0 where that is less than ``floor``.
 
@@ -109,6 +116,56 @@ def exp_and_sum(share, message, start, stop, top, floor):
         total = total + part
         mean = mean + part * load(message, j)
     return sum_of(total), sum_of(mean)
+
+
+@leaf
+def floor_and_sums(share, message, n, floor):
+    """Set shares below ``floor`` to zero; return the sum, and that of shares times messages."""
+    total, mean = lanes(0.0), lanes(0.0)
+    for j in range(0, n, LANES):
+        part = floored(load(share, j), floor)
+        store(share, j, part)
+        total = total + part
+        mean = mean + part * load(message, j)
+    return sum_of(total), sum_of(mean)
+
+
+@leaf
+def largest(values, n):
+    """Largest of the first ``n`` entries; what comes behind them is no larger."""
+    top = lanes(-np.inf)
+    for j in range(0, n, LANES):
+        top = larger(top, load(values, j))
+    return largest_of(top)
+
+
+@leaf
+def exp_less(out, values, less, n):
+    """out[j] = exp(values[j] - less), for j < n; return the sum."""
+    total = lanes(0.0)
+    for j in range(0, n, LANES):
+        part = exp_lanes(load(values, j) - less)
+        store(out, j, part)
+        total = total + part
+    return sum_of(total)
+
+
+@leaf
+def scaled_less(out, values, less, factor, n):
+    """out[j] = factor (values[j] - less), for j < n."""
+    for j in range(0, n, LANES):
+        store(out, j, factor * (load(values, j) - less))
+
+
+@leaf
+def shift(out, values, n, stop):
+    """out[j] = values[n + j], for j < stop."""
+    if n % LANES == 0:
+        for j in range(0, stop, LANES):
+            store(out, j, load(values, n + j))
+    else:
+        for j in range(stop):
+            out[j] = values[n + j]
 
 
 @leaf
@@ -132,6 +189,15 @@ def add_scaled(out, factor, values, start, stop):
     """Add ``factor`` times the values from ``start`` to ``stop``."""
     for j in range(start, stop, LANES):
         store(out, j, load(out, j) + factor * load(values, j))
+
+
+@leaf
+def dot_one(a, b, n):
+    """Dot product of ``n`` entries; then come zeros."""
+    total = lanes(0.0)
+    for j in range(0, n, LANES):
+        total = total + load(a, j) * load(b, j)
+    return sum_of(total)
 
 
 @leaf
