@@ -90,9 +90,7 @@ def refresh_terms(rows, counts):
 
 
 @uncounted
-def link_log_weights(
-    config, rows, groups, counts, sums, t, given, b, share, out_local, out_group
-):
+def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out_local, out_group):
     """Log decay weights of an arrival at time ``t``; return log S, dropped groups included.
 
     ``given[b, gap - 1]`` holds them for decays evaluated outside (`CALLER_GIVEN`); one row serves
