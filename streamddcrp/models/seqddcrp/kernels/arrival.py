@@ -132,7 +132,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
         m = atoms.active[at]
         weight[m] += scale * dot_one(scratch.share, rows.probs[m], w)
     for g in range(n_groups):
-        p = math.exp(scratch.group[g] - log_total)
+        p = scale * scratch.share[padded(w) + g]
         if p > 0.0 and is_pure(groups, g):
             weight[groups.atom[g]] += p
         elif p > 0.0:

@@ -320,7 +320,7 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
         gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
     g, h = group_of(config, groups, counts, m), group_of(config, groups, counts, l)
     if g >= 0 and h >= 0:
-        gain += ties_gain(rows, counts, g, h)
+        gain += ties_gain(rows, counts, g, h, least - gain)
     return gain
 
 

@@ -94,8 +94,8 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
     """Log decay weights of an arrival at time ``t``; return log S, dropped groups included.
 
     ``given[b, gap - 1]`` holds them for decays evaluated outside (`CALLER_GIVEN`); one row serves
-    all arrivals where distances are gaps. Leaves exp of the local ones less their largest, which is
-    the second thing returned, in ``share``.
+    all arrivals where distances are gaps. Leaves exp of them less the largest, which is the second
+    thing returned, in ``share``, groups from the next multiple of `LANES` on.
     """
     w, n_groups = counts[N_ROWS], counts[N_GROUPS]
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
@@ -129,7 +129,8 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
         total += math.exp(dead - top)
     total += exp_less(share, out_local, top, w)
     for g in range(n_groups):
-        total += math.exp(out_group[g] - top)
+        share[padded(w) + g] = math.exp(out_group[g] - top)
+        total += share[padded(w) + g]
     return top + math.log(total), top
 
 

@@ -25,8 +25,6 @@ from streamddcrp.numerics import exp_lanes, natural, padded
 @leaf
 def weigh_columns(out, weights, values, active, n_active, n):
     """out[j] = sum over active columns m of weights[m] * values[m, j], for j < n."""
-    for j in range(0, n, LANES):
-        store(out, j, lanes(0.0))
     last = n_active - 1
     for at in range(0, n_active, 4):  # beyond the last one, it again with no weight
         a, b = natural(active[at]), natural(active[min(at + 1, last)])
@@ -35,8 +33,8 @@ def weigh_columns(out, weights, values, active, n_active, n):
         r, s = weights[c] if at + 1 < last else 0.0, weights[d] if at + 2 < last else 0.0
         for j in range(0, n, LANES):
             one = p * load(values[a], j) + q * load(values[b], j)
-            other = r * load(values[c], j) + s * load(values[d], j)
-            store(out, j, load(out, j) + (one + other))
+            both = one + (r * load(values[c], j) + s * load(values[d], j))
+            store(out, j, both if at == 0 else load(out, j) + both)
 
 
 @leaf
