@@ -56,7 +56,7 @@ def _compiled(
                 return signature(result, *args)
             return None
 
-    return lower_builtin(function, *kinds)  # type: ignore[no-any-return]
+    return lower_builtin(function, *kinds)
 
 
 def _fill(builder: Any, value: Any) -> Any:
