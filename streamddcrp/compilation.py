@@ -63,7 +63,7 @@ _CORE = Path(__file__).parent
 # Besides `kernels` packages.
 _COMPILED = {
     "kernels", "numerics", "contract", "compilation", "array_groups", "lowering",
-    "lowering_flow", "lowering_items",
+    "lanes", "lowering_flow", "lowering_items",
 }  # fmt: skip
 _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
 

@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.compilation import inlined, kernel, leaf, uncounted
+from streamddcrp.lanes import LANES, lanes, larger, times_power
 
 # Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN: a decay that is not one of these;
 # its log weights come to the kernel as an array, evaluated outside.
@@ -87,6 +88,17 @@ _LOG_2_LOW = 1.42860682030941723212e-6
 _LEAST = -700.0  # everything below gives exp(-700), about 1e-304
 
 
+@inlined
+def _series(r):
+    """Taylor's series of exp to r^12, in pieces that do not wait for each other."""
+    r2 = r * r
+    r4 = r2 * r2
+    low = (1.0 / 6.0 * r + 0.5) * r2 + (r + 1.0)
+    middle = (1.0 / 5040.0 * r + 1.0 / 720.0) * r2 + (1.0 / 120.0 * r + 1.0 / 24.0)
+    high = (1.0 / 39916800.0 * r + 1.0 / 3628800.0) * r2 + (1.0 / 362880.0 * r + 1.0 / 40320.0)
+    return ((1.0 / 479001600.0 * r4 + high) * r4 + middle) * r4 + low
+
+
 @kernel(fastmath={"contract"})
 def exp_all(x, n, work):
     """Replace the first ``n`` of ``x``, all at most 700, by their exp; ``work`` is as long as it.
@@ -98,16 +110,24 @@ def exp_all(x, n, work):
         y = max(x[i], _LEAST)
         work[i] = y * _PER_LOG_2 + _ROUND
         k = work[i] - _ROUND
-        r = (y - k * _LOG_2_HIGH) - k * _LOG_2_LOW
-        # Taylor's series to r^12, in pieces that do not wait for each other
-        r2 = r * r
-        r4 = r2 * r2
-        low = (1.0 / 6.0 * r + 0.5) * r2 + (r + 1.0)
-        middle = (1.0 / 5040.0 * r + 1.0 / 720.0) * r2 + (1.0 / 120.0 * r + 1.0 / 24.0)
-        high = (1.0 / 39916800.0 * r + 1.0 / 3628800.0) * r2 + (1.0 / 362880.0 * r + 1.0 / 40320.0)
-        x[i] = ((1.0 / 479001600.0 * r4 + high) * r4 + middle) * r4 + low
+        x[i] = _series((y - k * _LOG_2_HIGH) - k * _LOG_2_LOW)
     for i in range(n):
         bits[i] += shifted[i] << 52
+
+
+@leaf
+def exp_lanes(x):
+    """Do `exp_all` for lanes."""
+    y = larger(x, lanes(_LEAST))
+    shifted = y * _PER_LOG_2 + _ROUND
+    k = shifted - _ROUND
+    return times_power(_series((y - k * _LOG_2_HIGH) - k * _LOG_2_LOW), shifted)
+
+
+@leaf
+def padded(n):
+    """Return the least multiple of `LANES` that is not less than ``n``."""
+    return (n + LANES - 1) // LANES * LANES
 
 
 # reassoc lets a sum run in four lanes; NaN and infinities keep their meaning, but in `largest`

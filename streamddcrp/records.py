@@ -33,6 +33,8 @@ from numpy.typing import NDArray
 
 from streamddcrp.errors import CheckpointError
 
+LINE = 64  # bytes of the memory that are read at once
+
 Array = NDArray[Any]
 Lengths = Mapping[str, int]
 _Group = TypeVar("_Group", bound=tuple[Any, ...])
@@ -154,39 +156,41 @@ def declared(group: Any) -> tuple[_Field, ...]:
 
 def empty(group: type[_Group], lengths: Lengths) -> _Group:
     """Return a group with room for ``lengths``."""
-    return group(*[_new(*plan) for plan in _plan(group, tuple(lengths.items()))])
-
-
-def _new(shape: tuple[int, ...], dtype: Any, fill: Any) -> Array:
-    array = np.zeros(shape, dtype)
-    if fill:
-        array.fill(fill)
-    return array
+    plan, n_bytes = _plan(group, tuple(lengths.items()))
+    whole = np.zeros(n_bytes + LINE, np.uint8)
+    first = -whole.__array_interface__["data"][0] % LINE
+    made = []
+    for shape, dtype, fill, place in plan:
+        array: Array = np.ndarray(shape, dtype, whole, first + place)
+        if fill:
+            array.fill(fill)
+        made.append(array)
+    return group(*made)
 
 
 @lru_cache(64)
-def _plan(group: Any, lengths: tuple[tuple[str, int], ...]) -> tuple[tuple[Any, Any, Any], ...]:
-    """Return shape, type and value of the arrays of a group."""
-    axes = dict(lengths)
-    return tuple((f.shape(axes, f.room), f.dtype, f.fill) for f in declared(group))
+def _plan(
+    group: Any, lengths: tuple[tuple[str, int], ...]
+) -> tuple[tuple[tuple[Any, Any, Any, int], ...], int]:
+    """Return shape, type, value and place of the arrays of a group, and the bytes of all.
+
+    Each begins with a line of the memory: what is read at once is then never in two of them.
+    """
+    axes, plan, place = dict(lengths), [], 0
+    for f in declared(group):
+        shape, dtype = f.shape(axes, f.room), np.dtype(f.dtype)
+        plan.append((shape, dtype, f.fill, place))
+        place += -(-math.prod(shape) * dtype.itemsize // LINE) * LINE
+    return tuple(plan), place
 
 
 def resized(group: _Group, lengths: Lengths) -> _Group:
-    """Return a group with other capacities; what lies beyond them is cut off.
-
-    It takes the place of the old one: arrays whose capacities stay are not copied.
-    """
-    made = []
-    for source, (shape, dtype, fill) in zip(
-        group, _plan(type(group), tuple(lengths.items())), strict=True
-    ):
-        target = source
-        if shape != source.shape:
-            target = _new(shape, dtype, fill)
-            both = tuple([slice(min(a, b)) for a, b in zip(shape, source.shape, strict=True)])
-            target[both] = source[both]
-        made.append(target)
-    return type(group)(*made)
+    """Return a copy with other capacities; what lies beyond them is cut off."""
+    new = empty(type(group), lengths)
+    for target, source in zip(new, group, strict=True):
+        both = tuple([slice(min(a, b)) for a, b in zip(target.shape, source.shape, strict=True)])
+        target[both] = source[both]
+    return new
 
 
 def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int, ...], Within]]:

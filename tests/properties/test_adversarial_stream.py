@@ -86,7 +86,7 @@ def size(state):
 
 
 def settle(config, state):
-    forward(state.rows, state.groups, state.atoms, state.counts, 0)
+    forward(state.rows, state.groups, state.atoms, state.counts, state.scratch, 0)
     refresh_totals(
         config, state.rows, state.atoms, state.table, state.counts, state.sums, state.scratch
     )

@@ -199,7 +199,7 @@ def test_no_sweep_lowers_the_bound(decay, seed, recall):
     for start in (0, 7, 15, 0):
         refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
         sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch, start)
-        forward(s.rows, s.groups, s.atoms, s.counts, start)
+        forward(s.rows, s.groups, s.atoms, s.counts, s.scratch, start)
         refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
         after = bound(config, s)
         # A restricted option costs at most its probability, 1e-8 a row, in nats.

@@ -47,13 +47,13 @@ def links_of(state):
 
 def stream_sweep(config, s):
     sweep(config, s.rows, s.groups, s.atoms, s.table, s.counts, s.scratch, 0)
-    forward(s.rows, s.groups, s.atoms, s.counts, 0)
+    forward(s.rows, s.groups, s.atoms, s.counts, s.scratch, 0)
     refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
     return bound(config, s)
 
 
 def refresh(config, s):
-    forward(s.rows, s.groups, s.atoms, s.counts, 0)
+    forward(s.rows, s.groups, s.atoms, s.counts, s.scratch, 0)
     refresh_totals(config, s.rows, s.atoms, s.table, s.counts, s.sums, s.scratch)
 
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from streamddcrp.models.seqddcrp.race import BLIND, LEAD, SMALL_LEAD, Race
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.likelihoods.columns import column_powers
 from streamddcrp.models.seqddcrp import race
-from streamddcrp.models.seqddcrp.race import BLIND, LEAD, SMALL_LEAD, Race
 from streamddcrp_connectors.experiments.synthetic import CORNERS, five_gaussians
 
 N = 256

@@ -21,7 +21,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.moves import _join, try_move
 from streamddcrp.models.seqddcrp.kernels.split import _try
-from streamddcrp.models.seqddcrp.kernels.state import mix_row, refresh_active, refresh_terms, settle
+from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_active, refresh_terms, settle
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.models.seqddcrp.state import (
@@ -301,8 +301,9 @@ def test_the_way_for_many_tables_does_the_same():
             config, state.rows, state.groups, state.atoms, state.table, state.counts,
             state.scratch, 5,
         )  # fmt: skip
-        for r in range(5, state.counts[N_ROWS]):
-            plain(mix_row, MANY=many)(state.rows, state.groups, state.atoms, state.counts, r)
+        plain(forward, MANY=many)(
+            state.rows, state.groups, state.atoms, state.counts, state.scratch, 5
+        )
     w = one.counts[N_ROWS]
     sole, probs = other.scratch.sole[:w], one.rows.probs[:, :w]
     assert ((sole >= 0) == ((probs > 0.0).sum(axis=0) == 1))[:5].all()

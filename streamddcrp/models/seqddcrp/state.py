@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.contract import LIVE, EventRing, empty_events
+from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
@@ -174,6 +175,7 @@ class Scratch(NamedTuple):
     stats: Annotated[FloatArray, "P"]
     taken: Annotated[FloatArray, "K P"]  # statistics of some of the tables' rows
     rest: Annotated[FloatArray, "P"]
+    corner: Annotated[FloatArray, "L L"]  # links among eight rows, turned
     moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
     post: Annotated[FloatArray, "Q"]
     shadow_post: Annotated[FloatArray, "Q"]
@@ -214,10 +216,14 @@ class State:
         return int(self.counts[N_TABLES])
 
 
+def _padded(n: int) -> int:
+    return -(-n // LANES) * LANES
+
+
 def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[str, int]:
     """Return the capacities of all axes, with room for ``capacity`` tables and ``n_rows``."""
     window = config.window if n_rows is None else min(config.window, n_rows)
-    width = window + config.sweep_every
+    width = _padded(window + config.sweep_every)
     n_groups = capacity + 2 if config.tied else config.halo + config.sweep_every + 1
     return {
         "W": width,
@@ -227,7 +233,8 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
         "A": capacity,
         "P": int(n_stats(config.family, config.hyper)),
         "Q": int(n_post(config.family, config.hyper)),
-        "O": width + n_groups + capacity + 1,
+        "O": width + _padded(n_groups) + _padded(capacity + 1),
+        "L": LANES,
         "N": N_COLUMNS,
     }
 
@@ -261,10 +268,7 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
 
 
 def grown(state: State, config: Config, capacity: int) -> State:
-    """Return the state with room for ``capacity`` tables; no number in it changes.
-
-    It takes the place of the old one, with which it may share arrays.
-    """
+    """Return the state with room for ``capacity`` tables; no number in it changes."""
     lengths = _lengths(config, capacity)
     larger = replace(
         state,
@@ -329,6 +333,8 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     state = empty_state(config, capacity=max(16, n_tables))
     state.counts[:] = counts
     restore(state, _used(state), arrays)
+    state.rows.links[:] = np.tril(state.rows.links, -1)
+    state.rows.log_weight[np.triu_indices(len(state.rows.x))] = -np.inf
     state.scratch.columns[:] = state.rows.x.T
     refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")
     refuse_if(not state.sums[FOLLOWED] > 0.0, "sums")

@@ -64,10 +64,20 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     weigh_groups,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
-from streamddcrp.models.seqddcrp.kernels.vectors import weigh_columns
+from streamddcrp.models.seqddcrp.kernels.vectors import (
+    add_scores,
+    dot_one,
+    exp_and_sum,
+    floor_and_sums,
+    largest,
+    rest_of_options,
+    scale_to,
+    scaled_less,
+    weigh_columns,
+)
 from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
-from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest, sum_first
+from streamddcrp.numerics import copy_row, padded, sum_first
 
 ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
 ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
@@ -75,6 +85,7 @@ LARGEST_STEP = 0.2
 OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
 NUMBER, TIME, LOG_TOTAL = 0, 1, 2  # entries of `scratch.asked`
+NONE = 1e-300  # share of the best option that is none
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -109,8 +120,8 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     """
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     log_total, shift = link_log_weights(
-        config, rows, groups, counts, sums, t, given, b, scratch.work, scratch.share,
-        scratch.local, scratch.group,
+        config, rows, groups, counts, sums, t, given, b, scratch.share, scratch.local,
+        scratch.group,
     )  # fmt: skip
     weight = scratch.weight
     opening = math.exp(sums[LOG_ALPHA] - log_total)
@@ -119,9 +130,9 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     scale = math.exp(shift - log_total)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        weight[m] += scale * dot(scratch.share, rows.probs[m], w)
+        weight[m] += scale * dot_one(scratch.share, rows.probs[m], w)
     for g in range(n_groups):
-        p = math.exp(scratch.group[g] - log_total)
+        p = scale * scratch.share[padded(w) + g]
         if p > 0.0 and is_pure(groups, g):
             weight[groups.atom[g]] += p
         elif p > 0.0:
@@ -185,7 +196,10 @@ def _seat(
     family, hyper = config.family, config.hyper
     lik, message, share = scratch.weight, scratch.message, scratch.share
     # the options: links to customers, to groups from `tied` on, births from `own` on, a new table
-    tied, own, new = w, w + n_groups, w + n_groups + K
+    tied = padded(w)
+    own = tied + padded(n_groups)
+    new = own + K
+    end = padded(new + 1)
     rows.t[w] = t
     copy_row(rows.x[w], x)
     for d in range(len(x)):
@@ -199,45 +213,44 @@ def _seat(
         message[own + m] = atoms.log_beta[m] + lik[m]
     # An untouched prior's E log p is hopeless; opening jointly with q(theta) gives log m(x).
     message[new] = sums[NEW_LOG_BETA] + scratch.log_new[0]
-    for j in range(w):
-        rows.log_weight[w, j] = scratch.local[j] - log_total
-        share[j] = rows.log_weight[w, j] + message[j]
+    scaled_less(rows.log_weight[w], scratch.local, log_total, 1.0, w)
+    top = add_scores(share, message, rows.log_weight[w], w)
     for g in range(n_groups):
         rows.group_log_weight[w, g] = scratch.group[g] - log_total
         share[tied + g] = rows.group_log_weight[w, g] + message[tied + g]
+        top = max(top, share[tied + g])
     for m in range(K):
         share[own + m] = rows.log_birth[w] + message[own + m] if config.recall else -np.inf
+        top = max(top, share[own + m])
     share[new] = rows.log_birth[w] + message[new]
-    old_top = largest(share, new)
-    if config.max_tables <= K and old_top > -np.inf:
-        counts[N_FORBIDDEN] += share[new] > old_top
+    if config.max_tables <= K and top > -np.inf:
+        counts[N_FORBIDDEN] += share[new] > top
         share[new] = -np.inf
-    top = max(old_top, share[new])
-    for j in range(new + 1):
-        share[j] -= top
-    exp_all(share, new + 1, scratch.work)
-    total = floor_and_sum(share, 0, new + 1, 0.0)
+    top = max(top, share[new])
+    rest_of_options(share, message, tied + n_groups, own)
+    rest_of_options(share, message, new + 1, end)
+    total, _ = exp_and_sum(share, message, 0, end, top, NONE)
     for m in range(K):
         if share[own + m] < CALL_BACK * total and is_away(config, table, counts, m):
             share[own + m] = 0.0
-    best_old = largest(share, new)  # 0 where all have been set to zero: then it opens a table
-    if share[new] < config.birth_threshold * total and best_old > 0.0:
-        share[new], message[new] = 0.0, 0.0
-    floor = LINK_FLOOR * (1.0 if share[new] > 0.0 else best_old)
-    total = floor_and_sum(share, 0, new + 1, floor)
-    for j in range(new + 1):
-        share[j] /= total
+    opened, share[new] = share[new], 0.0
+    best_old = largest(share, end)  # 0 where all have been set to zero: then it opens a table
+    if opened < config.birth_threshold * total and best_old > 0.0:
+        opened, message[new] = 0.0, 0.0
+    share[new] = opened
+    floor = LINK_FLOOR * (1.0 if opened > 0.0 else best_old)
+    total, mean = floor_and_sums(share, message, end, floor)
+    part = 1.0 / total
     # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
-    rows.term[w] = top + math.log(total) - dot(share, message, new + 1)
-    for j in range(w):
-        rows.links[w, j] = share[j]
+    rows.term[w] = top + math.log(total) - part * mean
+    scale_to(rows.links[w], share, part, 0, w)
     for g in range(n_groups):
-        rows.group_links[w, g] = share[tied + g]
+        rows.group_links[w, g] = part * share[tied + g]
     for m in range(K):
-        rows.births[m, w] = share[own + m]
+        rows.births[m, w] = part * share[own + m]
         if share[own + m] > 0.0:
             activate(atoms, counts, m)
-    opened = share[new]
+    opened = part * share[new]
     if opened > 0.0:
         open_column(rows, groups, atoms, table, counts, counts[N_SEEN])
         rows.births[K, w] = opened

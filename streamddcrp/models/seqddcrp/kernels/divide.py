@@ -26,6 +26,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEW_LOG_BETA,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, NOTHING, SHORTEST, try_move
+from streamddcrp.models.seqddcrp.kernels.vectors import dot_one
 from streamddcrp.numerics import copy_row
 
 ROUNDS = 3
@@ -92,8 +93,7 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
             add_stats(family, hyper, rows.x[i], 1.0, scratch.stats)
             add_stats(family, hyper, rows.x[i], -rows.probs[m, i], scratch.rest)
         else:
-            for j in range(i):
-                linked += moved[j] * rows.links[i, j]
+            linked = dot_one(moved, rows.links[i], i)
             if linked < 1.0 - NOTHING:
                 gain += math.log1p(-linked)
             elif config.recall:

@@ -9,10 +9,15 @@ from streamddcrp.numerics import log_add_exp, log_decay
 
 
 @uncounted
-def ties_gain(rows, counts, g, h):
-    """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; never positive."""
+def ties_gain(rows, counts, g, h, least):
+    """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; rough below least.
+
+    It is never positive.
+    """
     gain = 0.0
     for i in range(counts[N_ROWS]):
+        if gain < least:
+            break
         a, b = rows.group_links[i, g], rows.group_links[i, h]
         if a + b > 0.0:
             whole = log_add_exp(rows.group_log_weight[i, g], rows.group_log_weight[i, h])

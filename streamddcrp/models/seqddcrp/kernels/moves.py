@@ -50,15 +50,17 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
+from streamddcrp.models.seqddcrp.kernels.vectors import sum_exp
 from streamddcrp.models.seqddcrp.kernels.visits import greet, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import close_column
-from streamddcrp.numerics import add, copy_first, exp_all, natural
+from streamddcrp.numerics import add, copy_first
 
 AT_A_TIME = 8  # tables of which all pairs are tried, in turn
 MOVES_EVERY = 4  # blocks between splits and merges; births of few rows are tried in each
 LONG = 32  # rows
 SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
+LEAST = 1e-150  # share of the prior; the square of it is a number
 NOTHING = 1e-9  # share of a row's links that is as good as none
 SETTLED = 20.0  # expected rows from which a table is known well enough to be merged
 COPIES = 2.0**30  # of a run; the evidence of so many is, for each, its largest likelihood
@@ -128,23 +130,19 @@ def _best_run(
         highest = max(highest, atoms.log_beta[k])
     best, length, into = 0.0, 0, K
     terms = 0.0
-    last = w  # the rows before it have not been taken yet
-    r, candidate = 0, shortest
-    while r < longest:
-        r += 1
+    last, r = w, shortest  # the rows before it have not been taken yet
+    while r <= longest:
         o = w - r
-        terms -= rows.term[o]
-        for j in range(r - 1):
-            scratch.share[natural(j)] = rows.log_weight[natural(o + 1 + j), natural(o)]
-        exp_all(scratch.share, r - 1, scratch.work)
-        for j in range(r - 1):
-            scratch.local[natural(o + 1 + j)] += scratch.share[natural(j)]
-        if r < candidate:
-            continue
-        candidate = 2 * candidate if doubling else candidate + 1
-        gain = terms + rows.log_birth[o]
+        for i in range(o, last):
+            terms -= rows.term[i]
+        gain, product = terms + rows.log_birth[o], 1.0
         for i in range(o + 1, w):
-            gain += math.log(max(scratch.local[i], 1e-300))
+            scratch.local[i] += sum_exp(rows.log_weight[i], o, min(i, last))
+            product *= max(scratch.local[i], LEAST)
+            if product < LEAST:
+                gain += math.log(product)
+                product = 1.0
+        gain += math.log(product)
         scratch.stats[:] = 0.0
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
@@ -159,7 +157,8 @@ def _best_run(
                 left = log_marginal(family, hyper, scratch.rest, scratch.post)
                 lost[m] = left - table.post[m, 0]
                 gain += lost[m]
-        last = o
+        last, length_here = o, r
+        r = 2 * r if doubling else r + 1
         if gain + highest + _largest_log_lik(config, scratch) <= best:
             continue
         for k in range(begin, end):
@@ -175,7 +174,7 @@ def _best_run(
             else:
                 continue
             if gain + there > best:
-                best, length, into = gain + there, r, k
+                best, length, into = gain + there, length_here, k
     return length, into
 
 
@@ -337,7 +336,7 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
         gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
     g, h = group_of(config, groups, counts, m), group_of(config, groups, counts, l)
     if g >= 0 and h >= 0:
-        gain += ties_gain(rows, counts, g, h)
+        gain += ties_gain(rows, counts, g, h, least - gain)
     return gain
 
 

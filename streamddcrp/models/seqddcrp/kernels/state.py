@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.lanes import LANES, load, load_column, solved, store
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.likelihoods.kernels.special import log_rising
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -35,15 +36,22 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEXT_ID,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
-from streamddcrp.models.seqddcrp.kernels.vectors import dot_four, mix_few
+from streamddcrp.models.seqddcrp.kernels.vectors import (
+    dot_four,
+    dot_rows,
+    exp_less,
+    largest,
+    mix_few,
+    scaled_less,
+)
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
     copy_row,
     digamma,
-    exp_all,
-    largest,
     log_decay,
+    natural,
+    padded,
     same,
     sum_first,
 )
@@ -82,14 +90,12 @@ def refresh_terms(rows, counts):
 
 
 @uncounted
-def link_log_weights(
-    config, rows, groups, counts, sums, t, given, b, work, share, out_local, out_group
-):
+def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out_local, out_group):
     """Log decay weights of an arrival at time ``t``; return log S, dropped groups included.
 
     ``given[b, gap - 1]`` holds them for decays evaluated outside (`CALLER_GIVEN`); one row serves
-    all arrivals where distances are gaps. Leaves exp of the local ones less their largest, which is
-    the second thing returned, in ``share``.
+    all arrivals where distances are gaps. Leaves exp of them less the largest, which is the second
+    thing returned, in ``share``, groups from the next multiple of `LANES` on.
     """
     w, n_groups = counts[N_ROWS], counts[N_GROUPS]
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
@@ -98,14 +104,15 @@ def link_log_weights(
         for j in range(w):
             out_local[j] = given[row, w - j - 1]
     elif code == EXPONENTIAL:
-        for j in range(w):
-            out_local[j] = (rows.t[j] - t) / scale
+        scaled_less(out_local, rows.t, t, 1.0 / scale, w)
     else:
         for j in range(w):
             out_local[j] = log_decay(code, location, scale, t - rows.t[j])
     if not config.tied:
         for j in range(w - config.halo):
             out_local[j] = -np.inf
+    for j in range(w, padded(w)):
+        out_local[j] = -np.inf
     top = max(sums[LOG_ALPHA], largest(out_local, w))
     for g in range(n_groups):
         gap = counts[N_SEEN] - groups.arrival[g]
@@ -120,13 +127,10 @@ def link_log_weights(
     if sums[DEAD_LOG_MASS] > -np.inf:
         dead = sums[DEAD_LOG_MASS] + log_decay(code, location, scale, t - sums[DEAD_TIME])
         total += math.exp(dead - top)
-    for j in range(w):
-        share[j] = out_local[j] - top
-    exp_all(share, w, work)
-    for j in range(w):
-        total += share[j]
+    total += exp_less(share, out_local, top, w)
     for g in range(n_groups):
-        total += math.exp(out_group[g] - top)
+        share[padded(w) + g] = math.exp(out_group[g] - top)
+        total += share[padded(w) + g]
     return top + math.log(total), top
 
 
@@ -223,8 +227,8 @@ def mix_row(rows, groups, atoms, counts, r):
         mix_few(probs, links, active, n_active, r)
     else:
         for at in range(0, n_active, 4):  # beyond the last one, it again
-            a, b = active[at], active[min(at + 1, last)]
-            c, d = active[min(at + 2, last)], active[min(at + 3, last)]
+            a, b = natural(active[at]), natural(active[min(at + 1, last)])
+            c, d = natural(active[min(at + 2, last)]), natural(active[min(at + 3, last)])
             probs[a, r], probs[b, r], probs[c, r], probs[d, r] = dot_four(
                 links, probs[a], probs[b], probs[c], probs[d], r
             )
@@ -237,6 +241,30 @@ def mix_row(rows, groups, atoms, counts, r):
         elif link > 0.0:
             for at in range(n_active):
                 probs[active[at], r] += link * groups.probs[g, active[at]]
+
+
+@uncounted
+def _mix_block(rows, groups, atoms, counts, corner, r):
+    """Do `mix_row` for `LANES` rows from ``r`` on, a multiple of it: first what older ones say."""
+    active, n_active, probs = atoms.active, counts[N_ACTIVE], rows.probs
+    for at in range(n_active):
+        m = natural(active[at])
+        store(probs[m], r, load(rows.births[m], r))
+    for g in range(counts[N_GROUPS]):
+        links = load_column(rows.group_links, r, g)
+        if is_pure(groups, g):
+            m = natural(groups.atom[g])
+            store(probs[m], r, load(probs[m], r) + links)
+            continue
+        for at in range(n_active):
+            m = natural(active[at])
+            store(probs[m], r, load(probs[m], r) + groups.probs[g, m] * links)
+    for j in range(LANES):
+        store(corner[j], 0, load_column(rows.links, r, r + j))
+    for at in range(n_active):
+        m = natural(active[at])
+        given = load(probs[m], r) + dot_rows(rows.links, r, probs[m], r)
+        store(probs[m], r, solved(given, corner))
 
 
 @uncounted
@@ -325,10 +353,18 @@ def close_last_column(counts):
 
 
 @entry
-def forward(rows, groups, atoms, counts, first):
+def forward(rows, groups, atoms, counts, scratch, first):
     """Recompute the Z rows of the window from row ``first`` on, oldest first."""
-    for r in range(first, counts[N_ROWS]):
-        mix_row(rows, groups, atoms, counts, r)
+    w = counts[N_ROWS]
+    if counts[N_ACTIVE] > MANY:
+        for r in range(first, w):
+            mix_row(rows, groups, atoms, counts, r)
+        return
+    for r in range(first // LANES * LANES, w, LANES):
+        _mix_block(rows, groups, atoms, counts, scratch.corner, r)
+    for at in range(counts[N_ACTIVE]):
+        for r in range(w, padded(w)):
+            rows.probs[atoms.active[at], r] = 0.0
 
 
 @entry
@@ -353,7 +389,7 @@ def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
 @uncounted
 def settle(config, rows, groups, atoms, table, counts, sums, scratch, first):
     """Recompute what follows from the links: Z from row ``first`` on, statistics and all else."""
-    forward(rows, groups, atoms, counts, first)
+    forward(rows, groups, atoms, counts, scratch, first)
     refresh_totals(config, rows, atoms, table, counts, sums, scratch)
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import expected_log_liks_of_rows
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_GROUPS, N_ROWS, N_SEEN, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.state import (
@@ -17,12 +18,15 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 )
 from streamddcrp.models.seqddcrp.kernels.vectors import (
     add_scaled,
+    add_scores,
+    exp_and_sum,
     find_sole,
-    share_out,
+    rest_of_options,
+    scale_to,
     weigh_columns,
     weigh_few,
 )
-from streamddcrp.numerics import exp_all, floor_and_sum, largest
+from streamddcrp.numerics import padded
 
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 
@@ -39,7 +43,7 @@ def _push(received, links, gain, atoms, counts, start, i):
         return
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        add_scaled(received[m], gain[m], links, start, i)
+        add_scaled(received[m], gain[m], links, start // LANES * LANES, i)
 
 
 @entry
@@ -69,40 +73,42 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
             m = atoms.active[at]
             gain[m] = received[m, i]
         # the options of a row: links to customers, to groups from `tied` on, births from `own` on
-        tied, own, end = i, i + n_groups, i + n_groups + n_active
+        tied = padded(i)
+        own = tied + padded(n_groups)
+        end = own + padded(n_active)
         log_weight, links = rows.log_weight[i], rows.links[i]
-        for at in range(n_active):
-            m = atoms.active[at]
-            message[own + at] = gain[m] + atoms.log_beta[m]
         if few:
             weigh_few(message, gain, rows.probs, atoms.active, n_active, scratch.sole, i)
         else:
             weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
         weigh_groups(message, tied, gain, groups, atoms, counts)
-        for j in range(i):
-            share[j] = log_weight[j] + message[j]
+        top = add_scores(share, message, log_weight, i)
         for g in range(n_groups):
             share[tied + g] = rows.group_log_weight[i, g] + message[tied + g]
+            top = max(top, share[tied + g])
         for at in range(n_active):
             m = atoms.active[at]
+            message[own + at] = gain[m] + atoms.log_beta[m]
             possible = rows.births[m, i] > 0.0
             if config.recall:
                 possible = possible or scratch.own[m] == 0.0
             else:
                 possible = possible and atoms.opener[m] == first + i
             share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
-        top = largest(share, end)
-        for j in range(end):
-            share[j] -= top
-        exp_all(share, end, scratch.work)
-        total = floor_and_sum(share, 0, own, LINK_FLOOR)
-        total += floor_and_sum(share, own, end, BIRTH_FLOOR)
+            top = max(top, share[own + at])
+        rest_of_options(share, message, tied + n_groups, own)
+        rest_of_options(share, message, own + n_active, end)
+        total, mean = exp_and_sum(share, message, 0, own, top, LINK_FLOOR)
+        opening, mean_opening = exp_and_sum(share, message, own, end, top, BIRTH_FLOOR)
+        total += opening
+        scale = 1.0 / total
         # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
-        rows.term[i] = top + math.log(total) - share_out(share, total, message, end, links, i)
+        rows.term[i] = top + math.log(total) - (mean + mean_opening) * scale
+        scale_to(links, share, scale, 0, i)
         for g in range(n_groups):
-            rows.group_links[i, g] = share[tied + g]
+            rows.group_links[i, g] = scale * share[tied + g]
         for at in range(n_active):
-            rows.births[atoms.active[at], i] = share[own + at]
+            rows.births[atoms.active[at], i] = scale * share[own + at]
         _push(received, links, gain, atoms, counts, start, i)
         if abs(top) > LARGEST:
             rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])

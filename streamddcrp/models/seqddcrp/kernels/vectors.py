@@ -1,22 +1,40 @@
-"""Sums over the active columns, four at a time, which reads what they share only once."""
+"""Sums over the rows of the window and the columns where they may sit, eight rows at a time.
+
+Arrays of rows are as long as a multiple of `LANES`. Links beyond those of a row are zero, and log
+weights -inf; what other arrays hold there does not matter.
+"""
+
+import numpy as np
 
 from streamddcrp.compilation import kernel, leaf
-from streamddcrp.numerics import natural
+from streamddcrp.lanes import (
+    LANES,
+    between,
+    floored,
+    lanes,
+    larger,
+    largest_of,
+    load,
+    store,
+    sum_of,
+    sums_of,
+)
+from streamddcrp.numerics import exp_lanes, natural, padded
 
 
 @leaf
 def weigh_columns(out, weights, values, active, n_active, n):
     """out[j] = sum over active columns m of weights[m] * values[m, j], for j < n."""
-    for j in range(n):
-        out[j] = 0.0
     last = n_active - 1
     for at in range(0, n_active, 4):  # beyond the last one, it again with no weight
-        a, b = active[at], active[min(at + 1, last)]
-        c, d = active[min(at + 2, last)], active[min(at + 3, last)]
-        q = weights[b] if at < last else 0.0
-        r = weights[c] if at + 1 < last else 0.0
-        s = weights[d] if at + 2 < last else 0.0
-        add_four(out, weights[a], values[a], q, values[b], r, values[c], s, values[d], n)
+        a, b = natural(active[at]), natural(active[min(at + 1, last)])
+        c, d = natural(active[min(at + 2, last)]), natural(active[min(at + 3, last)])
+        p, q = weights[a], weights[b] if at < last else 0.0
+        r, s = weights[c] if at + 1 < last else 0.0, weights[d] if at + 2 < last else 0.0
+        for j in range(0, n, LANES):
+            one = p * load(values[a], j) + q * load(values[b], j)
+            both = one + (r * load(values[c], j) + s * load(values[d], j))
+            store(out, j, both if at == 0 else load(out, j) + both)
 
 
 @leaf
@@ -29,6 +47,8 @@ def weigh_few(out, weights, values, active, n_active, sole, n):
         out[j] = 0.0
         for at in range(n_active):
             out[j] += weights[active[at]] * values[active[at], j]
+    for j in range(n, padded(n)):
+        out[j] = 0.0
 
 
 @kernel(_nrt=False)
@@ -64,29 +84,150 @@ def mix_few(values, links, active, n_active, r):
 
 
 @leaf
-def add_four(out, p, a, q, b, r, c, s, d, n):
-    """Add p a + q b + r c + s d to the first ``n`` entries."""
-    for j in range(n):
-        out[j] += (p * a[j] + q * b[j]) + (r * c[j] + s * d[j])
+def add_scores(share, message, log_weight, n):
+    """share[j] = log_weight[j] + message[j], for j < n; return the largest."""
+    top = lanes(-np.inf)
+    for j in range(0, n, LANES):
+        score = load(log_weight, j) + load(message, j)
+        store(share, j, score)
+        top = larger(top, score)
+    return largest_of(top)
+
+
+@leaf
+def rest_of_options(share, message, start, stop):
+    """Let there be no options from ``start`` to ``stop``, where a multiple of `LANES` ends."""
+    for j in range(start, stop):
+        share[j], message[j] = -np.inf, 0.0
+
+
+@leaf
+def exp_and_sum(share, message, start, stop, top, floor):
+    """Replace scores by exp(score - top), or 0 where that is less than ``floor``.
+
+    Return the sum, and that of shares times messages.
+    """
+    total, mean = lanes(0.0), lanes(0.0)
+    for j in range(start, stop, LANES):
+        part = floored(exp_lanes(load(share, j) - top), floor)
+        store(share, j, part)
+        total = total + part
+        mean = mean + part * load(message, j)
+    return sum_of(total), sum_of(mean)
+
+
+@leaf
+def floor_and_sums(share, message, n, floor):
+    """Set shares below ``floor`` to zero; return the sum, and that of shares times messages."""
+    total, mean = lanes(0.0), lanes(0.0)
+    for j in range(0, n, LANES):
+        part = floored(load(share, j), floor)
+        store(share, j, part)
+        total = total + part
+        mean = mean + part * load(message, j)
+    return sum_of(total), sum_of(mean)
+
+
+@leaf
+def largest(values, n):
+    """Largest of the first ``n`` entries; what comes behind them is no larger."""
+    top = lanes(-np.inf)
+    for j in range(0, n, LANES):
+        top = larger(top, load(values, j))
+    return largest_of(top)
+
+
+@leaf
+def exp_less(out, values, less, n):
+    """out[j] = exp(values[j] - less), for j < n; return the sum."""
+    total = lanes(0.0)
+    for j in range(0, n, LANES):
+        part = exp_lanes(load(values, j) - less)
+        store(out, j, part)
+        total = total + part
+    return sum_of(total)
+
+
+@leaf
+def scaled_less(out, values, less, factor, n):
+    """out[j] = factor (values[j] - less), for j < n."""
+    for j in range(0, n, LANES):
+        store(out, j, factor * (load(values, j) - less))
+
+
+@leaf
+def shift(out, values, n, stop):
+    """out[j] = values[n + j], for j < stop."""
+    if n % LANES == 0:
+        for j in range(0, stop, LANES):
+            store(out, j, load(values, n + j))
+    else:
+        for j in range(stop):
+            out[j] = values[n + j]
+
+
+@leaf
+def sum_exp(values, start, stop):
+    """Sum of the exps of the entries from ``start`` to ``stop``."""
+    total = lanes(0.0)
+    for j in range(start // LANES * LANES, stop, LANES):
+        total = total + between(exp_lanes(load(values, j)), start - j, stop - j)
+    return sum_of(total)
+
+
+@leaf
+def scale_to(out, share, factor, start, stop):
+    """out[j] = factor share[j] from ``start`` to ``stop``."""
+    for j in range(start, stop, LANES):
+        store(out, j, factor * load(share, j))
 
 
 @leaf
 def add_scaled(out, factor, values, start, stop):
     """Add ``factor`` times the values from ``start`` to ``stop``."""
-    for j in range(natural(start), natural(stop)):
-        out[j] += factor * values[j]
+    for j in range(start, stop, LANES):
+        store(out, j, load(out, j) + factor * load(values, j))
 
 
-@kernel(fastmath={"reassoc", "contract"})
+@leaf
+def dot_one(a, b, n):
+    """Dot product of ``n`` entries; then come zeros."""
+    total = lanes(0.0)
+    for j in range(0, n, LANES):
+        total = total + load(a, j) * load(b, j)
+    return sum_of(total)
+
+
+@leaf
 def dot_four(x, a, b, c, d, n):
-    """Dot products of the first ``n`` entries of ``x`` with four others."""
-    p, q, r, s = 0.0, 0.0, 0.0, 0.0
-    for j in range(n):
-        p += x[j] * a[j]
-        q += x[j] * b[j]
-        r += x[j] * c[j]
-        s += x[j] * d[j]
-    return p, q, r, s
+    """Dot products of ``n`` entries of ``x`` with four others; then come zeros."""
+    p, q, r, s = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    for j in range(0, n, LANES):
+        value = load(x, j)
+        p = p + value * load(a, j)
+        q = q + value * load(b, j)
+        r = r + value * load(c, j)
+        s = s + value * load(d, j)
+    return sum_of(p), sum_of(q), sum_of(r), sum_of(s)
+
+
+@leaf
+def dot_rows(matrix, row, values, n):
+    """Dot products of the first ``n`` entries of `LANES` rows of a matrix with the same values."""
+    links = matrix[row:]
+    a, b, c, d = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    e, f, g, h = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
+    for j in range(0, n, LANES):
+        value = load(values, j)
+        a = a + value * load(links[0], j)
+        b = b + value * load(links[1], j)
+        c = c + value * load(links[2], j)
+        d = d + value * load(links[3], j)
+        e = e + value * load(links[4], j)
+        f = f + value * load(links[5], j)
+        g = g + value * load(links[6], j)
+        h = h + value * load(links[7], j)
+    return sums_of(a, b, c, d, e, f, g, h)
 
 
 @kernel(fastmath={"reassoc", "contract"})
@@ -96,17 +237,3 @@ def dot_rest(a, b, n):
     for j in range(n):
         total += a[j] * (1.0 - b[j])
     return total
-
-
-@kernel(fastmath={"reassoc", "contract"})
-def share_out(share, total, message, n, links, n_links):
-    """Divide the first ``n`` shares by their total, copy the links; return the mean message."""
-    scale, mean = 1.0 / total, 0.0
-    for j in range(n_links):
-        share[j] *= scale
-        links[j] = share[j]
-        mean += share[j] * message[j]
-    for j in range(n_links, n):
-        share[j] *= scale
-        mean += share[j] * message[j]
-    return mean

@@ -37,6 +37,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_term,
 )
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
+from streamddcrp.models.seqddcrp.kernels.vectors import shift
 from streamddcrp.models.seqddcrp.kernels.visits import are_mortal
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
@@ -176,23 +177,23 @@ def _pass_on(rows, scratch, i, start, stop):
 def shift_rows(rows, scratch, counts, n):
     """Forget the ``n`` oldest rows."""
     w, n_groups, K = counts[N_ROWS] - n, counts[N_GROUPS], counts[N_TABLES]
+    shift(rows.t, rows.t, n, w)
+    shift(rows.log_birth, rows.log_birth, n, w)
+    shift(rows.rate, rows.rate, n, w)
+    shift(rows.term, rows.term, n, w)
     for i in range(w):
         copy_row(rows.x[i], rows.x[i + n])
-        rows.t[i] = rows.t[i + n]
-        rows.log_birth[i] = rows.log_birth[i + n]
-        rows.rate[i] = rows.rate[i + n]
-        rows.term[i] = rows.term[i + n]
-        copy_first(rows.links[i], rows.links[i + n, n:], i)
-        copy_first(rows.log_weight[i], rows.log_weight[i + n, n:], i)
+        shift(rows.links[i], rows.links[i + n], n, i)
+        shift(rows.log_weight[i], rows.log_weight[i + n], n, i)
         copy_first(rows.group_links[i], rows.group_links[i + n], n_groups)
         copy_first(rows.group_log_weight[i], rows.group_log_weight[i + n], n_groups)
     for m in range(K):
-        copy_first(rows.births[m], rows.births[m, n:], w)
-        copy_first(rows.probs[m], rows.probs[m, n:], w)
+        shift(rows.births[m], rows.births[m], n, w)
+        shift(rows.probs[m], rows.probs[m], n, w)
         rows.births[m, w : w + n] = 0.0
         rows.probs[m, w : w + n] = 0.0
     for d in range(scratch.columns.shape[0]):
-        copy_first(scratch.columns[d], scratch.columns[d, n:], w)
+        shift(scratch.columns[d], scratch.columns[d], n, w)
     counts[N_ROWS] = w
 
 
