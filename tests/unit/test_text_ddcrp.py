@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
+from streamddcrp import TextStream
 from streamddcrp.contract import LABEL, P_NEW, SCORE, SPLIT
 from streamddcrp.data.words import WordTable, joined
 from streamddcrp.errors import ConfigError
@@ -396,3 +397,11 @@ def test_a_long_silence_is_forgotten_and_not_an_error(gap):
     state, _, out = run(config, documents, t)
     assert np.isfinite(out[:, [LABEL, SCORE]]).all()
     assert np.isfinite(state.tables.mass).all()
+
+
+def test_a_rate_is_not_known_where_documents_come_at_one_moment():
+    model = TextStream(decay=("time", 10.0))
+    model.learn_many(["one two three", "one two four"], [5.0, 5.0])
+    assert set(model.summary()["rate"].to_pylist()) == {None}
+    model.learn_many(["one two three"], [7.0])
+    assert sum(model.summary()["rate"].to_pylist()) == pytest.approx(1.0)  # two gaps of 2 in all
