@@ -124,7 +124,7 @@ class Race:
                 broad = [candidate for candidate in candidates if candidate.spread >= BROAD]
                 chosen = dict.fromkeys([self.best.candidate, *broad])
                 runs = far_runs(self.rows).any(axis=1)  # no evidence for tails: as without maps
-                start: FloatArray = -LEAD - np.cumsum(np.where(runs, self.best.surprise, 0.0))
+                start = nothing - (LEAD + np.cumsum(np.where(runs, self.best.surprise, 0.0)))
                 self._compare(chosen, least, warped, names, start, 1.0 - runs)
         self._try_reaches()
         state = self.engine.state
