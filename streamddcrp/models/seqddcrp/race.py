@@ -125,7 +125,7 @@ class Race:
                 chosen = dict.fromkeys([self.best.candidate, *broad])
                 runs = far_runs(self.rows).any(axis=1)  # no evidence for tails: as without maps
                 start = nothing - (LEAD + np.cumsum(np.where(runs, self.best.surprise, 0.0)))
-                self._compare(chosen, least, warped, names, start, 1.0 - runs)
+                self._compare(chosen, least, warped, names, start, np.where(runs, 0.0, 1.0))
         self._try_reaches()
         state = self.engine.state
         self.engine.state = grown(state, self.engine.config, len(state.table.ids))
