@@ -18,6 +18,7 @@ class Particles:
         self.owners = np.zeros((1, 2 * r + 1), np.uint64)
         for u, one in enumerate(has):  # later rows write over those that are out of reach
             self.owners[0, u % (2 * r + 1)] = np.uint64(2 * one)
+        self.n_owners = np.array([[0, has[-r:].sum()]])
         self.first = np.array([[0, int(np.flatnonzero(has)[0])]])
 
 
@@ -51,7 +52,7 @@ def test_odds_are_those_of_all_rows_with_and_without_one(r):
         if not has[start:].any() or log_prior(has, r) == -math.inf:
             continue  # a dead feature, or one that cannot be
         odds = np.empty(r)
-        plain(history_odds)(config_of(r), Particles(has, r), 0, t, 1, np.zeros(r, np.int64), odds)
+        plain(history_odds)(config_of(r), Particles(has, r), 0, t, 1, odds)
         for row in range(start, t + 1):
             without, with_it = has.copy(), has.copy()
             without[row], with_it[row] = False, True

@@ -5,9 +5,13 @@ import pytest
 
 from streamddcrp.likelihoods import LinearGaussian
 from streamddcrp.models.features.engine import predict_rows, start, step
+from streamddcrp.models.features.kernels.rejuvenate import _prepare_flips, resample_row
 from streamddcrp.models.features.kernels.slots import LOG_EVIDENCE, N_ACTIVE
+from streamddcrp.models.features.kernels.weigh import _thin, enumerate_row
 from streamddcrp.models.features.state import arrays_of, empty_state, make_config, state_from_arrays
 from tests.oracles.feature_histories import evidence, intensities, window
+from tests.oracles.plain import plain
+from tests.unit.test_feature_histories import log_prior
 
 X = np.array([(0.9, -0.4), (1.1, 0.2), (-0.3, 1.5), (0.2, 1.0)])
 KNOWN = LinearGaussian(0.5, 1.0)
@@ -114,6 +118,80 @@ def gram(state, n):
         Z = ((masks[:, None] >> live) & np.uint64(1)).astype(float)
         total += particles.weight[i] * Z @ Z.T
     return total
+
+
+def test_a_row_drawn_anew_is_weighed_as_all_rows_are():
+    """Every choice for groups of two features and one of its own, against all rows and priors."""
+    _, X = causes(2, n=40)
+    n, G = len(X), len(GRID.ratios)
+    options = {"window": 60, "alpha": 2.0, "n_particles": 2, "moves": 5}
+    config, state, _ = filtered(X, GRID, **options)
+    particles, compared = state.particles, []
+
+    def check(i, row, now, group, work, n_options, n_children):
+        masks, own = particles.owners[i, :n].copy(), masks_own(particles, i, row)
+        found = np.empty(n_children)
+        for c in range(n_children):
+            flips, option = c & ((1 << len(group)) - 1), c >> len(group)
+            changed = sum(1 << k for f, k in enumerate(group) if flips >> f & 1)
+            masks[row] = np.uint64(now ^ changed)
+            ratios, columns = [], []
+            for k in np.flatnonzero(particles.n_owners[i]).tolist():
+                if k != own:
+                    columns.append((masks >> np.uint64(k)) & np.uint64(1))
+                    ratios.append(GRID.ratios[particles.scale[i, k]])
+            prior = sum(log_prior(column.astype(bool), 60) for column in columns)
+            alone = np.arange(n) == row
+            if n_options > 1 and option > 0:
+                columns.append(alone)
+                ratios.append(GRID.ratios[option - 1])
+                prior += np.log(config.alpha / G) + log_prior(alone, 60)
+            elif n_options == 1 and own > 0:
+                columns.append(alone)
+                ratios.append(GRID.ratios[particles.scale[i, own]])
+            Z = np.column_stack(columns).astype(float)
+            found[c] = prior + GRID.log_density(Z, X, np.array(ratios))
+        weights = work.log_weight[:n_children]
+        # moments hold within 1e-10, and some 100 degrees of freedom multiply their error
+        np.testing.assert_allclose(weights - weights[0], found - found[0], atol=1e-7)
+        compared.append((len(group), n_options))
+
+    for i in range(state.counts[N_ACTIVE]):
+        state.scratch.has_odds[:] = 0
+        for row in range(0, n, 3):
+            at = {}
+
+            def flips(cov, mean, c, now, start, m, work, at=at):
+                at["now"], at["group"] = int(now), work.free[start : start + m].tolist()
+                return plain(_prepare_flips)(cov, mean, c, now, start, m, work)
+
+            def weigh(*given, at=at, i=i, row=row):
+                n_options, work = given[6], given[9]
+                made = plain(enumerate_row)(*given)
+                check(i, row, at["now"], at["group"], work, n_options, made)
+                return made
+
+            draw = plain(resample_row, MOST_TOGETHER=2, _prepare_flips=flips, enumerate_row=weigh)
+            draw(config, particles, state.rows, state.sums, state.scratch, i, n - 1, row, row)
+    assert {(2, 1), (2, 1 + G)} <= set(compared)
+
+
+def masks_own(particles, i, row):
+    """Slot of the feature that a row alone has, or 0."""
+    alone = (particles.n_owners[i] == 1) & (particles.first[i] == row)
+    return int(np.flatnonzero(alone)[0]) if alone.any() else 0
+
+
+def test_thinned_children_weigh_the_same_in_the_mean():
+    """Over draws on a grid, each weight comes back within a step of it, and light ones go."""
+    weight = np.array([0.9, 0.0989, 9e-4, 1e-4, 1e-4, 0.0])
+    n, mean, left = 4096, np.zeros(6), []
+    for u in (np.arange(n) + 0.5) / n:
+        out, child = np.zeros(6), np.zeros(6, np.int64)
+        left.append(plain(_thin)(weight, 6, 0, u, out, child))
+        mean[child[: left[-1]]] += out[: left[-1]] / n
+    np.testing.assert_allclose(mean, weight, atol=1e-3 / n)
+    assert np.mean(left) < 3.2
 
 
 def causes(seed, n=150, D=5):

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import uncounted
+from streamddcrp.compilation import column, uncounted
 
 
 @uncounted
@@ -122,7 +122,7 @@ _LOG_2_HIGH = 6.93147180369123816490e-01
 _LOG_2_LOW = 1.90821492927058770002e-10
 
 
-@uncounted
+@column
 def log_all(x, n, work):
     """Replace the first ``n`` of ``x``, all positive and finite, by their logs; see `exp_all`.
 
@@ -148,7 +148,7 @@ def log_all(x, n, work):
         x[i] = k * _LOG_2_HIGH - ((half - (z * (half + p * z2) + k * _LOG_2_LOW)) - f)
 
 
-@uncounted
+@column
 def add_log_densities(s, square, n, n_dims, shape, rate, work, out):
     """Add `log_density` of ``n`` pairs to ``out``; ``s``, ``square`` and ``work`` lose theirs."""
     if shape == 0.0:

@@ -10,12 +10,13 @@ particle's live features with any number of new ones (of many features, all subs
 most doubtful ones, the others drawn, with weights to match); their sum is an unbiased factor of the
 evidence. A few children of each particle, then as many of all as there are places, are kept by
 optimal resampling; equal ones are merged. Then rows of the window are resampled, by exact Gibbs
-steps over all their features at once: that is what finds the right features, and the number of
-particles matters less.
+steps over all their features, six at a time: that is what finds the right features. A feature that
+a row may get anew is weighed with every scale. What is gained depends on the particles times
+the rows that each resamples.
 
 The first rows are learned by annealing, too (`start`), and both kinds of particles compete.
 
-An arrival costs O(P (K^2 D + 2^K)) and as much for every resampled row; memory is
+An arrival costs O(P (K^2 D + 2^min(K, 8))), every resampled row O(K D + K^2) a particle; memory is
 O(P (K^2 + K D + r)), whatever the length of the stream.
 
 References

@@ -138,7 +138,7 @@ class Names(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Work space. Axes: V new features, S subsets, C children of a particle, B those kept of it."""
+    """Work space. Axes: V new features, O options of them, C children of a particle, B kept."""
 
     residual: Annotated[FloatArray, "D"]
     masked: Annotated[FloatArray, "D"]
@@ -153,31 +153,27 @@ class Scratch(NamedTuple):
     spread: Annotated[FloatArray, "F F"]
     chosen: Annotated[IntArray, "F"]
     slots: Annotated[IntArray, "F"]
-    all: Annotated[IntArray, "F"]
     on: Annotated[IntArray, "F"]
-    own: Annotated[IntArray, "F"]
     forced: Annotated[IntArray, "F"]
     free: Annotated[IntArray, "F"]
     place_of: Annotated[IntArray, "G"]
     log_new: Annotated[FloatArray, "U"]  # U = V + 1
-    extra: Annotated[FloatArray, "U"]
+    log_option: Annotated[FloatArray, "O"]
+    extra: Annotated[FloatArray, "O"]
     scale: Annotated[IntArray, "P V"]
-    redrawn: Annotated[IntArray, "V"]
-    subset: Annotated[UintArray, "S"]
     wide: Annotated[FloatArray, "C"]
     squares: Annotated[FloatArray, "C"]
     spare: Annotated[FloatArray, "C"]
     log_weight: Annotated[FloatArray, "C"]
     weight: Annotated[FloatArray, "C"]
-    # Moments without the row that is resampled: of the features it must have, summed, then of those
-    # that it may have; and their places, 0 1 2 ..
-    cov: Annotated[FloatArray, "K K"]
-    mean: Annotated[FloatArray, "K D"]
-    places: Annotated[IntArray, "K"]
+    # Without the row that is resampled: loadings of features, and the covariance of each with the
+    # sum of those that the row has.
+    mean: Annotated[FloatArray, "F D"]
+    shared: Annotated[FloatArray, "K"]
     # Log prior odds of features at the rows of the window, and whether they are up to date.
     row_odds: Annotated[FloatArray, "K R"]
     has_odds: Annotated[IntArray, "K"]
-    n_before: Annotated[IntArray, "R"]
+    thinned: Annotated[IntArray, "C"]
     few: Annotated[IntArray, "B"]
     few_weight: Annotated[FloatArray, "B"]
     total: Annotated[FloatArray, "P"]
@@ -195,7 +191,9 @@ class Scratch(NamedTuple):
     place: Annotated[IntArray, "P"]
     used: Annotated[BoolArray, "P"]
     column: Annotated[UintArray, "F W"]
-    like: Annotated[FloatArray, "F G"]
+    # Features of a particle and known ones that are alike, as slot G + place, and how much.
+    pair: Annotated[IntArray, "Y"]
+    like: Annotated[FloatArray, "Y"]
 
 
 @dataclass(slots=True)
@@ -216,16 +214,15 @@ class State:
 
 
 def _empty(config: Config, n_features: int, n_slots: int) -> State:
-    P, r, subsets = config.n_particles, config.order, 1 << MOST_ENUMERATED
+    P, r, n_options = config.n_particles, config.order, MOST_NEW + len(config.ratios)
     M = P * config.n_children
     lengths = {
         "P": P, "K": n_slots, "H": 2 * r + 1, "R": r, "W": 1 + (r - 1) // 64, "D": n_features,
         "G": N_NAMES, "E": N_EVENTS, "F": config.most_slots + 1, "V": MOST_NEW, "U": MOST_NEW + 1,
-        "S": subsets, "C": subsets * (MOST_NEW + 1), "B": config.n_children, "M": M,
-        "T": 1 << (2 * M - 1).bit_length(),
+        "O": n_options, "C": n_options << MOST_ENUMERATED, "B": config.n_children, "M": M,
+        "T": 1 << (2 * M - 1).bit_length(), "Y": n_slots * N_NAMES,
     }  # fmt: skip
     scratch = empty(Scratch, lengths)
-    scratch.places[:] = np.arange(n_slots)
     return State(
         particles=empty(Particles, lengths),
         rows=empty(Rows, lengths),

@@ -27,7 +27,9 @@ from streamddcrp.models.features.kernels.slots import (
     ROW,
     SHAPE,
     allocate,
+    n_new_of,
     rescale,
+    scale_of,
 )
 from streamddcrp.models.features.kernels.weigh import most_new, weigh
 from streamddcrp.numerics import copy_row
@@ -179,7 +181,7 @@ def settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool)
     row_hash = hash_of(t, config.seed)
     if n_pool > 1:
         for m in range(n_pool):
-            work.pool_key[m] = _key(particles, work, m, row_hash)
+            work.pool_key[m] = _key(config, particles, work, m, row_hash)
         merge_equal(work.pool_key, work.pool_weight, n_pool, work.table, config.seed, t, MERGE)
     n = optimal(
         work.pool_weight, n_pool, config.n_particles, uniform(config.seed, t, 0, ALL, 0),
@@ -205,7 +207,7 @@ def settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool)
         total += particles.weight[i]
     for i in range(n):
         particles.weight[i] /= total
-    sums[LOG_EVIDENCE] += work.increment[0]
+    sums[LOG_EVIDENCE] += work.increment[0] + math.log(total)  # light children left out or not
     if sums[SHAPE] > 0.0:
         sums[SHAPE] += 0.5 * len(x)
     at = t % len(rows.x)
@@ -214,12 +216,14 @@ def settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool)
 
 
 @uncounted
-def _key(particles, work, m, row_hash):
+def _key(config, particles, work, m, row_hash):
     """Hash of the owners of all features so far: what the future depends on."""
     i, mask = work.pool_parent[m], work.pool_mask[m]
     key = particles.past[i]
-    for n in range(work.pool_new[m]):
-        key = add_wrapping(key, hash_of(row_hash, 1 + work.scale[i, n]))
+    option = work.pool_new[m]
+    for n in range(n_new_of(config, option)):
+        scale = scale_of(config, option, work.scale[i], n)
+        key = add_wrapping(key, hash_of(row_hash, 1 + scale))
     for k in range(1, particles.n_owners.shape[1]):
         if particles.n_owners[i, k] > 0:
             own = particles.hash[i, k]
@@ -263,13 +267,14 @@ def _close_gaps(particles, work, n):
 
 
 @uncounted
-def _learn(config, particles, sums, work, i, t, x, seen, n_dims, mask, n_new, scales, row_hash):
+def _learn(config, particles, sums, work, i, t, x, seen, n_dims, mask, option, scales, row_hash):
     """Give a particle the row with the features of ``mask`` and new ones; let go of row t - r."""
     n_owners, owners, cov, mean = (
         particles.n_owners[i], particles.owners[i], particles.cov[i], particles.mean[i],
     )  # fmt: skip
-    for n in range(n_new):
-        mask |= ONE << np.uint64(allocate(config, particles, i, t, mask, scales[n], work.slots))
+    for n in range(n_new_of(config, option)):
+        scale = scale_of(config, option, scales, n)
+        mask |= ONE << np.uint64(allocate(config, particles, i, t, mask, scale, work.slots))
     n_slots, n_on = 0, 0
     for k in range(len(n_owners)):
         on = k == 0 or (mask >> np.uint64(k)) & ONE

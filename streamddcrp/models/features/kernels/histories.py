@@ -14,12 +14,12 @@ ONE = np.uint64(1)
 
 
 @uncounted
-def history_odds(config, particles, i, t, k, n_before, out):
+def history_odds(config, particles, i, t, k, out):
     """Write the log prior odds of feature ``k`` at each row of the window, given its other owners.
 
     ``out[j]`` is for row ``start + j``, ``start`` the oldest row of the window: infinity where the
     feature would fall apart without the row, -infinity where the row is out of its reach.
-    ``n_before`` (r,) is work space. If a row changes, so does the number m of each of the r rows
+    If a row changes, so does the number m of each of the r rows
     after it, by one; the window ends before they do. So with M owners among the r rows before row
     u, h = 1 if the row itself is one of them, the odds are a sum over later rows u of
 
@@ -30,21 +30,18 @@ def history_odds(config, particles, i, t, k, n_before, out):
     """
     r, log, first = config.order, config.log, particles.first[i, k]
     owners, H = particles.owners[i], particles.owners.shape[1]
-    bit = ONE << np.uint64(k)
-    start = t + 1 - min(t + 1, r)
-    m = 0
-    for u in range(max(start - r, 0), start):
-        m += 1 if owners[u % H] & bit else 0
-    for u in range(start, t + 1):
-        n_before[u - start] = m
-        m += 1 if owners[u % H] & bit else 0
-        if u >= r and owners[(u - r) % H] & bit:
-            m -= 1
+    slot, start = np.uint64(k), t + 1 - min(t + 1, r)
+    m = particles.n_owners[i, k]  # of the last r rows
+    at, before = t % H, (t + H - r) % H
     without, with_it = 0.0, 0.0  # sums over later rows, for a row that is no owner, and for one
     n_held = 0  # later owners that have one other among the r rows before them
     for u in range(t, start - 1, -1):
-        m, q = n_before[u - start], min(u, r) + 1
-        has = (owners[u % H] & bit) != 0
+        q, has = min(u, r) + 1, (owners[at] >> slot) & ONE
+        m -= 1 if has else 0
+        if u >= r and (owners[before] >> slot) & ONE:
+            m += 1
+        at = at - 1 if at > 0 else H - 1
+        before = before - 1 if before > 0 else H - 1
         odds = log[m] - log[q - m] if first < u else -log[q]  # -infinity out of reach
         if not has:
             out[u - start] = odds + without

@@ -178,29 +178,32 @@ def _match(particles, names, i, n_slots, work):
 
     Features like none that have three owners are added to the known ones.
     """
-    like, name = work.like, particles.name[i]
-    for k in range(1, n_slots):
-        name[k] = -1
-        if particles.n_owners[i, k] > 0:
-            for g in range(len(names.label)):
-                like[k, g] = 0.0
-                if names.used[g]:
+    like, pair, name, G = work.like, work.pair, particles.name[i], len(names.label)
+    name[1:n_slots] = -1
+    n_pairs = 0
+    for g in range(G):
+        if names.used[g]:
+            for k in range(1, n_slots):
+                if particles.n_owners[i, k] > 0:
                     same = _likeness(work.column[k], names.owners[g])
                     if same > LEAST:
-                        like[k, g] = same + LOOKS * _looks(particles.mean[i, k], names.loading[g])
+                        looks = _looks(particles.mean[i, k], names.loading[g])
+                        pair[n_pairs] = k * G + g
+                        like[n_pairs] = same + LOOKS * looks
+                        n_pairs += 1
     for has_id in (True, False):  # those with an id go first, so that it lasts
         while True:
             best, best_k, best_g = 0.0, -1, -1
-            for g in range(len(names.label)):
-                if names.used[g] and (names.label[g] >= 0) == has_id:
-                    for k in range(1, n_slots):
-                        if name[k] < 0 and particles.n_owners[i, k] > 0 and like[k, g] > best:
-                            best, best_k, best_g = like[k, g], k, g
+            for n in range(n_pairs):
+                k, g = pair[n] // G, pair[n] % G
+                if like[n] > best and name[k] < 0 and (names.label[g] >= 0) == has_id:
+                    best, best_k, best_g = like[n], k, g
             if best_k < 0:
                 break
             name[best_k] = best_g
-            for k in range(1, n_slots):
-                like[k, best_g] = 0.0
+            for n in range(n_pairs):
+                if pair[n] % G == best_g:
+                    like[n] = 0.0
     for k in range(1, n_slots):
         if name[k] < 0 and particles.n_owners[i, k] >= OWNERS:
             for g in range(len(names.label)):

@@ -6,23 +6,21 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, project, remove_row
-from streamddcrp.models.features.kernels.histories import history_odds, log_alone, log_poisson
+from streamddcrp.models.features.kernels.histories import history_odds, log_alone
 from streamddcrp.models.features.kernels.slots import (
     CHOICE,
-    MOST_NEW,
-    MOST_REDRAWN,
     MOST_TOGETHER,
     N_SEEN,
     ROUNDING,
     ROW,
     SHAPE,
     SUBSET,
-    add_scales,
     allocate,
-    draw_scales,
+    list_scales,
     live_slots,
 )
-from streamddcrp.models.features.kernels.weigh import enumerate_row, normalise, prepare_row
+from streamddcrp.models.features.kernels.weigh import child, enumerate_row, normalise
+from streamddcrp.numerics import dot
 from streamddcrp.particles.kernels.random import add_wrapping, hash_of, uniform
 
 ONE = np.uint64(1)
@@ -48,10 +46,12 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
 
 @uncounted
 def resample_row(config, particles, rows, sums, work, i, t, row, step):
-    """Resample all features of a row of the window; ``step`` indexes the draws of an arrival.
+    """Resample the features of a row of the window; ``step`` indexes the draws of an arrival.
 
-    ``work.has_odds`` says of which features ``work.row_odds`` holds the odds at all rows of the
-    window. The particle's moments change only if the features of the row do.
+    All of them, in groups at random, each group jointly given the others; with the last group
+    whether the row has a feature of its own, and its scale. ``work.has_odds`` says of which
+    features ``work.row_odds`` holds the odds at all rows of the window. The particle's moments
+    change only if the features of the row do.
     """
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     cov, mean = particles.cov[i], particles.mean[i]
@@ -59,151 +59,144 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     x = rows.x[row % len(rows.x)]
     D = len(x)
     mask = owners[row % len(owners)]
-    n_slots, n_on, n_own, n_free, n_forced = 0, 0, 0, 0, 0
-    n_live = live_slots(particles, i, work.all)
-    kept = np.uint64(0)
-    log_prior = 0.0
-    for a in range(n_live):
-        k = work.all[a]
+    n_slots, n_on, own, n_free = 0, 0, 0, 0
+    for a in range(live_slots(particles, i, work.slots)):
+        k = work.slots[a]
         has = k > 0 and (mask >> np.uint64(k)) & ONE
         if has and n_owners[k] == 1 and particles.first[i, k] == row:
-            work.own[n_own] = k
-            n_own += 1
+            if own > 0:
+                return
+            own = k
             continue
         work.slots[n_slots] = k
         n_slots += 1
         if k == 0 or has:
             work.on[n_on] = k
             n_on += 1
-        if k == 0:
-            work.forced[n_forced] = k
-            n_forced += 1
-        elif has and n_owners[k] == 1:  # its other owners have left the window
-            work.forced[n_forced] = k
-            n_forced += 1
-            kept |= ONE << np.uint64(k)
-        else:
-            if work.has_odds[k] == 0:
-                history_odds(config, particles, i, t, k, work.n_before, work.row_odds[k])
-                work.has_odds[k] = 1
-            odds = work.row_odds[k, at]
-            if odds == np.inf:
-                work.forced[n_forced] = k
-                n_forced += 1
-                kept |= ONE << np.uint64(k)
-            elif odds > -np.inf:
-                work.free[n_free] = k
-                work.odds[n_free] = odds
-                n_free += 1
-    if n_own >= MOST_REDRAWN:
-        return
+        if k == 0 or (has and n_owners[k] == 1):  # its other owners have left the window
+            continue
+        if work.has_odds[k] == 0:
+            history_odds(config, particles, i, t, k, work.row_odds[k])
+            work.has_odds[k] = 1
+        odds = work.row_odds[k, at]
+        if -np.inf < odds < np.inf:
+            work.free[n_free] = k
+            work.odds[n_free] = odds
+            n_free += 1
     noise = 1.0
-    for a in range(n_own):
-        noise += 1.0 / config.ratios[particles.scale[i, work.own[a]]]
+    if own > 0:
+        noise += 1.0 / config.ratios[particles.scale[i, own]]
     taken, square = project(cov, mean, work.slots, n_slots, work.on, n_on, x, work.v, work.e)
     c = noise - taken
     shape, rate = 0.0, particles.rate[i]
     if sums[SHAPE] > 0.0:
         shape = sums[SHAPE] - 0.5 * D
         rate = max(rate - square / (2.0 * c), ROUNDING * rate)
-    if n_free > MOST_TOGETHER:  # the others stay; chosen at random, whatever their state
-        for f in range(MOST_TOGETHER):
-            u = uniform(config.seed, t, i, SUBSET, step * 64 + f)
-            g = f + min(int(u * (n_free - f)), n_free - f - 1)
-            work.free[f], work.free[g] = work.free[g], work.free[f]
-            work.odds[f], work.odds[g] = work.odds[g], work.odds[f]
-        for f in range(MOST_TOGETHER, n_free):
-            k = work.free[f]
-            if (mask >> np.uint64(k)) & ONE:
-                work.forced[n_forced] = k
-                n_forced += 1
-                kept |= ONE << np.uint64(k)
-        n_free = MOST_TOGETHER
-    n_new = min(MOST_REDRAWN, config.most_slots - n_slots + 1, len(n_owners) - n_slots + 1)
-    log_poisson(math.log(config.alpha) + log_alone(config, t, row), n_new, work.log_new)
-    draw_scales(config, t, i, (step + 1) * MOST_NEW, MOST_REDRAWN - 1, work.redrawn)
-    for a in range(n_own):  # its own ones keep their scales, more would have those just drawn
-        work.redrawn[a] = particles.scale[i, work.own[a]]
-    add_scales(config, work.redrawn, n_new - 1, work.extra)
-    _remove_from_moments(cov, mean, c, n_forced, n_free, work)
-    s, square = prepare_row(
-        work.cov, work.mean, x, x, D, work.places, 1, work.places[1:], n_free, work
-    )
-    n = enumerate_row(
-        s, square, D, n_free, work.odds, log_prior, n_new, work.log_new, work.extra, shape, rate,
-        work,
-    )  # fmt: skip
-    normalise(work.log_weight, n, work.weight, work.spare)
-    u, c = uniform(config.seed, t, i, CHOICE, step), 0
-    while c < n - 1 and u >= work.weight[c]:
-        u -= work.weight[c]
-        c += 1
-    if n_own == 0 and _wanted(work, kept, c, n_new, n_free) == mask and c % n_new == 0:
+    if n_free > MOST_TOGETHER:
+        _shuffle(work.free, work.odds, n_free, uniform(config.seed, t, i, SUBSET, step))
+    log_rate = math.log(config.alpha) + log_alone(config, t, row)
+    n_options = list_scales(config, log_rate, work.log_option, work.extra)
+    if n_slots == min(config.most_slots, len(n_owners)):  # no room for one of its own
+        n_options = 1
+    # what the row's features leave of it, and their covariance with each, without the row
+    left = 1.0 + taken / c
+    for d in range(D):
+        work.residual[d] = left * work.e[d]
+    for a in range(n_slots):
+        work.shared[work.slots[a]] = left * work.v[work.slots[a]]
+    s, now, option = 1.0 + left * taken, mask & ~(ONE << np.uint64(own)), 0
+    for start in range(0, max(n_free, 1), MOST_TOGETHER):
+        n, last = min(MOST_TOGETHER, n_free - start), start + MOST_TOGETHER >= n_free
+        square = _prepare_flips(cov, mean, c, now, start, n, work)
+        n_children = enumerate_row(
+            s if last else s + noise - 1.0, square, D, n, work.lean, 0.0, n_options if last else 1,
+            shape, rate, work,
+        )  # fmt: skip
+        normalise(work.log_weight, n_children, work.weight, work.spare)
+        u, chosen = uniform(config.seed, t, i, CHOICE, 64 * step + start), 0
+        while chosen < n_children - 1 and u >= work.weight[chosen]:
+            u -= work.weight[chosen]
+            chosen += 1
+        flips, option = child(chosen, n)
+        for f in range(n):
+            if (flips >> f) & 1:
+                k = work.free[start + f]
+                now ^= ONE << np.uint64(k)
+                s += _flip(cov, c, now, n_slots, k, work.mean[f], work)
+    if own == 0 and option == 0 and now == mask:
         return
     remove_row(cov, mean, work.slots, n_slots, work.on, n_on, x, noise, work.v, work.e)
-    _put(config, particles, sums, work, i, row, mask, kept, c, n_new, n_free, n_own, x, rate)
+    _put(config, particles, sums, work, i, row, mask, now, option, n_free, own, x, rate)
 
 
 @uncounted
-def _remove_from_moments(cov, mean, c, n_forced, n_free, work):
-    """Write to ``work.cov`` and ``work.mean`` what `remove_row` would leave of some moments.
+def _shuffle(a, b, n, u):
+    """Put pairs in a random order; the digits of ``u`` say where each goes."""
+    for f in range(n - 1):
+        u *= n - f
+        g = f + min(int(u), n - f - 1)
+        u -= int(u)
+        a[f], a[g] = a[g], a[f]
+        b[f], b[g] = b[g], b[f]
 
-    First those of the sum of all forced features, then those of the free ones.
+
+@uncounted
+def _prepare_flips(cov, mean, c, now, start, n, work):
+    """Do what `prepare_row` does for features to be added or taken away, without the row.
+
+    ``now``: the features that the row has; ``work.mean`` gets the loadings as `remove_row` would
+    leave them, ``work.lean`` the log odds of each change. Returns the square of what is left.
     """
-    forced, free, v, e = work.forced, work.free, work.v, work.e
-    sum_v, sum_cov = 0.0, 0.0
-    for d in range(len(e)):
-        work.mean[0, d] = 0.0
-    for a in range(n_forced):
-        j = forced[a]
-        sum_v += v[j]
-        for b in range(n_forced):
-            sum_cov += cov[j, forced[b]]
-        for d in range(len(e)):
-            work.mean[0, d] += mean[j, d]
-    work.cov[0, 0] = sum_cov + sum_v * sum_v / c
-    for d in range(len(e)):
-        work.mean[0, d] -= sum_v / c * e[d]
-    for f in range(n_free):
-        j = free[f]
-        gain, link = v[j] / c, 0.0
-        for a in range(n_forced):
-            link += cov[j, forced[a]]
-        work.cov[f + 1, 0] = link + gain * sum_v
-        for g in range(n_free):
-            work.cov[f + 1, g + 1] = cov[j, free[g]] + gain * v[free[g]]
-        for d in range(len(e)):
-            work.mean[f + 1, d] = mean[j, d] - gain * e[d]
+    free, v, e, residual, loading = work.free, work.v, work.e, work.residual, work.mean
+    D = len(e)
+    for f in range(n):
+        j = free[start + f]
+        gain = v[j] / c
+        sign = -1.0 if (now >> np.uint64(j)) & ONE else 1.0
+        for d in range(D):
+            loading[f, d] = mean[j, d] - gain * e[d]
+        work.lean[f] = sign * work.odds[start + f]
+        work.pull[f] = -sign * dot(loading[f], residual, D)
+        work.link[f] = sign * work.shared[j]
+        for g in range(f + 1):
+            k = free[start + g]
+            both = -sign if (now >> np.uint64(k)) & ONE else sign
+            work.gram[f, g] = both * dot(loading[f], loading[g], D)
+            work.spread[f, g] = both * (cov[j, k] + gain * v[k])
+    return dot(residual, residual, D)
 
 
 @uncounted
-def _wanted(work, kept, choice, n_new, n_free):
-    """Return the features that a choice gives to the row, as bits, but for its own."""
-    bits = work.subset[choice // n_new]
-    for f in range(n_free):
-        if (bits >> np.uint64(f)) & ONE:
-            kept |= ONE << np.uint64(work.free[f])
-    return kept
+def _flip(cov, c, now, n_slots, k, loading, work):
+    """Change what is left of the row by a feature that ``now`` has, or has no more.
+
+    Returns what is added to the row's variance.
+    """
+    sign, gain = 1.0 if (now >> np.uint64(k)) & ONE else -1.0, work.v[k] / c
+    for d in range(len(work.e)):
+        work.residual[d] -= sign * loading[d]
+    more = 2.0 * sign * work.shared[k] + cov[k, k] + gain * work.v[k]
+    for a in range(n_slots):
+        j = work.slots[a]
+        work.shared[j] += sign * (cov[j, k] + gain * work.v[j])
+    return more
 
 
 @uncounted
-def _put(config, particles, sums, work, i, row, mask, kept, choice, n_new, n_free, n_own, x, rate):
+def _put(config, particles, sums, work, i, row, mask, wanted, option, n_free, own, x, rate):
     """Assign the features that were drawn to the row."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     row_hash = hash_of(row, config.seed)
-    wanted = _wanted(work, kept, choice, n_new, n_free)
-    n_more = choice % n_new
-    for a in range(n_own):  # its own features, reset to their prior, up to n_more
-        k = work.own[a]
-        n_owners[k] = 0
-        if a >= n_more:
-            owners[row % len(owners)] &= ~(ONE << np.uint64(k))
-    for a in range(n_more):
-        if a < n_own:
-            k = work.own[a]
+    if own > 0:
+        n_owners[own] = 0
+        owners[row % len(owners)] &= ~(ONE << np.uint64(own))
+    if option > 0:  # a new one, or its own again with a scale drawn anew
+        if own > 0:
+            k = own
+            particles.scale[i, k] = option - 1
             _renew(config, particles, i, k, work)
         else:
-            k = allocate(config, particles, i, row, wanted, work.redrawn[a], work.slots)
+            k = allocate(config, particles, i, row, wanted, option - 1, work.slots)
             particles.hash[i, k] = row_hash
         work.has_odds[k] = 0
         wanted |= ONE << np.uint64(k)

@@ -36,7 +36,6 @@ MOST_FEATURES = 63  # a particle, one of them the baseline
 MOST_NEW = 12  # new features of a row
 MOST_ENUMERATED = 8  # features of an arrival of which all subsets are weighed
 MOST_TOGETHER = 6  # features of a past row that are resampled jointly
-MOST_REDRAWN = 3  # one more than the new features that a resampled past row may get
 
 # kinds of events
 BIRTH, DEATH, MERGE_EVENT = 0, 1, 2
@@ -93,11 +92,50 @@ def draw_scales(config, t, i, index, n, out):
 
 
 @uncounted
-def add_scales(config, scales, n, out):
-    """Write the prior variance that 0 .. n new features add to a row, in noise variances."""
-    out[0] = 0.0
-    for k in range(n):
-        out[k + 1] = out[k] + 1.0 / config.ratios[scales[k]]
+def list_scales(config, log_rate, log_option, extra):
+    """List what new features a row may have, none or one of each scale; return how many options.
+
+    ``log_rate``: log of the expected number of new features. ``log_option`` gets the log
+    probabilities over that of none, ``extra`` the prior variances that the options add to the row,
+    in noise variances.
+    """
+    G = len(config.ratios)
+    log_option[0], extra[0] = 0.0, 0.0
+    for g in range(G):
+        log_option[1 + g] = log_rate - math.log(G)
+        extra[1 + g] = 1.0 / config.ratios[g]
+    return 1 + G
+
+
+@uncounted
+def list_options(config, log_new, n_new, scales, log_option, extra):
+    """List more options than `list_scales`: several new features, of the scales drawn.
+
+    ``log_new`` (n_new,): log probabilities of 0 .. n_new - 1 new ones. `n_new_of` and `scale_of`
+    read the options.
+    """
+    n, total = 1, 0.0
+    log_option[0], extra[0] = 0.0, 0.0
+    if n_new > 1:
+        n = list_scales(config, log_new[1] - log_new[0], log_option, extra)
+    for k in range(1, n_new):
+        total += 1.0 / config.ratios[scales[k - 1]]
+        if k > 1:
+            log_option[n], extra[n] = log_new[k] - log_new[0], total
+            n += 1
+    return n
+
+
+@uncounted
+def n_new_of(config, option):
+    """Return the number of new features of an option."""
+    return min(option, max(1, option - len(config.ratios) + 1))
+
+
+@uncounted
+def scale_of(config, option, scales, n):
+    """Return the scale of new feature ``n`` of an option."""
+    return option - 1 if option <= len(config.ratios) else scales[n]
 
 
 @uncounted

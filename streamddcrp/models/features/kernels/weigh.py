@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import uncounted
+from streamddcrp.compilation import column, leaf, uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import (
     add_log_densities,
     log_constant,
@@ -18,16 +18,19 @@ from streamddcrp.models.features.kernels.slots import (
     N_SEEN,
     PROPOSAL,
     SHAPE,
-    add_scales,
     draw_scales,
+    list_options,
     live_slots,
 )
-from streamddcrp.numerics import copy_row, dot, exp_all, floor_and_sum, largest
+from streamddcrp.numerics import copy_first, copy_row, dot, exp_all, floor_and_sum, largest, natural
 from streamddcrp.particles.kernels.random import uniform
 from streamddcrp.particles.kernels.resample import optimal
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)
+LEAST = 1e-3  # weight of a child, among those of its particle, that is surely kept at first
+GOLDEN = 0.6180339887498949
+CERTAIN = math.log(1000.0)  # largest log odds at which features of an arrival are drawn
 
 
 @uncounted
@@ -80,42 +83,52 @@ def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work
 
 
 @uncounted
-def enumerate_row(
-    s, square, n_dims, n_free, log_odds, log_prior, n_new, log_new, extra, shape, rate, work
-):
-    """Weigh all subsets of the free features with 0 .. n_new - 1 new ones, in Gray code's order.
+def add_over_subsets(start, single, pair, n, out):
+    """Write start + sum_f 2 single[f] + sum_fg pair[f, g] over f, g of each subset, by its bits."""
+    out[0] = start
+    for f in range(n):
+        size = natural(1 << f)
+        out[size] = 2.0 * single[f] + pair[f, f]
+        for g in range(f):
+            more, held = 2.0 * pair[f, g], natural(1 << g)
+            for subset in range(held):
+                out[size + held + subset] = out[size + subset] + more
+        for subset in range(size):
+            out[size + subset] += out[subset]
 
-    Child ``c`` has the subset ``work.subset[c // n_new]`` (a bit a free feature) and
-    ``c % n_new`` new features; ``work.log_weight[c]`` is its log prior plus log density, but for
-    the density's constant. ``extra`` (n_new,) is what k new ones add to s. Flipping a
-    bit costs O(F). Returns the number of children.
+
+@uncounted
+def enumerate_row(s, square, n_dims, n_free, log_odds, log_prior, n_options, shape, rate, work):
+    """Weigh all subsets of the free features with each option of new ones; return how many.
+
+    `child` reads them from their numbers; ``work.log_weight[c]`` is the log prior plus log density
+    of one, but for the density's constant. ``work.log_option`` and ``work.extra`` are those of
+    `list_options`.
     """
-    wide, squares = work.wide, work.squares
-    pull, link, gram, spread = work.pull, work.link, work.gram, work.spread
-    out, subsets = work.log_weight, work.subset
-    subset, n, log_p = NONE, 0, log_prior
-    for code in range(1 << n_free):
-        if code > 0:
-            f = 0
-            while not (code >> f) & 1:
-                f += 1
-            bit = ONE << np.uint64(f)
-            sign = -1.0 if subset & bit else 1.0
-            subset ^= bit
-            square += 2.0 * sign * pull[f] + gram[f, f]
-            s += 2.0 * sign * link[f] + spread[f, f]
-            log_p += sign * log_odds[f]
-            for g in range(n_free):
-                pull[g] += sign * gram[f, g]
-                link[g] += sign * spread[f, g]
-        subsets[code] = subset
-        for k in range(n_new):
-            out[n] = log_p + log_new[k]
-            wide[n] = s + extra[k]
-            squares[n] = max(square, 0.0)
-            n += 1
-    add_log_densities(wide, squares, n, n_dims, shape, rate, work.spare, out)
-    return n
+    wide, squares, out, n = work.wide, work.squares, work.log_weight, 1 << n_free
+    add_over_subsets(square, work.pull, work.gram, n_free, squares)
+    add_over_subsets(s, work.link, work.spread, n_free, wide)
+    out[0] = log_prior
+    for f in range(n_free):
+        size, odds = natural(1 << f), log_odds[f]
+        for subset in range(size):
+            out[size + subset] = out[subset] + odds
+    for subset in range(natural(n)):
+        squares[subset] = max(squares[subset], 0.0)
+    for k in range(n_options - 1, -1, -1):
+        more, rarer, start = work.extra[k], work.log_option[k], natural(k * n)
+        for subset in range(natural(n)):
+            out[start + subset] = out[subset] + rarer
+            wide[start + subset] = wide[subset] + more
+            squares[start + subset] = squares[subset]
+    add_log_densities(wide, squares, n * n_options, n_dims, shape, rate, work.spare, out)
+    return n * n_options
+
+
+@leaf
+def child(c, n_free):
+    """Read a child: the subset of the free features as bits, and the option of new ones."""
+    return c & ((1 << n_free) - 1), c >> n_free
 
 
 @uncounted
@@ -136,11 +149,11 @@ def normalise(log_weight, n, weight, spare):
 
 @uncounted
 def most_new(config, t):
-    """How many new features a row may have: the Poisson tail beyond is below 1e-8."""
+    """How many new features a row may have: the Poisson tail beyond is below 1e-5."""
     rate = config.alpha / (min(t, config.order) + 1.0)
     n, p = 0, math.exp(-rate)
     tail = 1.0 - p
-    while tail > 1e-8 and n < config.most_new:
+    while tail > 1e-5 and n < config.most_new:
         n += 1
         p *= rate / n
         tail -= p
@@ -151,7 +164,7 @@ def most_new(config, t):
 def weigh(config, particles, counts, sums, work, x, seen, n_dims):
     """Make the children of all particles, a few of each; return how many.
 
-    ``work.pool_*`` holds their particles, features, numbers of new ones and weights, which are
+    ``work.pool_*`` holds their particles, features, options of new ones and weights, which are
     normalised by their sum; ``work.total`` (P,) the log of each particle's weight times density;
     ``work.marginal`` (P, K) the probabilities of its features, slot 0 that of a new one.
     """
@@ -164,8 +177,10 @@ def weigh(config, particles, counts, sums, work, x, seen, n_dims):
         slots, n_slots = work.slots, live_slots(particles, i, work.slots)
         n_new = min(n_most, config.most_slots - n_slots) + 1
         draw_scales(config, t, i, 0, n_new - 1, work.scale[i])
-        add_scales(config, work.scale[i], n_new - 1, work.extra)
-        log_prior = 0.0
+        n_options = list_options(
+            config, work.log_new, n_new, work.scale[i], work.log_option, work.extra
+        )
+        log_prior = work.log_new[0]
         for a in range(1, n_slots):
             m = particles.n_owners[i, slots[a]]
             work.odds[a - 1] = config.log[m] - config.log[q - m]
@@ -186,28 +201,25 @@ def weigh(config, particles, counts, sums, work, x, seen, n_dims):
             cov, mean, x, seen, n_dims, forced, n_forced, work.free, n_free, work
         )
         n = enumerate_row(
-            s, square, n_dims, n_free, work.odds, log_prior, n_new, work.log_new, work.extra,
-            shape, rate, work,
-        )  # fmt: skip
+            s, square, n_dims, n_free, work.odds, log_prior, n_options, shape, rate, work
+        )
         total = normalise(work.log_weight, n, work.weight, work.spare)
         work.total[i] = math.log(particles.weight[i]) + total + log_constant(n_dims, shape, rate)
         always = NONE
         for a in range(1, n_forced):
             always |= ONE << np.uint64(forced[a])
-        _marginals(i, n, n_new, n_free, forced, n_forced, work)
+        _marginals(i, n, n_free, forced, n_forced, work)
+        u = uniform(config.seed, t, i, FEW, 1)
+        n = _thin(work.weight, n, config.n_children, u, work.spare, work.thinned)
         few = optimal(
-            work.weight, n, config.n_children, uniform(config.seed, t, i, FEW, 0), work.few,
+            work.spare, n, config.n_children, uniform(config.seed, t, i, FEW, 0), work.few,
             work.few_weight,
         )  # fmt: skip
         for m in range(few):
-            c = work.few[m]
-            bits, mask = work.subset[c // n_new], always
-            for f in range(n_free):
-                if (bits >> np.uint64(f)) & ONE:
-                    mask |= ONE << np.uint64(work.free[f])
+            subset, option = child(work.thinned[work.few[m]], n_free)
             work.pool_parent[n_pool] = i
-            work.pool_mask[n_pool] = mask
-            work.pool_new[n_pool] = c % n_new
+            work.pool_mask[n_pool] = with_subset(always, subset, work.free, n_free)
+            work.pool_new[n_pool] = option
             work.pool_weight[n_pool] = work.few_weight[m]
             n_pool += 1
     top = -np.inf
@@ -220,6 +232,34 @@ def weigh(config, particles, counts, sums, work, x, seen, n_dims):
         work.pool_weight[m] *= math.exp(work.total[work.pool_parent[m]] - top) / total
     work.increment[0] = top + math.log(total)
     return n_pool
+
+
+@uncounted
+def _thin(weight, n, n_keep, u, out_weight, out_child):
+    """Leave out most children below a thousandth, without bias; return how many are left.
+
+    Where there are more than eight times ``n_keep``: it is faster to choose from the few that are
+    left. One of weight w stays with probability 1000 w, and then weighs a thousandth, so that the
+    sum stays in the mean only.
+    """
+    copy_first(out_weight, weight, n)
+    if n > 8 * n_keep:
+        _thin_out(weight, n, u, out_weight)
+    left = 0
+    for c in range(n):
+        out_child[left] = c
+        out_weight[left] = out_weight[c]
+        left += out_weight[c] > 0.0
+    return left
+
+
+@column
+def _thin_out(weight, n, u, out):
+    """Set the weights of `_thin`; ``u`` plus multiples of the golden ratio are its draws."""
+    for c in range(natural(n)):
+        draw = u + float(c) * GOLDEN
+        light = LEAST if LEAST * (draw - math.floor(draw)) < weight[c] else 0.0
+        out[c] = weight[c] if weight[c] >= LEAST else light
 
 
 @uncounted
@@ -266,7 +306,7 @@ def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
             work.odds[n_left] = odds
             n_left += 1
             continue
-        p = min(max(1.0 / (1.0 + math.exp(-max(min(work.lean[f], 50.0), -50.0))), 0.02), 0.98)
+        p = 1.0 / (1.0 + math.exp(-max(min(work.lean[f], CERTAIN), -CERTAIN)))
         if uniform(config.seed, t, i, PROPOSAL, f) < p:
             log_weight += odds - math.log(p)
             forced[n_forced] = j
@@ -277,18 +317,30 @@ def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
 
 
 @uncounted
-def _marginals(i, n, n_new, n_free, forced, n_forced, work):
+def with_subset(mask, subset, free, n_free):
+    """Return features as bits: those of ``mask`` and a subset of the free ones."""
+    for f in range(n_free):
+        if (subset >> f) & 1:
+            mask |= ONE << np.uint64(free[f])
+    return mask
+
+
+@uncounted
+def _marginals(i, n, n_free, forced, n_forced, work):
     """Sum the weights of children that have a feature, of those that have a new one in slot 0."""
-    marginal = work.marginal[i]
+    marginal, weight, size = work.marginal[i], work.spare, natural(1 << n_free)
     marginal[:] = 0.0
-    for c in range(n // n_new):
+    copy_first(weight, work.weight, size)
+    for start in range(size, natural(n), size):
+        for subset in range(size):
+            weight[subset] += work.weight[start + subset]
+            marginal[0] += work.weight[start + subset]
+    for f in range(n_free - 1, -1, -1):  # the upper half has the last feature: it joins the lower
+        half = natural(1 << f)
         total = 0.0
-        for k in range(n_new):
-            total += work.weight[c * n_new + k]
-        marginal[0] += total - work.weight[c * n_new]
-        bits = work.subset[c]
-        for f in range(n_free):
-            if (bits >> np.uint64(f)) & ONE:
-                marginal[work.free[f]] += total
+        for subset in range(half):
+            total += weight[half + subset]
+            weight[subset] += weight[half + subset]
+        marginal[work.free[f]] = total
     for a in range(1, n_forced):
         marginal[forced[a]] = 1.0
