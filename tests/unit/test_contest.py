@@ -1,15 +1,15 @@
-"""The race of priors on the first rows: what gives up, and what a trial has learned."""
+"""The contest of priors on the first rows: what gives up, and what a trial has learned."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from streamddcrp.models.seqddcrp.race import BLIND, LEAD, SMALL_LEAD, Race
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.likelihoods.columns import column_powers
-from streamddcrp.models.seqddcrp import race
+from streamddcrp.models.seqddcrp import contest
+from streamddcrp.models.seqddcrp.contest import BLIND, LEAD, SMALL_LEAD, Contest
 from streamddcrp_connectors.experiments.synthetic import CORNERS, five_gaussians
 
 N = 256
@@ -23,8 +23,9 @@ def rows(seed, skewed=False):
 
 
 def run(X):
-    held = Race(SeqDDCRP()._recipe, X, np.arange(float(len(X))), len(X), None)
-    held.run(NormalGamma(), ["a", "b"], None)
+    times = np.arange(float(len(X)))
+    held = Contest(SeqDDCRP()._recipe, NormalGamma(), X, times, ["a", "b"], None, 0, None)
+    held.go(at_once=True)
     return held
 
 
@@ -33,7 +34,7 @@ def run(X):
 def test_what_gives_up_would_not_have_won(seed, skewed, monkeypatch):
     X = rows(seed, skewed)
     quick = run(X)
-    monkeypatch.setattr(race, "HOPELESS", np.inf)
+    monkeypatch.setattr(contest, "HOPELESS", np.inf)
     full = run(X)
     assert str(quick.best) == str(full.best)
     assert_array_equal(quick.labels, full.labels)
@@ -45,12 +46,12 @@ def test_the_best_has_learned_the_rows_as_an_engine_does(skewed):
     """In pieces, with room for its rows only, it comes to the same as `Engine.step` at once."""
     X = rows(5, skewed)[:100]
     held = run(X)
-    best = held.best
+    best = held.best.entry
     assert (best.prior.warp is not None) == skewed
     engine = held.recipe.start(best.prior, 2, best.candidate.opening, best.decay, None)
     out = engine.step(X, held.times)
     assert_array_equal(out[:, LABEL], held.labels)
-    assert_allclose(out[:, SCORE], best.surprise, rtol=1e-12)
+    assert_allclose(out[:, SCORE], held.best.surprise, rtol=1e-12)
     kept, again = (one.kept()[0] for one in (held.engine, engine))
     assert kept.keys() == again.keys()
     for name in kept:
@@ -62,7 +63,7 @@ def test_the_best_has_learned_the_rows_as_an_engine_does(skewed):
 def test_the_score_is_what_the_rows_cost_less_handicaps():
     held = run(rows(0))
     for trial in held.trials:
-        opening, reach = trial.candidate.opening, trial.decay.scale
+        opening, reach = trial.entry.candidate.opening, trial.entry.decay.scale
         handicap = LEAD if opening >= BLIND else SMALL_LEAD if opening > 0.0133 else 0.0
         handicap += SMALL_LEAD if reach > held.recipe.decay.scale else 0.0
         assert_allclose(trial.score, -trial.surprise.sum() - handicap, rtol=1e-12)
