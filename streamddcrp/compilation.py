@@ -25,7 +25,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from threading import Timer
 from types import CodeType
@@ -389,7 +389,8 @@ def entry_with(kernel: Any, *groups: Any) -> Any:
     """Return the `entry_point` of a kernel with its first arguments, groups of arrays, given.
 
     They are described once, not at each call: for seventy arrays that takes 1 us. The caller holds
-    the arrays. None for a kernel that was not compiled yet, or for more types than one.
+    the arrays. None for a kernel that was not compiled yet, or for more types than one. A function,
+    for who asks how large an object is does not look into one.
     """
     code = entry_point(kernel)
     if code is kernel:
@@ -399,4 +400,8 @@ def entry_with(kernel: Any, *groups: Any) -> Any:
         described(kind, group) if isinstance(kind, Group) else group
         for kind, group in zip(kinds, groups, strict=False)
     ]
-    return partial(code, *given)
+
+    def call(*rest: Any) -> Any:
+        return code(*given, *rest)
+
+    return call

@@ -279,7 +279,7 @@ def seat_logistic(
                 q[i, k] += counts[p] * m[k, words[p]]
         mean[K], var[K], total[K], h[K], W[K] = 0.0, birth_var, 0.0, 0.0, 0.0  # may be opened
         K = seat_row(
-            q[i], new, new != log_new, K, -np.inf, least, past, size, scores[i : i + 1], chances[i]
+            q[i], new, n > 0.0, K, -np.inf, least, past, size, scores[i : i + 1], chances[i]
         )
         for k in range(K):
             if q[i, k] == 0.0:
