@@ -499,3 +499,18 @@ def test_counts_on_any_past_are_near_the_exact_ones(epochs, decay, a0):
     items = [(p, w) for rows, w in zip(past, kappa, strict=True) for p in rows]
     term, exact = term_and_exact(a0, items, count)
     assert term == pytest.approx(exact, abs=0.05)
+
+
+@given(soft_windows(), st.sampled_from([0.2, 0.5, 2.0]), st.integers(0, 4))
+def test_scores_of_a_row_are_near_the_exact_ones(window, decay, t):
+    """Log odds of one row, off by the errors of one expectation and two for each later epoch."""
+    q, _, alpha, _ = window
+    t, K, kappa = t % len(q), q[0].shape[1], temporal.kernel(decay, 3)
+    if not len(q[t]):
+        return
+    exact = np.array(temporal.prior_scores(q, t, 0, alpha, kappa, "exact"))
+    swept = [rows.copy() for rows in q]
+    # the likelihoods take back what is exact: all shares should be even
+    kernel_sweep(swept, [-np.tile(exact, (len(rows), 1)) for rows in q], alpha, kappa, epochs=[t])
+    n = 2 * (1 + 2 * min(len(kappa), len(q) - 1 - t))
+    assert np.abs(np.log(K * swept[t][0])).max() < n * 0.05

@@ -1,7 +1,5 @@
 """The paper's expectations, to second order about the mean: slow twins, and the exact ones."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -15,6 +13,7 @@ from streamddcrp.models.temporal.window import Settings
 from tests.oracles import temporal
 from tests.unit.test_temporal_counts import STEP, compiled_expectations, soft_windows
 from tests.unit.test_temporal_objective import engine_with
+
 
 def slow(a0, of, order):
     return temporal.expected_log(a0, of, order), temporal.expected_step(a0, STEP, of, order)
@@ -32,7 +31,8 @@ def test_compiled_expectations_are_the_paper_s(of, a0):
     assume(all(mean == 0.0 or mean > temporal.TINY for mean in means))
     # the kernel takes Var X as E X² - (E X)², which is off by 2 eps (E X)², in units of 1 / f''
     assert compiled_expectations(a0, of, plain=True)[:2] == pytest.approx(
-        slow(a0, of, "taylor2"), rel=1e-11)
+        slow(a0, of, "taylor2"), rel=1e-11
+    )
 
 
 @given(case=soft_windows(), taylor=st.booleans())

@@ -276,7 +276,7 @@ def _own_removed(a0, count, older, own):
 
 @kernel
 def _look_ahead(a0, kappa, now, older, e, k, d, own):
-    """What a row of epoch e adds to the log probability of the counts of the epoch d later.
+    """Add up what a row of epoch e does to the log probability of the counts d epochs later.
 
     It is E f(X' + m) - E f(X'), f the step of `_about` by the row's weight there, X' the decayed
     past, the row's own part left out of it, and m the count.
