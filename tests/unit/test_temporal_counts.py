@@ -323,6 +323,21 @@ def test_compiled_sweep_is_the_slow_one(window):
         slow[t] = q[t].copy()
 
 
+@pytest.mark.parametrize("sure", [1, 2])
+def test_a_sweep_beside_an_epoch_of_sure_rows_is_the_slow_one(sure):
+    """What is older than rows that are there for certain is not looked at."""
+    rng = np.random.default_rng(sure)
+    q = [rng.dirichlet(np.ones(2), 3) for _ in range(4)]
+    q[sure] = np.eye(2)[[0, 0, 0, 1, 1]]
+    ell = [np.zeros((len(rows), 2)) for rows in q]
+    kappa = temporal.kernel(0.5, 3)
+    for t in (0, 3):
+        slow = [rows.copy() for rows in q]
+        temporal.sweep_epoch(slow, ell, t, 0.01, kappa, "zc")
+        kernel_sweep(q, ell, 0.01, kappa, epochs=[t])
+        assert q[t] == pytest.approx(slow[t], rel=0.0, abs=3e-12)
+
+
 @given(soft_windows())
 def test_compiled_sweep_keeps_the_moments(window):
     """What the kernel leaves in its arrays is what its rows say."""
