@@ -131,18 +131,25 @@ def expect(
     """E f(X) for X the weighted sum of ``of``; ``curve`` is the second derivative of f."""
     if order == "exact":
         return sum(p * f(x) for x, p in law(of))
-    mean, var, log_zero = moments(of)
+    mean, var, _ = moments(of)
     if order == "cvb0":
         return f(mean)
     if order == "taylor2":
         return f(mean) + 0.5 * curve(mean) * var
-    w = -math.expm1(log_zero)
-    if w < TINY or mean < TINY:
+    if not of:
         return f(0.0)
-    y = mean / w
-    return (1.0 - w) * f(0.0) + w * (
-        f(y) + 0.5 * curve(y) * max(0.0, (var + mean * mean) / w - y * y)
-    )
+    newest = max(w for _, w in of)  # of the items that are there, one of this weight, or none
+    older = [item for item in of if item[1] < newest]
+    mean, var, log_zero = moments([item for item in of if item[1] == newest])
+    some = -math.expm1(log_zero)
+    without = expect(f, curve, older, order)
+    if some < TINY or mean < TINY * newest:
+        return without
+    y = mean / some
+    v = max(0.0, (var + mean * mean) / some - y * y)
+    beside, spread, _ = moments(older)
+    given = f(y + beside) + 0.5 * curve(y + beside) * (v + spread)
+    return (1.0 - some) * without + some * given
 
 
 def expected_log(a0: float, of: Items, order: str) -> float:

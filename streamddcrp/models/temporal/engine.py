@@ -243,9 +243,8 @@ class Engine(Window):
     def kernel_gains(self) -> FloatArray:
         """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
         now = self.moments(self.resp)
-        past = np.empty((len(now) + 1, *now.shape[1:]))
         terms = np.empty((len(KERNELS), *now.shape[:2]))
-        terms_of_kernels(self.before, now, KERNELS, self.settings.a0, past, terms)
+        terms_of_kernels(self.before, now, KERNELS, self.settings.a0, terms)
         rows, before = zip(*map(self._rows_and_past, KERNELS), strict=True)
         mass = self.settings.alpha + np.array(before)
         gains: FloatArray = terms.sum(axis=2) + gammaln(mass) - gammaln(mass + np.array(rows))

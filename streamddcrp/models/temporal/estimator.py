@@ -77,8 +77,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
     expectation : {"zero-corrected", "taylor"}, default "zero-corrected"
         How expectations of functions of uncertain counts are taken where rows are assigned again.
         "taylor": to second order about the mean, as in the paper [1]_, which is far off for nearly
-        empty components. "zero-corrected": the same given that a count is not zero, that event
-        kept apart.
+        empty components. "zero-corrected": the same given which is the newest epoch that has rows
+        of the component.
     warmup : int, default 50
         Rows of numbers that wait until scales are chosen by how well they predict them: so many
         and the rest of their epoch, but no more than four times as many. Until then the label is 0

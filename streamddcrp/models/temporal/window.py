@@ -253,18 +253,15 @@ class Window:
             if alone:  # it keeps all rows
                 self.emission = self.emission.learned(stats, smoothed, begins)
                 continue
-            now = self.moments(self.resp)
+            now, before = self.moments(self.resp), self.before.copy()
             score = np.empty(self.n_components)
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
                 ell = self.emission.expected(X, smoothed, e, begins, q)
-                past = self.decayed(now, self.before)
                 if settings.taylor:
-                    past[:, :, LOG_ZERO] = -np.inf  # X > 0 for sure
-                F = min(settings.width, len(self.rows) - 1 - e)
-                ahead = np.ascontiguousarray(past[e + 1 : e + 1 + F])
+                    now[:, :, LOG_ZERO] = before[:, :, LOG_ZERO] = -np.inf  # all have rows for sure
                 sweep_epoch(
-                    q, ell, now[e], past[e], ahead, now[e + 1 : e + 1 + F], weights, settings.a0,
-                    _STALE, self.emission.least, score,
+                    q, ell, e, now, before, weights, settings.a0, _STALE, self.emission.least,
+                    score,
                 )  # fmt: skip
             self.emission = self.emission.learned(stats, smoothed, begins)
 
@@ -291,9 +288,9 @@ class Window:
 
     def terms_of(self, now: FloatArray, before: FloatArray, entropy: FloatArray) -> Terms:
         """Return the terms of components with moments (E, K, 3), those before, and an entropy."""
-        past = self.decayed(now, before)[:-1]
         counts = np.empty(now.shape[:2])
-        count_terms(now, past, self.settings.a0, counts)
+        weights = np.array(self.settings.past_weights)
+        count_terms(before, now, weights, self.settings.a0, counts)
         return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def objective(self, smoothed: Any = None) -> Objective:

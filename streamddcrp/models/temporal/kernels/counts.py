@@ -1,15 +1,17 @@
 """Counts of the recurrent CRP under independent soft assignments, and their expectations.
 
 The count of a component in an epoch is a sum of independent Bernoullis, and the decayed past a
-weighted sum of such counts. Three additive moments describe either: mean, variance and the log
+weighted sum of such counts. Three additive moments describe a count: mean, variance and the log
 probability of zero. ``MEAN, VAR, LOG_ZERO`` are their places in the last axis of every array of
 moments here.
 
-Expectations E f(X) are second-order about the mean of X given X > 0, the event X = 0 kept apart
-("zero-corrected"): exact for hard assignments and for a single Bernoulli, and right to a few
-thousandths of a nat for nearly empty components, where a plain expansion is off by tens. A log
-probability of zero of -inf makes X > 0 sure and the expansion plain, E f(X) = f(E X) + f''(E X)
-Var X / 2, as Ahmed and Xing have it; below a mean of 1e-12 it is f(0) all the same.
+Expectations E f(X) go through the epochs that X is a sum of, by which is the newest that has any
+row ("zero-corrected"). Given that, they are second-order about the mean of X: one row of that epoch
+is sure, and whatever else X holds weighs less. Exact for hard assignments, and for at most one
+uncertain row beside sure ones that weigh less; right to a few hundredths of a nat for nearly empty
+components, where a plain expansion is off by tens. A log probability of zero of -inf makes every
+epoch sure and the expansion plain, E f(X) = f(E X) + f''(E X) Var X / 2, as Ahmed and Xing have it;
+epochs with a mean below 1e-12 have no row all the same.
 """
 
 import math
@@ -20,8 +22,10 @@ from streamddcrp.compilation import inlined, inner, kernel
 from streamddcrp.numerics import digamma
 
 MEAN, VAR, LOG_ZERO = 0, 1, 2
+_VALUE = 2  # place of E f(X) beside mean and variance of X, the part of the past that is settled
 _TINY = 1e-12
 _SURE = 1e-10  # a probability is kept this far from one in log(1 - q)
+_CERTAIN = -37.0  # log probability of zero from which that of a row rounds to one
 _SILENT = 1e-9  # expected items below which a later epoch says nothing
 _LARGE = 1e5  # counts above which a difference of log gammas is taken by its series
 _HELD = 0.5  # decayed rows from which a component was there in the past
@@ -54,8 +58,8 @@ def log_gamma_step(y, step):
 
 
 @inlined
-def _given_positive(mean, var, log_zero):
-    """Probability of X > 0, and mean and variance of X given that."""
+def _given_any(mean, var, log_zero):
+    """Probability of any row, and mean and variance of their number given that."""
     w = -math.expm1(log_zero)
     if w < _TINY or mean < _TINY:
         return 0.0, 0.0, 0.0
@@ -63,35 +67,62 @@ def _given_positive(mean, var, log_zero):
     return w, y, max(0.0, (var + mean * mean) / w - y * y)
 
 
-@kernel
-def expected_log(a0, log_a0, mean, var, log_zero):
-    """E log(a0 + X)."""
-    w, y, v = _given_positive(mean, var, log_zero)
-    if w == 0.0:
-        return log_a0
-    z = a0 + y
-    return (1.0 - w) * log_a0 + w * (math.log(z) - 0.5 * v / (z * z))
+@inlined
+def _given_any_other(count, own):
+    """`_given_any` of the moments ``count`` (3,) without a row that has the share ``own``."""
+    mean, var, log_zero = count[MEAN] - own, count[VAR] - own * (1.0 - own), count[LOG_ZERO]
+    if own > 0.0:
+        log_zero -= math.log1p(-min(own, 1.0 - _SURE))
+    return _given_any(max(0.0, mean), max(0.0, var), min(0.0, log_zero))
+
+
+@inlined
+def _is_sure(count):
+    """Whether an epoch has a row for certain."""
+    return count[MEAN] >= _TINY and count[LOG_ZERO] < _CERTAIN
 
 
 @kernel
-def expected_step(a0, step, at_zero, mean, var, log_zero):
-    """E log Gamma(a0 + X + step) - log Gamma(a0 + X); ``at_zero`` is its value at X = 0."""
-    w, y, v = _given_positive(mean, var, log_zero)
-    if w == 0.0:
-        return at_zero
-    z = a0 + y
-    curve = trigamma(z + step) - trigamma(z)
-    return (1.0 - w) * at_zero + w * (log_gamma_step(z, step) + 0.5 * curve * v)
+def _about(a0, step, mean, var):
+    """E f(X) to second order about the mean of X.
+
+    f(x) = log Gamma(a0 + x + step) - log Gamma(a0 + x), with a step of one log(a0 + x); with none,
+    log Gamma(a0 + x) - log Gamma(a0).
+    """
+    z = a0 + mean
+    if step == 0.0:
+        return math.lgamma(z) - math.lgamma(a0) + 0.5 * trigamma(z) * var
+    return log_gamma_step(z, step) + 0.5 * (trigamma(z + step) - trigamma(z)) * var
 
 
 @kernel
-def expected_lgamma(a0, mean, var, log_zero):
-    """E log Gamma(a0 + X) - log Gamma(a0)."""
-    w, y, v = _given_positive(mean, var, log_zero)
-    if w == 0.0:
-        return 0.0
-    z = a0 + y
-    return w * (math.lgamma(z) - math.lgamma(a0) + 0.5 * trigamma(z) * v)
+def expected_past(a0, step, before, now, kappa, e, k, later):
+    """Mean and variance of the decayed past X of component k, and E f(X), f that of `_about`.
+
+    X holds the epochs before ``e``, as they count ``later`` epochs after it; ``before`` (W, K, 3),
+    ``now`` (E, K, 3), ``kappa`` (W,): those of `decay_moments`.
+    """
+    W = len(kappa)
+    sure = W
+    for j in range(W - later):
+        count = now[e - 1 - j, k] if j < e else before[W + e - 1 - j, k]
+        if kappa[later + j] > 0.0 and _is_sure(count):
+            sure = j
+            break
+    mean, var, value = 0.0, 0.0, _about(a0, step, 0.0, 0.0)
+    for j in range(W - later - 1, -1, -1):
+        count = now[e - 1 - j, k] if j < e else before[W + e - 1 - j, k]
+        weight = kappa[later + j]
+        if weight == 0.0 or count[MEAN] == 0.0:
+            continue
+        if j <= sure:
+            w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
+            if w > 0.0:
+                given = _about(a0, step, mean + weight * y, var + weight * weight * v)
+                value += w * (given - value)
+        mean += weight * count[MEAN]
+        var += weight * weight * count[VAR]
+    return mean, var, value
 
 
 @inlined
@@ -233,52 +264,68 @@ def moments_of_pairs(columns, a, b, out, entropy):
 
 
 @kernel
-def _own_removed(a0, log_a0, now, past, own):
-    """E log(a0 + X) of a component, a row's own part ``own`` left out of the epoch's count."""
-    mean, var, log_zero = now[MEAN] - own, now[VAR] - own * (1.0 - own), now[LOG_ZERO]
-    if own > 0.0:
-        log_zero -= math.log1p(-min(own, 1.0 - _SURE))
-    return expected_log(
-        a0, log_a0, max(0.0, mean) + past[MEAN], max(0.0, var) + past[VAR],
-        min(0.0, log_zero) + past[LOG_ZERO],
-    )  # fmt: skip
+def _own_removed(a0, count, older, own):
+    """E log(a0 + X) of a component, a row's own part ``own`` left out of the epoch's ``count``."""
+    w, y, v = _given_any_other(count, own)
+    value = older[_VALUE]
+    if w > 0.0:
+        z = a0 + older[MEAN] + y
+        value += w * (math.log(z) - 0.5 * (older[VAR] + v) / (z * z) - value)
+    return value
 
 
 @kernel
-def _look_ahead(a0, step, at_zero, past, later, q):
-    """Look-ahead: what a row of a component adds to the log probability of a later epoch's counts.
+def _look_ahead(a0, kappa, now, older, e, k, d, own):
+    """Add up what a row of epoch e does to the log probability of the counts d epochs later.
 
-    ``past`` (3,): of that epoch's decayed past, the row's own part included; ``later``: its counts.
+    It is E f(X' + m) - E f(X'), f the step of `_about` by the row's weight there, X' the decayed
+    past, the row's own part left out of it, and m the count.
     """
-    mean = max(0.0, past[MEAN] - step * q)
-    var = max(0.0, past[VAR] - step * step * q * (1.0 - q))
-    log_zero = min(0.0, past[LOG_ZERO] - math.log1p(-min(q, 1.0 - _SURE)))
-    with_later = expected_step(
-        a0, step, at_zero, mean + later[MEAN], var + later[VAR], log_zero + later[LOG_ZERO]
-    )
-    return with_later - expected_step(a0, step, at_zero, mean, var, log_zero)
+    step, sure = kappa[d - 1], e
+    for s in range(e + d - 1, e, -1):
+        if _is_sure(now[s, k]):
+            sure = s
+            break
+    mean, var, value = older[d, k, MEAN], older[d, k, VAR], older[d, k, _VALUE]
+    if sure == e:
+        w, y, v = _given_any_other(now[e, k], own)
+        if w > 0.0:
+            value += w * (_about(a0, step, mean + step * y, var + step * step * v) - value)
+    mean += step * max(0.0, now[e, k, MEAN] - own)
+    var += step * step * max(0.0, now[e, k, VAR] - own * (1.0 - own))
+    for s in range(e + 1, e + d):
+        count, weight = now[s, k], kappa[e + d - s - 1]
+        if s >= sure:
+            w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
+            if w > 0.0:
+                given = _about(a0, step, mean + weight * y, var + weight * weight * v)
+                value += w * (given - value)
+        mean += weight * count[MEAN]
+        var += weight * weight * count[VAR]
+    count = now[e + d, k]
+    w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
+    return w * (_about(a0, step, mean + y, var + v) - value) if w > 0.0 else 0.0
 
 
 @inlined
-def _look_ahead_all(a0, kappa, at_zero, ahead, later, k, q):
+def _look_ahead_all(a0, kappa, now, older, e, k, own):
     """Look-ahead of a row of component k over all later epochs."""
     total = 0.0
-    for d in range(len(ahead)):
-        if later[d, k, MEAN] > _SILENT:
-            total += _look_ahead(a0, kappa[d], at_zero[d], ahead[d, k], later[d, k], q)
+    for d in range(1, len(older)):
+        if now[e + d, k, MEAN] > _SILENT:
+            total += _look_ahead(a0, kappa, now, older, e, k, d, own)
     return total
 
 
 @kernel
-def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score):
-    """One pass of coordinate ascent over the rows of an epoch, in their order.
+def sweep_epoch(q, ell, e, now, before, kappa, a0, stale, least, score):
+    """One pass of coordinate ascent over the rows of epoch ``e`` of a window, in their order.
 
     log q_ik = ell_ik + E log(a0 + X_k) + sum_d E[h_d(X'_kd + m_kd)] - E[h_d(X'_kd)], the row itself
     left out of all counts; X the count of the epoch and its decayed past, X'_d the decayed past of
     the epoch d later and m_d its count. ``q`` (N, K): assignments (updated); ``ell`` (N, K):
-    expected log likelihoods. Moments: ``now`` (K, 3) of the epoch's counts (updated), ``past`` of
-    their decayed past; ``ahead`` (F, K, 3) of the decayed past (updated), and ``later`` of the
-    counts, of the F epochs after it, where it has the weights ``kappa``. ``score`` (K,): work.
+    expected log likelihoods. Moments: ``now`` (E, K, 3) of the counts of the window (updated),
+    ``before`` (W, K, 3) of the epochs before it; ``kappa`` (W,). ``score`` (K,): work.
 
     What the counts say to rows that are not in a component is computed when its mean count has
     moved by a part ``stale`` of itself, and so is the look-ahead, interpolated in a row's own share
@@ -286,12 +333,12 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
     component is nothing.
     """
     N, K = q.shape
-    F = ahead.shape[0]
-    log_a0 = math.log(a0)
     nothing = math.log(least) if least > 0.0 else -np.inf
-    at_zero = np.empty(F)
-    for d in range(F):
-        at_zero[d] = math.lgamma(a0 + kappa[d]) - math.lgamma(a0)
+    older = np.empty((1 + min(np.count_nonzero(kappa), len(now) - 1 - e), K, 3))
+    for d in range(len(older)):
+        for k in range(K):
+            step = 1.0 if d == 0 else kappa[d - 1]
+            older[d, k] = expected_past(a0, step, before, now, kappa, e, k, d)
     most = np.zeros(K)
     for i in range(N):
         for k in range(K):
@@ -302,25 +349,25 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
     for i in range(N):
         if stale > 0.0:
             for k in moved[:n_moved]:
-                if seen[k] < 0.0 or abs(now[k, MEAN] - seen[k]) > stale * seen[k]:
-                    seen[k] = now[k, MEAN]
-                    without[k] = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, 0.0)
+                if seen[k] < 0.0 or abs(now[e, k, MEAN] - seen[k]) > stale * seen[k]:
+                    seen[k] = now[e, k, MEAN]
+                    without[k] = _look_ahead_all(a0, kappa, now, older, e, k, 0.0)
                     slope[k] = 0.0
                     if most[k] > _TINY:
-                        full = _look_ahead_all(a0, kappa, at_zero, ahead, later, k, most[k])
+                        full = _look_ahead_all(a0, kappa, now, older, e, k, most[k])
                         slope[k] = (full - without[k]) / most[k]
-                    base[k] = without[k] + _own_removed(a0, log_a0, now[k], past[k], 0.0)
+                    base[k] = without[k] + _own_removed(a0, now[e, k], older[0, k], 0.0)
         top = -np.inf
         for k in range(K):
             own = q[i, k]
             if own == 0.0 and stale > 0.0:
                 s = base[k]
             else:
-                s = _own_removed(a0, log_a0, now[k], past[k], own)
+                s = _own_removed(a0, now[e, k], older[0, k], own)
                 if stale > 0.0:
                     s += without[k] + slope[k] * own
                 else:
-                    s += _look_ahead_all(a0, kappa, at_zero, ahead, later, k, own)
+                    s += _look_ahead_all(a0, kappa, now, older, e, k, own)
             score[k] = ell[i, k] + s
             top = max(top, score[k])
         total = 0.0
@@ -336,45 +383,36 @@ def sweep_epoch(q, ell, now, past, ahead, later, kappa, a0, stale, least, score)
                 continue
             moved[n_moved] = k
             n_moved += 1
-            change = new - old
-            spread = new * (1.0 - new) - old * (1.0 - old)
-            zero = math.log1p(-min(new, 1.0 - _SURE)) - math.log1p(-min(old, 1.0 - _SURE))
-            now[k, MEAN] += change
-            now[k, VAR] += spread
-            now[k, LOG_ZERO] += zero
-            for d in range(F):
-                ahead[d, k, MEAN] += kappa[d] * change
-                ahead[d, k, VAR] += kappa[d] * kappa[d] * spread
-                ahead[d, k, LOG_ZERO] += zero
+            now[e, k, MEAN] += new - old
+            now[e, k, VAR] += new * (1.0 - new) - old * (1.0 - old)
+            now[e, k, LOG_ZERO] += math.log1p(-min(new, 1.0 - _SURE))
+            now[e, k, LOG_ZERO] -= math.log1p(-min(old, 1.0 - _SURE))
             q[i, k] = new
             most[k] = max(most[k], new)
-    moments_of_rows(q, now)
+    moments_of_rows(q, now[e])
 
 
 @kernel
-def count_terms(now, past, a0, out):
+def count_terms(before, now, kappa, a0, out):
     """E log Gamma(a0 + X' + m) - E log Gamma(a0 + X') of every epoch and component.
 
-    ``now``, ``past`` (E, K, 3): moments of the counts and of their decayed past; ``out`` (E, K).
+    Moments of counts and weights of the past X' are those of `decay_moments`; ``out`` (E, K).
     """
     for k in range(now.shape[1]):
         for e in range(now.shape[0]):
+            count = now[e, k]
+            w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
             out[e, k] = 0.0
-            if now[e, k, MEAN] > _TINY:
-                out[e, k] = expected_lgamma(
-                    a0, now[e, k, MEAN] + past[e, k, MEAN], now[e, k, VAR] + past[e, k, VAR],
-                    now[e, k, LOG_ZERO] + past[e, k, LOG_ZERO],
-                ) - expected_lgamma(
-                    a0, past[e, k, MEAN], past[e, k, VAR], past[e, k, LOG_ZERO]
-                )  # fmt: skip
+            if w > 0.0:
+                mean, var, value = expected_past(a0, 0.0, before, now, kappa, e, k, 0)
+                out[e, k] = w * (_about(a0, 0.0, mean + y, var + v) - value)
 
 
 @kernel
-def terms_of_kernels(before, now, kernels, a0, past, out):
-    """Fill `count_terms` (G, E, K) under each of the weights ``kernels`` (G, W); ``past``: work."""
+def terms_of_kernels(before, now, kernels, a0, out):
+    """Fill `count_terms` (G, E, K) under each of the weights ``kernels`` (G, W)."""
     for g in range(len(kernels)):
-        decay_moments(before, now, kernels[g], past)
-        count_terms(now, past[:-1], a0, out[g])
+        count_terms(before, now, kernels[g], a0, out[g])
 
 
 @inner
