@@ -20,7 +20,12 @@ from streamddcrp.likelihoods import (
     Regression,
 )
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.kernels.special import log_factorial, log_rising
+from streamddcrp.likelihoods.kernels.special import (
+    log_factorial,
+    log_gamma,
+    log_rising,
+    log_rising_half,
+)
 from tests.oracles import families as twins
 
 NAN = np.nan
@@ -143,6 +148,13 @@ def test_log_rising_of_real_numbers(a, n):
 
 def test_log_rising_over_overflowing_products():
     assert_allclose(log_rising(1e300, 12.0), 12 * math.log(1e300), rtol=1e-14)
+
+
+@pytest.mark.parametrize("x", [1e-6, 0.5, 1.0, 1.5, 2.3, 15.5, 15.9, 16.0, 31.5, 1e4, 1e12])
+def test_log_gamma_and_half_a_step_of_it(x):
+    assert_allclose(log_gamma(x), special.gammaln(x), rtol=1e-15, atol=4e-15)
+    both = log_rising_half(x) + log_rising_half(x + 0.5)
+    assert_allclose(both, math.log(x), rtol=1e-15, atol=4e-15)
 
 
 @pytest.mark.parametrize("x", [0, 1, 5, 63, 64, 1000, 2.5])

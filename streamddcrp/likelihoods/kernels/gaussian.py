@@ -13,6 +13,7 @@ from streamddcrp.likelihoods.kernels.special import (
     factor_packed,
     invert_packed,
     log_rising,
+    log_rising_half,
 )
 from streamddcrp.numerics import digamma, natural
 
@@ -225,7 +226,7 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
         if n != old_n or kappa0 != old_kappa or shape0 != old_shape:  # else as for the last feature
             old_n, old_kappa, old_shape = n, kappa0, shape0
             gammas = log_rising(shape0, 0.5 * n) - 0.5 * n * LOG_2PI
-            half = log_rising(shape, 0.5)
+            half = log_rising_half(shape)
             psi = digamma(shape)
             weight = kappa0 / kappa
             log_shrink = math.log(weight)

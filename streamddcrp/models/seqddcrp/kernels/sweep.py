@@ -1,7 +1,5 @@
 """Sweeps: exact coordinate ascent over the links of the rows in the window."""
 
-import math
-
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
@@ -17,6 +15,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     weigh_groups,
 )
 from streamddcrp.models.seqddcrp.kernels.vectors import (
+    add_logs,
     add_scaled,
     add_scores,
     exp_and_sum,
@@ -103,7 +102,8 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         total += opening
         scale = 1.0 / total
         # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
-        rows.term[i] = top + math.log(total) - (mean + mean_opening) * scale
+        rows.term[i] = top - (mean + mean_opening) * scale
+        scratch.work[i] = total
         scale_to(links, share, scale, 0, i)
         for g in range(n_groups):
             rows.group_links[i, g] = scale * share[tied + g]
@@ -112,3 +112,5 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         _push(received, links, gain, atoms, counts, start, i)
         if abs(top) > LARGEST:
             rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])
+            scratch.work[i] = 1.0
+    add_logs(rows.term, scratch.work, start, w)

@@ -19,7 +19,7 @@ from streamddcrp.lanes import (
     sum_of,
     sums_of,
 )
-from streamddcrp.numerics import exp_lanes, natural, padded
+from streamddcrp.numerics import exp_lanes, log_lanes, natural, padded
 
 
 @leaf
@@ -173,6 +173,21 @@ def sum_exp(values, start, stop):
     for j in range(start // LANES * LANES, stop, LANES):
         total = total + between(exp_lanes(load(values, j)), start - j, stop - j)
     return sum_of(total)
+
+
+@leaf
+def take_logs(values, n):
+    """Replace the first ``n`` values by their logs."""
+    for j in range(0, n, LANES):
+        store(values, j, log_lanes(load(values, j)))
+
+
+@leaf
+def add_logs(out, values, start, stop):
+    """Add the logs of the values from ``start`` to ``stop``."""
+    for j in range(start // LANES * LANES, stop, LANES):
+        more = between(log_lanes(load(values, j)), start - j, stop - j)
+        store(out, j, load(out, j) + more)
 
 
 @leaf
