@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import inlined, kernel
+from streamddcrp.numerics import digamma
 
 Array = NDArray[np.float64]
 
@@ -62,14 +63,21 @@ def log_rising(a: float, n: float) -> float:
 
 
 @kernel
-def log_rising_half(a: float) -> float:
-    """Log of Gamma(a + 1/2) / Gamma(a) for a > 0: its asymptotic series, to 1e-16 for a >= 16."""
+def gamma_terms(a: float) -> tuple[float, float, float]:
+    """Log of Gamma(a), log of Gamma(a + 1/2) / Gamma(a) and digamma(a), for a > 0.
+
+    From a = 16 on by their asymptotic series, to 1e-16, which share a log.
+    """
     if a < 16.0:
-        return log_rising(a, 0.5)
-    r = 1.0 / a
+        return log_gamma(a), log_rising(a, 0.5), digamma(a)
+    log_a, r = math.log(a), 1.0 / a
     r2 = r * r
+    gamma = (a - 0.5) * log_a - a + 0.5 * LOG_2PI + _stirling_tail(a)
     more = 17.0 / 14336.0 - r2 * (31.0 / 18432.0 - r2 * (691.0 / 180224.0))
-    return 0.5 * math.log(a) - r * (1.0 / 8.0 - r2 * (1.0 / 192.0 - r2 * (1.0 / 640.0 - r2 * more)))
+    half = 1.0 / 8.0 - r2 * (1.0 / 192.0 - r2 * (1.0 / 640.0 - r2 * more))
+    more = 1.0 / 252.0 - r2 * (1.0 / 240.0 - r2 * (1.0 / 132.0 - r2 * (691.0 / 32760.0)))
+    psi = 0.5 * r + r2 * (1.0 / 12.0 - r2 * (1.0 / 120.0 - r2 * more))
+    return gamma, 0.5 * log_a - r * half, log_a - psi
 
 
 # In the next two, ``inline`` saves the reference counts of the arrays: a quarter of the time.

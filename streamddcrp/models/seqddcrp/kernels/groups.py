@@ -5,10 +5,9 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.lanes import LANES, between, lanes, larger, load_column, sum_of
 from streamddcrp.models.seqddcrp.kernels.layout import N_GROUPS, N_ROWS, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.vectors import NEVER
 from streamddcrp.models.seqddcrp.kernels.window import remove_group
 from streamddcrp.numerics import exp_lanes, log_add_exp, log_decay, log_lanes
-
-NEVER = -1e300  # log of a probability that is as good as zero
 
 
 @uncounted

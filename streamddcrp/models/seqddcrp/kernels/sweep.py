@@ -66,7 +66,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
             config.family, config.hyper, table.post[m], rows.x, scratch.columns, start, w,
             received[m],
         )  # fmt: skip
-        scratch.own[m] = is_away(config, table, counts, m)
+        scratch.own[m] = 0.0 if is_away(config, table, counts, m) else 1.0
     for i in range(w - 1, start - 1, -1):
         for at in range(n_active):
             m = atoms.active[at]
@@ -88,11 +88,10 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         for at in range(n_active):
             m = atoms.active[at]
             message[own + at] = gain[m] + atoms.log_beta[m]
-            possible = rows.births[m, i] > 0.0
-            if config.recall:
-                possible = possible or scratch.own[m] == 0.0
+            if config.recall:  # the sum spares a jump that cannot be foretold
+                possible = rows.births[m, i] + scratch.own[m] > 0.0
             else:
-                possible = possible and atoms.opener[m] == first + i
+                possible = rows.births[m, i] > 0.0 and atoms.opener[m] == first + i
             share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
             top = max(top, share[own + at])
         rest_of_options(share, message, tied + n_groups, own)

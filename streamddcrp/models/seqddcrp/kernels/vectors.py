@@ -21,6 +21,8 @@ from streamddcrp.lanes import (
 )
 from streamddcrp.numerics import exp_lanes, log_lanes, natural, padded
 
+NEVER = -1e300  # log of a probability that is as good as zero
+
 
 @leaf
 def weigh_columns(out, weights, values, active, n_active, n):
@@ -172,6 +174,16 @@ def sum_exp(values, start, stop):
     total = lanes(0.0)
     for j in range(start // LANES * LANES, stop, LANES):
         total = total + between(exp_lanes(load(values, j)), start - j, stop - j)
+    return sum_of(total)
+
+
+@leaf
+def entropy_terms(q, log_p, n):
+    """Sum of q (log p - log q) over the first ``n`` entries; beyond them ``q`` is zero."""
+    total = lanes(0.0)
+    for j in range(0, n, LANES):
+        part = load(q, j)
+        total = total + part * (larger(load(log_p, j), lanes(NEVER)) - log_lanes(part))
     return sum_of(total)
 
 
