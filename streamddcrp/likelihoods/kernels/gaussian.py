@@ -234,7 +234,7 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
                 gammas = log_rising(shape0, 0.5 * n)
             gammas -= 0.5 * n * LOG_2PI
             per_kappa, spread = 1.0 / kappa, kappa / (kappa + 1.0)
-            weight = kappa0 * per_kappa
+            weight = kappa0 / kappa  # 1 where nothing is known
             log_shrink = math.log(weight)
             log_spread = math.log(spread)
         rate = _rate(rate0, shift, weight, per_kappa, n, sum_y, stats[s + 1 + 2 * D + d])
