@@ -140,10 +140,11 @@ def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n):
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
     k = _harden(rows, groups, counts, r)
+    term = row_term(rows, r, counts[N_GROUPS], K)
     if config.recall:
-        take_side(rows, groups, atoms, table, counts, scratch, r, k)
+        take_side(rows, groups, atoms, table, counts, scratch, r, k, term)
     sums[FROZEN_RATE] += rows.rate[r]
-    sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
+    sums[FROZEN_BOUND] += term
     for m in range(K):
         s = rows.births[m, r]
         sums[FROZEN_OPENINGS] += s
