@@ -2,8 +2,8 @@
 
 A compiler that finds such loops by itself adds one for the rest, another one for short arrays and a
 check whether the arrays overlap, which for a hundred numbers take as long as the loop. Here arrays
-are as long as a multiple of eight, and what is computed of the last ones is harmless. ``+``, ``-``
-and ``*`` work on lanes, and between lanes and numbers.
+are as long as a multiple of eight, and what is computed of the last ones is harmless. ``+``, ``-``,
+``*`` and ``/`` work on lanes, and between lanes and numbers.
 
 Outside of compiled code lanes are arrays, and each function here does to them what it says.
 """
@@ -182,6 +182,25 @@ def _times_power(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
     return builder.bitcast(builder.add(a, k), _EIGHT)
 
 
+_HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of the square root of a half
+_BEYOND = 0x4338000000000000  # bits of 1.5 2^52, to which a small integer adds as bits
+
+
+def power_of(a: Any) -> Any:
+    """Return the k for which a 2^-k is from the square root of a half to that of two; a > 0."""
+    return ((a.view(np.int64) - _HALF_ROOT) >> 52).astype(np.float64)
+
+
+@_compiled(power_of, _LANES, Lanes)
+def _power_of(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
+    def eight(word: int) -> Any:
+        return ir.Constant(_WORDS, [word] * LANES)
+
+    bits = builder.sub(builder.bitcast(args[0], _WORDS), eight(_HALF_ROOT))
+    bits = builder.add(builder.ashr(bits, eight(52)), eight(_BEYOND))
+    return builder.fsub(builder.bitcast(bits, _EIGHT), ir.Constant(_EIGHT, [1.5 * 2.0**52] * LANES))
+
+
 def sum_of(a: Any) -> Any:
     """Return the sum of the lanes."""
     for width in (4, 2, 1):
@@ -277,3 +296,4 @@ def _define(operation: Any, name: str) -> None:
 _define(operator.add, "fadd")
 _define(operator.sub, "fsub")
 _define(operator.mul, "fmul")
+_define(operator.truediv, "fdiv")

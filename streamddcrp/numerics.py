@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inlined, kernel, leaf, uncounted
-from streamddcrp.lanes import LANES, lanes, larger, times_power
+from streamddcrp.lanes import LANES, lanes, larger, power_of, times_power
 
 # Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN: a decay that is not one of these;
 # its log weights come to the kernel as an array, evaluated outside.
@@ -122,6 +122,36 @@ def exp_lanes(x):
     shifted = y * _PER_LOG_2 + _ROUND
     k = shifted - _ROUND
     return times_power(_series((y - k * _LOG_2_HIGH) - k * _LOG_2_LOW), shifted)
+
+
+# log x = k log 2 + log(1 + f), and with s = f / (2 + f) <= .172 log(1 + f) = 2 atanh s. It is
+# written as f - (f^2 / 2 - s (f^2 / 2 + R)), R = 2 atanh(s) / s - 2, which loses no digit of f.
+_TINY = 1e-300  # everything below gives the log of it
+_LOG_2_UPPER = 6.93147180369123816490e-01  # times a power of two it is exact
+_LOG_2_LOWER = 1.90821492927058770002e-10
+
+
+@leaf
+def log_lanes(x):
+    """Log of lanes, none of them infinite; of less than 1e-300 that of it. Error below 1 ulp."""
+    x = larger(x, lanes(_TINY))
+    k = power_of(x)
+    f = times_power(x, _ROUND - k) - 1.0
+    s = f / (f + 2.0)
+    z = s * s
+    z2 = z * z
+    z4 = z2 * z2
+    low = (2.0 / 5.0 * z + 2.0 / 3.0) + (2.0 / 9.0 * z + 2.0 / 7.0) * z2
+    high = (2.0 / 13.0 * z + 2.0 / 11.0) + (2.0 / 17.0 * z + 2.0 / 15.0) * z2
+    rest = z * (low + z4 * (high + z4 * (2.0 / 21.0 * z + 2.0 / 19.0)))
+    half = 0.5 * f * f
+    return k * _LOG_2_UPPER - ((half - (s * (half + rest) + k * _LOG_2_LOWER)) - f)
+
+
+@leaf
+def log1p_lanes(x):
+    """Log of 1 + x in lanes, for x >= 0; the error is at most 1e-16 or two ulp."""
+    return log_lanes(x + 1.0)
 
 
 @leaf

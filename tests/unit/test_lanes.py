@@ -14,6 +14,7 @@ from streamddcrp.lanes import (
     largest_of,
     load,
     load_column,
+    power_of,
     solved,
     store,
     sum_of,
@@ -24,7 +25,7 @@ from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.engine import step
 from streamddcrp.models.seqddcrp.kernels.vectors import shift, sum_exp
 from streamddcrp.models.seqddcrp.state import arrays_of, state_from_arrays
-from streamddcrp.numerics import exp_lanes
+from streamddcrp.numerics import exp_lanes, log_lanes
 from tests.oracles.plain import plain
 from tests.properties.test_stream_bound import engine
 
@@ -42,13 +43,21 @@ def everything(A, columns, row, at, out):
     store(out, 56, times_power(a, lanes(6755399441055744.0 + 3.0)))
     store(out, 64, sums_of(a, b, a + 1.0, b + 2.0, 1.0 - a, b - 3.0, a * b, lanes(0.25)))
     store(out, 72, exp_lanes(-30.0 * a))
-    out[80], out[81] = sum_of(a), largest_of(b)
+    store(out, 80, log_lanes(a) / (b + 1.0))
+    store(out, 88, power_of(a))
+    out[96], out[97] = sum_of(a), largest_of(b)
+
+
+@entry
+def logs_of(x, out):
+    for j in range(0, len(x), LANES):
+        store(out, j, log_lanes(load(x, j)))
 
 
 def test_compiled_lanes_are_what_arrays_are():
     A = np.random.default_rng(0).uniform(size=(16, 24))
     strict = np.tril(A[:LANES, :LANES], -1)
-    found, expected = np.zeros(88), np.zeros(88)
+    found, expected = np.zeros(104), np.zeros(104)
     everything(A, strict.T.copy(), 3, 8, found)
     plain(everything)(A, strict.T.copy(), 3, 8, expected)
     a, b = A[0, 8:16], A[1, 8:16]
@@ -60,14 +69,29 @@ def test_compiled_lanes_are_what_arrays_are():
     np.testing.assert_array_equal(found[40:48], A[3:11, 8])
     np.testing.assert_array_equal(found[32:40], [*[0.0] * 3, *a[3:6], 0.0, 0.0])
     np.testing.assert_allclose(found[48:56], np.linalg.solve(np.eye(LANES) - strict, a), rtol=1e-12)
-    assert found[80] == pytest.approx(a.sum(), rel=1e-15)
-    assert found[81] == b.max()
+    np.testing.assert_allclose(found[80:88], np.log(a) / (b + 1.0), rtol=1e-15)
+    np.testing.assert_array_equal(found[88:96], np.round(np.log2(a)))
+    assert found[96] == pytest.approx(a.sum(), rel=1e-15)
+    assert found[97] == b.max()
 
 
 def test_what_underflows_is_not_negative():
     x = np.array([0.0, -699.0, -701.0, -1e300, -np.inf, -745.0, -1e-300, 1.0])
     found = plain(exp_lanes)(x)
     np.testing.assert_allclose(found, np.exp(np.maximum(x, -700.0)), rtol=6e-16)
+
+
+def test_logs_are_right_to_the_last_digit():
+    rng = np.random.default_rng(2)
+    root = np.sqrt(0.5) + np.spacing(0.5) * np.arange(-400, 400)  # where the power of two changes
+    near = 1.0 + 10.0 ** rng.uniform(-16, -1, 800) * rng.choice([-1.0, 1.0], 800)
+    wide = np.exp(rng.uniform(-690, 709, 800))
+    x = np.concatenate([root, near, wide, 2.0 ** np.arange(-900, 900, 9)])
+    found, expected = np.empty(len(x)), np.log(x.astype(np.longdouble))
+    logs_of(x, found)
+    assert np.max(np.abs(found - expected) / np.spacing(np.abs(np.log(x)))) < 1.0
+    logs_of(np.array([0.0, -1.0, -np.inf, 1e-310, 5e-324, 1e-301, 1e-300, 1.0]), found[:8])
+    np.testing.assert_allclose(found[:8], [*[np.log(1e-300)] * 7, 0.0], rtol=1e-15)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 1), (3, 20), (8, 16), (7, 23), (5, 6)])

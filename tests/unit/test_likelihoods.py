@@ -20,7 +20,12 @@ from streamddcrp.likelihoods import (
     Regression,
 )
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.kernels.special import log_factorial, log_rising
+from streamddcrp.likelihoods.kernels.special import (
+    gamma_terms,
+    log_factorial,
+    log_gamma,
+    log_rising,
+)
 from tests.oracles import families as twins
 
 NAN = np.nan
@@ -143,6 +148,15 @@ def test_log_rising_of_real_numbers(a, n):
 
 def test_log_rising_over_overflowing_products():
     assert_allclose(log_rising(1e300, 12.0), 12 * math.log(1e300), rtol=1e-14)
+
+
+@pytest.mark.parametrize("x", [1e-6, 0.5, 1.0, 1.5, 2.3, 15.5, 15.9, 16.0, 31.5, 1e4, 1e12])
+def test_log_gamma_half_a_step_of_it_and_its_slope(x):
+    gamma, half, psi = gamma_terms(x)
+    assert_allclose(log_gamma(x), special.gammaln(x), rtol=1e-15, atol=4e-15)
+    assert_allclose(gamma, special.gammaln(x), rtol=1e-15, atol=4e-15)
+    assert_allclose(psi, special.digamma(x), rtol=1e-14, atol=4e-15)
+    assert_allclose(half + gamma_terms(x + 0.5)[1], math.log(x), rtol=1e-15, atol=4e-15)
 
 
 @pytest.mark.parametrize("x", [0, 1, 5, 63, 64, 1000, 2.5])

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from streamddcrp.models.seqddcrp.kernels.groups import ties_gain
+from streamddcrp.models.seqddcrp.kernels.layout import N_COUNTS, N_ROWS
 from streamddcrp.models.temporal.kernels.counts import seat_row
 from streamddcrp.models.text.kernels.layout import N_RIVALS
 from streamddcrp.models.text.kernels.moves import remember_rival
@@ -75,3 +77,26 @@ def test_rivals_are_good_second_choices_and_never_the_table_itself():
         assert tables.rival[0].tolist() == [3, noted, *([3] * (N_RIVALS - 2))]
         if noted >= 0:
             assert tables.rival_id[0, 1] == noted + 10
+
+
+def test_what_rows_gain_when_two_groups_become_one():
+    """Ties without a share, out of reach, and of rows beyond the last, which do not count."""
+    rng = np.random.default_rng(0)
+    links, log_p = rng.uniform(0.0, 0.5, (24, 3)), rng.normal(-3.0, 2.0, (24, 3))
+    links[2, 0] = links[5, 1] = 0.0
+    links[7] = 0.0
+    links[9, 1], log_p[9, 1] = 0.0, -np.inf
+    links[11], log_p[11] = 0.0, -np.inf
+    links[20:], log_p[20:] = np.nan, np.nan
+    rows = SimpleNamespace(group_links=links, group_log_weight=log_p)
+    counts = np.zeros(N_COUNTS, np.int64)
+    counts[N_ROWS] = 20
+
+    def term(q, log_p):
+        return q * (log_p - math.log(q)) if q > 0.0 else 0.0
+
+    expected = 0.0
+    for q, p in zip(links[:20, :2], log_p[:20, :2], strict=True):
+        expected += term(q.sum(), np.logaddexp(*p)) - term(q[0], p[0]) - term(q[1], p[1])
+    assert expected > 0.1
+    assert plain(ties_gain)(rows, counts, 0, 1) == pytest.approx(expected, rel=1e-13)

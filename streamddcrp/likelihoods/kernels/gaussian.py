@@ -11,7 +11,9 @@ from streamddcrp.likelihoods.kernels.special import (
     LOG_PI,
     Array,
     factor_packed,
+    gamma_terms,
     invert_packed,
+    log_gamma,
     log_rising,
 )
 from streamddcrp.numerics import digamma, natural
@@ -196,14 +198,14 @@ def ng_add_rows(
 
 @uncounted
 def _rate(
-    rate: float, m: float, weight: float, kappa: float, n: float, sum_y: float, square: float
+    rate: float, m: float, weight: float, per_kappa: float, n: float, sum_y: float, square: float
 ) -> float:
     """Return rate + (sum y^2 - (sum y)^2 / kappa_n + w m (n m - 2 sum y)) / 2, w = kappa / kappa_n.
 
     All is about the centre, the prior mean m, too: sums about m would lose the digits of rows near
     the centre where a moved prior lies far off. There is no division by n.
     """
-    square -= sum_y * sum_y / kappa
+    square -= sum_y * sum_y * per_kappa
     square += weight * m * (n * m - 2.0 * sum_y)
     return rate + 0.5 * max(square, 0.0)
 
@@ -215,6 +217,7 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
     total = 0.0
     old_n, old_kappa, old_shape = -1.0, -1.0, -1.0
     gammas, half, psi, weight, log_shrink, log_spread = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    per_kappa, spread = 0.0, 0.0
     for d in range(D):
         n = max(stats[s + 1 + d], 0.0)
         i = h + 1 + D + d  # mean
@@ -224,24 +227,28 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
         kappa, shape = kappa0 + n, shape0 + 0.5 * n
         if n != old_n or kappa0 != old_kappa or shape0 != old_shape:  # else as for the last feature
             old_n, old_kappa, old_shape = n, kappa0, shape0
-            gammas = log_rising(shape0, 0.5 * n) - 0.5 * n * LOG_2PI
-            half = log_rising(shape, 0.5)
-            psi = digamma(shape)
-            weight = kappa0 / kappa
+            gammas, half, psi = gamma_terms(shape)
+            if shape0 < 16.0:
+                gammas -= log_gamma(shape0)
+            else:  # their difference would lose digits
+                gammas = log_rising(shape0, 0.5 * n)
+            gammas -= 0.5 * n * LOG_2PI
+            per_kappa, spread = 1.0 / kappa, kappa / (kappa + 1.0)
+            weight = kappa0 / kappa  # 1 where nothing is known
             log_shrink = math.log(weight)
-            log_spread = math.log(kappa / (kappa + 1.0))
-        rate = _rate(rate0, shift, weight, kappa, n, sum_y, stats[s + 1 + 2 * D + d])
-        log_rate = math.log(rate)
+            log_spread = math.log(spread)
+        rate = _rate(rate0, shift, weight, per_kappa, n, sum_y, stats[s + 1 + 2 * D + d])
+        log_rate, per_rate = math.log(rate), 1.0 / rate
         total += hyper[share + d] * (
             gammas + shape0 * (math.log(rate0) - log_rate) - 0.5 * n * log_rate + 0.5 * log_shrink
         )
         at = q + 1 + 8 * d
-        post[at] = weight * shift + sum_y / kappa
+        post[at] = weight * shift + sum_y * per_kappa
         post[at + 1], post[at + 2], post[at + 3] = kappa, shape, rate
         post[at + 4] = half + 0.5 * (log_spread - log_rate - LOG_2PI)
-        post[at + 5] = 0.5 * kappa / (rate * (kappa + 1.0))
-        post[at + 6] = 0.5 * (psi - log_rate - LOG_2PI - 1.0 / kappa)
-        post[at + 7] = 0.5 * shape / rate
+        post[at + 5] = 0.5 * spread * per_rate
+        post[at + 6] = 0.5 * (psi - log_rate - LOG_2PI - per_kappa)
+        post[at + 7] = 0.5 * shape * per_rate
     post[q] = total
 
 
@@ -260,7 +267,8 @@ def ng_marginal(hyper: Array, h: int, stats: Array, s: int) -> float:
         share = hyper[i + 6 * D]
         kappa = kappa0 + n
         sum_y, square = stats[s + 1 + D + d], stats[s + 1 + 2 * D + d]
-        rate = _rate(rate0, shift, kappa0 / kappa, kappa, n, sum_y, square)
+        per_kappa = 1.0 / kappa
+        rate = _rate(rate0, shift, kappa0 * per_kappa, per_kappa, n, sum_y, square)
         is_new = n != old_n or kappa0 != old_kappa or shape0 != old_shape or share != old_share
         least, most = min(before * rate0, after * rate), max(before * rate0, after * rate)
         if is_new or least < 1.0 / HUGE or most > HUGE:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import inlined, kernel
+from streamddcrp.numerics import digamma
 
 Array = NDArray[np.float64]
 
@@ -13,6 +14,7 @@ LOG_2 = math.log(2.0)
 LOG_PI = math.log(math.pi)
 LOG_2PI = math.log(2.0 * math.pi)
 LOG_FACTORIALS = np.array([math.lgamma(k + 1.0) for k in range(64)])
+LOG_GAMMAS = np.array([math.inf, *(math.lgamma(0.5 * k) for k in range(1, 64))])  # of halves
 
 
 @kernel
@@ -35,6 +37,16 @@ def _stirling_tail(z: float) -> float:
 
 
 @kernel
+def log_gamma(x: float) -> float:
+    """Log of Gamma(x) for x > 0: from a table at small multiples of a half, where priors are."""
+    if x >= 16.0:
+        return (x - 0.5) * math.log(x) - x + 0.5 * LOG_2PI + _stirling_tail(x)
+    if 2.0 * x == math.floor(2.0 * x):
+        return LOG_GAMMAS[int(2.0 * x)]
+    return math.lgamma(x)
+
+
+@kernel
 def log_rising(a: float, n: float) -> float:
     """Log of Gamma(a + n) / Gamma(a) for a > 0, n >= 0, without cancellation for large a."""
     if n == 0.0:
@@ -47,7 +59,25 @@ def log_rising(a: float, n: float) -> float:
     if a >= 16.0:
         tails = _stirling_tail(a + n) - _stirling_tail(a)
         return (a - 0.5) * math.log1p(n / a) + n * (math.log(a + n) - 1.0) + tails
-    return math.lgamma(a + n) - math.lgamma(a)
+    return log_gamma(a + n) - log_gamma(a)
+
+
+@kernel
+def gamma_terms(a: float) -> tuple[float, float, float]:
+    """Log of Gamma(a), log of Gamma(a + 1/2) / Gamma(a) and digamma(a), for a > 0.
+
+    From a = 16 on by their asymptotic series, to 1e-16, which share a log.
+    """
+    if a < 16.0:
+        return log_gamma(a), log_rising(a, 0.5), digamma(a)
+    log_a, r = math.log(a), 1.0 / a
+    r2 = r * r
+    gamma = (a - 0.5) * log_a - a + 0.5 * LOG_2PI + _stirling_tail(a)
+    more = 17.0 / 14336.0 - r2 * (31.0 / 18432.0 - r2 * (691.0 / 180224.0))
+    half = 1.0 / 8.0 - r2 * (1.0 / 192.0 - r2 * (1.0 / 640.0 - r2 * more))
+    more = 1.0 / 252.0 - r2 * (1.0 / 240.0 - r2 * (1.0 / 132.0 - r2 * (691.0 / 32760.0)))
+    psi = 0.5 * r + r2 * (1.0 / 12.0 - r2 * (1.0 / 120.0 - r2 * more))
+    return gamma, 0.5 * log_a - r * half, log_a - psi
 
 
 # In the next two, ``inline`` saves the reference counts of the arrays: a quarter of the time.

@@ -73,6 +73,7 @@ from streamddcrp.models.seqddcrp.kernels.vectors import (
     rest_of_options,
     scale_to,
     scaled_less,
+    take_logs,
     weigh_columns,
 )
 from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, note_birth
@@ -86,6 +87,7 @@ OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remem
 PRIOR_EVERY = 4  # blocks between steps of the base measure
 NUMBER, TIME, LOG_TOTAL = 0, 1, 2  # entries of `scratch.asked`
 NONE = 1e-300  # share of the best option that is none
+FAR = math.exp(-40.0)  # density of the best table's at which another is left out
 STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
 
 
@@ -145,29 +147,32 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     new = sums[LOG_ALPHA] - log_total + math.log(sums[NEW_BETA]) + scratch.log_new[0]
     log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
     near, nearest = -1, -np.inf  # the known table that an outlier gets the label of
-    top = new
+    top, score = new, scratch.share
     for m in range(K):
-        prior = math.log(weight[m]) if weight[m] > 0.0 else -np.inf
-        weight[m] = prior + scratch.own[m]
-        top = max(top, weight[m])
-        score = prior if counts[RUNS_LAST] else weight[m]
-        if score > nearest and is_known(atoms, counts, m, 0):
-            near, nearest = m, score
+        score[m] = weight[m]
+    take_logs(score, K)
+    for m in range(K):
+        prior = score[m] if weight[m] > 0.0 else -np.inf
+        score[m] = prior + scratch.own[m]
+        top = max(top, score[m])
+        nearness = prior if counts[RUNS_LAST] else score[m]
+        if nearness > nearest and is_known(atoms, counts, m, 0):
+            near, nearest = m, nearness
     p_new = math.exp(new - top)
-    total = p_new
+    rest_of_options(score, scratch.message, K, padded(K))
+    total, _ = exp_and_sum(score, scratch.message, 0, K, top, FAR)
+    total += p_new
     best, column = p_new, -1
     live = 0
     for m in range(K):
-        weight[m] = math.exp(weight[m] - top) if weight[m] - top > -40.0 else 0.0
-        total += weight[m]
-        if weight[m] > best:
-            best, column = weight[m], m
+        if score[m] > best:
+            best, column = score[m], m
         if table.stats[m, 0] >= LIVE and is_known(atoms, counts, m, 0):
             live += 1
     known = is_known(atoms, counts, column, 1) if column >= 0 else counts[ENOUGH] == 1
     out[OUTLIER] = not known and near >= 0
     if out[OUTLIER] > 0.0:
-        best, column = weight[near], near
+        best, column = score[near], near
     out[LABEL] = table.ids[column] if column >= 0 else counts[NEXT_ID]
     out[LABEL_PROB] = best / total
     out[SCORE] = -(top + math.log(total))
@@ -176,7 +181,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     out[LIVE_TABLES] = live
     out[SETTLED] = out[LABEL]  # until the row is learned
     for m in range(K):
-        weight[m] /= total
+        weight[m] = score[m] / total
     return log_total
 
 

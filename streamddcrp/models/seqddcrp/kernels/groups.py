@@ -3,29 +3,26 @@
 import math
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.lanes import LANES, between, lanes, larger, load_column, sum_of
 from streamddcrp.models.seqddcrp.kernels.layout import N_GROUPS, N_ROWS, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.vectors import NEVER
 from streamddcrp.models.seqddcrp.kernels.window import remove_group
-from streamddcrp.numerics import log_add_exp, log_decay
+from streamddcrp.numerics import exp_lanes, log_add_exp, log_decay, log_lanes
 
 
 @uncounted
-def ties_gain(rows, counts, g, h, least):
-    """Change of the rows' link terms if groups ``g`` and ``h`` become one tie; rough below least.
-
-    It is never positive.
-    """
-    gain = 0.0
-    for i in range(counts[N_ROWS]):
-        if gain < least:
-            break
-        a, b = rows.group_links[i, g], rows.group_links[i, h]
-        if a + b > 0.0:
-            whole = log_add_exp(rows.group_log_weight[i, g], rows.group_log_weight[i, h])
-            gain += (a + b) * (whole - math.log(a + b))
-            if a > 0.0:
-                gain -= a * (rows.group_log_weight[i, g] - math.log(a))
-            if b > 0.0:
-                gain -= b * (rows.group_log_weight[i, h] - math.log(b))
+def ties_gain(rows, counts, g, h):
+    """Gain of the rows' link terms if groups ``g`` and ``h`` become one tie; never negative."""
+    gain, w = 0.0, counts[N_ROWS]
+    for i in range(0, w, LANES):
+        a, b = load_column(rows.group_links, i, g), load_column(rows.group_links, i, h)
+        # a log weight of -inf, where the share is zero, would make it NaN
+        log_p = larger(load_column(rows.group_log_weight, i, g), lanes(NEVER))
+        log_q = larger(load_column(rows.group_log_weight, i, h), lanes(NEVER))
+        top, less = larger(log_p, log_q), log_p - log_q
+        whole = top + log_lanes(1.0 + exp_lanes(larger(less, -1.0 * less) * -1.0))
+        apart = a * (log_p - log_lanes(a)) + b * (log_q - log_lanes(b))
+        gain += sum_of(between((a + b) * (whole - log_lanes(a + b)) - apart, 0, w - i))
     return gain
 
 

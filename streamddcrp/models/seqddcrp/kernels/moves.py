@@ -335,8 +335,8 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
     for i in range(counts[N_ROWS]):
         gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
     g, h = group_of(config, groups, counts, m), group_of(config, groups, counts, l)
-    if g >= 0 and h >= 0:
-        gain += ties_gain(rows, counts, g, h, least - gain)
+    if g >= 0 and h >= 0 and gain >= least:
+        gain += ties_gain(rows, counts, g, h)
     return gain
 
 

@@ -14,14 +14,8 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import RESTART, record
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    N_ACTIVE,
-    N_EVENTS,
-    N_GROUPS,
-    N_SEEN,
-    N_TABLES,
-)
-from streamddcrp.models.seqddcrp.kernels.state import PURE, row_term
+from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_EVENTS, N_GROUPS, N_SEEN
+from streamddcrp.models.seqddcrp.kernels.state import PURE
 
 YOUNG = 12.0  # rows: fewer have no shadow; of one with so many, the links' shares count half
 
@@ -88,14 +82,15 @@ def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
 
 
 @uncounted
-def take_side(rows, groups, atoms, table, counts, scratch, r, k):
+def take_side(rows, groups, atoms, table, counts, scratch, r, k, term):
     """Give evicted row ``r``, at column ``k``, to the shadow or to the rest.
 
     Half h has the prior mass M_h = sum_g p_rg z_gh + b_h: z_gh is the share of group g's decay mass
     that is in h, b_h = alpha / S_r exp(E log beta_k) w_h the weight of an opening, w_h the half's
     share of the openings. The row then opens with probability s' = b_h / M_h, and its link term is
     log M_h - s' (E log beta_k + log w_h). The sum of it is kept in two parts: what is paid for
-    openings by the sticks fades as openings do, the rest as statistics do.
+    openings by the sticks fades as openings do, the rest as statistics do. ``term`` is that of the
+    whole atom.
     """
     gain = scratch.sides[k, r]
     for at in range(counts[N_ACTIVE]):
@@ -118,7 +113,6 @@ def take_side(rows, groups, atoms, table, counts, scratch, r, k):
         share = share if to_shadow else 1.0 - share
         scratch.opened[r] = birth * share / mass
         paid = scratch.opened[r] * (stick + math.log(share)) - opening * stick
-        term = row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
         atoms.side_terms[k] += math.log(mass) - opening * stick - term
         atoms.side_sticks[k] += paid
         scratch.paid[r] = paid

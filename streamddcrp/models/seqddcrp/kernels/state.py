@@ -39,6 +39,7 @@ from streamddcrp.models.seqddcrp.kernels.table import open_component
 from streamddcrp.models.seqddcrp.kernels.vectors import (
     dot_four,
     dot_rows,
+    entropy_terms,
     exp_less,
     largest,
     mix_few,
@@ -72,9 +73,7 @@ def _entropy_term(q, log_p):
 @entry
 def row_term(rows, r, n_groups, n_tables):
     """Link term of row ``r``: expected log prior plus entropy of q(c_r)."""
-    total = 0.0
-    for j in range(r):
-        total += _entropy_term(rows.links[r, j], rows.log_weight[r, j])
+    total = entropy_terms(rows.links[r], rows.log_weight[r], r)
     for g in range(n_groups):
         total += _entropy_term(rows.group_links[r, g], rows.group_log_weight[r, g])
     for m in range(n_tables):

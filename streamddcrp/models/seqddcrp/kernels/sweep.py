@@ -1,7 +1,5 @@
 """Sweeps: exact coordinate ascent over the links of the rows in the window."""
 
-import math
-
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
@@ -17,6 +15,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     weigh_groups,
 )
 from streamddcrp.models.seqddcrp.kernels.vectors import (
+    add_logs,
     add_scaled,
     add_scores,
     exp_and_sum,
@@ -67,7 +66,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
             config.family, config.hyper, table.post[m], rows.x, scratch.columns, start, w,
             received[m],
         )  # fmt: skip
-        scratch.own[m] = is_away(config, table, counts, m)
+        scratch.own[m] = 0.0 if is_away(config, table, counts, m) else 1.0
     for i in range(w - 1, start - 1, -1):
         for at in range(n_active):
             m = atoms.active[at]
@@ -89,11 +88,10 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         for at in range(n_active):
             m = atoms.active[at]
             message[own + at] = gain[m] + atoms.log_beta[m]
-            possible = rows.births[m, i] > 0.0
-            if config.recall:
-                possible = possible or scratch.own[m] == 0.0
+            if config.recall:  # the sum spares a jump that cannot be foretold
+                possible = rows.births[m, i] + scratch.own[m] > 0.0
             else:
-                possible = possible and atoms.opener[m] == first + i
+                possible = rows.births[m, i] > 0.0 and atoms.opener[m] == first + i
             share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
             top = max(top, share[own + at])
         rest_of_options(share, message, tied + n_groups, own)
@@ -103,7 +101,8 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         total += opening
         scale = 1.0 / total
         # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
-        rows.term[i] = top + math.log(total) - (mean + mean_opening) * scale
+        rows.term[i] = top - (mean + mean_opening) * scale
+        scratch.work[i] = total
         scale_to(links, share, scale, 0, i)
         for g in range(n_groups):
             rows.group_links[i, g] = scale * share[tied + g]
@@ -112,3 +111,5 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         _push(received, links, gain, atoms, counts, start, i)
         if abs(top) > LARGEST:
             rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])
+            scratch.work[i] = 1.0
+    add_logs(rows.term, scratch.work, start, w)

@@ -19,7 +19,9 @@ from streamddcrp.lanes import (
     sum_of,
     sums_of,
 )
-from streamddcrp.numerics import exp_lanes, natural, padded
+from streamddcrp.numerics import exp_lanes, log_lanes, natural, padded
+
+NEVER = -1e300  # log of a probability that is as good as zero
 
 
 @leaf
@@ -173,6 +175,31 @@ def sum_exp(values, start, stop):
     for j in range(start // LANES * LANES, stop, LANES):
         total = total + between(exp_lanes(load(values, j)), start - j, stop - j)
     return sum_of(total)
+
+
+@leaf
+def entropy_terms(q, log_p, n):
+    """Sum of q (log p - log q) over the first ``n`` entries; beyond them ``q`` is zero."""
+    total = lanes(0.0)
+    for j in range(0, n, LANES):
+        part = load(q, j)
+        total = total + part * (larger(load(log_p, j), lanes(NEVER)) - log_lanes(part))
+    return sum_of(total)
+
+
+@leaf
+def take_logs(values, n):
+    """Replace the first ``n`` values by their logs."""
+    for j in range(0, n, LANES):
+        store(values, j, log_lanes(load(values, j)))
+
+
+@leaf
+def add_logs(out, values, start, stop):
+    """Add the logs of the values from ``start`` to ``stop``."""
+    for j in range(start // LANES * LANES, stop, LANES):
+        more = between(log_lanes(load(values, j)), start - j, stop - j)
+        store(out, j, load(out, j) + more)
 
 
 @leaf

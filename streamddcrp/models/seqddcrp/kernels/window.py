@@ -96,8 +96,7 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
             compare_sides(config, rows, atoms, table, scratch, m, n, scratch.sides[m])
     for r in range(n):
         _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n)
-    for i in range(n, counts[N_ROWS]):
-        _pass_on(rows, scratch, i, 0, n)
+    _pass_all_on(rows, counts, scratch, n)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         if config.memory < np.inf:
@@ -141,10 +140,11 @@ def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n):
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
     k = _harden(rows, groups, counts, r)
+    term = row_term(rows, r, counts[N_GROUPS], K)
     if config.recall:
-        take_side(rows, groups, atoms, table, counts, scratch, r, k)
+        take_side(rows, groups, atoms, table, counts, scratch, r, k, term)
     sums[FROZEN_RATE] += rows.rate[r]
-    sums[FROZEN_BOUND] += row_term(rows, r, counts[N_GROUPS], K)
+    sums[FROZEN_BOUND] += term
     for m in range(K):
         s = rows.births[m, r]
         sums[FROZEN_OPENINGS] += s
@@ -155,22 +155,43 @@ def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n):
     scratch.joined[r] = g
     scratch.growth[r] = growth
     for i in range(r + 1, n):
-        _pass_on(rows, scratch, i, r, r + 1)
+        _pass_on(rows, scratch, i, r)
 
 
 @uncounted
-def _pass_on(rows, scratch, i, start, stop):
-    """Make the links of row ``i`` to rows that have joined groups links to these groups."""
-    links, log_weight = rows.links[i], rows.log_weight[i]
-    group_links, group_log_weight = rows.group_links[i], rows.group_log_weight[i]
-    for r in range(start, stop):
-        g, growth = scratch.joined[r], scratch.growth[r]
-        group_links[g] += links[r]
-        if growth < MOST_GROWTH:  # by the same for all, under decays that keep proportions
-            group_log_weight[g] += growth
-        else:
-            group_log_weight[g] = log_add_exp(group_log_weight[g], log_weight[r])
-        links[r], log_weight[r] = 0.0, -np.inf
+def _pass_on(rows, scratch, i, r):
+    """Make the link of row ``i`` to row ``r``, which has joined a group, a link to this group."""
+    g, growth = scratch.joined[r], scratch.growth[r]
+    rows.group_links[i, g] += rows.links[i, r]
+    if growth < MOST_GROWTH:  # by the same for all, under decays that keep proportions
+        rows.group_log_weight[i, g] += growth
+    else:
+        more = log_add_exp(rows.group_log_weight[i, g], rows.log_weight[i, r])
+        rows.group_log_weight[i, g] = more
+    rows.links[i, r], rows.log_weight[i, r] = 0.0, -np.inf
+
+
+@uncounted
+def _pass_all_on(rows, counts, scratch, n):
+    """Do `_pass_on` for links of the rows that stay to the first ``n``; `shift_rows` drops these.
+
+    From the last row on whose weight is not a factor for all, groups grow by their sum at once.
+    """
+    grown, common = scratch.group, 0
+    grown[: counts[N_GROUPS]] = 0.0
+    for r in range(n):
+        if scratch.growth[r] >= MOST_GROWTH:
+            common = r + 1
+    for r in range(common, n):
+        grown[scratch.joined[r]] += scratch.growth[r]
+    for i in range(n, counts[N_ROWS]):
+        for r in range(common):
+            _pass_on(rows, scratch, i, r)
+        links, group_links = rows.links[i], rows.group_links[i]
+        for r in range(common, n):
+            group_links[scratch.joined[r]] += links[r]
+        for g in range(counts[N_GROUPS]):
+            rows.group_log_weight[i, g] += grown[g]
 
 
 @uncounted
