@@ -118,7 +118,7 @@ def test_seats_are_the_slow_ones(seed, family):
     X = draw_rows(rng, family, 12)
     known = law.stats(draw_rows(rng, family, 8), rng.random((8, 2)))
     past = [3.0, 0.4]
-    seats = law.seating(np.array(past), known).seat(X, 1e-3, 0.5)
+    seats = law.seating(np.array(past), known).seat(X, 1e-3, 0.5, 1000)
     sums, size = list(known.sums), [0.0, 0.0]
     for i, x in enumerate(X):
         log_weight = np.log(1e-3 + np.array(past) + size)
@@ -143,7 +143,7 @@ def test_seats_are_the_slow_ones(seed, family):
     assert seats.q.shape[1] == len(size)
     parts = law.seating(np.array([3.0, 0.4]), known)
     for start in range(0, 12, 5):
-        some = parts.seat(X[start : start + 5], 1e-3, 0.5)
+        some = parts.seat(X[start : start + 5], 1e-3, 0.5, 1000)
         assert (some.q == seats.q[start : start + 5, : some.q.shape[1]]).all()
         assert (some.scores == seats.scores[start : start + 5]).all()
 

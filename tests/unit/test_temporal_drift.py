@@ -242,12 +242,12 @@ def test_seats_are_the_urn_in_order():
     X = centres[rng.integers(0, 3, 40)] + rng.standard_normal((40, 2))
     emission = law(2, birth=36.0, noise=1.0)
     whole = emission.seating(np.zeros(0), DriftStarts(np.zeros((0, 2)), np.zeros((0, 2))))
-    seats = whole.seat(X, 1e-3, 0.0)
+    seats = whole.seat(X, 1e-3, 0.0, 1000)
     assert seats.q.shape == (40, 3)
     assert seats.q.sum(axis=1) == pytest.approx(np.ones(40), abs=1e-14)
     parts = emission.seating(np.zeros(0), DriftStarts(np.zeros((0, 2)), np.zeros((0, 2))))
     for start in range(0, 40, 7):
-        some = parts.seat(X[start : start + 7], 1e-3, 0.0)
+        some = parts.seat(X[start : start + 7], 1e-3, 0.0, 1000)
         K = some.q.shape[1]
         assert (some.q == seats.q[start : start + 7, :K]).all()
         assert (some.scores == seats.scores[start : start + 7]).all()
@@ -264,7 +264,7 @@ def test_seats_are_the_slow_ones(seed, apart):
     X[rng.random(X.shape) < 0.2] = np.nan
     emission = law(2, birth=9.0, noise=1.0)
     known = DriftStarts(rng.normal(0.0, 5.0, (2, 2)), np.full((2, 2), 0.3))
-    seats = emission.seating(np.array([3.0, 0.4]), known).seat(X, 1e-3, 0.0)
+    seats = emission.seating(np.array([3.0, 0.4]), known).seat(X, 1e-3, 0.0, 1000)
     past, mean, var = [3.0, 0.4], list(known.mean), list(known.var)
     size, count, total = [0.0, 0.0], [np.zeros(2)] * 2, [np.zeros(2)] * 2
     for i, x in enumerate(X):

@@ -11,6 +11,7 @@ from scipy.special import digamma
 
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.window import Settings, past_weights
 
 KAPPA = past_weights(("exponential", 1.0), 3)
@@ -99,6 +100,38 @@ def test_cuts_of_an_epoch_do_not_matter(case):
         assert (many.ids == one.ids).all()
         for a, b in zip(one.resp, many.resp, strict=True):
             assert (a == b).all()
+
+
+@given(streams(), st.integers(1, 6))
+def test_there_are_no_more_components_than_slots(case, slots):
+    """Once all are taken none is opened, however an epoch is cut; and the state can be read."""
+    settings, epochs = case
+    settings = settings._replace(slots=slots)
+    one, many = Engine(settings, known()), Engine(settings, known())
+    for X in epochs:
+        for i in range(len(X)):
+            full = many.seating is not None and many.seating.n_components == slots
+            seats = many.seat(X[i : i + 1])
+            assert seats.q.shape[1] <= slots
+            assert np.isfinite(seats.scores).all()
+            assert not full or seats.chances[0, 0] == 0.0
+        many.close()
+        learn(one, [X])
+        assert one.n_components <= slots
+        for a, b in zip(one.resp, many.resp, strict=True):
+            assert (a == b).all()
+        Engine.from_state(one.emission, *one.to_state(), n_features=2)
+
+
+def test_a_component_is_split_only_where_a_slot_is_free():
+    X = np.random.default_rng(0).standard_normal((40, 2)) + np.repeat([[-9.0], [9.0]], 20, axis=0)
+    for slots in (1, 2):
+        engine = Engine(Settings(1.0, KAPPA, slots), known())
+        engine.rows, engine.resp, engine.epoch = [X], [np.zeros((40, 0))], 0
+        engine.open(1)
+        engine.resp[0][:] = 1.0
+        move(engine)
+        assert engine.n_components == slots
 
 
 @given(streams())

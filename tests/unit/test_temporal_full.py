@@ -117,7 +117,7 @@ def test_diagonal_covariances_give_the_diagonal_emission(seed, D, holes):
         assert pairs[0] == pytest.approx(pairs[1], abs=1e-9)
     past = np.array([2.0, 0.3])
     seats = [
-        emission.seating(past, emission.ahead(s, 2)).seat(X[2], 1e-3, 0.5)
+        emission.seating(past, emission.ahead(s, 2)).seat(X[2], 1e-3, 0.5, 1000)
         for emission, s in ((full, ours), (law, theirs))
     ]
     for mine, other in zip(*seats, strict=True):
@@ -192,10 +192,10 @@ def test_seats_are_ratios_of_evidences(seed, holes):
     X = np.where(rng.random(X.shape) < holes, np.nan, X)
     X[0] = 0.5  # opens the component
     none = law.no_starts(0)
-    whole = law.seating(np.zeros(0), none).seat(X, 1e-3, -1e4)
+    whole = law.seating(np.zeros(0), none).seat(X, 1e-3, -1e4, 1000)
     parts, cut = law.seating(np.zeros(0), none), []
     for a in range(0, 8, 3):
-        cut.append(parts.seat(X[a : a + 3], 1e-3, -1e4))
+        cut.append(parts.seat(X[a : a + 3], 1e-3, -1e4, 1000))
     assert whole.q.shape == (8, 1)
     assert np.concatenate([seats.scores for seats in cut]).tolist() == whole.scores.tolist()
     log_z = [smooth(law, [X[:n]], [np.ones((n, 1))]).log_z.sum() for n in range(9)]

@@ -119,7 +119,7 @@ def test_seats_do_not_depend_on_the_cuts():
     results = []
     for cuts in ([0, 60], [0, 1, 30, 60]):
         seating = emission.seating(np.zeros(0), emission.no_starts(0))
-        parts = [seating.seat(X[a:b], 0.001, 0.0) for a, b in pairwise(cuts)]
+        parts = [seating.seat(X[a:b], 0.001, 0.0, 1000) for a, b in pairwise(cuts)]
         K = seating.n_components
         results.append(
             np.concatenate([np.pad(p.q, ((0, 0), (0, K - p.q.shape[1]))) for p in parts])
@@ -142,7 +142,7 @@ def test_closed_vocabulary():
     emission = LogisticNormalText(3)
     X = sparse.csr_array([[0, 0, 0, 1.0]])
     with pytest.raises(ValueError, match="closed at n_words=3"):
-        emission.seating(np.zeros(0), emission.no_starts(0)).seat(X, 0.1, 0.0)
+        emission.seating(np.zeros(0), emission.no_starts(0)).seat(X, 0.1, 0.0, 1000)
 
 
 @pytest.mark.parametrize("first", [0.05, 0.3])

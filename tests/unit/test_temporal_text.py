@@ -313,7 +313,7 @@ def test_seats_against_dense_arithmetic_and_any_cut():
         for n in cuts:
             part = X[begin : begin + n]
             width = int(np.flatnonzero(part.any(axis=0)).max(initial=-1)) + 1
-            found.append(seating.seat(sparse.csr_array(part[:, :width]), 0.01, 0.0))
+            found.append(seating.seat(sparse.csr_array(part[:, :width]), 0.01, 0.0, 1000))
             begin += n
         K = seating.n_components
         assert len(seats[0]) == K

@@ -97,7 +97,7 @@ def fit_temporal_dpm(
     alpha, decay, width, expectation
         As for `TemporalDPM`.
     slots : int, default 1000
-        Components of the finite model.
+        Components of the finite model. The stream that finds the start has no more at a time.
     lag : int, default 3
         Epochs that the stream which finds the start may still revise.
     init : {"stream"} or sequence of ndarray, shape (N_t, K), default "stream"

@@ -131,7 +131,8 @@ class Engine(Window):
         """Assign rows of the open epoch, and begin it if need be; their scores are surprises."""
         if self.seating is None:
             self.seating, self.weight = self._begin()
-        seats: Seats = self.seating.seat(X, self.settings.a0, self.log_new)
+        settings = self.settings
+        seats: Seats = self.seating.seat(X, settings.a0, self.log_new, settings.slots)
         weights = self.weight + (self.n_open + np.arange(len(seats.q)))  # the same in any cutting
         self.n_open += len(seats.q)
         self.arrived.append(X)
@@ -146,7 +147,7 @@ class Engine(Window):
 
     @property
     def log_new(self) -> float:
-        """Log weight of a new component."""
+        """Log weight of a new component, where one may be opened."""
         settings = self.settings
         unused = max(settings.slots - self.n_components, 1)
         return math.log(settings.alpha * unused / settings.slots)
@@ -154,11 +155,12 @@ class Engine(Window):
     def peek(self, X: Any) -> tuple[Seats, FloatArray]:
         """Return what `seat` would for one row, and its probabilities of the components."""
         seating, weight = self._begin() if self.seating is None else (self.seating, self.weight)
+        a0, slots = self.settings.a0, self.settings.slots
         K = seating.n_components
         q = np.zeros((1, 0))
         if K:  # without a new one
-            q = deepcopy(seating).seat(X, self.settings.a0, -math.inf).q
-        seats = deepcopy(seating).seat(X, self.settings.a0, self.log_new)
+            q = deepcopy(seating).seat(X, a0, -math.inf, slots).q
+        seats = deepcopy(seating).seat(X, a0, self.log_new, slots)
         seats = seats._replace(scores=seats.scores + np.log(weight + self.n_open + np.zeros(1)))
         return seats, (1.0 - seats.chances[0, 0]) * q[0, :K]
 

@@ -273,7 +273,7 @@ def _split(window: Window) -> bool:
 def _split_at(window: Window, k: int, part: _Part, stats: Any, epoch: int) -> bool:
     """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
     begins = max(int(window.born[k]) - window.first, -1)
-    if begins > epoch:
+    if begins > epoch or window.n_components >= window.settings.slots:
         return False
     emission, settings = window.emission, window.settings
     starts, before = pick(window.starts, np.array([k]), 0), window.before[:, [k]]
@@ -291,7 +291,7 @@ def _split_at(window: Window, k: int, part: _Part, stats: Any, epoch: int) -> bo
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False
     new, old = window.terms(shared, before_both), window.terms(part.own, before)
-    unused = max(settings.slots - window.n_components, 1)
+    unused = settings.slots - window.n_components
     gain = (
         smoothed.log_z.sum() - alone.log_z.sum() + _sum(new).sum() - _sum(old).sum()
         + (1.0 - math.exp(new.log_zero[1])) * math.log(unused)

@@ -1,5 +1,6 @@
 """Emissions: the distribution of a component's rows, and how it moves from epoch to epoch."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -71,8 +72,9 @@ class Seating:
     """The open epoch: its rows are assigned as they come, by marginal predictives.
 
     Component k has weight a0 + (decayed past count) + (expected rows of the epoch so far), a new
-    one ``exp(log_new)``. Where a new one is the likeliest of all it is opened, and the row is its
-    own; otherwise the row is shared among the components there are.
+    one ``exp(log_new)``, but none once all slots are taken. Where a new one is the likeliest of all
+    it is opened, and the row is its own; otherwise the row is shared among the components there
+    are.
 
     ``arrays`` (K, ..) are of the components: decayed past counts, and what else ``emission.assign``
     takes. This assigns rows as ``emission.prepared`` returns them, from a first one on while there
@@ -95,17 +97,19 @@ class Seating:
         )
         return int(done)
 
-    def seat(self, X: Any, a0: float, log_new: float) -> Seats:
+    def seat(self, X: Any, a0: float, log_new: float, slots: int) -> Seats:
         """Assign rows; the result does not depend on how they are cut into calls."""
         rows, N, done = self._rows(X), X.shape[0], 0
         scores, chances = np.empty(N), np.empty((N, 2))
         q = np.zeros((N, len(self._arrays[0])))
         while True:
+            if self.n_components == slots:
+                log_new = -math.inf
             done = self._assign(rows, done, a0, log_new, q, scores, chances)
             if done == N:
                 return Seats(q[:, : self.n_components], scores, chances)
             if self.n_components == len(self._arrays[0]):
-                more = len(self._arrays[0]) + 8
+                more = max(min(self.n_components + 8, slots - self.n_components), 1)
                 q = widened(q, more)
                 self._arrays = [widened(part, more, 0) for part in self._arrays]
 
