@@ -44,7 +44,10 @@ def most_of_seqddcrp(model):
 
 
 def look_at_label(model, x, more):
-    """Rows may have the label of a table that is not the likeliest: outliers, or -1 for none."""
+    """Rows may have the label of a table that is not the likeliest: outliers, or -1 for none.
+
+    So may rows that say nothing, which open no cluster.
+    """
     found = look_at_tables(model, x, more)
     if "label_prob" in found:
         label, probs = found["label"], found["probs"]
@@ -113,7 +116,7 @@ def embedding(name, options, **more):
 
 
 def look_at_epoch(model, x, more):
-    found = look_at_tables(model, x, more)
+    found = look_at_label(model, x, more)
     found.pop("n_tables", None)  # of the epoch before, if the row begins one
     return found
 
