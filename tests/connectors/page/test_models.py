@@ -66,7 +66,7 @@ def test_every_model_can_be_shown(tmp_path, shown, model, text, key):
     source.close()
     streams = page.hub.streams
     assert done.rows == streams.n_rows == N
-    assert list(streams.of) == (["a", "b"] if key else [""])
+    assert sorted(streams.of) == (["a", "b"] if key else [""])  # the last to have news is last
     for stream in streams.of.values():
         assert stream.pyramid.n_rows == (N // 2 if key else N)
         assert stream.pyramid.span == (0.0, 11.0)
