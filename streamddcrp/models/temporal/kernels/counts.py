@@ -95,6 +95,21 @@ def _about(a0, step, mean, var):
     return log_gamma_step(z, step) + 0.5 * (trigamma(z + step) - trigamma(z)) * var
 
 
+@inlined
+def _with_epoch(a0, step, count, weight, decides, past):
+    """Mean, variance and E f(X) of a past (3,) with the moments ``count`` of its next epoch added.
+
+    The value changes only where the epoch ``decides``: no newer one has a row for certain.
+    """
+    mean, var, value = past
+    if decides:
+        w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
+        if w > 0.0:
+            given = _about(a0, step, mean + weight * y, var + weight * weight * v)
+            value += w * (given - value)
+    return mean + weight * count[MEAN], var + weight * weight * count[VAR], value
+
+
 @kernel
 def expected_past(a0, step, before, now, kappa, e, k, later):
     """Mean and variance of the decayed past X of component k, and E f(X), f that of `_about`.
@@ -109,20 +124,14 @@ def expected_past(a0, step, before, now, kappa, e, k, later):
         if kappa[later + j] > 0.0 and _is_sure(count):
             sure = j
             break
-    mean, var, value = 0.0, 0.0, _about(a0, step, 0.0, 0.0)
+    past = 0.0, 0.0, _about(a0, step, 0.0, 0.0)
     for j in range(W - later - 1, -1, -1):
         count = now[e - 1 - j, k] if j < e else before[W + e - 1 - j, k]
         weight = kappa[later + j]
         if weight == 0.0 or count[MEAN] == 0.0:
             continue
-        if j <= sure:
-            w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
-            if w > 0.0:
-                given = _about(a0, step, mean + weight * y, var + weight * weight * v)
-                value += w * (given - value)
-        mean += weight * count[MEAN]
-        var += weight * weight * count[VAR]
-    return mean, var, value
+        past = _with_epoch(a0, step, count, weight, j <= sure, past)
+    return past
 
 
 @inlined
@@ -293,15 +302,10 @@ def _look_ahead(a0, kappa, now, older, e, k, d, own):
             value += w * (_about(a0, step, mean + step * y, var + step * step * v) - value)
     mean += step * max(0.0, now[e, k, MEAN] - own)
     var += step * step * max(0.0, now[e, k, VAR] - own * (1.0 - own))
+    past = mean, var, value
     for s in range(e + 1, e + d):
-        count, weight = now[s, k], kappa[e + d - s - 1]
-        if s >= sure:
-            w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
-            if w > 0.0:
-                given = _about(a0, step, mean + weight * y, var + weight * weight * v)
-                value += w * (given - value)
-        mean += weight * count[MEAN]
-        var += weight * weight * count[VAR]
+        past = _with_epoch(a0, step, now[s, k], kappa[e + d - s - 1], s >= sure, past)
+    mean, var, value = past
     count = now[e + d, k]
     w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
     return w * (_about(a0, step, mean + y, var + v) - value) if w > 0.0 else 0.0
