@@ -84,7 +84,7 @@ def test_a_forgotten_group_might_never_have_come(layers, moves, alpha):
 def without_cluster(config, state):
     """Return names, rows, items and alpha's likelihood of each particle, and forget a cluster.
 
-    From matrices, and from the numbers of items that each row has seen, counted anew.
+    From matrices, and from the numbers of items that each row has seen, counted again.
     """
     particles, names, pool = state.particles, state.names, state.pool
     A, G = state.groups.n.tolist()

@@ -228,7 +228,7 @@ def test_rows_that_tiny_ones_share_are_judged_by_their_own_shares():
     assert not most[[0, 3, 4]].any()
     q[0], most[:] = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 0.0
     add_most(q, np.array([0]), scores, gains, evidence, least, most, ceiling)
-    assert most[0] == -np.inf  # nobody else could take the first row
+    assert most[0] == -np.inf  # no other component could take the first row
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -10,9 +10,9 @@ particle's live features with any number of new ones (of many features, all subs
 most doubtful ones, the others drawn, with weights to match); their sum is an unbiased factor of the
 evidence. A few children of each particle, then as many of all as there are places, are kept by
 optimal resampling; equal ones are merged. Then rows of the window are resampled, by exact Gibbs
-steps over all their features, six at a time: that is what finds the right features. A feature that
-a row may get anew is weighed with every scale. What is gained depends on the particles times
-the rows that each resamples.
+steps over all their features, six at a time: that is what finds the right features. A new feature
+that a row may get is weighed with every scale. What is gained depends on the number of particles
+times the number of rows that each resamples.
 
 The first rows are learned by annealing, too (`start`), and both kinds of particles compete.
 

@@ -231,7 +231,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             and self._family.n_features is None
         )
         self._stream: Engine | None = None
-        self._told_full = False  # that all tables are in use
+        self._warned_full = False  # that all tables are in use
         self._alone: Alone | None = None  # takes usual rows one by one
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
@@ -335,8 +335,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         return out[0] if len(out) == 1 else np.concatenate(out)
 
     def _warn_when_full(self, engine: Engine) -> None:
-        if not self._told_full and engine.n_forbidden:
-            self._told_full = True
+        if not self._warned_full and engine.n_forbidden:
+            self._warned_full = True
             _log.warning(
                 "all %d tables are in use: rows that wanted a new one had to join an old one; "
                 "raise max_tables",
@@ -478,7 +478,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)
-            self._told_full = self._stream.n_forbidden > 0
+            self._warned_full = self._stream.n_forbidden > 0
         if "contest" in meta:
             refuse_if(self._early is None or self._stream is None, "contest")
             assert self._early is not None  # for mypy

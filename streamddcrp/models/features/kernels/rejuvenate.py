@@ -190,7 +190,7 @@ def _put(config, particles, sums, work, i, row, mask, wanted, option, n_free, ow
     if own > 0:
         n_owners[own] = 0
         owners[row % len(owners)] &= ~(ONE << np.uint64(own))
-    if option > 0:  # a new one, or its own again with a scale drawn anew
+    if option > 0:  # a new one, or its own again with a newly drawn scale
         if own > 0:
             k = own
             particles.scale[i, k] = option - 1
