@@ -11,7 +11,7 @@ import pytest
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.likelihoods.kernels.families import add_stats, posterior
 from streamddcrp.models.graph.group_gibbs import _Chain
-from streamddcrp.models.graph.groups import Config
+from streamddcrp.models.graph.group_state import Config
 
 pytestmark = pytest.mark.slow
 PRIOR = NormalGamma(0.0, 0.5, 3.0, 2.0)

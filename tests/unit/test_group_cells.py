@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamddcrp import GroupDP
-from streamddcrp.models.graph.groups import Cells, dense
+from streamddcrp.models.graph.group_state import Cells, dense
 from streamddcrp.models.graph.kernels.cells import (
     TABLES,
     add_to,

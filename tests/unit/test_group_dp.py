@@ -13,7 +13,8 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import concentration
 from streamddcrp.models.graph.group_dp import GroupDP
-from streamddcrp.models.graph.groups import Config, GroupEngine, arrays_of, empty_state, step
+from streamddcrp.models.graph.group_state import Config, arrays_of, empty_state
+from streamddcrp.models.graph.groups import GroupEngine, step
 from tests.oracles import graph_crp as oracle
 
 X = np.array([0.3, -1.2, 2.4, 0.1])[:, None]

@@ -10,16 +10,14 @@ from streamddcrp import GroupDP
 from streamddcrp.data.graphs import from_parents
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import concentration
-from streamddcrp.models.graph.groups import (
+from streamddcrp.models.graph.group_state import (
     Config,
-    GroupEngine,
-    RowGroups,
     arrays_of,
     dense,
     empty_state,
     state_from_arrays,
-    step,
 )
+from streamddcrp.models.graph.groups import GroupEngine, RowGroups, step
 from streamddcrp.particles.kernels.names import N_NAMES
 from tests.oracles import graph_crp as oracle
 

@@ -10,7 +10,8 @@ from streamddcrp import GroupDP
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.graph.config import concentration
-from streamddcrp.models.graph.groups import Config, GroupEngine, dense, empty_state, step
+from streamddcrp.models.graph.group_state import Config, dense, empty_state
+from streamddcrp.models.graph.groups import GroupEngine, step
 from tests.oracles import infinite_hmm as oracle
 from tests.oracles.graph_crp import partitions
 

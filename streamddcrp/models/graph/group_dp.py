@@ -12,18 +12,20 @@ from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.views import predictions, with_times
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import CLUSTER, concentration
-from streamddcrp.models.graph.groups import (
+from streamddcrp.models.graph.group_state import (
     Config,
+    check_arrays,
+    empty_state,
+    state_from_arrays,
+)
+from streamddcrp.models.graph.groups import (
     GroupEngine,
     Path,
     RowGroups,
-    check_arrays,
-    empty_state,
     layers_of,
     listed,
     path_of,
     refuse_regression,
-    state_from_arrays,
 )
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray

@@ -15,19 +15,8 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Grid, concentration
 from streamddcrp.models.graph.gibbs import checked_sweeps, fitted, kept_sweeps, named
-from streamddcrp.models.graph.groups import (
-    Cells,
-    Config,
-    Groups,
-    Particles,
-    Path,
-    Scratch,
-    dense,
-    layers_of,
-    listed,
-    path_of,
-    refuse_regression,
-)
+from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
+from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
 from streamddcrp.models.graph.kernels.children import N_COUNTS
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows

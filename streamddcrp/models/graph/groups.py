@@ -1,50 +1,37 @@
-"""The engine of `GroupDP`: settings, state, steps and predictions.
-
-Axes: P particles, K tables per particle, A nodes (the root is node 0), G groups, N names of tables,
-R cells of a particle.
-"""
+"""The engine of `GroupDP`: the groups of rows, steps and predictions. Axes as in `group_state`."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import N_OUTPUTS, EventRing
+from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods.kernels.families import n_stats
-from streamddcrp.models.graph.config import Grid, alpha_by_particle, alpha_weights
-from streamddcrp.models.graph.kernels.cells import TABLES
-from streamddcrp.models.graph.kernels.children import CACHED, N_COUNTS, STAMP
+from streamddcrp.models.graph.config import alpha_by_particle, alpha_weights
+from streamddcrp.models.graph.group_state import (
+    Config,
+    State,
+    arrays_of,
+    dense,
+    empty_state,
+    grown,
+    n_nodes_of,
+    state_from_arrays,
+)
 from streamddcrp.models.graph.kernels.forget import forget_group
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.group import step_rows
-from streamddcrp.particles import state as shared
-from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES, N_SEEN
-from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, learn_rows, room
-from streamddcrp.records import (
-    ANY,
-    CHANCE,
-    MOST,
-    Within,
-    check,
-    check_one,
-    empty,
-    index,
-    refuse_if,
-    stored_array,
-    up_to,
-)
+from streamddcrp.particles.kernels.names import N_NAMES
+from streamddcrp.particles.state import learn_rows
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
-FIXED = np.empty(0)
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
 
 
@@ -120,252 +107,6 @@ class RowGroups(NamedTuple):
         return RowGroups(self.paths + more.paths)
 
 
-class Config(NamedTuple):
-    """Settings in the kernels' terms."""
-
-    family: int
-    hyper: FloatArray
-    alpha: float  # NaN where it is integrated out
-    n_root: int  # auxiliary items of the root
-    n_node: int  # and of each node; 0: all groups are below the root
-    n_particles: int
-    markov: bool  # whether the table of the row before is a row's group
-    moves: int  # auxiliary items resampled after an arrival
-    seed: int
-    # (J,): the values of alpha that are summed over, their logs and log weights; none: it is fixed
-    nodes: FloatArray = FIXED
-    log_nodes: FloatArray = FIXED
-    log_prior: FloatArray = FIXED
-    max_tables: int = MOST  # clusters that any particle has, of all particles together
-    max_groups: int = MOST
-
-
-class Particles(NamedTuple):
-    """Particles and their tables."""
-
-    weight: Annotated[FloatArray, "P", CHANCE]
-    n_tables: Annotated[IntArray, "P", up_to("K")]  # places in use
-    # table of the last row; -1: none, or a forgotten one
-    last: Annotated[IntArray, "P", -1, index("K", none=True)]
-    # place of the table's cluster in the pool; -1: no data
-    entry: Annotated[IntArray, "P K", -1, index("C", none=True)]
-    n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
-
-
-class Cells(NamedTuple):
-    """Items at tables, where there are any: see `streamddcrp.models.graph.kernels.cells`."""
-
-    cell: Annotated[IntArray, "P R"]  # row and table, ascending
-    items: Annotated[IntArray, "P R"]  # how many, above 0
-    n: Annotated[IntArray, "P"]
-
-
-def dense(cells: Cells, p: int | np.integer, n_rows: int, n_tables: int) -> IntArray:
-    """Return a particle's counts, shape (n_rows, n_tables)."""
-    found, n = np.zeros((n_rows, n_tables), np.int64), cells.n[p]
-    found[np.divmod(cells.cell[p, :n], TABLES)] = cells.items[p, :n]
-    return found
-
-
-class Groups(NamedTuple):
-    """Groups, the same for all particles; in a Markov chain there is one."""
-
-    node: Annotated[IntArray, "G", index("A")]  # the parent of each
-    size: Annotated[IntArray, "G"]  # rows that came
-    seen: Annotated[IntArray, "G"]  # the last of them
-    n: Annotated[IntArray, "2"]  # how many nodes have auxiliary items, and how many groups rows
-
-
-class Scratch(NamedTuple):
-    """Work space; nothing in it outlives an arrival."""
-
-    at_name: Annotated[FloatArray, "N"]
-    work: Annotated[FloatArray, "O"]  # O = K + 1
-    log_weight: Annotated[FloatArray, "O"]
-    items: Annotated[IntArray, "K"]
-    n_users: Annotated[IntArray, "K"]
-    only: Annotated[FloatArray, "K"]
-
-
-@dataclass(slots=True)
-class State(ParticleState):
-    """The sampler's memory; exactly one owner."""
-
-    particles: Particles
-    own: Cells  # rows of each group; in a Markov chain of the start, then after each table
-    aux: Cells  # auxiliary items of each node
-    pool: Pool
-    memo: Memo
-    groups: Groups
-    grid: Grid
-    names: Names
-    recent: IntArray
-    events: EventRing
-    counts: IntArray
-    sums: FloatArray
-    children: Children
-    scratch: Scratch
-
-
-def empty_state(config: Config) -> State:
-    """Return the state before the first arrival."""
-    state = _empty(config, 0, 0, 16, 1 + (config.n_node > 0), 1, 0, config.markov)
-    state.particles.weight[:] = 1.0 / config.n_particles
-    return state
-
-
-def _empty(
-    config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int,
-    n_cells: int, apart: bool,
-) -> State:  # fmt: skip
-    """Return an empty state with room for so much, and for one more arrival.
-
-    ``apart``: whether particles may differ in how many items each row has seen.
-    """
-    P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
-    C = room(n_clusters + P + 4, 64)
-    n_values = len(config.nodes)
-    rows = P if apart and n_values else 1
-    lengths = {
-        "P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups, "J": n_values,
-        "B": rows, "T": room(CACHED * rows, 256) if n_values else 1,
-    }  # fmt: skip
-    grid = empty(Grid, lengths)
-    grid.base[:] = config.log_prior
-    parts = shared.empty_parts(
-        config.family, config.hyper, n_particles=P, n_children=P * (K + 2), n_clusters=C,
-        n_names=n_names, n_counts=N_COUNTS,
-    )  # fmt: skip
-    return State(
-        particles=empty(Particles, lengths),
-        own=empty(Cells, {"P": P, "R": room(n_cells + 1, 64)}),
-        aux=empty(Cells, {"P": P, "R": config.n_root + config.n_node * n_nodes}),
-        groups=empty(Groups, lengths),
-        grid=grid,
-        recent=np.full(1, -1),
-        scratch=empty(Scratch, lengths),
-        **parts,
-    )
-
-
-def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> State:
-    """Return the state with room for one more arrival, and for so many nodes and groups at least.
-
-    Nodes and groups that are still to come in a batch keep their places. From the first cluster
-    that is forgotten on, particles may differ in how many items a row has seen.
-    """
-    n_old = len(state.groups.node)
-    apart = bool(state.counts[N_NAMES] >= config.max_tables)
-    new = state_from_arrays(
-        config, arrays_of(config, state), max(n_nodes, _n_nodes(config, state)),
-        max(n_groups, n_old), apart=apart,
-    )  # fmt: skip
-    new.groups.node[:n_old] = state.groups.node
-    return new
-
-
-def _n_nodes(config: Config, state: State) -> int:
-    """Return the number of nodes that there is room for."""
-    items = state.aux.cell.shape[1] - config.n_root
-    return items // config.n_node if config.n_node else 1
-
-
-def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
-    """Return copies of all arrays without unused capacity, for a checkpoint."""
-    n_groups = int(state.groups.n[1])
-    arrays, _ = shared.arrays_of(state, STAMP)
-    alive = state.particles.weight > 0
-    if len(config.nodes) > 0:
-        base = state.grid.base
-        arrays["grid.base"] = np.where(alive[:, None], base, 0.0) if len(base) > 1 else base.copy()
-    for name, cells in (("own", state.own), ("aux", state.aux)):
-        n = np.where(alive, cells.n, 0)
-        used = np.arange(cells.cell.shape[1]) < n[:, None]
-        arrays |= {f"{name}.cell": cells.cell[used], f"{name}.items": cells.items[used]}
-        arrays[f"{name}.n"] = n
-    for name, values in state.groups._asdict().items():
-        arrays[f"groups.{name}"] = values[: n_groups if name != "n" else 2].copy()
-    return arrays | {"sums": state.sums.copy()}
-
-
-def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that do not belong together, before any is used."""
-    P, G, n = config.n_particles, len(arrays["groups.node"]), stored_array("groups.n", arrays)
-    check_one("groups.n", n, (2,), np.int64, Within(0, G + 1))
-    A, stats = int(n[0]), int(n_stats(config.family, config.hyper))
-    known = shared.check(Particles, arrays, N_COUNTS, stats, P=P)
-    check(Groups, arrays, {"A": A, "G": G}, "groups.")
-    if len(config.nodes) > 0:
-        base = stored_array("grid.base", arrays)
-        rows = P if config.markov or len(base) > 1 else 1
-        check_one("grid.base", base, (rows, len(config.nodes)), np.float64, ANY)
-    n_tables, entry = arrays["particles.n_tables"], arrays["particles.entry"]
-    rows_of = n_tables + 1 if config.markov else np.full(P, G)
-    p, _, k, _ = _checked_cells("own", arrays, MOST, rows_of, n_tables)
-    most = max(config.n_root, config.n_node)
-    q, a, j, count = _checked_cells("aux", arrays, most, np.full(P, A), n_tables)
-    of_node, n_aux = np.zeros((P, A), np.int64), np.zeros((P, known["K"]), np.int64)
-    np.add.at(of_node, (q, a), count)
-    np.add.at(n_aux, (q, j), count)
-    has_rows = np.zeros((P, known["K"]), np.bool_)
-    has_rows[p, k] = True
-    items = np.where(np.arange(A) == 0, config.n_root, config.n_node)
-    refuse_if(
-        n[1] != G
-        or G * (config.n_node > 0) < A - 1
-        or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
-        or (n_aux != arrays["particles.n_aux"]).any()
-        or (has_rows != (entry >= 0)).any()  # a table with rows has data, and no other
-        or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
-        "nodes and groups",
-    )
-
-
-def _checked_cells(
-    name: str, arrays: Mapping[str, NDArray[Any]], most: int, n_rows: IntArray, n_tables: IntArray
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return particles, rows, tables and counts of stored cells, or refuse them."""
-    cell, n = stored_array(f"{name}.cell", arrays), stored_array(f"{name}.n", arrays)
-    count = stored_array(f"{name}.items", arrays)
-    check_one(f"{name}.n", n, n_rows.shape, np.int64, Within(0, len(cell)))
-    refuse_if(n.sum() != cell.size, f"{name}.n")
-    check_one(f"{name}.cell", cell, (cell.size,), np.int64, Within(0, MOST))
-    check_one(f"{name}.items", count, cell.shape, np.int64, Within(1, most))
-    particle = np.repeat(np.arange(len(n)), n)
-    row, table = np.divmod(cell, TABLES)
-    mixed = (np.diff(particle) == 0) & (np.diff(cell) <= 0)
-    outside = (row >= n_rows[particle]) | (table >= n_tables[particle])
-    refuse_if(bool(mixed.any() or outside.any()), f"{name} and tables")
-    return particle, row, table, count
-
-
-def state_from_arrays(
-    config: Config, arrays: Mapping[str, NDArray[Any]], n_nodes: int = 0, n_groups: int = 0,
-    *, apart: bool = False,
-) -> State:  # fmt: skip
-    """Rebuild the state that `arrays_of` described, with room for one more arrival at least."""
-    counts, n = arrays["counts"], arrays["groups.n"]
-    base = arrays.get("grid.base", FIXED)
-    state = _empty(
-        config, int(counts[MOST_TABLES]), 2 * len(arrays["pool.stats"]),
-        room(int(counts[N_NAMES]) + 1, 16), room(max(n_nodes, int(n[0])), 1),
-        room(max(n_groups, int(n[1])), 1), int(arrays["own.n"].max()),
-        config.markov or apart or len(base) > 1,
-    )  # fmt: skip
-    shared.restore(state, config.family, config.hyper, arrays)
-    state.sums[:] = arrays["sums"]
-    if len(config.nodes) > 0:
-        state.grid.base[:] = base
-    for name, cells in (("own", state.own), ("aux", state.aux)):
-        cells.n[:] = arrays[f"{name}.n"]
-        used = np.arange(cells.cell.shape[1]) < cells.n[:, None]
-        cells.cell[used], cells.items[used] = arrays[f"{name}.cell"], arrays[f"{name}.items"]
-    for name, values in state.groups._asdict().items():
-        stored = arrays[f"groups.{name}"]
-        values[: len(stored)] = stored
-    return state
-
-
 def step(
     config: Config, state: State, X: FloatArray, t: FloatArray, group: IntArray, node: IntArray
 ) -> tuple[State, FloatArray]:
@@ -376,7 +117,7 @@ def step(
     are numbered in the order of their first rows.
     """
     n_nodes = int(node.max(initial=0)) + 1
-    if len(node) > len(state.groups.node) or n_nodes > _n_nodes(config, state):
+    if len(node) > len(state.groups.node) or n_nodes > n_nodes_of(config, state):
         state = grown(state, config, n_nodes, len(node))
     state.groups.node[: len(node)] = node
     out = np.empty((len(X), N_OUTPUTS))
