@@ -121,7 +121,7 @@ def test_diagonal_covariances_give_the_diagonal_emission(seed, D, holes):
         emission.seating(past, emission.ahead(s, 2)).seat(X[2], 1e-3, 0.5, 1000)
         for emission, s in ((full, ours), (law, theirs))
     ]
-    for mine, other in zip(*seats, strict=True):  # rounding: numbers below 100, variances above 1e-2
+    for mine, other in zip(*seats, strict=True):  # all that differs is rounding
         assert mine == pytest.approx(other, abs=1e-11)
     assert [a.tolist() for a in full.near(ours, begins)] == [
         a.tolist() for a in law.near(theirs, begins)
