@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from scipy.stats import nbinom
 
 import streamddcrp
 from streamddcrp import (
@@ -77,7 +78,6 @@ def test_a_correlated_column_is_a_conditional_students_t(D):
         one = NormalWishart([mean[d]], kappa, [[scatter[d, d]]], dof - D + 1.0)
         _, _, _, alone = parts(one, rows[:, [d]], x[[d]])  # the marginal
         assert view[:2, d] == pytest.approx(alone[:2, 0], rel=1e-9)
-    hyper, post = one_table(family, rows)
     assert score == pytest.approx(-family.log_predictive(x, family.suffstats(rows).sum(0))[0])
     assert not np.isnan(excess)
 
@@ -110,8 +110,6 @@ def test_expectations_of_counts_and_flags_by_enumeration():
     _, _, surprise, view = parts(GammaPoisson(1.5, 0.7), COUNTS, x)
     for d in range(3):
         size, rate = 1.5 + COUNTS[:, d].sum(), 0.7 + len(COUNTS)
-        from scipy.stats import nbinom
-
         law = nbinom(size, rate / (rate + 1.0))
         assert surprise[d] == pytest.approx(-law.logpmf(x[d]), abs=1e-10)
         assert view[:2, d] == pytest.approx([law.mean(), law.std()])
@@ -264,7 +262,7 @@ def test_other_models_say_why():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(60, 3))
     group = GroupDP(n_particles=10)
-    group.learn_many(X, groups=["a"] * 60)
+    group.learn_many(X, group=["a"] * 60)
     why = group.explain_one({0: 9.0, 1: 0.0, 2: 0.0}, group="a")
     assert why.parts[0].name == "0"
     vectors = EmbeddingStream(lag=20)

@@ -282,10 +282,8 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         rows = [texts.data[a:z].tobytes() for a, z in ends]
         documents: list[Any] = [row.decode(errors="replace") for row in rows]
         if texts.listed:
-            documents = [
-                [word.decode(errors="replace") for word in row.split(b"\xff") if word]
-                for row in rows
-            ]
+            lists = [row.split(b"\xff") for row in rows]
+            documents = [[word.decode(errors="replace") for word in row] for row in lists]
         times = [None] * len(documents) if t is None else list(t)
         pairs = zip(documents, times, strict=True)
         return Explanations([self.explain_one(x, time) for x, time in pairs])
