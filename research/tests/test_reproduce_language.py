@@ -163,7 +163,8 @@ def test_the_ap_articles(shared_data, tmp_path):
 
 def test_draws_follow_the_posterior():
     """Marginals of 20,000 independent draws within 4.5 standard errors; 12 stored links."""
-    words, g = np.array([0, 1, 0, 0, 1, 2]), np.array([0.5, 0.3, 0.2])
+    words = np.array([0, 1, 0, 0, 1, 2])
+    g = np.array([0.5, 0.3, 0.2])[words]
     links = link_posterior(words, g, np.arange(6.0), alpha=0.7, decay=Exponential(2.0))
     draws = sample_links(links, 20_000, np.random.default_rng(1))
     exact = links.toarray()
