@@ -220,7 +220,7 @@ def explained(
         scores[0] -= slopes[0]
         lacking = np.repeat(x[None], len(at), axis=0)
         lacking[np.arange(len(at)), at] = np.nan
-        surprise -= slopes[0] - likelihood.log_slopes(lacking)  # type: ignore[operator]
+        surprise -= slopes[0] - likelihood.log_slopes(lacking)
     return at, scores, surprise, view
 
 

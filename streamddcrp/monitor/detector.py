@@ -212,7 +212,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             return 0.0
         return surprise if self._waiting else self._alarm.averaged(surprise)
 
-    def explain_one(self, x: Mapping[Any, Any], t: Any = None) -> Explanation:
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         """Say what each column adds to the surprise of a row; see `SeqDDCRP.explain_one`.
 
         Where there is a reference, of the surprise relative to it.

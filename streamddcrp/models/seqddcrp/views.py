@@ -122,7 +122,7 @@ class TableViews(RowModel):
         net: FloatArray = x - np.ravel(self._season.at(np.array([t])))
         return net
 
-    def explain_one(self, x: Features, t: Any = None) -> Explanation:
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         row, names, time = self._as_row(x, t)
         if self._stream is None:
             return explanation((), 0.0, 0.0)
