@@ -107,8 +107,8 @@ def _log_density(family: int, hyper: Array, post: Array, x: Array) -> float:
         code, h, c, _, q = part_of(family, hyper, i)
         if code == NORMAL_WISHART:
             total += _nw_without(hyper, h, post, q, x, c)
-        else:
-            total += predictive_of_part(code, hyper, h, post, q, x, c)
+            continue
+        total += predictive_of_part(code, hyper, h, post, q, x, c)
     return total
 
 
