@@ -185,14 +185,13 @@ class Alarming:
 
     def _text(self, keys: list[str], status: str) -> str:
         """Say in a sentence what happened."""
-        what = "began something new" if status == FIRING else "returned to what is usual"
-        if keys == [""]:
-            return f"The stream {what}"
+        what = "began something new" if status == FIRING else "ended an alarm"
         if len(keys) == 1:
-            return f"{self._by} {keys[0]} {what}"
-        more = ", ..." if len(keys) > _NAMED else ""
-        of = f"{len({*keys}):,} of {self.alarm.n_keys:,} by {self._by} {what} within {self._group}"
-        return f"{of}: {', '.join(keys[:_NAMED])}{more}"
+            return f"{self._by} {keys[0]} {what}" if keys[0] else f"the stream {what}"
+        names = list(dict.fromkeys(keys))
+        of = f"{len(names):,} of {self.alarm.n_keys:,} keys ({self._by}) {what}"
+        more = ", ..." if len(names) > _NAMED else ""
+        return f"{of} within {self._group}: {', '.join(names[:_NAMED])}{more}"
 
     @staticmethod
     def _keys(news: Any) -> list[str]:

@@ -150,7 +150,10 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             dead_letters=dead_letters,
             alarms=alarms,
             alarm_rule=AlarmRule(
-                request.alarm_rate, request.alarm_per, request.alarm_group, request.silences,
+                request.alarm_rate,
+                request.alarm_per,
+                request.alarm_group,
+                request.silences,
                 request.key or "key",
             ),
             watchers=watchers,
