@@ -1,5 +1,6 @@
 """Alarms at a given false-alarm rate."""
 
+import copy
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
@@ -258,7 +259,8 @@ class Alarm(Stored):
         room = len(self._own.level)
         if len(known) > room:
             more = _Own.of(max(len(known) - room, room), int(self.average))
-            self._own = _Own(*map(np.concatenate, zip(self._own, more, strict=True)))
+            grown: Any = map(np.concatenate, zip(self._own, more, strict=True))
+            self._own = _Own(*grown)
         return codes
 
     @property
@@ -301,13 +303,12 @@ class Alarm(Stored):
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         alarm = cls(meta["rate"], meta["average"], per=meta.get("per"))
+        fleet, pace, keys = alarm._fleet, alarm._pace, meta.get("keys", [""])
         if "keys" not in meta:  # before alarms had keys
-            alarm._own = _Own(
-                *(arrays[name][None] for name in ("recent", "top", "counts")), np.zeros(1)
+            own = _Own(
+                arrays["recent"][None], arrays["top"][None], arrays["counts"][None], np.zeros(1)
             )
-            own, fleet, pace, keys = alarm._own, alarm._fleet, alarm._pace, [""]
         else:
-            keys = meta["keys"]
             own = _Own(*(arrays[name] for name in _Own._fields))
             fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
             pace = arrays["pace"]
@@ -326,7 +327,6 @@ class Alarm(Stored):
         check_one("pace", pace, (N_PACE,), np.float64, FINITE)
         refuse_if(pace[PERIOD] != alarm._pace[PERIOD], "pace")
         alarm._keys = {key: who for who, key in enumerate(keys)}
-        alarm._own = _Own(*(cells.copy() for cells in own))
-        alarm._fleet = _Fleet(*(cells.copy() for cells in fleet))
+        alarm._own, alarm._fleet = copy.deepcopy(own), copy.deepcopy(fleet)
         alarm._pace = pace.copy()
         return alarm
