@@ -170,7 +170,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
     def _judge(self, scores: FloatArray) -> Alarms:
         """Hand scores to the alarm; those that a reference is to replace pass by."""
         if self._waiting:
-            return Alarms(scores, np.full(len(scores), np.inf), np.zeros(len(scores), np.bool_))
+            return Alarms.none(scores)
         return self._alarm.step_many(scores)
 
     # -- the reference ---------------------------------------------------------------------------
