@@ -13,7 +13,7 @@ engine into a river estimator: they read batches, check rows and times, and save
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, NamedTuple, Protocol
 
 from streamddcrp.compilation import entry
@@ -57,6 +57,8 @@ class Part(NamedTuple):
     excess : float
         The surprise less its expectation; in the reasons of an event, both are the part's share of
         the symmetric Kullback-Leibler divergence of the two regimes' predictives.
+    spread : float
+        In the reasons of an event, the predictive standard deviation of the regime.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Part(NamedTuple):
     sd: float = math.nan
     surprise: float = math.nan
     excess: float = math.nan
+    spread: float = math.nan
 
     @property
     def deviations(self) -> float:
@@ -101,6 +104,14 @@ def said(parts: Iterable[Part]) -> str:
     return "; ".join(map(str, parts))
 
 
+def said_of_change(parts: Iterable[Part]) -> str:
+    """Say in one line from what to what parts changed: "flow 102.0 ± 1.1 to 24.2 ± 0.8"."""
+    return "; ".join(
+        f"{part.name} {_pair(part.expected, part.sd)} to {_pair(part.value, part.spread)}"
+        for part in parts
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened to a table.
@@ -122,6 +133,12 @@ class Event:
         For "merge", the id of the table it joined; for "split", of the one it came from.
     key : str or int, optional
         The stream it belongs to, in a model that keeps many (`Keyed`).
+    reasons : tuple of Part
+        By what the regime differs from the one before it, or from the one it was part of, the
+        largest difference first: at most five columns, each with the mean now as its value and the
+        mean before as what was expected. Of births, returns and splits of a `SeqDDCRP`, as its
+        tables are within 64 rows after the event, or when `events` is called if that is later;
+        empty where one of the two regimes is gone. Two events are equal whatever their reasons.
 
     Examples
     --------
@@ -135,6 +152,12 @@ class Event:
     t: float
     into: int | None = None
     key: str | int | None = None
+    reasons: tuple[Part, ...] = field(default=(), compare=False)
+
+    @property
+    def why(self) -> str:
+        """The three largest reasons in words; empty where there are none."""
+        return said_of_change(self.reasons[:3])
 
 
 class EventRing(NamedTuple):

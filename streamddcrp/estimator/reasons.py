@@ -15,7 +15,7 @@ from streamddcrp.cards import ResultCard
 from streamddcrp.contract import Part, said
 from streamddcrp.data.batches import named_columns
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods.kernels.parts import explain
+from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 3  # parts in a sentence
@@ -222,6 +222,42 @@ def explained(
         lacking[np.arange(len(at)), at] = np.nan
         surprise -= slopes[0] - likelihood.log_slopes(lacking)
     return at, scores, surprise, view
+
+
+def differences(
+    likelihood: Likelihood, hyper: FloatArray, post: FloatArray, row: FloatArray,
+    names: Sequence[str],
+) -> list[Part]:  # fmt: skip
+    """Say by what one table differs from another, the largest difference first.
+
+    Parameters
+    ----------
+    post : ndarray of float64, shape (2, Q)
+        Posteriors: of the one, and of the other, which it is compared with.
+    row : ndarray of float64, shape (C,)
+        A row as `prepare` makes it, for what depends on regressors.
+
+    Returns
+    -------
+    list of Part
+        Surprise and excess are the column's share of the symmetric Kullback-Leibler divergence of
+        the two predictives, Gaussians of the same means m and variances v: (v / v' + v' / v - 2 +
+        (m - m')^2 (1 / v + 1 / v')) / 2.
+    """
+    D = len(names)
+    seen, views = np.empty((3, len(row))), []
+    for one in post:
+        outlook(likelihood.family, hyper, one, row, seen)
+        views.append(likelihood.in_units(seen.copy(), D))
+    (mean, sd, _), (before, spread, _) = views
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = (sd / spread) ** 2
+        away = (mean - before) ** 2 * (1.0 / sd**2 + 1.0 / spread**2)
+        apart = 0.5 * (ratio + 1.0 / ratio - 2.0 + away)
+    at = np.flatnonzero(np.isfinite(apart))
+    at = at[np.argsort(-apart[at], kind="stable")]
+    columns = (values[at].tolist() for values in (mean, before, spread, apart, apart, sd))
+    return list(map(Part, [names[d] for d in at.tolist()], *columns))
 
 
 def parts_of(

@@ -2,7 +2,7 @@
 
 import logging
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,10 +83,11 @@ class Backlog:
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, int, Any]] = []  # numbers of events, from and to, and rings
+        self.reasons: dict[Any, Any] = {}  # of events of the call, by kind, label and arrival
 
     def begin(self) -> None:
         """Forget the events of the call before."""
-        self._parts = []
+        self._parts, self.reasons = [], {}
 
     def keep(self, log: Any, made: int) -> None:
         """Copy the newest of the ``made`` events, a named tuple of rings with a ``kind``."""
@@ -123,19 +124,22 @@ def events_since(
 
 
 def in_pieces(
-    backlog: Backlog, engine: Any, counter: int, X: FloatArray, t: FloatArray, *side: Any
-) -> FloatArray:
+    backlog: Backlog, engine: Any, counter: int, X: FloatArray, t: FloatArray, *side: Any,
+    note: Callable[[int], None] = lambda made: None,
+) -> FloatArray:  # fmt: skip
     """Let an engine learn rows in pieces, so that its rings lose no event of them.
 
-    ``counter``: place of the number of events among the counters of its state.
+    ``counter``: place of the number of events among the counters of its state; ``note`` is called
+    after each piece with the number of events before it.
     """
     if len(X) <= _PIECE:
         return np.asarray(engine.step(X, t, *side))
     parts = []
     for a in range(0, len(X), _PIECE):
-        z = a + _PIECE
+        z, made = a + _PIECE, int(engine.state.counts[counter])
         parts.append(engine.step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))
+        note(made)
     return np.concatenate(parts)
 
 

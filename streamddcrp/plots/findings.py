@@ -1,5 +1,6 @@
 """What is to be seen in a labelled series: regimes, their visits, surprising moments."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,6 +140,27 @@ def _by_distinction(findings: Findings) -> list[int]:
     return order
 
 
+def _by_change(findings: Findings) -> list[int]:
+    """Return the features that moved from one visit to the next, the farthest first.
+
+    By the distance of the means in standard deviations of the visit before, at the change where it
+    is largest; those that never moved by `FAR` of them are left out.
+    """
+    values = findings.series.values
+    far = np.zeros(values.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Mean of empty slice|Degrees of freedom")
+        pieces = [values[visit.first : visit.last + 1] for visit in findings.visits]
+        means = [np.nanmean(piece, axis=0) for piece in pieces]
+        for k in range(1, len(pieces)):
+            spread = np.nanstd(pieces[k - 1], axis=0)
+            away = np.abs(means[k] - means[k - 1]) / np.where(spread > 0.0, spread, np.nan)
+            far = np.fmax(far, away)
+    order = np.argsort(-far, kind="stable")
+    moved: list[int] = order[far[order] >= FAR].tolist()
+    return moved
+
+
 def odd_features(series: Labelled, place: int) -> list[int]:
     """Return the features of a row that are farthest from the usual, at most `N_ODD` of them.
 
@@ -166,12 +188,15 @@ def telling_features(findings: Findings, n: int) -> list[int]:
     """Choose ``n`` features to show, in their own order.
 
     First those that are odd at the surprising moments, so that what went wrong is seen, half of
-    them at most; then those that tell the regimes apart best.
+    them at most; then, to three quarters, those that changed most from one visit to the next, be it
+    to a regime that is seldom seen; then those that tell the regimes apart best.
     """
     odd: dict[int, None] = {}
     for place in findings.moments:
         odd.update(dict.fromkeys(odd_features(findings.series, place)))
     chosen = list(odd)[: max(n // 2, 1)]
+    changed = [d for d in _by_change(findings) if d not in chosen]
+    chosen += changed[: max(n - n // 4 - len(chosen), 0)]
     ranked = _by_distinction(findings)
     return sorted([*chosen, *(d for d in ranked if d not in chosen)][:n])
 

@@ -116,7 +116,8 @@ def fleet(request):
     """A model, its rows in two batches, and what `Keyed` makes of them."""
     model, table = FLEETS[request.param]
     keyed, results, events = Keyed(model, by="key"), {}, []
-    names = ("index", "kind", "label", "into", *(STORY if isinstance(model, TextStream) else ()))
+    more = STORY if isinstance(model, TextStream) else ("why",)
+    names = ("index", "kind", "label", "into", *more)
     half = len(table) // 2
     for first in 0, half:
         part = table.slice(first, half)
@@ -126,6 +127,8 @@ def fleet(request):
         for event in keyed.events():
             events.append({name: getattr(event, name) for name in names})
             events[-1] |= {"time": event.t, "key": event.key}
+            if "why" in more:
+                events[-1]["why"] = event.why or None
     states = {key: keyed.model_of(key).to_bytes() for key in keyed.keys}
     return model, table, results, events, states
 

@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from scipy.stats import nbinom
+from scipy.stats import nbinom, norm
 
 import streamddcrp
 from streamddcrp import (
@@ -16,7 +16,7 @@ from streamddcrp import (
     SeqDDCRP,
     TextStream,
 )
-from streamddcrp.estimator.reasons import explained
+from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import (
     Autoregression,
     BetaBernoulli,
@@ -304,3 +304,49 @@ def test_cards_tables_and_pictures():
     assert str(streamddcrp.Part("flow", 24.2, 102.0, 1.1)) == (
         "flow 24.2, expected 102.0 ± 1.1: 71 standard deviations low"
     )
+
+
+def shifted(n=400):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 4))
+    X[200:300, 2] += 9.0
+    X[300:, 1] *= 12.0
+    return X
+
+
+@pytest.mark.parametrize("rows", [1, 100, 400])
+def test_events_say_by_what_a_regime_differs(rows):
+    X, model, events = shifted(), SeqDDCRP(), []
+    for a in range(0, len(X), rows):
+        model.learn_many(X[a : a + rows])
+        events += model.events()
+    moved = next(event for event in events if event.kind == "birth" and event.index >= 195)
+    assert moved.reasons[0].name == "2"
+    assert moved.reasons[0].value - moved.reasons[0].expected == pytest.approx(9.0, abs=2.0)
+    assert moved.why.startswith("2 ")
+    assert " to 9" in moved.why or " to 8" in moved.why
+    wide = [e.reasons[0].name for e in events if e.index >= 300 and e.reasons]
+    assert wide[0] == "1" or rows == 1
+
+
+def test_differences_of_regimes_by_the_divergence_of_gaussians():
+    family = NormalGamma(*PRIOR)
+    rng = np.random.default_rng(2)
+    tables = [rng.normal(m, 1.0, size=(8, 2)) for m in (0.0, 3.0)]
+    stats = np.array([family.suffstats(rows).sum(axis=0) for rows in tables])
+    _, hyper, post = family._posteriors(stats)
+    found = differences(family, hyper, post, np.zeros(2), ["a", "b"])
+    for part in found:
+        d = "ab".index(part.name)
+        laws = [student(0.0, 8, x[:, d].sum(), (x[:, d] ** 2).sum(), PRIOR) for x in tables]
+        (m1, v1), (m2, v2) = ((law.mean(), law.var()) for law in laws)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(20)
+        apart = 0.0
+        for m, v, other, w in ((m1, v1, m2, v2), (m2, v2, m1, v1)):
+            x = m + np.sqrt(v) * nodes
+            log_ratio = norm.logpdf(x, m, np.sqrt(v)) - norm.logpdf(x, other, np.sqrt(w))
+            apart += weights @ log_ratio / np.sqrt(2.0 * np.pi)
+        assert part.excess == pytest.approx(apart, rel=1e-9)
+        assert (part.value, part.expected) == pytest.approx((m1, m2))
+        assert (part.spread, part.sd) == pytest.approx((np.sqrt(v1), np.sqrt(v2)))
+    assert found[0].excess >= found[1].excess

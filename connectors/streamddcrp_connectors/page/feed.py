@@ -21,15 +21,17 @@ class Feed:
     >>> for t in (1.0, 2.0):
     ...     feed.add("return", 4, t)
     >>> feed.since(0)
-    [{'id': 2, 'kind': 'return', 'label': 4, 't': 2.0, 'into': None, 'n': 2}]
+    [{'id': 2, 'kind': 'return', 'label': 4, 't': 2.0, 'into': None, 'n': 2, 'why': None}]
     """
 
     def __init__(self, most: int = MOST) -> None:
         self.last_id = 0
         self._entries: deque[dict[str, Any]] = deque(maxlen=most)
 
-    def add(self, kind: str, label: int, t: float, into: int | None = None) -> None:
-        """Note an event at a time."""
+    def add(
+        self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None
+    ) -> None:
+        """Note an event at a time, with its reasons in words."""
         self.last_id += 1
         n = 1
         for back in range(min(BACK, len(self._entries))):
@@ -38,9 +40,8 @@ class Feed:
                 n = entry["n"] + 1
                 del self._entries[-1 - back]
                 break
-        self._entries.append(
-            {"id": self.last_id, "kind": kind, "label": label, "t": t, "into": into, "n": n}
-        )
+        entry = {"id": self.last_id, "kind": kind, "label": label, "t": t, "into": into, "n": n}
+        self._entries.append(entry | {"why": why})
 
     def since(self, last_id: int) -> list[dict[str, Any]]:
         """Return the entries after one, the oldest first."""

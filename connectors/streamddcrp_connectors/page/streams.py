@@ -153,8 +153,10 @@ class Stream:
             self.texts.append((float(t[i]), int(label[i]), str(texts[i].as_py())[:LETTERS]))
         del self.texts[:-TEXTS]
 
-    def happened(self, kind: str, label: int, t: float, into: int | None) -> None:
-        """Take an event of a table."""
+    def happened(
+        self, kind: str, label: int, t: float, into: int | None, why: str | None = None
+    ) -> None:
+        """Take an event of a table, with its reasons in words."""
         if not np.isfinite(t):
             t = _or(self.pyramid.span[1], 0.0)
         if kind == "merge" and into is not None:
@@ -169,7 +171,7 @@ class Stream:
                 del self.gone[next(iter(self.gone))]
         elif kind == "return":
             self.gone.pop(label, None)
-        self.feed.add(kind, label, t, into)
+        self.feed.add(kind, label, t, into, why)
         self.version += 1
 
     def describe(self, stories: list[dict[str, Any]]) -> None:
@@ -233,9 +235,10 @@ class Streams:
         n = batch.num_rows
         times = _times(batch.column("time")) if "time" in cells else np.full(n, np.nan)
         keys = cells.get("key", [""] * n)
-        each = zip(keys, cells["kind"], cells["label"], times.tolist(), cells["into"], strict=True)
-        for key, kind, label, t, into in each:
-            self.stream(str(key)).happened(kind, label, t, into)
+        whys = cells.get("why", [None] * n)
+        each = zip(cells["kind"], cells["label"], times.tolist(), cells["into"], whys, strict=True)
+        for key, event in zip(keys, each, strict=True):
+            self.stream(str(key)).happened(*event)
 
     def stream(self, key: str) -> Stream:
         """Return the stream of a key; the one used last is the last of `of`."""

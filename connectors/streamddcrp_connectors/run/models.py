@@ -178,7 +178,7 @@ class Models:
         pyarrow.RecordBatch
             ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
             the model ignores times), ``key``, ``kind``, ``label`` and ``into``, as
-            `streamddcrp.Event` has them; of stories more, see `StoryEvent`, rates a day where times
+            `streamddcrp.Event` has them, and ``why``, its reasons in words; of stories more, see `StoryEvent`, rates a day where times
             are time stamps. By time, if rows have times.
         """
         events = self._model.events()
@@ -194,7 +194,9 @@ class Models:
         cells["kind"] = pa.array([event.kind for event in events], pa.string())
         cells["label"] = pa.array([event.label for event in events], pa.int64())
         cells["into"] = pa.array([event.into for event in events], pa.int64())
-        if self._of_stories:
+        if not self._of_stories:
+            cells["why"] = pa.array([event.why or None for event in events], pa.string())
+        else:
             for name, kind in _STORY.items():
                 cells[name] = pa.array([getattr(event, name) for event in events], kind)
             if "time" in cells and pa.types.is_timestamp(cells["time"].type):

@@ -1,15 +1,16 @@
 """The engine of SeqDDCRP: it steps over rows, grows where needed, and calls the kernels."""
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streamddcrp.compilation import entry_point, entry_with
-from streamddcrp.contract import P_NEW, SCORE
+from streamddcrp.contract import P_NEW, SCORE, Part
 from streamddcrp.decay import Decay
-from streamddcrp.estimator.reasons import explained
+from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
@@ -121,6 +122,36 @@ class Engine:
         post[:K], post[K] = state.table.post[:K], state.scratch.prior_post
         said = explained(self.likelihood, config.hyper, post, weights, home, x, self.past)
         return int(state.table.ids[home]), said
+
+    def _column(self, label: int) -> int | None:
+        at = np.flatnonzero(self.state.table.ids[: self.state.n_tables] == label)
+        return int(at[0]) if len(at) else None
+
+    def n_rows(self, label: int) -> int:
+        """Return the number of arrivals seen at a table, 0 where it is gone."""
+        at = self._column(label)
+        return 0 if at is None else int(self.state.atoms.n_rows[at])
+
+    def before(self, label: int, index: int) -> int | None:
+        """Return the table that was seen last before a row, or else last, but for one."""
+        table, K = self.state.table, self.state.n_tables
+        seen, rows = table.last_seen[:K], self.state.atoms.n_rows[:K]
+        others = np.flatnonzero((table.ids[:K] != label) & (rows > 0))
+        if not len(others):
+            return None
+        earlier = others[seen[others] < index]
+        some = earlier if len(earlier) else others
+        return int(table.ids[some[np.argmax(seen[some])]])
+
+    def differences(self, label: int, before: int, names: Sequence[str]) -> list[Part]:
+        """Say by what a table differs from another; nothing where one of them is gone."""
+        pair = self._column(label), self._column(before)
+        state, width = self.state, self.n_features
+        if None in pair or not state.counts[N_ROWS]:
+            return []
+        row = state.rows.x[state.counts[N_ROWS] - 1]
+        post = state.table.post[list(pair)]
+        return differences(self.likelihood, self.config.hyper, post, row, names[:width])
 
     def in_time(self, t: Any) -> Any:
         """Return a time, or times (N,), as the engine counts them."""

@@ -328,7 +328,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if self._stream is not None and done < len(X):
             rest = (X, given, done, len(X))
             net = X[done:] if self._season is None else self._less_season(*rest)
-            out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
+            out.append(
+                in_pieces(
+                    self._backlog, self._stream, N_EVENTS, net, t[done:], note=self._note_reasons
+                )
+            )  # fmt: skip
         if self._stream is not None:
             self._warn_when_full(self._stream)
             self._prepare_alone(self._stream)

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import Event
+from streamddcrp.contract import KINDS, Event, Part
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.reasons import Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
@@ -28,6 +29,10 @@ from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray, IntArray
+
+_EXPLAINED = ("birth", "return", "split")
+_FEWEST, _MOST = 3, 5  # rows that a regime needs for its reasons, and reasons
+_LEAST = 1.0  # nats of a reason: a shift by one standard deviation
 
 
 class TableViews(RowModel):
@@ -69,7 +74,37 @@ class TableViews(RowModel):
         unit = self._stream.time_unit if self._clocked else 1.0
         log, read, first = self._stream.state.events, self._events_read, self._first_time
         self._events_read = int(self._stream.state.counts[N_EVENTS])
-        return events_since(log, self._events_read, read, first, unit, self._backlog)
+        found = events_since(log, self._events_read, read, first, unit, self._backlog)
+        noted = self._backlog.reasons
+        return [
+            replace(event, reasons=noted[mark] if mark in noted else self._reasons(*mark))
+            if (mark := (event.kind, event.label, event.into, event.index))[0] in _EXPLAINED
+            else event
+            for event in found
+        ]
+
+    def _note_reasons(self, made: int) -> None:
+        """Note the reasons of the events after the first ``made``, while their tables are new."""
+        assert self._stream is not None  # for mypy
+        log, now = self._stream.state.events, int(self._stream.state.counts[N_EVENTS])
+        for number in range(max(made, now - len(log.kind)), now):
+            i = number % len(log.kind)
+            if log.kind[i] < len(KINDS) and KINDS[log.kind[i]] in _EXPLAINED:
+                into = int(log.into[i]) if log.into[i] >= 0 else None
+                mark = KINDS[log.kind[i]], int(log.label[i]), into, int(log.arrival[i])
+                if self._stream.n_rows(mark[1]) >= _FEWEST:
+                    self._backlog.reasons[mark] = self._reasons(*mark)
+
+    def _reasons(self, kind: str, label: int, into: int | None, index: int) -> tuple[Part, ...]:
+        """Say by what the regime of an event differs from the one before, or was part of."""
+        assert self._stream is not None  # for mypy
+        before = self._stream.before(label, index) if into is None else into
+        parts = () if before is None else self._compared(label, before)
+        return tuple(part for part in parts[:_MOST] if part.excess >= _LEAST)
+
+    def _compared(self, label: int, before: int) -> list[Part]:
+        assert self._stream is not None  # for mypy
+        return self._stream.differences(label, before, self._feature_names())
 
     def summary(self) -> pa.Table:
         """Return one row for each live table: id, weight, born, last seen, parameters.

@@ -18,8 +18,8 @@ const colours = new Colours()
 const history = new History()
 const scene = { history, colours, job: null, names: {}, stories: [], events: [], cursor: null, selected: null, key: "", nameOf }
 const view = { key: null, span: undefined, end: null, id: 0 } // span undefined: not chosen yet
-const events = new Events($("events"))
-const regimes = new Regimes($("regimes"), (label, name) => link.send({ do: "name", key: view.key, label, name }))
+const events = new Events($("events"), visit)
+const regimes = new Regimes($("regimes"), (label, name) => link.send({ do: "name", key: view.key, label, name }), visit)
 const fleet = new Fleet($("fleet"), (key) => `#${address({ ...view, key, end: null })}`)
 let tables = null
 let plot = null
@@ -276,6 +276,13 @@ function zoom(factor, at = null) {
   const share = (middle - begin) / (end - begin)
   const to = Math.min(middle + (1 - share) * span, history.known[1])
   go({ span, end: to >= history.known[1] ? null : to })
+}
+
+/** Show a moment with a quarter of the picture behind it, and so little that single rows are seen. */
+function visit(t) {
+  const [first, last] = history.known
+  const span = Math.min(view.span ?? length(), Math.max((last - first) / 8, 1e-9))
+  go({ span, end: Math.min(t + span / 4, last) })
 }
 
 function theme(dark) {

@@ -24,10 +24,11 @@ function put(box, words) {
 
 /** The table of regimes or stories, a body of two rows each; they stay where they are while somebody writes in one. */
 export class Regimes {
-  constructor(table, named) {
+  constructor(table, named, visit) {
     this.table = table
     this.rows = new Map()
     this.named = named
+    this.visit = visit // goes to a time
   }
 
   clear() {
@@ -50,6 +51,7 @@ export class Regimes {
       put(row.words, words(regime, stories.get(regime.label)))
       put(row.fresh, regime.new ? "new" : "")
       put(row.rows, whole(regime.rows))
+      row.seen = regime.last
       put(row.last, scene.clock.near(regime.last, scene.history.known[1]))
       row.name = tables.names[regime.label] ?? ""
       row.box.classList.toggle("gone", !regime.live)
@@ -67,7 +69,8 @@ export class Regimes {
 
   make(label) {
     const row = { name: "" }
-    for (const kind of ["swatch", "who", "id", "fresh", "words"]) row[kind] = element("span", { kind })
+    for (const kind of ["swatch", "id", "fresh", "words"]) row[kind] = element("span", { kind })
+    row.who = element("button", { kind: "who", title: "Go to its last row", onclick: () => this.visit(row.seen) })
     row.fresh.className = "new"
     row.rows = element("td", { kind: "n" })
     row.last = element("td", { kind: "n" })
@@ -123,13 +126,15 @@ export function sentence(event, nameOf) {
 
 /** The list of events: the last ones, the latest on top, repeated ones counted. */
 export class Events {
-  constructor(list) {
+  constructor(list, visit) {
     this.list = list
+    this.visit = visit // goes to a time
     this.clear()
   }
 
   clear() {
     this.all = []
+    this.open = null // the event whose reasons are shown
     this.list.replaceChildren()
   }
 
@@ -151,9 +156,19 @@ export class Events {
     const items = [...this.all].sort((a, b) => b.t - a.t || b.id - a.id).slice(0, 80).map((event) => {
       const box = element("span", { kind: "swatch" })
       swatch(box, paint?.get(event.label))
-      const what = element("span", { kind: event.kind === "alarm" ? "what alarm" : "what", words: sentence(event, scene.nameOf) })
+      const kind = event.kind === "alarm" ? "what alarm" : "what"
+      const what = element("button", { kind, words: sentence(event, scene.nameOf), title: "Go there" })
       if (event.n > 1) what.append(element("span", { kind: "n", words: `  × ${number(event.n)}` }))
-      return element("li", {}, element("time", { words: scene.clock.near(event.t, scene.history.known[1]) }), box, what)
+      const item = element("li", {}, element("time", { words: scene.clock.near(event.t, scene.history.known[1]) }), box, what)
+      if (event.why && event.id === this.open) item.append(element("p", { kind: "words", words: event.why.replaceAll("; ", "\n") }))
+      what.ariaExpanded = event.why ? String(event.id === this.open) : null
+      what.onclick = () => {
+        this.open = event.id
+        this.visit(event.t)
+        this.show(scene, paint)
+        this.list.querySelector("[aria-expanded=true]")?.focus()
+      }
+      return item
     })
     this.list.replaceChildren(...items)
   }
