@@ -178,7 +178,7 @@ class Models:
         pyarrow.RecordBatch
             ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
             the model ignores times), ``key``, ``kind``, ``label`` and ``into``, as
-            `streamddcrp.Event` has them, and ``why``, its reasons in words; of stories more, see `StoryEvent`, rates a day where times
+            `streamddcrp.Event` has them, and ``why`` of it; of stories more, see `StoryEvent`, rates a day where times
             are time stamps. By time, if rows have times.
         """
         events = self._model.events()

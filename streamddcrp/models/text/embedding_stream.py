@@ -1,6 +1,6 @@
 """Stories in a stream of vectors: texts that an encoder of the user's has embedded."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -291,6 +291,12 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
         out, probs = predict(self._config, self._memory, _scaled(x[None])[0], t)
         return out, lambda: probs | {-1: float(out[P_NEW])}
+
+    def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
+        """Yield each dimension that is not 0, and the vector with a 0 there."""
+        for name, value, _ in super()._each_left_out(x):
+            if value != 0.0:
+                yield name, value, {k: 0.0 if str(k) == name else v for k, v in x.items()}
 
     @property
     def nbytes(self) -> int:
