@@ -177,9 +177,9 @@ class Models:
         -------
         pyarrow.RecordBatch
             ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
-            the model ignores times), ``key``, ``kind``, ``label`` and ``into``, as
-            `streamddcrp.Event` has them, and ``why`` of it; of stories more, see `StoryEvent`, rates a day where times
-            are time stamps. By time, if rows have times.
+            the model ignores times), ``key``, ``kind``, ``label``, ``into`` and ``why``, as
+            `streamddcrp.Event` has them; of stories, more instead of ``why``, see `StoryEvent`,
+            rates a day where times are time stamps. By time, if rows have times.
         """
         events = self._model.events()
         if columns.time is not None:
