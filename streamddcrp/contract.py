@@ -152,7 +152,7 @@ class Event:
     t: float
     into: int | None = None
     key: str | int | None = None
-    reasons: tuple[Part, ...] = field(default=(), compare=False)
+    reasons: tuple[Part, ...] = field(default=(), compare=False, kw_only=True)
 
     @property
     def why(self) -> str:

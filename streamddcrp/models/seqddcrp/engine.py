@@ -133,10 +133,14 @@ class Engine:
         return 0 if at is None else int(self.state.atoms.n_rows[at])
 
     def before(self, label: int, index: int) -> int | None:
-        """Return the table that was seen last before a row, or else last, but for one."""
+        """Return the table that was seen last before a row; None where there was no other one.
+
+        Of those of at least three rows that were there by then; where all of them have been seen
+        since, the one seen last.
+        """
         table, K = self.state.table, self.state.n_tables
         seen, rows = table.last_seen[:K], self.state.atoms.n_rows[:K]
-        others = np.flatnonzero((table.ids[:K] != label) & (rows > 0))
+        others = np.flatnonzero((table.ids[:K] != label) & (rows > 2) & (table.born[:K] < index))
         if not len(others):
             return None
         earlier = others[seen[others] < index]
