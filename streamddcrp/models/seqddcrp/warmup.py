@@ -36,6 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     REGIME,
     SETTLED,
     STATE,
+    STAYING,
 )
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State
@@ -322,6 +323,9 @@ def _take_over_ids(
             name[now] = was
             taken.add(was)
     next_id = 1 if old is None else int(old.counts[NEXT_ID])
+    for label in new.atoms.mix_id[new.atoms.mix_at[: len(new.atoms.mix_id)] >= 0].tolist():
+        if label not in new.table.ids[: new.n_tables]:  # a mixed state with an id of its own
+            name[label], next_id = next_id, next_id + 1
     ids: IntArray = new.table.ids[: new.n_tables]
     born = new.table.born[: new.n_tables]
     births = []
@@ -340,7 +344,10 @@ def _take_over_ids(
     new.counts[REGIME] = name.get(int(new.counts[REGIME]), -1)
     state = -1 if old is None else int(old.counts[STATE])
     new.counts[STATE] = state if state in taken else name.get(int(new.counts[STATE]), -1)
+    new.counts[STAYING] = name.get(int(new.counts[STAYING]), -1)
     new.counts[LIKELY] = -1
+    for labels in (new.atoms.mix_id, new.atoms.stay_ids):
+        labels[:] = [name.get(label, -1) for label in labels.tolist()]
     new.counts[N_EVENTS] = 0
     if old is not None:
         new.counts[N_EVENTS] = old.counts[N_EVENTS]

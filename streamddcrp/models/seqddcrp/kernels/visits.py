@@ -36,7 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     RETURN_LEAD,
     WANDER_LEAD,
 )
-from streamddcrp.models.seqddcrp.kernels.settled import regimes_last
+from streamddcrp.models.seqddcrp.kernels.states import regimes_last
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.numerics import add, log_add_exp, scale
