@@ -20,6 +20,7 @@ from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    AT,
     DEAD_LOG_MASS,
     ENOUGH,
     FOLLOWED,
@@ -132,6 +133,7 @@ class Atoms(NamedTuple):
     reported: Annotated[IntArray, "K", Within(-2, 1)]
     # Weight of the atom as the present state, up to a factor: `kernels.states`.
     filtered: Annotated[FloatArray, "K", Within(0.0, MOST)]
+    joint: Annotated[FloatArray, "K", Within(0.0, MOST)]  # the same beside mixed states
     settled_at: Annotated[IntArray, "K", Within(-1, MOST)]  # last arrival in that state, or -1
     alone: Annotated[IntArray, "K"]  # rows at which it was the most probable state
     # Mixtures of atoms: places for mixed states, then for runs of rows that may become one. Expected
@@ -213,7 +215,7 @@ class Scratch(NamedTuple):
 COUNTS = counters({
     N_ROWS: up_to("W"), N_GROUPS: up_to("G"), N_TABLES: up_to("K"), N_ACTIVE: up_to("K"),
     REGIME: Within(-1, MOST), STATE: Within(-1, MOST), LIKELY: Within(-1, MOST),
-    STAYING: Within(-1, MOST),
+    STAYING: Within(-1, MOST), AT: Within(-1, "S"),
 })  # fmt: skip
 
 
@@ -267,7 +269,7 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
     """
     lengths = _lengths(config, capacity, n_rows)
     counts = np.zeros(N_COUNTS, np.int64)
-    counts[REGIME] = counts[STATE] = counts[LIKELY] = counts[STAYING] = -1
+    counts[REGIME] = counts[STATE] = counts[LIKELY] = counts[STAYING] = counts[AT] = -1
     counts[ENOUGH] = counts[RUNS_LAST] = 1
     sums = np.zeros(N_SUMS)
     sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
@@ -346,7 +348,7 @@ def _with_mixed(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Mapping[s
     n_tables = len(arrays["table.ids"])
     nothing = empty(Atoms, _lengths(config, n_tables))._asdict()
     new = {f"atoms.{name}": array for name, array in nothing.items()}
-    counts = np.append(arrays["counts"], np.array([-1, 0, 0, 0]))
+    counts = np.append(arrays["counts"], np.array([-1, 0, 0, 0, 0, 0, -1]))
     return {**new, **arrays, "counts": counts}
 
 

@@ -29,7 +29,10 @@ STAYING = 47  # id of the state of the last row, -1 before the first
 SINCE = 48  # its first arrival
 N_FOUNDED = 49  # mixed states so far
 N_RETURNED = 50  # and how often one of them has come back
-N_COUNTS = 51
+N_MIXED = 51  # rows whose most probable state was mixed
+N_LEFT = 52  # and how often the next one's was another
+AT = 53  # place of the mixed state that was the most probable one, -1: none
+N_COUNTS = 54
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables

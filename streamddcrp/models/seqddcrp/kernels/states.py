@@ -18,11 +18,14 @@ from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, LABEL, P_NEW, RETURN, record
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, REPORTED, is_known
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    AT,
     ENOUGH,
     FOLLOWED,
     LIKELY,
     N_EVENTS,
     N_FOUNDED,
+    N_LEFT,
+    N_MIXED,
     N_RETURNED,
     N_ROWS,
     N_SEEN,
@@ -45,7 +48,7 @@ RUNNING = 2  # rows that a state needs to show itself
 MEMORY = 500.0  # rows over which the evidence on rho fades
 LEAST_RATE = 1e-6
 LARGEST_RATE = 0.125  # of the filter: what draws again more often is a mixed state
-LEAVES = 3e-4  # probability that a row leaves a mixed state
+LONG = 3000.0  # rows that a stay in a mixed state lasts, before any has ended
 STATES, MIXTURES = 16, 24  # places of mixed states, and with them of runs that may become one
 CONCENTRATIONS = (0.3, 3.0, 30.0)
 LEAST_SHARE = 1e-4  # of a concentration, so that it can come back
@@ -72,11 +75,17 @@ def regimes_last(config, counts, sums):
 
 
 @uncounted
+def leave_rate(counts):
+    """Return the probability that a row leaves a mixed state, (4)."""
+    return (1.0 + counts[N_LEFT]) / (LONG + counts[N_MIXED])
+
+
+@uncounted
 def trusts_mixed(config, counts):
     """Whether mixed states are periods, and not rows of clusters in no order: rule (7)."""
     founded = counts[N_FOUNDED]
     alone = config.hyper[0] == 1.0
-    return founded > 0 and (alone or counts[N_RETURNED] >= max(founded - 1, 1))
+    return founded > 0 and (alone or counts[N_RETURNED] >= max(founded, 2))
 
 
 @uncounted
@@ -86,23 +95,28 @@ def follow(config, atoms, table, counts, sums, scratch, out):
     The weight of a new table is left behind those of the live ones, where one may be opened.
     """
     K = counts[N_TABLES]
-    atoms.filtered[K] = 0.0  # it is not stored: an outlier may open a table there
+    atoms.filtered[K] = atoms.joint[K] = 0.0  # not stored: an outlier may open a table there
     mixed = trusts_mixed(config, counts)
     if out[OUTLIER] == 0.0:
         if config.recall:
             _filter(atoms, counts, sums, scratch)
+            _filter_jointly(atoms, counts, sums, scratch)
         else:
             for m in range(K):
                 atoms.filtered[m] = scratch.weight[m]
             atoms.filtered[K] = out[P_NEW]
-        best, s = _best_pure(atoms, K), _best_mixed(atoms)
+        best = _largest(atoms.joint if mixed else atoms.filtered, K)
         likely = table.ids[best] if best < K else counts[NEXT_ID]
-        if s >= 0 and atoms.mix_weight[s] > atoms.filtered[best]:
+        s = _best_mixed(atoms, K)
+        if s >= 0:
             counts[N_RETURNED] += counts[N_SEEN] - atoms.mix_at[s] > LASTING
+            counts[N_MIXED] += 1
             atoms.mix_at[s] = counts[N_SEEN]
             likely = atoms.mix_id[s] if mixed else likely
         else:
             atoms.alone[best] += 1
+        counts[N_LEFT] += counts[AT] >= 0 and s != counts[AT]
+        counts[AT] = s
         if likely == counts[LIKELY]:
             counts[STATE] = likely
         counts[LIKELY] = likely
@@ -113,79 +127,97 @@ def follow(config, atoms, table, counts, sums, scratch, out):
 
 
 @uncounted
-def _best_pure(atoms, K):
+def _largest(weights, K):
     best = 0
     for m in range(1, K + 1):
-        if atoms.filtered[m] > atoms.filtered[best]:
+        if weights[m] > weights[best]:
             best = m
     return best
 
 
 @uncounted
-def _best_mixed(atoms):
-    best = -1
+def _best_mixed(atoms, K):
+    """Return the place of the mixed state that is the most probable of all; -1: a pure one is."""
+    best, weight = -1, atoms.joint[_largest(atoms.joint, K)]
     for s in range(STATES):
-        if atoms.mix_at[s] >= 0 and (best < 0 or atoms.mix_weight[s] > atoms.mix_weight[best]):
-            best = s
+        if atoms.mix_at[s] >= 0 and atoms.mix_weight[s] > weight:
+            best, weight = s, atoms.mix_weight[s]
     return best
 
 
 @uncounted
 def _filter(atoms, counts, sums, scratch):
-    """Take the filter one row on, (1) to (3); ``scratch.own`` holds the row's log densities.
+    """Take the filter of pure states one row on, (1).
 
-    A table that is not known, or that has not been reported to users, has no weight.
+    ``scratch.own`` holds the log densities of the row, and then densities relative to the largest,
+    that of a new table behind them. A table that is not known, or that has not
+    been reported to users, has no weight.
     """
     K, filtered, density = counts[N_TABLES], atoms.filtered, scratch.own
+    rho = switch_rate(sums)
     is_new_known = counts[ENOUGH] == 1
-    before, top, n_known = 0.0, scratch.log_new[0] if is_new_known else -math.inf, 1
+    before, top = 0.0, scratch.log_new[0] if is_new_known else -math.inf
     for m in range(K):
         before += filtered[m]
         if atoms.reported[m] != REPORTED or not is_known(atoms, counts, m, 0):
             density[m] = -math.inf
-        else:
-            n_known += 1
         top = max(top, density[m])
-    mixed, n_mixed = 0.0, 0
+    stays = (1.0 - rho) / before if before > 0.0 else 0.0
+    redrawn, total = 0.0, 0.0
+    for m in range(K):
+        density[m] = math.exp(density[m] - top) if density[m] > -math.inf else 0.0
+        again = rho * max(atoms.beta[m], LEAST_WEIGHT) * density[m]
+        filtered[m] = stays * filtered[m] * density[m] + again
+        redrawn += again
+        total += filtered[m]
+    density[K] = math.exp(scratch.log_new[0] - top) if is_new_known else 0.0
+    if is_new_known:
+        filtered[K] = rho * max(sums[NEW_BETA], LEAST_WEIGHT) * density[K]
+        redrawn += filtered[K]
+        total += filtered[K]
+    if total > 0.0:
+        keep = 1.0 - 1.0 / MEMORY
+        sums[REDRAWN] = keep * sums[REDRAWN] + redrawn / total
+        sums[FOLLOWED] = keep * sums[FOLLOWED] + 1.0
+
+
+@uncounted
+def _filter_jointly(atoms, counts, sums, scratch):
+    """Take the filter of pure and mixed states one row on, (2) to (4); ``scratch.own``: densities.
+
+    The runs that may become mixed states learn the row, and how much better they have predicted it.
+    """
+    K, joint, density = counts[N_TABLES], atoms.joint, scratch.own
+    before, mixed, n_mixed, mean, n_known = 0.0, 0.0, 0, density[K], 1
+    for m in range(K):
+        before += joint[m]
+        mean += density[m]
+        n_known += atoms.reported[m] == REPORTED and is_known(atoms, counts, m, 0)
     for s in range(STATES):
         if atoms.mix_at[s] >= 0:
             mixed += atoms.mix_weight[s]
             n_mixed += 1
-    if top == -math.inf:
-        return
-    new = math.exp(scratch.log_new[0] - top) if is_new_known else 0.0
-    mean = new / n_known
+    mean /= n_known
+    rho, leave, whole = min(switch_rate(sums), LARGEST_RATE), leave_rate(counts), before + mixed
+    if whole <= 0.0:
+        whole = 1.0
+    share = mixed / whole
+    drawn = (rho * (1.0 - share) + leave * share) / (1.0 + n_mixed / n_known)
+    total = 0.0
     for m in range(K):
-        density[m] = math.exp(density[m] - top)
-        mean += density[m] / n_known
-    rho, whole = min(switch_rate(sums), LARGEST_RATE), before + mixed
-    part = mixed / whole if whole > 0.0 else 0.0
-    leaves = rho * (1.0 - part) + LEAVES * part
-    stays = (1.0 - rho) / whole if whole > 0.0 else 0.0
-    lasts = (1.0 - LEAVES) / whole if whole > 0.0 else 0.0
-    drawn = leaves / (1.0 + n_mixed / n_known)
-    redrawn, total = 0.0, 0.0
-    for m in range(K):
-        again = drawn * max(atoms.beta[m], LEAST_WEIGHT) * density[m]
-        filtered[m] = stays * filtered[m] * density[m] + again
-        redrawn += again
-        total += filtered[m]
-    if is_new_known:
-        filtered[K] = drawn * max(sums[NEW_BETA], LEAST_WEIGHT) * new
-        redrawn += filtered[K]
-        total += filtered[K]
+        again = drawn * max(atoms.beta[m], LEAST_WEIGHT)
+        joint[m] = ((1.0 - rho) * joint[m] / whole + again) * density[m]
+        total += joint[m]
+    joint[K] = drawn * max(sums[NEW_BETA], LEAST_WEIGHT) * density[K]
+    total += joint[K]
     for s in range(STATES):
         if atoms.mix_at[s] >= 0:
             p = _predictive(atoms, s, density, mean, K)
-            again = drawn / n_known * p
-            atoms.mix_weight[s] = lasts * atoms.mix_weight[s] * p + again
-            redrawn += again
+            stays = (1.0 - leave) * atoms.mix_weight[s] / whole
+            atoms.mix_weight[s] = (stays + drawn / n_known) * p
             total += atoms.mix_weight[s]
     if total <= 0.0:
         return
-    keep = 1.0 - (1.0 - part) / MEMORY
-    sums[REDRAWN] = keep * sums[REDRAWN] + (1.0 - part) * rho / leaves * redrawn / total
-    sums[FOLLOWED] = keep * sums[FOLLOWED] + 1.0 - part
     for s in range(STATES):
         share = atoms.mix_weight[s] / total
         if atoms.mix_at[s] >= 0 and share > TOUCHED:
@@ -240,7 +272,7 @@ def _scale(atoms, m, factor):
     atoms.mix_total[m] *= factor
 
 
-# -- runs that may become mixed states, (4) to (6) ---------------------------------------------
+# -- runs that may become mixed states, (5) and (6) ---------------------------------------------
 
 
 @uncounted
@@ -300,9 +332,9 @@ def _clear(atoms, m):
 @uncounted
 def _found_state(atoms, table, events, counts, run, t):
     """Make a mixed state of a run; the state that its rows were counted for gives them back."""
-    now, K, old = counts[N_SEEN], counts[N_TABLES], _best_mixed(atoms)
-    place, whole = 0, 0.0
-    if old >= 0 and atoms.mix_weight[old] > atoms.filtered[_best_pure(atoms, K - 1)]:
+    now, K = counts[N_SEEN], counts[N_TABLES]
+    place, whole, old = 0, 0.0, _best_mixed(atoms, K - 1)
+    if old >= 0:
         left = 0.0
         for k in range(K):
             atoms.mix[old, k] = max(atoms.mix[old, k] - atoms.mix[run, k], 0.0)
@@ -316,7 +348,7 @@ def _found_state(atoms, table, events, counts, run, t):
         ):
             place = s
     for m in range(K):
-        whole += atoms.filtered[m]
+        whole += atoms.joint[m]
     _clear(atoms, place)
     same, gain = -1, 0.0
     for s in range(STATES):
@@ -330,10 +362,11 @@ def _found_state(atoms, table, events, counts, run, t):
     atoms.mix_total[into] += atoms.mix_total[run]
     atoms.mix_at[into] = now
     for m in range(K):
-        atoms.filtered[m] *= TOUCHED / whole
+        atoms.joint[m] *= TOUCHED / whole
     for s in range(STATES):
         atoms.mix_weight[s] *= TOUCHED / whole
     atoms.mix_weight[into] = 1.0
+    counts[AT] = into
     if same < 0:
         for g in range(len(CONCENTRATIONS)):
             atoms.mix_conc[into, g] = atoms.mix_conc[run, g]
@@ -403,6 +436,7 @@ def join(atoms, m, l):
     for s in range(MIXTURES):
         atoms.mix[s, m] += atoms.mix[s, l]
     atoms.filtered[m] += atoms.filtered[l]
+    atoms.joint[m] += atoms.joint[l]
     atoms.settled_at[m] = max(atoms.settled_at[m], atoms.settled_at[l])
     atoms.alone[m] += atoms.alone[l]
 
@@ -445,6 +479,7 @@ def rename(atoms, counts, old, new):
 def close_state(atoms, m, K):
     """Remove column ``m`` of ``K``."""
     close_gap(atoms.filtered, m, K)
+    close_gap(atoms.joint, m, K)
     close_gap(atoms.settled_at, m, K)
     close_gap(atoms.alone, m, K)
     for s in range(MIXTURES):
@@ -466,16 +501,12 @@ def note_return(config, atoms, table, events, counts, t):
 @uncounted
 def start_filter(rows, atoms, counts):
     """Start over at q of the last row: a move has given rows to another table."""
-    whole, mixed, K = 0.0, 0.0, counts[N_TABLES]
-    for s in range(STATES):
-        mixed += atoms.mix_weight[s]
+    K, last, pure = counts[N_TABLES], counts[N_ROWS] - 1, 0.0
     for m in range(K):
-        whole += atoms.filtered[m]
-    pure = whole / (whole + mixed) if whole + mixed > 0.0 else 1.0
-    for s in range(STATES):
-        atoms.mix_weight[s] /= max(whole + mixed, 1e-300)
+        pure += atoms.joint[m]
     for m in range(K):
-        atoms.filtered[m] = pure * max(rows.probs[m, counts[N_ROWS] - 1], 0.0)
+        atoms.filtered[m] = max(rows.probs[m, last], 0.0)
+        atoms.joint[m] = pure * atoms.filtered[m]
 
 
 # -- stays -----------------------------------------------------------------------------------------
