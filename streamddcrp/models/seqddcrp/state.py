@@ -66,7 +66,7 @@ from streamddcrp.records import (
 from streamddcrp.records import arrays_of as stored_arrays
 from streamddcrp.typing import FloatArray, IntArray
 
-_MIXED = {"M": MIXTURES, "S": STATES, "Y": PLACES}  # lengths that never change
+MIXED = {"M": MIXTURES, "S": STATES, "Y": PLACES}  # lengths that never change
 EXPECTED = Within(-0.5, MOST)  # a number of things; below 0 by rounding only
 
 
@@ -145,9 +145,9 @@ class Atoms(NamedTuple):
     mix_weight: Annotated[FloatArray, "M", FINITE]
     mix_at: Annotated[IntArray, "M", Within(-1, MOST), -1]
     mix_id: Annotated[IntArray, "S", Within(-1, MOST), -1]
-    # What is known of stays in states, by their ids: number, rows, squares of rows; who followed.
+    # What is known of stays in states, by their ids: number and rows, and who followed.
     stay_ids: Annotated[IntArray, "Y", Within(-1, MOST), -1]
-    stays: Annotated[FloatArray, "Y 3", WEIGHT]
+    stays: Annotated[FloatArray, "Y 2", WEIGHT]
     successors: Annotated[FloatArray, "Y Y", WEIGHT]
 
 
@@ -258,7 +258,7 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
         "O": width + _padded(n_groups) + _padded(capacity + 1),
         "L": LANES,
         "N": N_COLUMNS,
-        **_MIXED,
+        **MIXED,
     }
 
 
@@ -338,7 +338,7 @@ def _used(state: State) -> dict[str, int]:
     used = {axis: int(state.counts[at]) for axis, at in axes.items()}
     D, P, Q = state.rows.x.shape[1], state.table.stats.shape[1], state.table.post.shape[1]
     n_events = int(min(state.counts[N_EVENTS], len(state.events.kind)))
-    return {**used, **_MIXED, "D": D, "P": P, "Q": Q, "E": n_events}
+    return {**used, **MIXED, "D": D, "P": P, "Q": Q, "E": n_events}
 
 
 def _with_mixed(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:

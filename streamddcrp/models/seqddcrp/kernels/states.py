@@ -550,7 +550,7 @@ def _taken_place(atoms, label, kept):
 
 @uncounted
 def _stay(atoms, counts):
-    """Count the stay that the arrival has ended, if any: number, rows, squares, who follows."""
+    """Count the stay that the arrival has ended, if any: number, rows, who follows."""
     if counts[STATE] == counts[STAYING]:
         return
     if counts[STAYING] >= 0:
@@ -558,6 +558,5 @@ def _stay(atoms, counts):
         here = _taken_place(atoms, counts[STAYING], -1)
         atoms.stays[here, 0] += 1.0
         atoms.stays[here, 1] += length
-        atoms.stays[here, 2] += length * length
         atoms.successors[here, _taken_place(atoms, counts[STATE], here)] += 1.0
     counts[STAYING], counts[SINCE] = counts[STATE], counts[N_SEEN]
