@@ -1,4 +1,4 @@
-"""States: their filters against all paths, mixed ones against sums over counts, and what they say."""
+"""States: their filters against all paths, mixed ones against their counts, and what is said."""
 
 import math
 from itertools import product
@@ -107,9 +107,7 @@ def test_the_joint_filter_sums_over_all_stays_changes_and_states(seed):
     for _ in range(n):
         logs = rng.normal(0.0, 2.0, K)
         d = np.exp(logs - logs.max())
-        e = [
-            plain(kernels._predictive)(atoms, s, d, d.sum() / (K + 1), K) for s in range(mixed)
-        ]
+        e = [plain(kernels._predictive)(atoms, s, d, d.sum() / (K + 1), K) for s in range(mixed)]
         scratch.own[:K], scratch.log_new[0] = logs, -np.inf
         follow(Recall, atoms, table, counts, sums, scratch, np.zeros(N_COLUMNS))
         rho = min(plain(kernels.switch_rate)(sums), kernels.LARGEST_RATE)  # as it was used

@@ -136,8 +136,8 @@ class Atoms(NamedTuple):
     joint: Annotated[FloatArray, "K", Within(0.0, MOST)]  # the same beside mixed states
     settled_at: Annotated[IntArray, "K", Within(-1, MOST)]  # last arrival in that state, or -1
     alone: Annotated[IntArray, "K"]  # rows at which it was the most probable state
-    # Mixtures of atoms: places for mixed states, then for runs of rows that may become one. Expected
-    # rows at each atom, and at all; shares of the concentrations; weight as the present state, or
+    # Mixtures of atoms: places for mixed states, then for runs of rows that may become one.
+    # Expected rows at each atom, and at all; shares of the concentrations; weight as the present state, or
     # nats by which the run predicts better; last arrival in the state, or first of the run, or -1.
     mix: Annotated[FloatArray, "M K", WEIGHT]
     mix_total: Annotated[FloatArray, "M", WEIGHT]
@@ -342,7 +342,7 @@ def _used(state: State) -> dict[str, int]:
 
 
 def _with_mixed(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays with those of mixed states, where they were stored before there were any."""
+    """Add the arrays of mixed states where a model was stored before there were any."""
     if "atoms.mix" in arrays or len(arrays["counts"]) != STAYING:
         return arrays
     n_tables = len(arrays["table.ids"])

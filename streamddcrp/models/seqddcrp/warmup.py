@@ -323,10 +323,10 @@ def _take_over_ids(
             name[now] = was
             taken.add(was)
     next_id = 1 if old is None else int(old.counts[NEXT_ID])
-    for label in new.atoms.mix_id[new.atoms.mix_at[: len(new.atoms.mix_id)] >= 0].tolist():
-        if label not in new.table.ids[: new.n_tables]:  # a mixed state with an id of its own
-            name[label], next_id = next_id, next_id + 1
     ids: IntArray = new.table.ids[: new.n_tables]
+    own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # of mixed states alone
+    name |= {label: next_id + i for i, label in enumerate(sorted(own))}
+    next_id += len(own)
     born = new.table.born[: new.n_tables]
     births = []
     reported, before = new.atoms.reported, _reported(old)

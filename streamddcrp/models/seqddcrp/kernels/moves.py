@@ -24,7 +24,6 @@ from streamddcrp.models.seqddcrp.kernels.known import (
 )
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
-    LIKELY,
     N_ACTIVE,
     N_BLOCKS,
     N_EVENTS,
@@ -34,10 +33,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     NEW_LOG_BETA,
     REGIME,
-    STATE,
 )
 from streamddcrp.models.seqddcrp.kernels.pace import long_stats
-from streamddcrp.models.seqddcrp.kernels.states import join, rename, start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
@@ -49,6 +46,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_bound,
     stick_term,
 )
+from streamddcrp.models.seqddcrp.kernels.states import join, rename, start_filter
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import sum_exp
 from streamddcrp.models.seqddcrp.kernels.visits import greet, note_birth

@@ -24,7 +24,6 @@ from streamddcrp.models.seqddcrp.kernels.moves import (
     put_links_back,
 )
 from streamddcrp.models.seqddcrp.kernels.pace import start_other
-from streamddcrp.models.seqddcrp.kernels.states import part, start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
@@ -35,6 +34,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settled_objective,
     stick_bound,
 )
+from streamddcrp.models.seqddcrp.kernels.states import part, start_filter
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.visits import end_visit, note_run
 from streamddcrp.numerics import add, copy_row

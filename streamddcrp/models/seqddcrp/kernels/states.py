@@ -297,9 +297,11 @@ def found(config, atoms, table, events, counts, t):
         if atoms.mix_at[r] >= 0 and atoms.mix_weight[r] < HOPELESS:
             atoms.mix_at[r] = -1
         for q in range(STATES, r):
-            if atoms.mix_at[r] >= 0 and atoms.mix_at[q] >= 0 and _octave(
-                now - atoms.mix_at[r]
-            ) == _octave(now - atoms.mix_at[q]):
+            if (
+                atoms.mix_at[r] >= 0
+                and atoms.mix_at[q] >= 0
+                and _octave(now - atoms.mix_at[r]) == _octave(now - atoms.mix_at[q])
+            ):
                 worse = r if atoms.mix_weight[q] >= atoms.mix_weight[r] else q
                 atoms.mix_at[worse] = -1
     place = STATES
@@ -403,9 +405,8 @@ def _name(atoms, table, events, counts, s, age, t):
 @uncounted
 def _merge_gain(atoms, a, b, K):
     """Nats by which one Dirichlet-multinomial explains the rows of two mixtures better, (6)."""
-    return (
-        _log_marginal(atoms, a, b, K) - _log_marginal(atoms, a, a, K) - _log_marginal(atoms, b, b, K)
-    )
+    apart = _log_marginal(atoms, a, a, K) + _log_marginal(atoms, b, b, K)
+    return _log_marginal(atoms, a, b, K) - apart
 
 
 @uncounted
@@ -432,7 +433,7 @@ def _log_marginal(atoms, a, b, K):
 
 @uncounted
 def join(atoms, m, l):
-    """Column ``l`` joins column ``m``, and is to be removed."""
+    """Give column ``l``, which is to be removed, to column ``m``."""
     for s in range(MIXTURES):
         atoms.mix[s, m] += atoms.mix[s, l]
     atoms.filtered[m] += atoms.filtered[l]
@@ -443,7 +444,7 @@ def join(atoms, m, l):
 
 @uncounted
 def part(atoms, m, k, share):
-    """A share of column ``m`` is column ``k`` from now on."""
+    """Give a share of column ``m`` to column ``k``."""
     for s in range(MIXTURES):
         atoms.mix[s, k] = share * atoms.mix[s, m]
         atoms.mix[s, m] -= atoms.mix[s, k]
