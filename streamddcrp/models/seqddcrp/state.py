@@ -137,8 +137,9 @@ class Atoms(NamedTuple):
     settled_at: Annotated[IntArray, "K", Within(-1, MOST)]  # last arrival in that state, or -1
     alone: Annotated[IntArray, "K"]  # rows at which it was the most probable state
     # Mixtures of atoms: places for mixed states, then for runs of rows that may become one.
-    # Expected rows at each atom, and at all; shares of the concentrations; weight as the present state, or
-    # nats by which the run predicts better; last arrival in the state, or first of the run, or -1.
+    # Expected rows at each atom, and at all; shares of the concentrations; weight as the present
+    # state, or nats by which the run predicts better; last arrival in the state, or first of the
+    # run, or -1.
     mix: Annotated[FloatArray, "M K", WEIGHT]
     mix_total: Annotated[FloatArray, "M", WEIGHT]
     mix_conc: Annotated[FloatArray, "M 3", CHANCE, 1.0 / 3.0]
