@@ -26,8 +26,8 @@ def warmup(models: tuple[str, ...], all_: bool, progress: bool | None) -> None:
     """
     from tqdm import tqdm  # noqa: PLC0415 -- heavy: not for --help
 
-    from streamddcrp.compilation import cache_root  # noqa: PLC0415
     from streamddcrp.errors import StreamDDCRPError  # noqa: PLC0415
+    from streamddcrp.kernel_folders import cache_root  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT  # noqa: PLC0415
     from streamddcrp_connectors.run.plugins import MODELS, find, installed  # noqa: PLC0415
 
