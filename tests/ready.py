@@ -1,4 +1,4 @@
-"""Calls all that is public, as the golden and the conformance cases do: a wheel brings their kernels.
+"""Calls all that is public, as the golden and the conformance cases do, for a wheel's kernels.
 
 ``NUMBA_CACHE_DIR=build/ready python -m tests.ready`` compiles what is not there.
 """
