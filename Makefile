@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test uncompiled slow thorough fuzz wheel wheel-test nightly lint bench docs docs-links clean
+.PHONY: demo test uncompiled slow thorough fuzz wheel wheel-test research nightly lint bench docs docs-links clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -44,7 +44,11 @@ wheel: $(VENV)/.test
 wheel-test: wheel
 	sh tests/wheel_test.sh $(BIN)/python
 
-nightly: uncompiled slow thorough wheel-test
+# The papers' experiments and their baselines, made small.
+research: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto --dist loadfile research
+
+nightly: uncompiled slow thorough wheel-test research
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

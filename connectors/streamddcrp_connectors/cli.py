@@ -15,11 +15,10 @@ from click.core import ParameterSource
 from streamddcrp.errors import StreamDDCRPError
 
 _ELSEWHERE = {
-    "bench": "streamddcrp_connectors.bench",
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report.report",
     "serve": "streamddcrp_connectors.page.recorded",
-    "reproduce": "streamddcrp_connectors.experiments.reproduce",
+    "reproduce": "streamddcrp_connectors.reproduce",
     "serve-flight": "streamddcrp_connectors.serve_flight",
     "submit": "streamddcrp_connectors.submit",
     "warmup": "streamddcrp_connectors.warmup",
