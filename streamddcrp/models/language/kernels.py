@@ -180,7 +180,7 @@ def surface(match, weight, g, starts, alphas, out):
 
 @kernel
 def gradient(match, weight, match_slope, weight_slope, g, alpha, out):
-    """Log evidence, its derivatives by log alpha and the decay's parameter: docs/math/ddcrp.md (10).
+    """Log evidence and its derivatives, docs/math/ddcrp.md (10), by log alpha and the decay.
 
     Fisher's identity, sum_ij (p(c_i = j | w) - A_ij) d log f_ij, with the sums over j taken:
     E[number of tables | w] - sum_i A_ii, and sum_i match'_i / D_i - F'_i / (alpha + F_i).

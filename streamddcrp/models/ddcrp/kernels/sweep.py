@@ -221,7 +221,7 @@ def partition_term(candidates, labels):
 
 @kernel
 def link_term(candidates, links):
-    """Sum of log f_ij over links but self-links, docs/math/ddcrp.md (4); -inf if one is impossible."""
+    """Sum log f_ij over links to others, docs/math/ddcrp.md (4); -inf if one is impossible."""
     start, weight, log_scale = candidates.start, candidates.weight, candidates.log_scale
     total = 0.0
     for i in range(len(links)):
