@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamddcrp.data.clock import Wanted, parse
 from streamddcrp_connectors.run.columns import (
     KEY_RULE,
     NUMBER_RULE,
@@ -21,8 +22,9 @@ from streamddcrp_connectors.run.columns import (
     TimeKind,
     assemble,
     first_kind,
-    parse_times,
+    kind_of,
     repeated,
+    shown,
     way_out,
 )
 
@@ -39,6 +41,11 @@ class JsonRows:
     [{'a': 1.0}, {'a': None}]
     """
 
+    @staticmethod
+    def settled(data: bytes) -> int:
+        """Return how many bytes are of whole rows: all."""
+        return len(data)
+
     def decode(
         self, block: bytes, columns: Columns, kind: TimeKind | None
     ) -> tuple[Any, TimeKind | None]:
@@ -48,20 +55,21 @@ class JsonRows:
         for line in block.split(b"\n"):
             if line.strip():
                 try:
-                    rows.append(self.read(line, columns.names))
+                    rows.append(self.read(line, columns.raw))
                 except ValueError as error:
                     refused[len(rows)] = Refusal(str(error), line.decode(errors="replace").strip())
                     rows.append(None)
 
         def values(number: int) -> Any:
             row = rows[number] or {}
-            return {name: _plain(row.get(name)) for name in columns.names}
+            return {name: _plain(row.get(name)) for name in columns.raw}
 
         arrays = []
         for name in columns.names:
-            cells = [None if row is None else row[name] for row in rows]
+            cells = [None if row is None else row.get(name) for row in rows]
             if name == columns.time:
-                (array, read), kind = _times(cells, kind)
+                cells = [_time_of(row, columns.times) for row in rows]
+                (array, read), kind = _times(cells, kind, name, columns.reading.clock)
                 rule = TIME_RULE
             elif name == columns.key:
                 array, read = _keys(cells)
@@ -74,7 +82,7 @@ class JsonRows:
                 rule = NUMBER_RULE.format(missing="null")
             arrays.append(array)
             for number in (i for i, good in enumerate(read) if not good):
-                reason = f"column {name!r} {rule}, got {json.dumps(cells[number])}"
+                reason = f"column {shown(name)!r} {rule}, got {json.dumps(cells[number])}"
                 reason += way_out(cells[number])
                 refused.setdefault(number, Refusal(reason, values(number)))
         return assemble(columns, arrays, refused, values), kind
@@ -151,27 +159,49 @@ def _encodable(text: str | None) -> str | None:
     return text
 
 
-def _times(cells: list[Any], kind: TimeKind | None) -> tuple[Made, TimeKind | None]:
-    """Numbers stay numbers; text is read as a time stamp, never as a number."""
+def _time_of(row: dict[str, Any] | None, names: Sequence[str]) -> Any:
+    """Return the time of a row; of several columns as one text."""
+    if row is None:
+        return None
+    if len(names) == 1:
+        return row[names[0]]
+    parts = [row[name] for name in names]
+    return None if None in parts else " ".join(map(str, parts))
+
+
+def _times(
+    cells: list[Any], kind: TimeKind | None, name: str, wanted: Wanted
+) -> tuple[Made, TimeKind | None]:
+    """Numbers are counts of a unit of time; text is read as a time stamp, never as a number."""
     numbers = [None if isinstance(cell, bool) else _number(cell) for cell in cells]
     words = [_encodable(cell) if isinstance(cell, str) else None for cell in cells]
     if kind is None:
-        kind = _first_kind(words, numbers)
+        kind = _first_kind(words, numbers, name, wanted)
     if kind is None:
         return _made(cells, [None] * len(cells), pa.float64()), None
     if kind == "number":
         return _made(cells, numbers, pa.float64()), kind
-    array = parse_times(pa.array(words, pa.string()), kind)
+    written = [
+        word if number is None else _written(number, cell)
+        for word, number, cell in zip(words, numbers, cells, strict=True)
+    ]
+    array, kind = parse(pa.array(written, pa.string()), kind)
     valid = array.is_valid().to_pylist()
     read = [cell is None or good for cell, good in zip(cells, valid, strict=True)]
     return (array, read), kind
 
 
-def _first_kind(words: list[str | None], numbers: list[float | None]) -> TimeKind | None:
+def _written(number: float, cell: Any) -> str:
+    return str(cell if isinstance(cell, int) else int(number) if number.is_integer() else number)
+
+
+def _first_kind(
+    words: list[str | None], numbers: list[float | None], name: str, wanted: Wanted
+) -> TimeKind | None:
     for word, number in zip(words, numbers, strict=True):
         if number is not None:
-            return "number"
-        kind = first_kind(pa.array([word], pa.string()))
+            return kind_of(pa.array([number]), name, wanted)
+        kind = first_kind(pa.array([word], pa.string()), name, wanted)
         if kind not in (None, "number"):
             return kind
     return None
