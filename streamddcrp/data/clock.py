@@ -27,18 +27,23 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # in nanoseconds
 _DAY = 86_400 * 10**9
 _EXCEL = 25_569  # days from the first day of a spreadsheet to 1970
 _SPAN = 631_152_000, 4_102_444_800  # seconds of the years 1990 to 2099
-_MONTHS = pa.array("jan feb mar apr may jun jul aug sep oct nov dec".split())
-_TIME = (
-    r"(?:[T :_-]+(?P<H>\d{1,2})(?:[:h]?(?P<M>\d{2})(?::?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
-    r"(?: *(?P<p>[AaPp])\.?[Mm]\.?)?)? *(?P<z>Z|UTC|GMT|[-+]\d{2}:?\d{2}|[-+]\d{2})?(?: ?\(?[A-Z]{3,4}\)?)?$"
+_MONTHS = pa.array(
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 )
+_CLOCK = (
+    r"(?P<H>\d{1,2})(?:[:h]?(?P<M>\d{2})(?::?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
+    r"(?: *(?P<p>[AaPp])\.?[Mm]\.?)?"
+)
+_ZONE = r" *(?P<z>Z|UTC|GMT|[-+]\d{2}:?\d{2}|[-+]\d{2})?(?: ?\(?[A-Z]{3,4}\)?)?$"
+_TIME = r"(?:[T :_-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
 _WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
 _NAMED = r"(?P<m>[A-Za-z]{3})[a-z]{0,6}\.?"
 _FORMS = {
     "year": (
         r"^(?P<y>\d{4})[-/. ](?P<m>\d{1,2})(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
-        r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})" + _TIME.replace("+(?P<H>", "*(?P<H>", 1),
+        r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})"
+        + _TIME.replace("+", "*", 1),
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
     ),
     "day": (r"^(?P<d>\d{1,2})[-/. ](?P<m>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
@@ -50,7 +55,8 @@ _FORMS = {
         r"^(?P<y>\d{4})[-/. ]" + _NAMED + r"(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
         _WEEKDAY
         + _NAMED
-        + r" +(?P<d>\d{1,2}) +(?P<H>\d{1,2}):(?P<M>\d{2}):(?P<S>\d{2})(?: [A-Z]{3,4})? (?P<y>\d{4})$",
+        + r" +(?P<d>\d{1,2}) +(?P<H>\d{1,2}):(?P<M>\d{2}):(?P<S>\d{2})(?: [A-Z]{3,4})?"
+        r" (?P<y>\d{4})$",
     ),
 }  # fmt: skip
 _DIRECTIVES = {
@@ -179,7 +185,7 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
             return "number"
         if parse(cells, "year")[0].null_count == 0:
             return "year"
-    if "date" in name.lower() and 14_612 <= low and high <= 73_051:  # the years 1940 to 2099
+    if "date" in name.lower() and low >= 14_612 and high <= 73_051:  # the years 1940 to 2099
         return "excel"
     return "number"
 
@@ -283,7 +289,9 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
         half = pc.utf8_lower(part("p"))
         hour = pc.if_else(pc.and_(pc.equal(hour, "12"), pc.not_equal(half, "")), "00", hour)
         afternoon = pc.fill_null(pc.equal(half, "p"), False)
-        late = pc.cast(pc.add(pc.cast(pc.if_else(afternoon, hour, "0"), pa.int32()), 12), pa.string())
+        late = pc.cast(
+            pc.add(pc.cast(pc.if_else(afternoon, hour, "0"), pa.int32()), 12), pa.string()
+        )
         hour = pc.if_else(afternoon, late, hour)
     next_day = pc.fill_null(pc.equal(hour, "24"), False)
     hour = pc.if_else(next_day, "00", hour)

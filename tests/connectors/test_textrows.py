@@ -388,16 +388,12 @@ def test_features_default_to_the_other_columns():
 
 @pytest.mark.parametrize(
     ("cells", "said"),
-    [
-        (b'1,"1,5"', "say --decimal"),
-        (b'1,"1.234,5"', "say --decimal"),
-        (b"1,soon", "got 'soon'"),
-    ],
+    [(b'1,"1,5"', "say --decimal"), (b'1,"1.234,5"', "say --decimal"), (b"1,soon", "got 'soon'")],
 )
 def test_a_refused_cell_says_how_to_write_it(cells, said):
     batch, _ = CsvRows(b"t,a\n", "here").decode(cells + b"\n", Columns("t", None, ("a",)), None)
     _, refused = refusals(batch)
-    assert refused[0].reason.endswith(said) or f"; {said}" in refused[0].reason
+    assert said in refused[0].reason
 
 
 @pytest.mark.parametrize(

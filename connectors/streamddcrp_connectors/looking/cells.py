@@ -18,10 +18,17 @@ _FLAGS = (
 )  # fmt: skip
 _SENTINELS = (-99.0, -99.9, -200.0, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0,
               999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0)  # fmt: skip
-_COUNTERS = re.compile(r"(|c1|#|id|idx|index|no\.?|nr\.?|num|row|rowid|row_?id|row_?number|record|rec|obs|seq|i|n|unnamed: 0|x)", re.I)
-_WRITTEN = re.compile(r"[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7})?")
+_COUNTERS = re.compile(
+    r"(|c1|#|id|idx|index|no\.?|nr\.?|num|row|rowid|row_?id|row_?number|record|rec|obs|seq|i|n|unnamed: 0|x)",
+    re.I,
+)
+_WRITTEN = re.compile(
+    r"[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7})?"
+)
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?$"
-_TIME_NAMES = re.compile(r"(date|time|timestamp|datetime|at|ts|when|epoch|stamp|day|month|period|utc)", re.I)
+_TIME_NAMES = re.compile(
+    r"(date|time|timestamp|datetime|at|ts|when|epoch|stamp|day|month|period|utc)", re.I
+)
 _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])
 
 
@@ -158,6 +165,11 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
     >>> find_habit("power", cells, Dialect(), Wanted())
     Habit(kind='number', clock='', unit='kW', flags=(), sentinels=(), marks=('-',))
     """
+    if dialect.decimal == "." and cells.null_count < len(cells):
+        try:
+            return _of_numbers(name, cells, pc.cast(trimmed(cells), pa.float64()), Habit())
+        except pa.ArrowInvalid:  # not numbers alone
+            pass
     plain = Cells(dialect)
     there = plain.present(cells)
     before = trimmed(cells)
@@ -182,11 +194,17 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
             return Habit("time", clock, marks=marks)
         clocks = pc.sum(pc.match_substring_regex(there, _CLOCKS)).as_py()
         return Habit("clock" if clocks > 0.9 * len(there) else "words", marks=marks)
-    numbers = numbers.drop_null()
-    values = numbers.cast(pa.float64()).to_numpy()
-    clock = "" if unit else _clock_of_numbers(name, there, numbers)
-    if not clock and len(values) > 2 and _COUNTERS.fullmatch(name) and (np.diff(values) == 1).all():
-        return Habit("counter", marks=marks)
+    return _of_numbers(name, there, numbers, habit)
+
+
+def _of_numbers(name: str, cells: Any, numbers: Any, habit: Habit) -> Habit:
+    values = numbers.drop_null().cast(pa.float64()).to_numpy()
+    clock = "" if habit.unit else _clock_of_numbers(name, cells.drop_null(), numbers)
+    counts = len(values) > 2 and bool((np.diff(values) == 1).all())
+    if not clock and counts and _COUNTERS.fullmatch(name):
+        return Habit("counter", marks=habit.marks)
+    if not len(values):
+        return Habit("empty", marks=habit.marks)
     return habit._replace(clock=clock, sentinels=_sentinels_of(values))
 
 

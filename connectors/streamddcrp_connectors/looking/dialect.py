@@ -13,9 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import pyarrow as pa
-
-from streamddcrp.data.clock import find_kind
 from streamddcrp.errors import ConfigError
 
 SAMPLE = 100_000  # bytes
@@ -86,7 +83,9 @@ class Dialect:
         words += ["a line of units"] * (self.extra == 1)
         words += [f"{self.extra} lines below the header left out"] * (self.extra > 1)
         if not self.header:
-            words.append("no header (the columns are c1, c2, ..; --header if the first line names them)")
+            words.append(
+                "no header (the columns are c1, c2, ..; --header if the first line names them)"
+            )
         return ", ".join(words)
 
 
@@ -195,7 +194,9 @@ def is_number(cell: str) -> bool:
 def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any]) -> Dialect:
     """Find where the table begins, and what its first lines are."""
     if cut.comments:
-        marks = Counter(next(m for m in _COMMENTS if line.lstrip().startswith(m)) for _, line in cut.comments)
+        marks = Counter(
+            next(m for m in _COMMENTS if line.lstrip().startswith(m)) for _, line in cut.comments
+        )
         found = replace(found, comment=marks.most_common(1)[0][0])
     if not cut.rows:
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
@@ -218,7 +219,11 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any]) -> Dialect:
         header = bool(names) or _is_header(rows)
         if not header and noted:
             title = noted[-1].lstrip("".join(_COMMENTS)).strip()
-            cells = title.split() if found.sep == " " else next(csv.reader([title], delimiter=found.sep))
+            cells = (
+                title.split()
+                if found.sep == " "
+                else next(csv.reader([title], delimiter=found.sep))
+            )
             if len(cells) == cut.width and not any(map(_is_value, cells)):
                 names = tuple(cells)
     extra = _n_units(rows) if header else 0
@@ -251,7 +256,9 @@ def _is_header(rows: list[list[str]]) -> bool:
         if len(typed) < len(numeric) or not typed:
             return not typed or 2 * len(typed) < len(numeric)
         return _counts(first[place] for place in typed) and len(typed) > 1
-    again = sum(any(row[place] == cell for row in below) for place, cell in enumerate(first) if cell)
+    again = sum(
+        any(row[place] == cell for row in below) for place, cell in enumerate(first) if cell
+    )
     return again == 0 and len(set(first)) == len(first)
 
 
@@ -295,7 +302,11 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
             grouped += 1
             continue
         sign, rest = cell[last], re.split("[eE]", cell[last + 1 :])[0]
-        sure = len(rest) != 3 or cell.lstrip("-+")[:2] in ("0,", "0.") or len({*cell} & {",", "."}) == 2
+        sure = (
+            len(rest) != 3
+            or cell.lstrip("-+")[:2] in ("0,", "0.")
+            or len({*cell} & {",", "."}) == 2
+        )
         if cell.count(sign) > 1:
             comma, point = comma + 2 * (sign == "."), point + 2 * (sign == ",")
         elif sure:
@@ -306,7 +317,9 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
         comma = int(sep == ";" and len(written) >= 0.9 * len(numbers))
     decimal = "," if comma > point else "."
     signs = {".": ".", ",": ","}[{",": ".", ".": ","}[decimal]], "'", " "
-    thousands = next((s for s in signs if any(re.search(rf"\d{re.escape(s)}\d{{3}}", c) for c in cells)), "")
+    thousands = next(
+        (s for s in signs if any(re.search(rf"\d{re.escape(s)}\d{{3}}", c) for c in cells)), ""
+    )
     return decimal, thousands if grouped or thousands != " " else ""
 
 

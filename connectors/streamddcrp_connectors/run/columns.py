@@ -25,9 +25,11 @@ import pyarrow.compute as pc
 from streamddcrp.data.clock import TYPES, Wanted, find_kind, parse
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.looking.cells import Cells, trimmed
+from streamddcrp_connectors.looking.dialect import Dialect
+from streamddcrp_connectors.looking.survey import Survey, survey
 
 REFUSED = "__refused__"
-TOGETHER = "\x1f"  # between the columns that make up a time
+TOGETHER = " + "  # between the columns that make up a time
 MOST_FEATURES = 10_000
 NUMBER_RULE = "must be a number, or {missing} where missing"
 TEXT_RULE = "must be text"
@@ -128,8 +130,8 @@ class Columns:
         """The columns of the source that make up the time."""
         return () if self.time is None else tuple(self.time.split(TOGETHER))
 
-    def resolve(self, available: Sequence[str], where: str) -> "Columns":
-        """Check the names against those of a source, and fill in the features."""
+    def check(self, available: Sequence[str], where: str) -> "Columns":
+        """Check the names against those of a source."""
         twice = repeated(available)
         if twice:
             message = f"{where}: column {twice!r} occurs twice; give each column its own name"
@@ -140,11 +142,16 @@ class Columns:
         there = set(available)
         if self.time is not None and self.time not in there and "," in self.time:
             parts = [part.strip() for part in self.time.split(",")]
-            return replace(self, time=TOGETHER.join(parts)).resolve(available, where)
+            return replace(self, time=TOGETHER.join(parts)).check(available, where)
         for name in self.raw:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
                 raise ConfigError(message)
+        return self
+
+    def resolve(self, available: Sequence[str], where: str) -> "Columns":
+        """Check the names against those of a source, and fill in the features."""
+        self = self.check(available, where)  # noqa: PLW0642 -- the time may be in several columns
         if self.features is not None:
             return self
         rest = tuple(name for name in available if name not in (*self.times, self.key))
@@ -158,6 +165,46 @@ class Columns:
             )
             raise SchemaError(message)
         return replace(self, features=rest)
+
+
+def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[Columns, Survey]:
+    """Choose the columns that were not named, by a sample.
+
+    Parameters
+    ----------
+    columns : Columns
+        Checked against the sample. Where features are named, no time is looked for.
+    table : pyarrow.RecordBatch
+        The sample, all as text.
+    dialect : Dialect
+    where : str
+        What messages call the source.
+
+    Raises
+    ------
+    ConfigError
+        No column of numbers is left.
+    """
+    times: tuple[str, ...] | None = columns.times
+    named = columns.features is not None
+    if named:
+        table = table.select(list(columns.raw))
+    elif columns.time is None and not columns.text:
+        times = None
+    texts = (columns.features or ()) if columns.text else ()
+    found = survey(table, dialect, columns.reading.clock, times, columns.key, texts)
+    if named:
+        return columns, found
+    if not found.features:
+        words = [name for name, why in found.left_out.items() if why == "words"]
+        ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
+        left = ", ".join(f"{name} ({why})" for name, why in list(found.left_out.items())[:20])
+        message = (
+            f"{where} has no column left for the features beside the time and the key: it has "
+            f"{left or 'no other'}{ways}"
+        )
+        raise ConfigError(message)
+    return replace(columns, time=TOGETHER.join(found.times) or None, features=found.features), found
 
 
 def way_out(cell: object) -> str:
@@ -221,14 +268,9 @@ def canonical(
         arrays.append(array)
         for row in _lost(held, array):
             cell = held[row].as_py()
-            reason = f"column {shown(name)!r} {rule}, got {cell!r}{way_out(cell)}"
+            reason = f"column {name!r} {rule}, got {cell!r}{way_out(cell)}"
             refused.setdefault(row, Refusal(reason, values(row)))
     return assemble(columns, arrays, refused, values), kind
-
-
-def shown(name: str) -> str:
-    """Return the name of a time that stands in several columns as it is written."""
-    return name.replace(TOGETHER, ",")
 
 
 def together(columns: Sequence[Any]) -> Any:

@@ -26,7 +26,6 @@ from streamddcrp_connectors.run.columns import (
     refusals,
 )
 
-
 MOST_LINES, MOST_BYTES = 1000, 1 << 20  # of a row whose quoted cells go over several lines
 
 
@@ -211,7 +210,9 @@ class CsvRows:
             found, expected = row.actual_columns, row.expected_columns
             reason = f"{found} cells where the header names {expected} columns"
             if expected == 1:
-                reason += f"; cells are taken to stand between {SEPARATORS.get(self._sep, self._sep)}"
+                reason += (
+                    f"; cells are taken to stand between {SEPARATORS.get(self._sep, self._sep)}"
+                )
             uneven[row.number - 1] = Refusal(reason, row.text)
             return "skip"
 

@@ -1,17 +1,21 @@
 """JSON lines to canonical batches.
 
-One object a line. ``null`` is missing; a column that is not there at all is an error, since it is
-more often a slip of the pen than a missing value.
+One object a line. ``null`` is missing; a column that is not there is missing, too, if some object
+of the sample did without it, and else an error: more often a slip of the pen. Objects within objects
+give names with dots. Text in a column of numbers is read as in a CSV file, if the sample has such.
 """
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from streamddcrp.data.clock import Wanted, parse
+from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.run.columns import (
     KEY_RULE,
     NUMBER_RULE,
@@ -24,7 +28,6 @@ from streamddcrp_connectors.run.columns import (
     first_kind,
     kind_of,
     repeated,
-    shown,
     way_out,
 )
 
@@ -41,6 +44,39 @@ class JsonRows:
     [{'a': 1.0}, {'a': None}]
     """
 
+    def __init__(self) -> None:
+        self.cells = Cells()
+        self._optional: set[str] = set()
+        self._written: set[str] = set()  # columns in which the sample has text
+        self._nested = False
+
+    def names_of(self, sample: bytes) -> list[str]:
+        """Return the columns of the objects of a sample, in the order in which they come."""
+        names: dict[str, int] = {}
+        n_rows = 0
+        self._nested = True
+        for line in sample.split(b"\n"):
+            with suppress(ValueError):
+                row = self.read(line)
+                n_rows += 1
+                for name in row:
+                    names[name] = names.get(name, 0) + 1
+        self._optional = {name for name, count in names.items() if count < n_rows}
+        return list(names)
+
+    def sample(self, sample: bytes) -> Any:
+        """Return the objects of a sample as a table of strings."""
+        rows = []
+        for line in sample.split(b"\n"):
+            with suppress(ValueError):
+                rows.append(self.read(line))
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        self._written = {
+            name for name in names if any(isinstance(row.get(name), str) for row in rows)
+        }
+        columns = [[_text_of(row.get(name)) for row in rows] for name in names]
+        return pa.record_batch([pa.array(cells, pa.string()) for cells in columns], names=names)
+
     @staticmethod
     def settled(data: bytes) -> int:
         """Return how many bytes are of whole rows: all."""
@@ -52,10 +88,11 @@ class JsonRows:
         """Turn whole lines into a canonical batch."""
         rows: list[dict[str, Any] | None] = []
         refused: dict[int, Refusal] = {}
+        wanted = [name for name in columns.raw if name not in self._optional]
         for line in block.split(b"\n"):
             if line.strip():
                 try:
-                    rows.append(self.read(line, columns.raw))
+                    rows.append(self.read(line, wanted, columns.features or ()))
                 except ValueError as error:
                     refused[len(rows)] = Refusal(str(error), line.decode(errors="replace").strip())
                     rows.append(None)
@@ -77,18 +114,29 @@ class JsonRows:
             elif columns.text:
                 array, read = _texts(cells)
                 rule = TEXT_RULE
+            elif name in self._written or self._has_marks(name):
+                words = pa.array([_text_of(cell) for cell in cells], pa.string())
+                array, held = self.cells.numbers(name, words)
+                odd = pc.and_(held.is_valid(), array.is_null())
+                read = pc.invert(odd).to_pylist()
+                rule = NUMBER_RULE.format(missing="null")
             else:
                 array, read = _numbers(cells)
                 rule = NUMBER_RULE.format(missing="null")
             arrays.append(array)
             for number in (i for i, good in enumerate(read) if not good):
-                reason = f"column {shown(name)!r} {rule}, got {json.dumps(cells[number])}"
+                reason = f"column {name!r} {rule}, got {json.dumps(cells[number])}"
                 reason += way_out(cells[number])
                 refused.setdefault(number, Refusal(reason, values(number)))
         return assemble(columns, arrays, refused, values), kind
 
-    @staticmethod
-    def read(line: bytes, names: Iterable[str] = ()) -> dict[str, Any]:
+    def _has_marks(self, name: str) -> bool:
+        habit = self.cells.habits.get(name)
+        return bool(self.cells.dialect.missing or (habit and habit.sentinels))
+
+    def read(
+        self, line: bytes, names: Iterable[str] = (), features: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Read one line; ValueError says what is wrong with it."""
         try:
             row = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
@@ -104,11 +152,33 @@ class JsonRows:
         if not isinstance(row, dict):
             message = "not a JSON object of column names and values"
             raise ValueError(message)
+        if self._nested and any(isinstance(value, dict) for value in row.values()):
+            row = _object([*_leaves(row)])
         for name in names:
             if name not in row:
                 message = f"no column {name!r}; write null where a value is missing"
                 raise ValueError(message)
+        if features and not any(name in row for name in features):
+            message = f"none of the columns {', '.join(features[:8])}"
+            raise ValueError(message)
         return row
+
+
+def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what objects within an object hold, by names with dots."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _text_of(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -164,8 +234,8 @@ def _time_of(row: dict[str, Any] | None, names: Sequence[str]) -> Any:
     if row is None:
         return None
     if len(names) == 1:
-        return row[names[0]]
-    parts = [row[name] for name in names]
+        return row.get(names[0])
+    parts = [row.get(name) for name in names]
     return None if None in parts else " ".join(map(str, parts))
 
 

@@ -96,12 +96,12 @@ class LineReader:
                 ended = self._has_line() or not self._waits()
             elif self._live and not self._follow:
                 ended = self._has_line()
-        if ended and not self._follow and not self._has_line():
-            return self._data
-        if len(self._data) <= size and not self._live:
+        if ended and not self._follow and not (self._live and self._has_line()):
             return self._data
         first = len(self._data) - len(self._data.lstrip())
-        return self._data[: self._data.rfind(b"\n", 0, max(size, self._data.find(b"\n", first) + 1)) + 1]
+        return self._data[
+            : self._data.rfind(b"\n", 0, max(size, self._data.find(b"\n", first) + 1)) + 1
+        ]
 
     def _has_line(self) -> bool:
         """Whether there is a whole line that is not blank."""

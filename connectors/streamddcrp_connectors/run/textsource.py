@@ -3,13 +3,14 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.looking.dialect import SAMPLE, find_dialect, find_encoding
-from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.looking.cells import Cells
+from streamddcrp_connectors.looking.dialect import SAMPLE, Dialect, find_dialect
+from streamddcrp_connectors.looking.survey import said_of
+from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows
@@ -112,7 +113,7 @@ class TextSource:
             raise SchemaError(message)
         self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
         self._rows: CsvRows | JsonRows
-        self._start = 0
+        self._start, self.kind = 0, columns.reading.clock.format
         if self._format == "csv":
             wanted = columns.reading.dialect()
             dialect = find_dialect(sample, wanted)
@@ -125,15 +126,32 @@ class TextSource:
             self._rows = CsvRows(header, self.name, dialect)
             self._start = len(b"\n".join(lines[: end + dialect.extra])) + 1 if end else 0
             self._start = min(self._start, len(sample))
-            self.columns = columns.resolve(self._rows.names, self.name)
+            names, said = self._rows.names, dialect.said()
         elif self._format == "jsonl":
             self._rows = JsonRows()
-            self.columns = columns
-            if not columns.features:
-                self.columns = self._columns_of_first_object(columns)
+            dialect, said = Dialect(missing=columns.reading.missing or ()), ""
+            names = self._rows.names_of(sample)
+            if not names and not columns.features:
+                message = (
+                    f"{self.name} holds no JSON object to take the features from; name the features"
+                )
+                raise SchemaError(message)
+            names = [
+                *names,
+                *(name for name in columns.raw if name not in names and columns.features),
+            ]
         else:
             message = f"{self.name} can carry CSV or JSON lines, not {self._format}; make it a file"
             raise ConfigError(message)
+        columns = columns.check(names, self.name)
+        self.understood = [f"{self.name}: {said}"] if said else []
+        if columns.features or len(names) <= MOST_FEATURES + 10:
+            table = self._rows.sample(sample[self._start :])
+            columns, found = chosen(columns, table, dialect, self.name)
+            self.kind = found.kind
+            self._rows.cells = Cells(dialect, found.habits)
+            self.understood += said_of(table, found, columns.reading.clock)
+        self.columns = columns.resolve(names, self.name)
 
     def identity(self) -> dict[str, Any]:
         """Say what a checkpoint must agree with."""
@@ -141,7 +159,7 @@ class TextSource:
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset``, each with its own offset."""
-        byte, row, kind = self._start, 0, None
+        byte, row, kind = self._start, 0, self.kind
         if offset is not None:
             byte, row, kind = offset["byte"], offset["row"], offset["kind"]
             if offset.get("looked", len(self._sample)) < len(self._sample):
@@ -199,16 +217,3 @@ class TextSource:
         """Close the file; standard input stays open."""
         if self._owned is not None:
             self._owned.close()
-
-    def _columns_of_first_object(self, columns: Columns) -> Columns:
-        """Take the names from the first line that is an object."""
-        for line in self._sample.split(b"\n"):
-            with suppress(ValueError):
-                names = list(JsonRows.read(line))
-                break
-        else:
-            message = (
-                f"{self.name} holds no JSON object to take the features from; name the features"
-            )
-            raise SchemaError(message)
-        return columns.resolve(names, self.name)
