@@ -113,7 +113,7 @@ def _written(command: Any) -> Any:
             "--header/--no-header", default=None, help="Whether the first line names the columns."
         ),
         click.option("--encoding", metavar="NAME", help="Of the text, such as latin-1."),
-        click.option("--skip", type=click.IntRange(0), metavar="N", help="Lines before the header."),
+        click.option("--skip", type=click.IntRange(0), metavar="N", help="Lines to leave out."),
         click.option("--time-format", metavar="FORMAT", help="Of the times, as in %d/%m/%Y %H:%M."),
         click.option(
             "--time-unit", metavar="UNIT",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,18 +17,21 @@ _FLAGS = (
     ("false", "true"), ("no", "yes"), ("off", "on"), ("f", "t"), ("n", "y"), ("closed", "open"),
     ("down", "up"), ("nok", "ok"), ("inactive", "active"), ("stopped", "running"),
 )  # fmt: skip
-_SENTINELS = (-99.0, -99.9, -200.0, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0,
-              999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0)  # fmt: skip
+_SENTINELS = (
+    -99.0, -99.9, -200.0, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0, 999.0,
+    999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0,
+)  # fmt: skip
 _COUNTERS = re.compile(
-    r"(|c1|#|id|idx|index|no\.?|nr\.?|num|row|rowid|row_?id|row_?number|record|rec|obs|seq|i|n|unnamed: 0|x)",
-    re.I,
+    r"(|c1|#|id|idx|index|no\.?|nr\.?|num|row|row_?id|row_?number|record|obs|seq|unnamed: 0)", re.I
 )
+_UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
 _WRITTEN = re.compile(
-    r"[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7})?"
+    r"[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>" + _UNIT + ")?"
 )
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?$"
 _TIME_NAMES = re.compile(
-    r"(date|time|timestamp|datetime|at|ts|when|epoch|stamp|day|month|period|utc)", re.I
+    r"(?:^|[_ ])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc)(?:$|[_ ])",
+    re.I,
 )
 _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])
 
@@ -105,10 +109,8 @@ class Cells:
         cells = trimmed(cells)
         numbers = None
         if not odd and cells.null_count < len(cells):
-            try:
+            with suppress(pa.ArrowInvalid):
                 numbers = pc.cast(cells, pa.float64())
-            except pa.ArrowInvalid:
-                pass
         if numbers is None:
             cells = self.present(cells)
             flags = pc.index_in(pc.utf8_lower(cells), pa.array(habit.flags or ("false", "true")))

@@ -10,7 +10,8 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from streamddcrp.errors import ConfigError
@@ -66,11 +67,6 @@ class Dialect:
     extra: int = 0
     missing: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-
-    def unusual(self) -> dict[str, Any]:
-        """Return what is not as usual, a JSON object."""
-        usual = asdict(Dialect())
-        return {name: value for name, value in asdict(self).items() if value != usual[name]}
 
     def said(self) -> str:
         """Say in a few words what is not as usual; nothing where all is."""
@@ -268,7 +264,7 @@ def _counts(cells: Any) -> bool:
         numbers = [int(cell) for cell in cells]
     except ValueError:
         return False
-    return all(after - before == 1 for before, after in zip(numbers, numbers[1:], strict=False))
+    return all(after - before == 1 for before, after in pairwise(numbers))
 
 
 def _n_units(rows: list[list[str]]) -> int:
@@ -283,7 +279,8 @@ def _n_units(rows: list[list[str]]) -> int:
     n_units = 0
     for row in rows[1:4]:
         cells = [row[place].strip() for place in numeric] if len(row) == len(rows[0]) else []
-        if not any(cells) or any(cell and _is_value(cell) and cell not in "-%" for cell in cells):
+        values = [cell for cell in cells if cell and _is_value(cell) and cell not in "-%"]
+        if values or not any(cells):
             break
         n_units += 1
     return n_units

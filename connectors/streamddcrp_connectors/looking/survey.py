@@ -153,10 +153,6 @@ def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
     """Say how the times of a sample were understood."""
     ticks, lost = sample_times(table, found.times, wanted)
     name, kind = " and ".join(found.times), found.kind or ""
-    if not len(ticks):
-        return f"{name}: no time that can be read"
-    if kind == "number":
-        return f"{name}: numbers from {ticks[0]:g}"
     steps = np.diff(ticks)
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
     words = [f"{name}: from {_stamp(ticks[0])}"]
@@ -200,7 +196,8 @@ def _span(nanoseconds: float) -> str:
 
 def said_of(table: Any, found: Survey, wanted: Wanted) -> list[str]:
     """Say how times were understood, which columns are left out, and what is odd in the others."""
-    lines = [said_of_times(table, found, wanted)] if found.times and len(table) else []
+    dated = found.times and found.kind not in (None, "number")
+    lines = [said_of_times(table, found, wanted)] if dated else []
     if found.left_out:
         shown = [f"{name or 'no name'} ({why})" for name, why in list(found.left_out.items())[:8]]
         more = len(found.left_out) - len(shown)

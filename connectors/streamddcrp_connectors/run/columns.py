@@ -70,7 +70,7 @@ class Reading:
     missing: tuple[str, ...] | None = None
     header: bool | None = None
     skip: int | None = None
-    clock: Wanted = Wanted()
+    clock: Wanted = Wanted()  # noqa: RUF009 -- a constant
 
     def dialect(self) -> dict[str, Any]:
         """Return what is said of the dialect of a text file."""

@@ -135,8 +135,6 @@ def _run(request: Request, page: LivePage | None) -> Summary:
         follow=request.follow,
         idle=request.idle,
     )
-    for line in getattr(source, "understood", ()):
-        click.echo(f"streamddcrp: {line}", err=True)
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
@@ -161,6 +159,8 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             page.name = source.name
             page.epochs = recipe.description["class"] == "TemporalDPM"
             watchers.append(page)
+        for line in getattr(source, "understood", ()):
+            click.echo(f"streamddcrp: {line}", err=True)
         summary = run(
             source,
             recipe,

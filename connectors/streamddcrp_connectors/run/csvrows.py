@@ -1,8 +1,8 @@
 """Tables as text, CSV and the like, to canonical batches.
 
-One line is one row, unless a quoted cell goes on in the next (RFC 4180). What looks like such a cell
-but does not end as one is a refused row, and the lines after it are rows. A line of a wrong width is
-a refused row, too.
+One line is one row, unless a quoted cell goes on in the next (RFC 4180). What looks like such a
+cell but does not end as one is a refused row, and the lines after it are rows. A line of a wrong
+width is a refused row, too.
 """
 
 import csv
@@ -64,8 +64,8 @@ class CsvRows:
             text = header.decode(dialect.encoding.replace("utf-8", "utf-8-sig")).strip("\r\n")
         except UnicodeDecodeError as error:
             message = (
-                f"{where}: the header line is not {dialect.encoding.upper()} text ({error.reason}); "
-                "say how it is written, as in --encoding latin-1"
+                f"{where}: the header line is not {dialect.encoding.upper()} text "
+                f"({error.reason}); say how it is written, as in --encoding latin-1"
             )
             raise SchemaError(message) from error
         if "\r" in text and '"' not in text:

@@ -1,8 +1,9 @@
 """JSON lines to canonical batches.
 
 One object a line. ``null`` is missing; a column that is not there is missing, too, if some object
-of the sample did without it, and else an error: more often a slip of the pen. Objects within objects
-give names with dots. Text in a column of numbers is read as in a CSV file, if the sample has such.
+of the sample did without it, and else an error: more often a slip of the pen. Objects within
+objects give names with dots. Text in a column of numbers is read as in a CSV file, if the sample
+has such.
 """
 
 import json
@@ -139,7 +140,7 @@ class JsonRows:
     ) -> dict[str, Any]:
         """Read one line; ValueError says what is wrong with it."""
         try:
-            row = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
+            row: Any = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
         except json.JSONDecodeError as error:
             message = f"not valid JSON: {error.msg} at character {error.pos}"
             raise ValueError(message) from error
@@ -161,7 +162,8 @@ class JsonRows:
         if features and not any(name in row for name in features):
             message = f"none of the columns {', '.join(features[:8])}"
             raise ValueError(message)
-        return row
+        made: dict[str, Any] = row
+        return made
 
 
 def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
