@@ -272,9 +272,10 @@ def _n_units(rows: list[list[str]]) -> int:
     below = [row for row in rows[4:104] if len(row) == len(rows[0])]
     if len(below) < 2:
         return 0
+    columns = [[row[place] for row in below] for place in range(len(rows[0]))]
     numeric = [
-        place for place in range(len(rows[0]))
-        if all(_is_value(row[place]) for row in below) and any(is_number(row[place]) for row in below)
+        place for place, column in enumerate(columns)
+        if all(map(_is_value, column)) and any(map(is_number, column))
     ]  # fmt: skip
     n_units = 0
     for row in rows[1:4]:

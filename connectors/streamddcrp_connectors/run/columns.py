@@ -194,7 +194,7 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
     texts = (columns.features or ()) if columns.text else ()
     found = survey(table, dialect, columns.reading.clock, times, columns.key, texts)
     if named:
-        return columns, found
+        return columns, found._replace(left_out={})
     if not found.features:
         words = [name for name, why in found.left_out.items() if why == "words"]
         ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
