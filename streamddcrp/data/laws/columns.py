@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamddcrp.data.laws.kernels import LEVELS, NEVER, SLOTS, shift_laws, step_laws
 from streamddcrp.errors import ConfigError
 from streamddcrp.records import (
-    FINITE, MOST, Within, arrays_of, empty, index, nbytes_of, refuse_if, restore, up_to,
+    FINITE, MOST, VALUE, Within, arrays_of, check_one, empty, index, nbytes_of, refuse_if, restore,
+    stored_array, up_to,
 )  # fmt: skip
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -42,10 +44,9 @@ class Law(NamedTuple):
 LEVEL = Law(0.0, 0.0, jumps=True)
 _DRIFTS = [
     Law(phi, q, jumps=jumps)
-    for phi in (0.8, 0.95, 0.99, 1.0)
+    for phi in (0.95, 0.99, 1.0)
     for q in (0.003, 0.03, 0.3, 3.0, 30.0)
     for jumps in (False, True)
-    if phi > 0.8 or q > 0.1
 ]
 AMONG: dict[str, list[Law]] = {
     "auto": [LEVEL, *_DRIFTS],
@@ -104,11 +105,19 @@ class Filters:
         state.guess[d, 0] = 0.0, scale.center, drift, 0.0, scale.jump
         state.noise[d] = 2.0, 2.0 * scale.noise
 
-    def step(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return rows less what the laws foresee, and the log scores (D,) of the columns."""
-        out, score = np.empty(X.shape), np.zeros(X.shape[1])
+    def step(self, X: FloatArray, score: FloatArray) -> FloatArray:
+        """Return rows less what the laws foresee; add up the log scores (D,) of the columns."""
+        out = np.empty(X.shape)
         step_laws(*self.laws, self.columns, self.scratch, np.ascontiguousarray(X), out, score)
-        return out, score
+        return out
+
+    def restore(self, arrays: Mapping[str, Any], part: str = "") -> None:
+        """Take up stored arrays, whose names begin with ``part``; raises CheckpointError."""
+        mine = {name.removeprefix(part): x for name, x in arrays.items() if name.startswith(part)}
+        restore(self, lengths_of(len(self.laws.law)), mine)
+        law = self.laws.law
+        in_range = (law >= [0.0, 0.0, 0.0, -np.inf]) & (law <= [1.0, 1e6, 1e300, np.inf])
+        refuse_if(not in_range.all(), "laws")
 
 
 class Scale(NamedTuple):
@@ -147,9 +156,71 @@ def choose(y: FloatArray, before: Law, option: str) -> Law | None:
     bank = Filters.of(len(among))
     for k, law in enumerate(among):
         bank.begin(k, law, scale, NOTHING)
-    score = bank.step(np.repeat(y[:, None], len(among), axis=1))[1]
+    score = np.zeros(len(among))
+    bank.step(np.repeat(y[:, None], len(among), axis=1), score)
     score -= [(DRIFT + JUMPS * law.jumps) * law.drifts - CHANGE * (law == before) for law in among]
     return among[int(score.argmax())]
+
+
+class Rivals:
+    """Whether columns are told better with a season or by a level that jumps, where each comes again.
+
+    Both are filters of the level with jumps, of the values as they are and of those less the
+    season: a column that only follows a plan is its levels, and no season.
+
+    Parameters
+    ----------
+    n_columns : int
+    first : int
+        Rows from which scores count.
+    """
+
+    def __init__(self, n_columns: int, first: int) -> None:
+        self.filters, self.score = Filters.of(2 * n_columns), np.zeros(2 * n_columns)
+        self.rows = np.zeros((FEWEST, 2 * n_columns))  # the first ones, by which filters begin
+        self.first, self.n_rows = max(first, FEWEST), 0
+
+    def step(self, X: FloatArray, net: FloatArray) -> None:
+        """Take rows (N, D) as they are and less their seasons."""
+        both, n, done = np.column_stack([X, net]), self.n_rows, 0
+        self.n_rows += len(X)
+        if n < FEWEST:
+            done = min(FEWEST - n, len(X))
+            self.rows[n : n + done] = both[:done]
+            if n + done < FEWEST:
+                return
+            for d, scale in enumerate([*map(scale_of, self.rows.T[: X.shape[1]])] * 2):
+                if scale is not None:
+                    self.filters.begin(d, LEVEL, scale, NOTHING)
+            self.filters.step(self.rows, np.zeros_like(self.score))
+        counts = max(done, min(self.first - n, len(X)))
+        self.filters.step(both[done:counts], np.zeros_like(self.score))
+        self.filters.step(both[counts:], self.score)
+
+    @property
+    def leads(self) -> FloatArray:
+        """By how much the season tells each column better, (D,)."""
+        raw, net = self.score.reshape(2, -1)
+        return np.asarray(net - raw)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        return nbytes_of(self.filters) + self.score.nbytes
+
+    def arrays(self) -> dict[str, Any]:
+        """Return copies of the arrays, for a checkpoint."""
+        found = arrays_of(self.filters, lengths_of(len(self.score)))
+        return {f"rivals.{name}": x for name, x in found.items()} | {"rivals": self.score.copy()}
+
+    def restore(self, arrays: Mapping[str, Any], n_rows: int) -> None:
+        """Take up what `arrays` returned after so many rows; raises CheckpointError."""
+        self.n_rows = n_rows
+        for name, mine, within in (("score", self.score, FINITE), ("rows", self.rows, VALUE)):
+            stored = stored_array(f"rivals.{name}", arrays)
+            check_one(f"rivals.{name}", stored, mine.shape, np.float64, within)
+            mine[:] = stored
+        self.filters.restore(arrays, "rivals.")
 
 
 class Laws:
@@ -192,7 +263,7 @@ class Laws:
 
     def step(self, X: FloatArray) -> FloatArray:
         """Return rows (N, D), each less what its columns' laws foresee; learn them."""
-        return X if self._filters is None else self._filters.step(X)[0]
+        return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
 
     def ahead(self, n_columns: int) -> FloatArray:
         """Return what would be subtracted from the next row, (D,)."""
@@ -206,7 +277,7 @@ class Laws:
 
         Columns that are not ``free`` have none. `begin` brings the laws into use.
         """
-        self.n_looked, D = n_rows, X.shape[1]
+        self.n_looked, D = min(n_rows, LOOKS[-1]), X.shape[1]
         before = [LEVEL if self._filters is None else self._filters.laws.of(d) for d in range(D)]
         self._next = [
             choose(X[:, d], before[d], self._given.get(names[d], "auto")) if free[d] else None
@@ -220,10 +291,13 @@ class Laws:
         rests = any(law is not None and not law.drifts for law in laws)
         for d, law in enumerate(laws):
             scale = scale_of(X[:, d])
-            if law is not None and law.drifts and scale is not None:
-                # what drifts and jumps may confirm a change, but names no regime beside what rests
-                by_level = law.jumps and not (rests and law.phi >= LASTING)
-                filters.begin(d, law, scale, ABOUT_LEVEL if by_level else INNOVATION)
+            if law is None or scale is None or not law.drifts:
+                continue
+            # what drifts may confirm a change, but names no regime beside what rests
+            if rests or (law.phi >= LASTING and not law.jumps):
+                filters.begin(d, law, scale, INNOVATION)
+            elif law.phi >= LASTING:
+                filters.begin(d, law, scale, ABOUT_LEVEL)
         self._filters = filters if filters.laws.kind.any() else None
         return self.step(X)
 
@@ -243,14 +317,11 @@ class Laws:
 
     def restore(self, arrays: Mapping[str, Any], n_looked: Any, n_columns: int) -> None:
         """Take up what `state` returned; raises CheckpointError."""
-        refuse_if(type(n_looked) is not int or n_looked not in {0, *LOOKS}, "rows of laws")
+        refuse_if(type(n_looked) is not int or not 0 <= n_looked <= LOOKS[-1], "rows of laws")
         self.n_looked = n_looked
         if "laws.law" in arrays:
             self._filters = Filters.of(n_columns)
-            restore(self._filters, lengths_of(n_columns), arrays)
-            law = self._filters.laws.law
-            sound = ((law[:, :2] >= 0.0) & (law[:, :2] <= [1.0, MOST])).all() and (law[:, 2] >= 0.0).all()
-            refuse_if(not sound, "laws")
+            self._filters.restore(arrays)
 
 
 def _said(filters: Filters, d: int) -> str:

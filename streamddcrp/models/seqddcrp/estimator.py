@@ -1,6 +1,7 @@
 """The sequential distance-dependent CRP mixture as a streaming estimator."""
 
 import logging
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -10,6 +11,7 @@ from river import base
 from streamddcrp.contract import SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
+from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.times import is_stamp
 from streamddcrp.decay import Exponential, make_decay
@@ -48,7 +50,7 @@ AUTO = "auto"
 CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
-    "_season",
+    "_season", "_laws",
 )  # fmt: skip
 
 
@@ -125,6 +127,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         where rows have times and up to 8 columns, all of numbers, with ``likelihood="auto"``. The
         last 1,024 rows are then learned again, while others come; without such a season, it
         changes nothing. None subtracts nothing.
+    columns : mapping of name to {"auto", "level", "slow"}, optional
+        With ``likelihood="auto"``, the law of columns of numbers. "slow": a column drifts by
+        itself, as temperatures do, and what its past does not foresee is clustered. "level": the
+        column as it is. "auto", the default of each: whichever predicts its values better, after
+        64, 128, .. 4096 rows; `column_laws` and the log say what was found.
 
     Notes
     -----
@@ -172,6 +179,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         warp: bool = True,
         time_unit: float | None = None,
         season: Any = CALENDAR,
+        columns: Mapping[Any, str] | None = None,
     ) -> None:
         self.preset = preset
         self.decay = decay
@@ -192,6 +200,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self.warp = warp
         self.time_unit = time_unit
         self.season = season
+        self.columns = columns
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         chosen = _is_auto(decay)
         self._decay = Exponential(self._preset.reaches[0]) if chosen else make_decay(decay)
@@ -208,6 +217,10 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._is_given = self._family is not None and self._family.is_scaled
         if self._season is not None and isinstance(self._family, COUNTS):
             message = f"season: a season is subtracted from numbers, not from {likelihood!r}"
+            raise ConfigError(message)
+        self._laws = Laws(columns) if free and True else None
+        if columns and self._laws is None:
+            message = "columns: laws are for likelihood='auto' and preset='process'"
             raise ConfigError(message)
         whole("warmup", warmup, 1)
         for name, value in (("alpha", alpha), ("time_unit", time_unit)):
@@ -313,21 +326,24 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             net = self._less_season(X, given, done, upto)
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
             names = self._feature_names()
-            found = self._finds_season()
-            if found or self._early.at_stage:
-                raw = found and self._season is not None and self._season.is_first
+            other_season = self._finds_season()
+            other_law = self._finds_law(anew=other_season)
+            if other_season or other_law or self._early.at_stage:
+                raw = other_season and self._season is not None and self._season.is_first
                 self._early.begin(
                     self._recipe, self._family_by_now, self._stream, names, self._origin,
-                    self._season, raw=raw,
+                    self._season, self._laws, raw=raw,
                 )  # fmt: skip
-            self._stream = self._early.go_on(self._stream, names)
+            # until a contest has ended, its leader learns rows by the old laws, which are gone
+            lawful = self._laws is not None and self._laws.in_use
+            self._stream = self._early.go_on(self._stream, names, at_once=other_law or lawful)
             if self._early.is_over:
                 self._types = None
             self._forget_early_rows()
             done = upto
         if self._stream is not None and done < len(X):
             rest = (X, given, done, len(X))
-            net = X[done:] if self._season is None else self._less_season(*rest)
+            net = self._less_season(*rest)
             out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
         if self._stream is not None:
             self._warn_when_full(self._stream)
@@ -347,7 +363,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     def _prepare_alone(self, engine: Engine) -> None:
         """Take usual rows one by one from now on, unless more than the engine has to see them."""
-        waits = self._early is not None or self._season is not None
+        waits = self._early is not None or self._season is not None or self._laws is not None
         if waits or not Alone.takes(engine):
             self._alone = None
         elif self._alone is None or not self._alone.suits(engine):
@@ -429,7 +445,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         early = self._nbytes_kept + (0 if self._early is None else self._early.nbytes)
         season = 0 if self._season is None else self._season.nbytes
-        return early + season + (0 if self._stream is None else self._stream.nbytes)
+        laws = 0 if self._laws is None else self._laws.nbytes
+        return early + season + laws + (0 if self._stream is None else self._stream.nbytes)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -448,6 +465,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if self._season is not None and not self._season.is_over:
             parts, meta["season"] = self._season.state()
             arrays |= parts
+        if self._laws is not None:
+            arrays |= self._laws.state(self._vectorizer.n_features)
+            meta["laws"] = self._laws.n_looked
         if self._early is not None and self._early.contest is not None:
             meta["contest"] = self._early.contest_meta()
         if self._stream is not None:
@@ -466,10 +486,13 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._season = None
         elif self._season is not None:
             self._season.restore(arrays, meta["season"], D, self._last_time)
+        if "laws" not in meta:
+            self._laws = None
+        elif self._laws is not None:
+            self._laws.restore(arrays, meta["laws"], D)
         if meta["warmup"] is not None:
             refuse_unless_plain(meta, counts=("warmup",))
-            seeks = self._season is not None and self._season.seeks
-            goes_on = seeks or "contest" in meta or self._n_seen < meta["warmup"]
+            goes_on = self._seeks or "contest" in meta or self._n_seen < meta["warmup"]
             refuse_if(not goes_on, "warm-up")
             possible = {self.warmup, min(self.warmup, FAMILY_ROWS), SEASON_ROWS}
             refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
