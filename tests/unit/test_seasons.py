@@ -16,7 +16,8 @@ from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
 from streamddcrp.data.seasons.periods import Search, estimate_periods, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
-from streamddcrp.data.seasons.watch import looks, on_trial
+from streamddcrp.data.laws.columns import looks
+from streamddcrp.data.seasons.watch import on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.models.seqddcrp import contest
 from streamddcrp.models.seqddcrp.engine import Engine

@@ -17,7 +17,9 @@ from streamddcrp.records import (
 from streamddcrp.typing import FloatArray, IntArray
 
 FEWEST = 32  # values from which a column may have a law
-LOOKS = (64, 128, 256, 512, 1024, 2048, 4096)  # rows after which laws are chosen
+STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
+LAST = 4096  # rows after which laws are kept
+BEST = 6  # laws of a column that stay in the contest
 ROUNDED = 0.9  # share of different values, below which a column is taken for rounded or held
 OFTEN = 0.1  # least share of values that differ from the one before, for the noise to be seen
 GAUSSIAN = 0.954  # median distance of two values with noise of variance 1
@@ -26,6 +28,12 @@ JUMP_VARIANCE = 50.0  # least variance of a jump
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
 NOTHING, INNOVATION, ABOUT_LEVEL = 0, 1, 2  # what is subtracted: .., drift and level, the drift
+
+
+def looks(n_rows: int) -> int:
+    """Return after how many rows, from the first one on, to look next: ever more seldom."""
+    every = 1 << max(4, (n_rows // 16).bit_length() - 1)
+    return (n_rows // every + 1) * every
 
 
 class Law(NamedTuple):
@@ -79,7 +87,7 @@ class Rules(NamedTuple):
     def of(self, d: int) -> Law:
         """Return the law of a column."""
         phi, q = self.law[d, :2].tolist()
-        return Law(phi, q, jumps=bool(self.kind[d, 0])) if self.kind[d, 1] else LEVEL
+        return Law(phi, q, jumps=bool(self.kind[d, 0]))
 
 
 @dataclass(slots=True)
@@ -110,6 +118,16 @@ class Filters:
         out = np.empty(X.shape)
         step_laws(*self.laws, self.columns, self.scratch, np.ascontiguousarray(X), out, score)
         return out
+
+    def arrays(self, part: str) -> dict[str, Any]:
+        """Return copies of the arrays, for a checkpoint; their names begin with ``part``."""
+        found = arrays_of(self, lengths_of(len(self.laws.law)))
+        return {part + name: array for name, array in found.items()}
+
+    def take(self, k: int, other: "Filters", at: int) -> None:
+        """Take over a column of another group."""
+        for mine, theirs in zip((*self.laws, *self.columns), (*other.laws, *other.columns), strict=True):
+            mine[k] = theirs[at]
 
     def restore(self, arrays: Mapping[str, Any], part: str = "") -> None:
         """Take up stored arrays, whose names begin with ``part``; raises CheckpointError."""
@@ -148,18 +166,60 @@ def scale_of(y: FloatArray) -> Scale | None:
     return Scale(noise, max(JUMP_VARIANCE, 2.0 * variance / noise), float(np.median(y)))
 
 
-def choose(y: FloatArray, before: Law, option: str) -> Law | None:
-    """Return the law of a column by its values (N,); None where they do not move."""
-    scale, among = scale_of(y), AMONG[option]
-    if scale is None or len(among) == 1:
-        return None if scale is None else among[0]
-    bank = Filters.of(len(among))
-    for k, law in enumerate(among):
-        bank.begin(k, law, scale, NOTHING)
-    score = np.zeros(len(among))
-    bank.step(np.repeat(y[:, None], len(among), axis=1), score)
-    score -= [(DRIFT + JUMPS * law.jumps) * law.drifts - CHANGE * (law == before) for law in among]
-    return among[int(score.argmax())]
+@dataclass(slots=True)
+class Contest:
+    """K laws that compete in each of D columns.
+
+    Attributes
+    ----------
+    filters : Filters
+        Of D times K; those of a column at rest have not begun.
+    score : ndarray, shape (D K,)
+        How well they have told the values.
+    """
+
+    filters: Filters
+    score: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray, options: Sequence[str]) -> "Contest":
+        """Hold a contest of all laws over rows (N, D); with the best of each column it goes on."""
+        best = cls(Filters.of(BEST * X.shape[1]), np.zeros(BEST * X.shape[1]))
+        for d, option in enumerate(options):
+            scale, among = scale_of(X[:, d]), AMONG[option]
+            if scale is None:
+                continue
+            filters, score = Filters.of(len(among)), np.zeros(len(among))
+            for k, law in enumerate(among):
+                filters.begin(k, law, scale, NOTHING)
+            filters.step(np.repeat(X[:, d, None], len(among), axis=1), score)
+            order = np.argsort([-_credit(one, law) for one, law in zip(score, among, strict=True)])
+            for k, at in enumerate(order[:BEST].tolist(), start=BEST * d):
+                best.filters.take(k, filters, at)
+                best.score[k] = score[at]
+        return best
+
+    def step(self, X: FloatArray) -> None:
+        """Let the laws foresee and learn rows (N, D)."""
+        self.filters.step(np.repeat(X, BEST, axis=1), self.score)
+
+    def best(self, before: Sequence[Law | None]) -> list[Law | None]:
+        """Return the law of each column; another one than before must lead it clearly."""
+        found: list[Law | None] = []
+        for d, old in enumerate(before):
+            known = [k for k in range(BEST * d, BEST * (d + 1)) if self.filters.columns.n[k] >= 0]
+            laws = [self.filters.laws.of(k) for k in known]
+            credits = [
+                _credit(self.score[k], law) + CHANGE * (law == old)
+                for k, law in zip(known, laws, strict=True)
+            ]
+            found.append(laws[int(np.argmax(credits))] if known else None)
+        return found
+
+
+def _credit(score: float, law: Law) -> float:
+    """Return a log score less what a law has to lead by."""
+    return score - (DRIFT + JUMPS * law.jumps) * law.drifts
 
 
 class Rivals:
@@ -210,8 +270,7 @@ class Rivals:
 
     def arrays(self) -> dict[str, Any]:
         """Return copies of the arrays, for a checkpoint."""
-        found = arrays_of(self.filters, lengths_of(len(self.score)))
-        return {f"rivals.{name}": x for name, x in found.items()} | {"rivals": self.score.copy()}
+        return self.filters.arrays("rivals.") | {"rivals": self.score.copy()}
 
     def restore(self, arrays: Mapping[str, Any], n_rows: int) -> None:
         """Take up what `arrays` returned after so many rows; raises CheckpointError."""
@@ -239,7 +298,8 @@ class Laws:
                 message = f"columns: the law of {name!r} must be one of {known}; got {law!r}"
                 raise ConfigError(message)
         self._filters: Filters | None = None  # None: nothing is subtracted
-        self._next: list[Law | None] = []  # the laws chosen, until they come into use
+        self._contest: Contest | None = None
+        self._chosen: list[Law | None] = []  # None: the column rests, or may have no law
         self.n_looked = 0  # rows after which laws were chosen last
 
     @property
@@ -250,19 +310,24 @@ class Laws:
     @property
     def next_look(self) -> int | None:
         """After how many rows laws are chosen next; None: never."""
-        return next((n for n in LOOKS if n > self.n_looked), None)
+        if self.n_looked < STAGES[-1]:
+            return next(n for n in STAGES if n > self.n_looked)
+        return looks(self.n_looked) if self.n_looked < LAST else None
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        return 0 if self._filters is None else nbytes_of(self._filters)
+        parts = [self._filters, None if self._contest is None else self._contest.filters]
+        return sum(nbytes_of(part) for part in parts if part is not None)
 
     def settle(self) -> None:
         """Choose no other laws any more."""
-        self.n_looked = LOOKS[-1]
+        self.n_looked, self._contest = LAST, None
 
     def step(self, X: FloatArray) -> FloatArray:
         """Return rows (N, D), each less what its columns' laws foresee; learn them."""
+        if self._contest is not None:
+            self._contest.step(X)
         return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
 
     def ahead(self, n_columns: int) -> FloatArray:
@@ -272,34 +337,42 @@ class Laws:
             shift_laws(*self._filters.laws, self._filters.columns, out)
         return out
 
-    def look(self, X: FloatArray, n_rows: int, free: Sequence[bool], names: Sequence[Any]) -> bool:
-        """Choose laws after so many rows, by the last ones (N, D); return whether any is another.
+    def look(
+        self, X: FloatArray, n_rows: int, free: Sequence[bool], names: Sequence[Any], *, anew: bool
+    ) -> bool:
+        """Choose laws after so many rows; return whether any is another. `begin` uses them.
 
-        Columns that are not ``free`` have none. `begin` brings the laws into use.
+        Parameters
+        ----------
+        X : ndarray, shape (N, D)
+            The last rows.
+        n_rows : int
+        free : sequence of bool, length D
+            Which columns may have a law.
+        names : sequence, length D
+        anew : bool
+            Whether to judge by these rows only, by all laws: rows before them do not count.
         """
-        self.n_looked, D = min(n_rows, LOOKS[-1]), X.shape[1]
-        before = [LEVEL if self._filters is None else self._filters.laws.of(d) for d in range(D)]
-        self._next = [
-            choose(X[:, d], before[d], self._given.get(names[d], "auto")) if free[d] else None
-            for d in range(D)
-        ]
-        return [law or LEVEL for law in self._next] != before
+        before = self._chosen or [None] * X.shape[1]
+        if anew or self._contest is None or n_rows <= STAGES[-1]:
+            pairs = zip(names, free, strict=True)
+            options = [self._given.get(name, "auto") if is_free else "level" for name, is_free in pairs]
+            self._contest = Contest.of(X, options)
+        self._chosen = self._contest.best(before)
+        self.n_looked = min(n_rows, LAST)
+        if self.n_looked == LAST:
+            self._contest = None
+        return _plan(before) != _plan(self._chosen)
 
     def begin(self, X: FloatArray) -> FloatArray:
-        """Use the laws chosen last, from these rows (N, D) on; return the rows less what they foresee."""
-        filters, laws = Filters.of(X.shape[1]), self._next
-        rests = any(law is not None and not law.drifts for law in laws)
-        for d, law in enumerate(laws):
+        """Use the laws chosen last, from these rows (N, D) on; return them less what they foresee."""
+        filters = Filters.of(X.shape[1])
+        for d, (law, subtracted) in enumerate(_plan(self._chosen)):
             scale = scale_of(X[:, d])
-            if law is None or scale is None or not law.drifts:
-                continue
-            # what drifts may confirm a change, but names no regime beside what rests
-            if rests or (law.phi >= LASTING and not law.jumps):
-                filters.begin(d, law, scale, INNOVATION)
-            elif law.phi >= LASTING:
-                filters.begin(d, law, scale, ABOUT_LEVEL)
-        self._filters = filters if filters.laws.kind.any() else None
-        return self.step(X)
+            if subtracted and scale is not None:
+                filters.begin(d, law, scale, subtracted)
+        self._filters = filters if filters.laws.kind[:, 1].any() else None
+        return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
 
     def in_words(self, names: Sequence[Any]) -> dict[Any, str]:
         """Say the law of each column."""
@@ -309,19 +382,48 @@ class Laws:
 
     # -- checkpoints -----------------------------------------------------------------------------
 
-    def state(self, n_columns: int) -> dict[str, Any]:
-        """Return the arrays, for a checkpoint."""
-        if self._filters is None:
-            return {}
-        return arrays_of(self._filters, lengths_of(n_columns))
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays and JSON values, for a checkpoint."""
+        arrays: dict[str, Any] = {}
+        if self._filters is not None:
+            arrays |= self._filters.arrays("law.")
+        if self._contest is not None:
+            arrays |= self._contest.filters.arrays("contest.law.")
+            arrays["contest.law.score"] = self._contest.score.copy()
+        return arrays, {"looked": self.n_looked, "chosen": self._chosen}
 
-    def restore(self, arrays: Mapping[str, Any], n_looked: Any, n_columns: int) -> None:
+    def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
         """Take up what `state` returned; raises CheckpointError."""
-        refuse_if(type(n_looked) is not int or not 0 <= n_looked <= LOOKS[-1], "rows of laws")
-        self.n_looked = n_looked
-        if "laws.law" in arrays:
+        looked = meta["looked"]
+        refuse_if(type(looked) is not int or not 0 <= looked <= LAST, "rows of laws")
+        self.n_looked = looked
+        known = {(*law,): law for law in AMONG["auto"]}
+        chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
+        refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
+        refuse_if(len(chosen) != (n_columns if looked else 0), "laws")
+        self._chosen = chosen
+        if "law.laws.law" in arrays:
             self._filters = Filters.of(n_columns)
-            self._filters.restore(arrays)
+            self._filters.restore(arrays, "law.")
+        if "contest.law.score" in arrays:
+            score = arrays["contest.law.score"]
+            check_one("contest.law.score", score, (BEST * n_columns,), np.float64, FINITE)
+            self._contest = Contest(Filters.of(BEST * n_columns), score.copy())
+            self._contest.filters.restore(arrays, "contest.law.")
+
+
+def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
+    """Return the laws of the columns that drift, and what is subtracted from each column.
+
+    What drifts may confirm a change, but names no regime beside what rests.
+    """
+    rests, found = LEVEL in chosen, list[tuple[Law, int]]()
+    for law in chosen:
+        subtracted = NOTHING
+        if law is not None and law.drifts and (rests or law.phi >= LASTING):
+            subtracted = ABOUT_LEVEL if law.jumps and not rests else INNOVATION
+        found.append((LEVEL if law is None or subtracted == NOTHING else law, subtracted))
+    return found
 
 
 def _said(filters: Filters, d: int) -> str:

@@ -20,7 +20,8 @@ RECALLED = 0.02  # variance by which a level may have moved when it returns
 SETTLED = 10  # values by which a level is one to be remembered ..
 SURE = -0.1  # .. at this log weight of the hypothesis
 NEAR, ABOUT = 3.0, 0.5  # a level is one remembered within so many deviations of its own and of noise
-LEAST = -40.0  # log weight below which a hypothesis is given up
+LEAST = -20.0  # log weight below which a hypothesis is given up
+NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump is looked for
 
 
 @kernel
@@ -59,11 +60,21 @@ def _best(log_w):
 
 
 @kernel
-def _branch(d, jump, state):
-    """Write the hypotheses that the best one jumps in this row [4]; return how many slots."""
+def _branch(y, d, jump, state):
+    """Write the hypotheses that the best one jumps in this row [4]; return how many slots.
+
+    None where the value is near what the best hypothesis foresees.
+    """
     log_w, guess, label = state.log_w[d], state.guess[d], state.label[d]
     n_levels, best = state.n_levels[d], _best(log_w)
     chance = (1.0 + state.jumps[d]) / (FIRST_ROWS + state.n[d])
+    error = y - guess[best, 0] - guess[best, 1]
+    spread = 1.0 + guess[best, 2] + 2.0 * guess[best, 3] + guess[best, 4]
+    if error * error * state.noise[d, 0] < NEAREST * spread * state.noise[d, 1]:
+        for k in range(HYPOTHESES):
+            if log_w[k] > NEVER:
+                log_w[k] += math.log1p(-chance)
+        return HYPOTHESES
     log_jump, log_stay = math.log(chance), math.log1p(-chance)
     half = math.log(2.0) if n_levels > 0 else 0.0
     for c in range(-1, n_levels):
@@ -228,7 +239,7 @@ def step_laws(law, kind, state, seen, X, out, score):
             out[i, d] = y if shift == 0.0 else y - shift
             if not math.isfinite(y):
                 continue
-            slots = _branch(d, law[d, 2], state) if kind[d, 0] else 1
+            slots = _branch(y, d, law[d, 2], state) if kind[d, 0] else 1
             score[d] += _weigh(y, d, slots, state, seen)
             _update(d, slots, state, seen)
             if kind[d, 0]:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.data.laws.columns import FEWEST, Rivals
+from streamddcrp.data.laws.columns import FEWEST, Rivals, looks
 from streamddcrp.data.seasons.periods import LEAST, Search, in_words, read_periods
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
-from streamddcrp.data.seasons.watch import Watch, looks, on_trial
+from streamddcrp.data.seasons.watch import Watch, on_trial
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import SchemaError
 from streamddcrp.records import FINITE, MOST, VALUE, check_one, refuse_if

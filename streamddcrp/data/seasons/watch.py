@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.data.laws.columns import Rivals
+from streamddcrp.data.laws.columns import Rivals, looks
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.records import MOST, Array, refuse_if
 from streamddcrp.typing import FloatArray
@@ -41,12 +41,6 @@ def on_trial(gap: float, used: list[float], n_columns: int) -> list[float]:
     longer = [period for period in (DAY, WEEK) if not used or period > used[-1]]
     shown = [period for period in longer if SHORTEST <= period / gap <= LONGEST]
     return [*used, shown[0]] if shown and n_columns <= WIDEST else []
-
-
-def looks(n_rows: int) -> int:
-    """Return after how many rows, from the first one on, to look next: ever more seldom."""
-    every = 1 << max(4, (n_rows // 16).bit_length() - 1)
-    return (n_rows // every + 1) * every
 
 
 class Watch:

@@ -466,8 +466,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             parts, meta["season"] = self._season.state()
             arrays |= parts
         if self._laws is not None:
-            arrays |= self._laws.state(self._vectorizer.n_features)
-            meta["laws"] = self._laws.n_looked
+            parts, meta["laws"] = self._laws.state()
+            arrays |= parts
         if self._early is not None and self._early.contest is not None:
             meta["contest"] = self._early.contest_meta()
         if self._stream is not None:

@@ -93,7 +93,8 @@ class InSeason:
         if early is None or laws is None or not (anew or early.n_rows == laws.next_look):
             return False
         rows = early.rows_less_season(self._season, self._vectorizer.n_features)
-        changed = laws.look(rows, early.n_rows, self._free_columns, self._vectorizer.names)
+        names = self._vectorizer.names
+        changed = laws.look(rows, early.n_rows, self._free_columns, names, anew=anew)
         return changed and early.is_over
 
     @property
