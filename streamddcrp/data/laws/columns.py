@@ -26,6 +26,7 @@ GAUSSIAN = 0.954  # median distance of two values with noise of variance 1
 LEAST_SHARE = 1e-4  # of a column's variance that is noise
 JUMP_VARIANCE = 50.0  # least variance of a jump
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
+BELOW_NOISE = 1.0  # variance of a drift, over that of the noise, that splits no regime
 LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
 NOTHING, INNOVATION, ABOUT_LEVEL = 0, 1, 2  # what is subtracted: .., drift and level, the drift
 
@@ -37,11 +38,16 @@ def looks(n_rows: int) -> int:
 
 
 class Law(NamedTuple):
-    """A model of one column: y = level + d + noise, d = phi d' + N(0, q), and the level may jump."""
+    """A model of one column, whose drift is d = phi d' + N(0, q), with d' that of the row before.
+
+    A value is level + d + noise, and the level may jump; with a trend, the level moves by d, and it
+    is d that may jump.
+    """
 
     phi: float
     q: float
     jumps: bool
+    trend: bool = False
 
     @property
     def drifts(self) -> bool:
@@ -55,9 +61,13 @@ _DRIFTS = [
     for phi in (0.95, 0.99, 1.0)
     for q in (0.003, 0.03, 0.3, 3.0, 30.0)
     for jumps in (False, True)
+    if q > BELOW_NOISE * (1.0 - phi * phi)
+]
+_TRENDS = [
+    Law(phi, q, jumps=True, trend=True) for phi in (0.9, 0.97, 0.99) for q in (0.0003, 0.01)
 ]
 AMONG: dict[str, list[Law]] = {
-    "auto": [LEVEL, *_DRIFTS],
+    "auto": [LEVEL, *_DRIFTS, *_TRENDS],
     "level": [LEVEL],
     "slow": [law for law in _DRIFTS if not law.jumps],
 }
@@ -81,13 +91,13 @@ class State(NamedTuple):
 class Rules(NamedTuple):
     """The laws of the columns."""
 
-    law: Annotated[FloatArray, "D 4", FINITE]  # phi, q, variance of a jump, center
+    law: Annotated[FloatArray, "D 5", FINITE]  # phi, q, variance of a jump, center, trend
     kind: Annotated[IntArray, "D 2", Within(0, 2)]  # whether it jumps, what is subtracted
 
     def of(self, d: int) -> Law:
         """Return the law of a column."""
-        phi, q = self.law[d, :2].tolist()
-        return Law(phi, q, jumps=bool(self.kind[d, 0]))
+        phi, q, _, _, trend = self.law[d].tolist()
+        return Law(phi, q, jumps=bool(self.kind[d, 0]), trend=bool(trend))
 
 
 @dataclass(slots=True)
@@ -106,7 +116,8 @@ class Filters:
 
     def begin(self, d: int, law: Law, scale: "Scale", subtracted: int) -> None:
         """Give a column a law, before its first value."""
-        self.laws.law[d] = law.phi, law.q, scale.jump, scale.center
+        jump = scale.jump * (1.0 - law.phi) ** 2 if law.trend else scale.jump
+        self.laws.law[d] = law.phi, law.q, jump, scale.center, law.trend
         self.laws.kind[d] = law.jumps, subtracted
         state, drift = self.columns, law.q / (1.0 - law.phi**2) if law.phi < 1.0 else 0.0
         state.log_w[d, 0], state.n[d] = 0.0, 0
@@ -134,7 +145,7 @@ class Filters:
         mine = {name.removeprefix(part): x for name, x in arrays.items() if name.startswith(part)}
         restore(self, lengths_of(len(self.laws.law)), mine)
         law = self.laws.law
-        in_range = (law >= [0.0, 0.0, 0.0, -np.inf]) & (law <= [1.0, 1e6, 1e300, np.inf])
+        in_range = (law >= [0.0, 0.0, 0.0, -np.inf, 0.0]) & (law <= [1.0, 1e6, 1e300, np.inf, 1.0])
         refuse_if(not in_range.all(), "laws")
 
 
@@ -193,8 +204,8 @@ class Contest:
             for k, law in enumerate(among):
                 filters.begin(k, law, scale, NOTHING)
             filters.step(np.repeat(X[:, d, None], len(among), axis=1), score)
-            order = np.argsort([-_credit(one, law) for one, law in zip(score, among, strict=True)])
-            for k, at in enumerate(order[:BEST].tolist(), start=BEST * d):
+            credits = [_credit(one, law) for one, law in zip(score, among, strict=True)]
+            for k, at in enumerate(_finalists(among, credits), start=BEST * d):
                 best.filters.take(k, filters, at)
                 best.score[k] = score[at]
         return best
@@ -217,9 +228,19 @@ class Contest:
         return found
 
 
+def _finalists(laws: Sequence[Law], credits: Sequence[float]) -> list[int]:
+    """Return the places of the best laws of each kind: what rows show later, none has shown yet."""
+    order, found = np.argsort(np.negative(credits)).tolist(), list[int]()
+    for jumps, trend, n in ((False, False, 2), (True, True, 2), (True, False, 2)):
+        kind = [k for k in order if (laws[k].jumps, laws[k].trend) == (jumps, trend)]
+        found += [k for k in kind if laws[k].drifts][:n]
+    level = [k for k in order if not laws[k].drifts]
+    return level + found[: BEST - 1]
+
+
 def _credit(score: float, law: Law) -> float:
     """Return a log score less what a law has to lead by."""
-    return score - (DRIFT + JUMPS * law.jumps) * law.drifts
+    return score - (DRIFT + JUMPS * (law.jumps and not law.trend)) * law.drifts
 
 
 class Rivals:
@@ -420,8 +441,9 @@ def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
     rests, found = LEVEL in chosen, list[tuple[Law, int]]()
     for law in chosen:
         subtracted = NOTHING
-        if law is not None and law.drifts and (rests or law.phi >= LASTING):
-            subtracted = ABOUT_LEVEL if law.jumps and not rests else INNOVATION
+        if law is not None and law.drifts and (rests or law.trend or law.phi >= LASTING):
+            about_level = law.jumps and not law.trend and not rests
+            subtracted = ABOUT_LEVEL if about_level else INNOVATION
         found.append((LEVEL if law is None or subtracted == NOTHING else law, subtracted))
     return found
 
@@ -433,6 +455,7 @@ def _said(filters: Filters, d: int) -> str:
         return "level"
     noise = float(known.noise[d, 1] / known.noise[d, 0])
     what = "random walk" if law.phi == 1.0 else f"autoregression ({law.phi:g})"
+    what = f"trend ({law.phi:g})" if law.trend else what
     steps = f"{what}, steps of sd {math.sqrt(noise * law.q):.3g}, noise {math.sqrt(noise):.3g}"
     jumps = ", its jumps stay in" if filters.laws.kind[d, 1] == ABOUT_LEVEL else ""
     return f"slow: {steps}{jumps}"

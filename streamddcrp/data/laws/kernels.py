@@ -27,27 +27,30 @@ NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump
 @kernel
 def _move_on(law, d, state):
     """Let a row pass [2]."""
-    phi, q = law[d, 0], law[d, 1]
+    phi, q, trend = law[d, 0], law[d, 1], law[d, 4]
     for k in range(HYPOTHESES):
         if state.log_w[d, k] > NEVER:
             guess = state.guess[d, k]
             guess[0] *= phi
             guess[2] = phi * phi * guess[2] + q
             guess[3] *= phi
+            guess[1] += trend * guess[0]
+            guess[4] += trend * (2.0 * guess[3] + guess[2])
+            guess[3] += trend * guess[2]
 
 
 @kernel
-def _foreseen(d, emits, center, state):
+def _foreseen(law, d, emits, state):
     """Return what is subtracted from the next value, once `_move_on` has let the row pass [8]."""
     drift, level = 0.0, 0.0
     for k in range(HYPOTHESES):
         if state.log_w[d, k] > NEVER:
             p = math.exp(state.log_w[d, k])
-            drift += p * state.guess[d, k, 0]
+            drift += p * (1.0 - law[d, 4]) * state.guess[d, k, 0]
             level += p * state.guess[d, k, 1]
     if emits == 0:
         return 0.0
-    return drift + level - center if emits == 1 else drift
+    return drift + level - law[d, 3] if emits == 1 else drift
 
 
 @kernel
@@ -60,16 +63,22 @@ def _best(log_w):
 
 
 @kernel
-def _branch(y, d, jump, state):
+def _spread(trend, guess):
+    """Return the variance of a value about what a hypothesis foresees."""
+    return 1.0 + guess[4] + (1.0 - trend) * (guess[2] + 2.0 * guess[3])
+
+
+@kernel
+def _branch(y, law, d, state):
     """Write the hypotheses that the best one jumps in this row [4]; return how many slots.
 
     None where the value is near what the best hypothesis foresees.
     """
     log_w, guess, label = state.log_w[d], state.guess[d], state.label[d]
-    n_levels, best = state.n_levels[d], _best(log_w)
+    n_levels, best, jump, trend = state.n_levels[d], _best(log_w), law[d, 2], law[d, 4]
     chance = (1.0 + state.jumps[d]) / (FIRST_ROWS + state.n[d])
-    error = y - guess[best, 0] - guess[best, 1]
-    spread = 1.0 + guess[best, 2] + 2.0 * guess[best, 3] + guess[best, 4]
+    error = y - (1.0 - trend) * guess[best, 0] - guess[best, 1]
+    spread = _spread(trend, guess[best])
     if error * error * state.noise[d, 0] < NEAREST * spread * state.noise[d, 1]:
         for k in range(HYPOTHESES):
             if log_w[k] > NEVER:
@@ -86,6 +95,8 @@ def _branch(y, d, jump, state):
             guess[k, j] = guess[best, j]
         label[k], state.age[d, k] = c, 0
         if c < 0:
+            guess[k, 2] += trend * jump
+            guess[k, 3] += trend * jump
             guess[k, 4] += jump
             log_w[k] = log_jump - half
         else:
@@ -99,7 +110,7 @@ def _branch(y, d, jump, state):
 
 
 @kernel
-def _weigh(y, d, slots, state, seen):
+def _weigh(y, trend, d, slots, state, seen):
     """Weigh the hypotheses by a value; return its log density [5]."""
     a, b, log_w, guess = state.noise[d, 0], state.noise[d, 1], state.log_w[d], state.guess[d]
     constant = math.lgamma(a + 0.5) - math.lgamma(a) - 0.5 * math.log(2.0 * math.pi * a)
@@ -108,8 +119,8 @@ def _weigh(y, d, slots, state, seen):
     for k in range(slots):
         if log_w[k] <= NEVER:
             continue
-        spread = 1.0 + guess[k, 2] + 2.0 * guess[k, 3] + guess[k, 4]
-        error, variance = y - guess[k, 0] - guess[k, 1], spread * b / a
+        spread = _spread(trend, guess[k])
+        error, variance = y - (1.0 - trend) * guess[k, 0] - guess[k, 1], spread * b / a
         square, log_sd = error * error / variance, 0.5 * math.log(variance)
         log_in = within - log_sd - (a + 0.5) * math.log1p(square / (2.0 * a))
         log_out = beyond - log_sd - 0.5 * square / FAR
@@ -130,7 +141,7 @@ def _weigh(y, d, slots, state, seen):
 
 
 @kernel
-def _update(d, slots, state, seen):
+def _update(trend, d, slots, state, seen):
     """Learn a value in each hypothesis, and what it says of the noise [6]."""
     log_w, guess, certain, square, jumped = state.log_w[d], state.guess[d], 0.0, 0.0, 0.0
     for k in range(slots):
@@ -142,7 +153,8 @@ def _update(d, slots, state, seen):
         if k >= HYPOTHESES:
             jumped += p
         if inlier > 0.5:
-            drift, level = guess[k, 2] + guess[k, 3], guess[k, 3] + guess[k, 4]
+            own = 1.0 - trend
+            drift, level = own * guess[k, 2] + guess[k, 3], own * guess[k, 3] + guess[k, 4]
             guess[k, 0] += drift * error / spread
             guess[k, 1] += level * error / spread
             guess[k, 2] -= drift * drift / spread
@@ -216,8 +228,8 @@ def step_laws(law, kind, state, seen, X, out, score):
 
     Parameters
     ----------
-    law : ndarray, shape (D, 4)
-        phi, q, variance of a jump, and center of each column.
+    law : ndarray, shape (D, 5)
+        phi, q, variance of a jump, center, and 1 for a trend, else 0, of each column.
     kind : ndarray of int64, shape (D, 2)
         1 where the level may jump; what is subtracted: 0 nothing, 1 drift and level, 2 the drift.
     state : `State`
@@ -235,16 +247,17 @@ def step_laws(law, kind, state, seen, X, out, score):
                 out[i, d] = y
                 continue
             _move_on(law, d, state)
-            shift = _foreseen(d, kind[d, 1], law[d, 3], state)
+            shift = _foreseen(law, d, kind[d, 1], state)
             out[i, d] = y if shift == 0.0 else y - shift
             if not math.isfinite(y):
                 continue
-            slots = _branch(y, d, law[d, 2], state) if kind[d, 0] else 1
-            score[d] += _weigh(y, d, slots, state, seen)
-            _update(d, slots, state, seen)
+            slots = _branch(y, law, d, state) if kind[d, 0] else 1
+            score[d] += _weigh(y, law[d, 4], d, slots, state, seen)
+            _update(law[d, 4], d, slots, state, seen)
             if kind[d, 0]:
                 _prune(d, slots, state)
-                _remember(d, state)
+                if law[d, 4] == 0.0:
+                    _remember(d, state)
 
 
 @kernel
@@ -254,9 +267,10 @@ def shift_laws(law, kind, state, out):
         drift, level = 0.0, 0.0
         for k in range(HYPOTHESES):
             if state.n[d] >= 0 and state.log_w[d, k] > NEVER:
-                p = math.exp(state.log_w[d, k])
-                drift += p * (state.guess[d, k, 0] * law[d, 0])
-                level += p * state.guess[d, k, 1]
+                p, guess = math.exp(state.log_w[d, k]), state.guess[d, k]
+                moved = guess[0] * law[d, 0]
+                drift += p * (1.0 - law[d, 4]) * moved
+                level += p * (guess[1] + law[d, 4] * moved)
         out[d] = 0.0
         if kind[d, 1] > 0:
             out[d] = drift + level - law[d, 3] if kind[d, 1] == 1 else drift
