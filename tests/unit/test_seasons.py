@@ -12,11 +12,11 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
+from streamddcrp.data.laws.filters import looks
 from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
 from streamddcrp.data.seasons.periods import Search, estimate_periods, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
-from streamddcrp.data.laws.columns import looks
 from streamddcrp.data.seasons.watch import on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.models.seqddcrp import contest

@@ -3,178 +3,30 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamddcrp.data.laws.kernels import LEVELS, NEVER, SLOTS, shift_laws, step_laws
+from streamddcrp.data.laws.filters import (
+    ABOUT_LEVEL,
+    AMONG,
+    INNOVATION,
+    LEVEL,
+    NOTHING,
+    Filters,
+    Law,
+    looks,
+    scale_of,
+)
 from streamddcrp.errors import ConfigError
-from streamddcrp.records import (
-    FINITE, MOST, VALUE, Within, arrays_of, check_one, empty, index, nbytes_of, refuse_if, restore,
-    stored_array, up_to,
-)  # fmt: skip
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.records import FINITE, check_one, refuse_if
+from streamddcrp.typing import FloatArray
 
-FEWEST = 32  # values from which a column may have a law
 STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
 LAST = 4096  # rows after which laws are kept
 BEST = 6  # laws of a column that stay in the contest
-ROUNDED = 0.9  # share of different values, below which a column is taken for rounded or held
-OFTEN = 0.1  # least share of values that differ from the one before, for the noise to be seen
-GAUSSIAN = 0.954  # median distance of two values with noise of variance 1
-LEAST_SHARE = 1e-4  # of a column's variance that is noise
-JUMP_VARIANCE = 50.0  # least variance of a jump
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
-BELOW_NOISE = 1.0  # variance of a drift, over that of the noise, that splits no regime
 LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
-NOTHING, INNOVATION, ABOUT_LEVEL = 0, 1, 2  # what is subtracted: .., drift and level, the drift
-
-
-def looks(n_rows: int) -> int:
-    """Return after how many rows, from the first one on, to look next: ever more seldom."""
-    every = 1 << max(4, (n_rows // 16).bit_length() - 1)
-    return (n_rows // every + 1) * every
-
-
-class Law(NamedTuple):
-    """A model of one column, whose drift is d = phi d' + N(0, q), with d' that of the row before.
-
-    A value is level + d + noise, and the level may jump; with a trend, the level moves by d, and it
-    is d that may jump.
-    """
-
-    phi: float
-    q: float
-    jumps: bool
-    trend: bool = False
-
-    @property
-    def drifts(self) -> bool:
-        """Whether there is something to subtract."""
-        return self.q > 0.0
-
-
-LEVEL = Law(0.0, 0.0, jumps=True)
-_DRIFTS = [
-    Law(phi, q, jumps=jumps)
-    for phi in (0.95, 0.99, 1.0)
-    for q in (0.003, 0.03, 0.3, 3.0, 30.0)
-    for jumps in (False, True)
-    if q > BELOW_NOISE * (1.0 - phi * phi)
-]
-_TRENDS = [
-    Law(phi, q, jumps=True, trend=True) for phi in (0.9, 0.97, 0.99) for q in (0.0003, 0.01)
-]
-AMONG: dict[str, list[Law]] = {
-    "auto": [LEVEL, *_DRIFTS, *_TRENDS],
-    "level": [LEVEL],
-    "slow": [law for law in _DRIFTS if not law.jumps],
-}
-
-
-class State(NamedTuple):
-    """What the filters of the columns know: drift, level and their covariance, by hypothesis."""
-
-    guess: Annotated[FloatArray, "D S 5", FINITE]
-    log_w: Annotated[FloatArray, "D S", NEVER, Within(NEVER, 1e-6)]
-    label: Annotated[IntArray, "D S", -1, index("L", none=True)]
-    age: Annotated[IntArray, "D S"]
-    level: Annotated[FloatArray, "D L 2", FINITE]
-    last: Annotated[IntArray, "D L"]
-    n_levels: Annotated[IntArray, "D", up_to("L")]
-    noise: Annotated[FloatArray, "D 2", 1e-300, Within(1e-300, 1e300)]
-    jumps: Annotated[FloatArray, "D", Within(0.0, MOST)]
-    n: Annotated[IntArray, "D", -1]  # values learned; -1: the column has no law
-
-
-class Rules(NamedTuple):
-    """The laws of the columns."""
-
-    law: Annotated[FloatArray, "D 5", FINITE]  # phi, q, variance of a jump, center, trend
-    kind: Annotated[IntArray, "D 2", Within(0, 2)]  # whether it jumps, what is subtracted
-
-    def of(self, d: int) -> Law:
-        """Return the law of a column."""
-        phi, q, _, _, trend = self.law[d].tolist()
-        return Law(phi, q, jumps=bool(self.kind[d, 0]), trend=bool(trend))
-
-
-@dataclass(slots=True)
-class Filters:
-    """Laws and what their filters know, with the work space of the kernel."""
-
-    laws: Rules
-    columns: State
-    scratch: FloatArray
-
-    @classmethod
-    def of(cls, n_columns: int) -> "Filters":
-        """Return the filters of columns without laws."""
-        lengths = lengths_of(n_columns)
-        return cls(empty(Rules, lengths), empty(State, lengths), np.zeros((SLOTS, 3)))
-
-    def begin(self, d: int, law: Law, scale: "Scale", subtracted: int) -> None:
-        """Give a column a law, before its first value."""
-        jump = scale.jump * (1.0 - law.phi) ** 2 if law.trend else scale.jump
-        self.laws.law[d] = law.phi, law.q, jump, scale.center, law.trend
-        self.laws.kind[d] = law.jumps, subtracted
-        state, drift = self.columns, law.q / (1.0 - law.phi**2) if law.phi < 1.0 else 0.0
-        state.log_w[d, 0], state.n[d] = 0.0, 0
-        state.guess[d, 0] = 0.0, scale.center, drift, 0.0, scale.jump
-        state.noise[d] = 2.0, 2.0 * scale.noise
-
-    def step(self, X: FloatArray, score: FloatArray) -> FloatArray:
-        """Return rows less what the laws foresee; add up the log scores (D,) of the columns."""
-        out = np.empty(X.shape)
-        step_laws(*self.laws, self.columns, self.scratch, np.ascontiguousarray(X), out, score)
-        return out
-
-    def arrays(self, part: str) -> dict[str, Any]:
-        """Return copies of the arrays, for a checkpoint; their names begin with ``part``."""
-        found = arrays_of(self, lengths_of(len(self.laws.law)))
-        return {part + name: array for name, array in found.items()}
-
-    def take(self, k: int, other: "Filters", at: int) -> None:
-        """Take over a column of another group."""
-        for mine, theirs in zip((*self.laws, *self.columns), (*other.laws, *other.columns), strict=True):
-            mine[k] = theirs[at]
-
-    def restore(self, arrays: Mapping[str, Any], part: str = "") -> None:
-        """Take up stored arrays, whose names begin with ``part``; raises CheckpointError."""
-        mine = {name.removeprefix(part): x for name, x in arrays.items() if name.startswith(part)}
-        restore(self, lengths_of(len(self.laws.law)), mine)
-        law = self.laws.law
-        in_range = (law >= [0.0, 0.0, 0.0, -np.inf, 0.0]) & (law <= [1.0, 1e6, 1e300, np.inf, 1.0])
-        refuse_if(not in_range.all(), "laws")
-
-
-class Scale(NamedTuple):
-    """What a filter expects at first: the variance of noise, that of jumps over it, the level."""
-
-    noise: float
-    jump: float
-    center: float
-
-
-def lengths_of(n_columns: int) -> dict[str, int]:
-    """Return the lengths of the axes."""
-    return {"D": n_columns, "S": SLOTS, "L": LEVELS}
-
-
-def scale_of(y: FloatArray) -> Scale | None:
-    """Return the scale of values (N,); None where they are too few or hardly move."""
-    y = y[np.isfinite(y)]
-    if len(y) < FEWEST or not np.ptp(y) > 1e-14 * np.abs(y).max():
-        return None
-    steps, distinct, variance = np.abs(np.diff(y)), np.unique(y), float(y.var())
-    moved = steps[steps > 0.0]
-    usual = float(np.median(steps if 2 * len(moved) > len(steps) else moved)) / GAUSSIAN
-    if len(moved) < OFTEN * len(steps):
-        usual = 0.0
-    cell = float(np.median(np.diff(distinct))) if len(distinct) < ROUNDED * len(y) else 0.0
-    noise = max(usual**2, LEAST_SHARE * variance, cell * cell / 12.0)
-    return Scale(noise, max(JUMP_VARIANCE, 2.0 * variance / noise), float(np.median(y)))
 
 
 @dataclass(slots=True)
@@ -243,66 +95,6 @@ def _credit(score: float, law: Law) -> float:
     return score - (DRIFT + JUMPS * (law.jumps and not law.trend)) * law.drifts
 
 
-class Rivals:
-    """Whether columns are told better with a season or by a level that jumps, where each comes again.
-
-    Both are filters of the level with jumps, of the values as they are and of those less the
-    season: a column that only follows a plan is its levels, and no season.
-
-    Parameters
-    ----------
-    n_columns : int
-    first : int
-        Rows from which scores count.
-    """
-
-    def __init__(self, n_columns: int, first: int) -> None:
-        self.filters, self.score = Filters.of(2 * n_columns), np.zeros(2 * n_columns)
-        self.rows = np.zeros((FEWEST, 2 * n_columns))  # the first ones, by which filters begin
-        self.first, self.n_rows = max(first, FEWEST), 0
-
-    def step(self, X: FloatArray, net: FloatArray) -> None:
-        """Take rows (N, D) as they are and less their seasons."""
-        both, n, done = np.column_stack([X, net]), self.n_rows, 0
-        self.n_rows += len(X)
-        if n < FEWEST:
-            done = min(FEWEST - n, len(X))
-            self.rows[n : n + done] = both[:done]
-            if n + done < FEWEST:
-                return
-            for d, scale in enumerate([*map(scale_of, self.rows.T[: X.shape[1]])] * 2):
-                if scale is not None:
-                    self.filters.begin(d, LEVEL, scale, NOTHING)
-            self.filters.step(self.rows, np.zeros_like(self.score))
-        counts = max(done, min(self.first - n, len(X)))
-        self.filters.step(both[done:counts], np.zeros_like(self.score))
-        self.filters.step(both[counts:], self.score)
-
-    @property
-    def leads(self) -> FloatArray:
-        """By how much the season tells each column better, (D,)."""
-        raw, net = self.score.reshape(2, -1)
-        return np.asarray(net - raw)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the arrays take."""
-        return nbytes_of(self.filters) + self.score.nbytes
-
-    def arrays(self) -> dict[str, Any]:
-        """Return copies of the arrays, for a checkpoint."""
-        return self.filters.arrays("rivals.") | {"rivals": self.score.copy()}
-
-    def restore(self, arrays: Mapping[str, Any], n_rows: int) -> None:
-        """Take up what `arrays` returned after so many rows; raises CheckpointError."""
-        self.n_rows = n_rows
-        for name, mine, within in (("score", self.score, FINITE), ("rows", self.rows, VALUE)):
-            stored = stored_array(f"rivals.{name}", arrays)
-            check_one(f"rivals.{name}", stored, mine.shape, np.float64, within)
-            mine[:] = stored
-        self.filters.restore(arrays, "rivals.")
-
-
 class Laws:
     """The laws of the columns of a stream.
 
@@ -339,7 +131,7 @@ class Laws:
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
         parts = [self._filters, None if self._contest is None else self._contest.filters]
-        return sum(nbytes_of(part) for part in parts if part is not None)
+        return sum(part.nbytes for part in parts if part is not None)
 
     def settle(self) -> None:
         """Choose no other laws any more."""
@@ -353,10 +145,7 @@ class Laws:
 
     def ahead(self, n_columns: int) -> FloatArray:
         """Return what would be subtracted from the next row, (D,)."""
-        out = np.zeros(n_columns)
-        if self._filters is not None:
-            shift_laws(*self._filters.laws, self._filters.columns, out)
-        return out
+        return np.zeros(n_columns) if self._filters is None else self._filters.ahead()
 
     def look(
         self, X: FloatArray, n_rows: int, free: Sequence[bool], names: Sequence[Any], *, anew: bool
@@ -376,8 +165,9 @@ class Laws:
         """
         before = self._chosen or [None] * X.shape[1]
         if anew or self._contest is None or n_rows <= STAGES[-1]:
-            pairs = zip(names, free, strict=True)
-            options = [self._given.get(name, "auto") if is_free else "level" for name, is_free in pairs]
+            given = [self._given.get(name, "auto") for name in names]
+            pairs = zip(given, free, strict=True)
+            options = [option if is_free else "level" for option, is_free in pairs]
             self._contest = Contest.of(X, options)
         self._chosen = self._contest.best(before)
         self.n_looked = min(n_rows, LAST)
@@ -386,7 +176,7 @@ class Laws:
         return _plan(before) != _plan(self._chosen)
 
     def begin(self, X: FloatArray) -> FloatArray:
-        """Use the laws chosen last, from these rows (N, D) on; return them less what they foresee."""
+        """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
         filters = Filters.of(X.shape[1])
         for d, (law, subtracted) in enumerate(_plan(self._chosen)):
             scale = scale_of(X[:, d])

@@ -19,7 +19,7 @@ FIRST_ROWS = 250.0  # in which one jump is expected before any has been seen
 RECALLED = 0.02  # variance by which a level may have moved when it returns
 SETTLED = 10  # values by which a level is one to be remembered ..
 SURE = -0.1  # .. at this log weight of the hypothesis
-NEAR, ABOUT = 3.0, 0.5  # a level is one remembered within so many deviations of its own and of noise
+NEAR, ABOUT = 3.0, 0.5  # deviations of a level, and of the noise, within which it is one known
 LEAST = -20.0  # log weight below which a hypothesis is given up
 NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump is looked for
 

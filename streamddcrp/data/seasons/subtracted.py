@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.data.laws.columns import FEWEST, Rivals, looks
+from streamddcrp.data.laws.filters import FEWEST, looks
+from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.data.seasons.periods import LEAST, Search, in_words, read_periods
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.data.seasons.watch import Watch, on_trial

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.data.laws.columns import Rivals, looks
+from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.records import MOST, Array, refuse_if
 from streamddcrp.typing import FloatArray

@@ -218,10 +218,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if self._season is not None and isinstance(self._family, COUNTS):
             message = f"season: a season is subtracted from numbers, not from {likelihood!r}"
             raise ConfigError(message)
-        self._laws = Laws(columns) if free and True else None
-        if columns and self._laws is None:
-            message = "columns: laws are for likelihood='auto' and preset='process'"
-            raise ConfigError(message)
+        self._laws = _laws_for(columns, by_rows=free)
         whole("warmup", warmup, 1)
         for name, value in (("alpha", alpha), ("time_unit", time_unit)):
             if value is not None:
@@ -510,6 +507,14 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 self._recipe, self._stream, meta["contest"], arrays, self._feature_names(),
                 self._origin,
             )  # fmt: skip
+
+
+def _laws_for(given: Mapping[Any, str] | None, *, by_rows: bool) -> Laws | None:
+    """Return the laws of columns where the rows choose the family, else none."""
+    if given and not by_rows:
+        message = "columns: laws of columns need likelihood='auto' and preset='process'"
+        raise ConfigError(message)
+    return Laws(given) if by_rows else None
 
 
 def _is_auto(option: object) -> bool:
