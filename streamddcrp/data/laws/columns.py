@@ -1,5 +1,6 @@
 """The laws of columns: chosen by evidence from rows, and applied to those that come."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from streamddcrp.data.laws.filters import (
     looks,
     scale_of,
 )
-from streamddcrp.errors import ConfigError
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
+_log = logging.getLogger(__name__)
 STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
 LAST = 4096  # rows after which laws are kept
 BEST = 6  # laws of a column that stay in the contest
@@ -104,7 +106,7 @@ class Laws:
     """
 
     def __init__(self, given: Mapping[Any, str] | None = None) -> None:
-        self._given = dict(given or {})
+        self._given = {str(name): law for name, law in (given or {}).items()}
         for name, law in self._given.items():
             if law not in AMONG:
                 known = ", ".join(map(repr, AMONG))
@@ -113,12 +115,20 @@ class Laws:
         self._filters: Filters | None = None  # None: nothing is subtracted
         self._contest: Contest | None = None
         self._chosen: list[Law | None] = []  # None: the column rests, or may have no law
+        self._said: list[tuple[Law, int]] = []  # what the log has been told
         self.n_looked = 0  # rows after which laws were chosen last
 
     @property
     def in_use(self) -> bool:
         """Whether something is subtracted from a column."""
         return self._filters is not None
+
+    def check(self, names: Sequence[Any]) -> None:
+        """Refuse laws of columns that are not there."""
+        for name in self._given:
+            if name not in map(str, names):
+                message = f"columns: there is no column {name!r} among {', '.join(map(str, names))}"
+                raise SchemaError(message)
 
     @property
     def next_look(self) -> int | None:
@@ -165,7 +175,7 @@ class Laws:
         """
         before = self._chosen or [None] * X.shape[1]
         if anew or self._contest is None or n_rows <= STAGES[-1]:
-            given = [self._given.get(name, "auto") for name in names]
+            given = [self._given.get(str(name), "auto") for name in names]
             pairs = zip(given, free, strict=True)
             options = [option if is_free else "level" for option, is_free in pairs]
             self._contest = Contest.of(X, options)
@@ -175,15 +185,22 @@ class Laws:
             self._contest = None
         return _plan(before) != _plan(self._chosen)
 
-    def begin(self, X: FloatArray) -> FloatArray:
+    def begin(self, X: FloatArray, names: Sequence[Any]) -> FloatArray:
         """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
+        plan = _plan(self._chosen)
         filters = Filters.of(X.shape[1])
-        for d, (law, subtracted) in enumerate(_plan(self._chosen)):
+        for d, (law, subtracted) in enumerate(plan):
             scale = scale_of(X[:, d])
             if subtracted and scale is not None:
                 filters.begin(d, law, scale, subtracted)
         self._filters = filters if filters.laws.kind[:, 1].any() else None
-        return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+        net = X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+        if self.n_looked >= STAGES[-1]:
+            for d, (name, said) in enumerate(self.in_words(names).items()):
+                if plan[d] != (self._said[d] if self._said else (LEVEL, NOTHING)):
+                    _log.info("column %r is %s", name, said)
+            self._said = plan
+        return net
 
     def in_words(self, names: Sequence[Any]) -> dict[Any, str]:
         """Say the law of each column."""
@@ -212,7 +229,7 @@ class Laws:
         chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
         refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
         refuse_if(len(chosen) != (n_columns if looked else 0), "laws")
-        self._chosen = chosen
+        self._chosen, self._said = chosen, _plan(chosen) if looked >= STAGES[-1] else []
         if "law.laws.law" in arrays:
             self._filters = Filters.of(n_columns)
             self._filters.restore(arrays, "law.")

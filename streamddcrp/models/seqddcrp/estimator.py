@@ -265,6 +265,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return np.empty((0, N_COLUMNS))
         if self._season is not None:
             self._season.check(t)
+        if self._laws is not None:
+            self._laws.check(self._feature_names())
         family, reason = self._family_for(X, types)
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for

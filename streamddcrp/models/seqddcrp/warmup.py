@@ -242,7 +242,7 @@ class WarmUp:
             )
         net = rows if season is None else rows - season.at(times)
         if laws is not None and laws.n_looked:
-            net = laws.begin(net)
+            net = laws.begin(net, names)
         if not np.array_equal(net, rows, equal_nan=True):
             family, rows = family.on_grid(rows), net
         self.raw, self.late = raw or self.leads_raw, []
