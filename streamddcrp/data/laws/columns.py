@@ -187,7 +187,7 @@ class Laws:
 
     def begin(self, X: FloatArray, names: Sequence[Any]) -> FloatArray:
         """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
-        plan = _plan(self._chosen)
+        plan = _plan(self._chosen or [None] * X.shape[1])
         filters = Filters.of(X.shape[1])
         for d, (law, subtracted) in enumerate(plan):
             scale = scale_of(X[:, d])
@@ -228,7 +228,7 @@ class Laws:
         known = {(*law,): law for law in AMONG["auto"]}
         chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
         refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
-        refuse_if(len(chosen) != (n_columns if looked else 0), "laws")
+        refuse_if(len(chosen) not in (0, n_columns), "laws")
         self._chosen, self._said = chosen, _plan(chosen) if looked >= STAGES[-1] else []
         if "law.laws.law" in arrays:
             self._filters = Filters.of(n_columns)

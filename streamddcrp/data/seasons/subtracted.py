@@ -343,4 +343,5 @@ class Subtraction:
             refuse_if(not found, "leads")
             self._next = self._track(found, search.gap, X.shape[1])
             self._rivals = Rivals(X.shape[1], math.ceil(1.5 * found[-1] / search.gap))
+            self._learned = 0
             self._learn_again(self._next, X[:learned], t[:learned], MOST)
