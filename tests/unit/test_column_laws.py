@@ -242,3 +242,47 @@ def test_a_scale_is_that_of_the_noise():
     assert scale.noise == pytest.approx(4.0, rel=6.0 / np.sqrt(299))
     assert scale_of(y[:31]) is None
     assert scale_of(np.full(100, 3.0)) is None
+
+
+# -- families chosen by the model ------------------------------------------------------------------
+
+
+def odd_counts(n, at):
+    rng = np.random.default_rng(8)
+    X = np.column_stack([rng.poisson(3.0, n), rng.normal(size=n), rng.random(n) < 0.3]) * 1.0
+    X[at, 0] = -1.0
+    return X
+
+
+def test_an_automatic_choice_refuses_no_number(caplog):
+    X = odd_counts(600, 410)
+    whole, parts = SeqDDCRP(), SeqDDCRP()
+    with caplog.at_level(logging.INFO):
+        out = whole.step_many(X)
+    assert sum("'0' is no count or flag" in one.getMessage() for one in caplog.records) == 1
+    for part in np.split(X, [100, 409, 410, 411, 500]):
+        parts.learn_many(part)
+        parts = SeqDDCRP.from_bytes(parts.to_bytes())
+    assert parts.to_bytes() == whole.to_bytes()
+    assert len(out) == whole.n_seen == 600
+    kinds = {at: type(part).__name__ for part, at in whole._family.parts}
+    assert kinds == {(0, 1): "NormalGamma", (2,): "GammaPoisson"}
+    before = SeqDDCRP().step_many(X[:410])
+    assert before.equals(out.slice(0, 410))
+
+
+def test_long_after_the_choice_an_odd_value_is_missing(caplog):
+    X = odd_counts(4200, [4150, 4160])
+    model, other = SeqDDCRP(), SeqDDCRP()
+    with caplog.at_level(logging.WARNING):
+        model.learn_many(X)
+    assert sum("count as missing" in one.getMessage() for one in caplog.records) == 1
+    X[[4150, 4160], 0] = np.nan
+    other.learn_many(X)
+    assert model.to_bytes() == other.to_bytes()
+
+
+def test_a_family_of_the_user_still_refuses():
+    model = SeqDDCRP(likelihood="gamma_poisson")
+    with pytest.raises(SchemaError, match="row 410, column '0': GammaPoisson expects counts"):
+        model.learn_many(odd_counts(600, 410)[:, :1])

@@ -670,7 +670,8 @@ def test_a_contest_over_rows_is_that_at_once():
     """The old engine answers as if nothing were known; the best one has learned all rows."""
     X, t = late()
     begun, ended = rows_of_contest(X, t)
-    spread, at_once, plain = SeqDDCRP(columns=LEVEL), SeqDDCRP(columns=LEVEL), SeqDDCRP(season=None, columns=LEVEL)
+    spread, at_once = SeqDDCRP(columns=LEVEL), SeqDDCRP(columns=LEVEL)
+    plain = SeqDDCRP(season=None, columns=LEVEL)
     for model in spread, at_once, plain:
         model.learn_many(X[:begun], t[:begun])
     at_once._end_contest()

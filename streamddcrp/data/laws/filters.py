@@ -98,19 +98,25 @@ class Rules(NamedTuple):
         return Law(phi, q, jumps=bool(self.kind[d, 0]), trend=bool(trend))
 
 
+class Scratch(NamedTuple):
+    """Work space of the kernel."""
+
+    seen: FloatArray  # (SLOTS, 3)
+
+
 @dataclass(slots=True)
 class Filters:
     """Laws and what their filters know, with the work space of the kernel."""
 
     laws: Rules
     columns: State
-    scratch: FloatArray
+    scratch: Scratch
 
     @classmethod
     def of(cls, n_columns: int) -> "Filters":
         """Return the filters of columns without laws."""
         lengths = lengths_of(n_columns)
-        return cls(empty(Rules, lengths), empty(State, lengths), np.zeros((SLOTS, 3)))
+        return cls(empty(Rules, lengths), empty(State, lengths), Scratch(np.zeros((SLOTS, 3))))
 
     def begin(self, d: int, law: Law, scale: "Scale", subtracted: int) -> None:
         """Give a column a law, before its first value."""
@@ -125,7 +131,7 @@ class Filters:
     def step(self, X: FloatArray, score: FloatArray) -> FloatArray:
         """Return rows less what the laws foresee; add up the log scores (D,) of the columns."""
         out = np.empty(X.shape)
-        step_laws(*self.laws, self.columns, self.scratch, np.ascontiguousarray(X), out, score)
+        step_laws(*self.laws, self.columns, *self.scratch, np.ascontiguousarray(X), out, score)
         return out
 
     def ahead(self) -> FloatArray:

@@ -1,6 +1,6 @@
 """Compiled laws of columns: level, drift and jumps, as a filter of some hypotheses.
 
-docs/column-laws.md derives what follows; the numbers in brackets are its equations. All variances
+docs/math/column_laws.md derives what follows; the numbers in brackets are its equations. All variances
 are in units of the noise's.
 """
 
@@ -142,7 +142,7 @@ def _weigh(y, trend, d, slots, state, seen):
 
 @kernel
 def _update(trend, d, slots, state, seen):
-    """Learn a value in each hypothesis, and what it says of the noise [6]."""
+    """Learn a value in each hypothesis [3], and what it says of the noise [6]."""
     log_w, guess, certain, square, jumped = state.log_w[d], state.guess[d], 0.0, 0.0, 0.0
     for k in range(slots):
         if log_w[k] <= NEVER:

@@ -15,7 +15,7 @@ from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.times import is_stamp
 from streamddcrp.decay import Exponential, make_decay
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
@@ -31,6 +31,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
+from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
@@ -241,7 +242,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             and self._family.n_features is None
         )
         self._stream: Engine | None = None
-        self._warned_full = False  # that all tables are in use
+        self._warned_full = self._warned_odd = False  # tables all in use; values of no family
         self._alone: Alone | None = None  # takes usual rows one by one
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
@@ -270,8 +271,13 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         family, reason = self._family_for(X, types)
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
-        family.check_rows(X, self._feature_names())
         self._check_times(t)
+        try:
+            family.check_rows(X, self._feature_names())
+        except SchemaError as error:
+            if not self._is_auto or isinstance(family, NormalGamma):
+                raise
+            return self._advance_beyond(X, t, types, error.row or 0)
         may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
         before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
         try:
@@ -283,6 +289,46 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             for name, value in before.items():
                 setattr(self, name, value)
             raise
+
+    def _advance_beyond(
+        self, X: FloatArray, t: FloatArray | None, types: list[str], first: int
+    ) -> FloatArray:
+        """Learn rows the first of which that does not suit the chosen families is ``first``.
+
+        Columns of counts or flags that turn out to be numbers are numbers from there on, and the
+        rows kept are learned again; where none are kept any more, their odd values are missing.
+        """
+        _NUMBERS.check_rows(X, self._feature_names())  # what no family takes
+        X = X.copy()
+        before = self._advance(X[:first], None if t is None else t[:first], types)
+        net = self._net if first else []
+        self._take_for_numbers(X[first:])
+        after = self._advance(X[first:], None if t is None else t[first:], types)
+        self._net = net + self._net
+        return np.concatenate([before, after])
+
+    def _take_for_numbers(self, X: FloatArray) -> None:
+        """Change the families of columns to which the first of the rows X does not belong."""
+        assert self._family is not None  # for mypy
+        names, early = self._feature_names(), self._early
+        odd = ~(np.isnan(X) | self._family.suits(X))
+        said = ", ".join(repr(names[j]) for j in np.flatnonzero(odd[0]))
+        if early is None or self._stream is None:
+            X[odd] = np.nan
+            if not self._warned_odd:
+                _log.warning(
+                    "%s was taken for counts or flags: other values count as missing; "
+                    "likelihood='normal_gamma' takes all columns for numbers", said,
+                )  # fmt: skip
+            self._warned_odd = True
+            return
+        self._family = with_numbers(self._family, odd[0])
+        _log.info("%s is no count or flag: from now on its values are numbers", said)
+        early.begin(
+            self._recipe, self._family, self._stream, names, self._origin, self._season,
+            self._laws, raw=False,
+        )  # fmt: skip
+        self._stream = early.go_on(self._stream, names, at_once=True)
 
     def _family_for(self, X: FloatArray, types: list[str]) -> tuple[Likelihood, str | None]:
         """Return the family the rows must suit, and why if they are enough to choose it."""
