@@ -1,7 +1,7 @@
 """Compiled laws of columns: level, drift and jumps, as a filter of some hypotheses.
 
-docs/math/column_laws.md derives what follows; the numbers in brackets are its equations. All variances
-are in units of the noise's.
+docs/math/column_laws.md derives what follows; the numbers in brackets are its equations. All
+variances are in units of that of the noise.
 """
 
 import math
