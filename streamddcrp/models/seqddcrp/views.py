@@ -1,15 +1,17 @@
 """What users see of a streaming model: bound, events, live tables, labels of the window."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import betaincinv
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import KINDS, Event, Part
+from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.reasons import Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
@@ -23,7 +25,15 @@ from streamddcrp.estimator.views import (
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
-from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, OUTLIER, SETTLED
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_EVENTS,
+    N_ROWS,
+    N_SEEN,
+    OUTLIER,
+    SETTLED,
+    SINCE,
+    STAYING,
+)
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
@@ -41,6 +51,7 @@ class TableViews(RowModel):
     _stream: Engine | None
     _early: WarmUp | None
     _season: Subtraction | None
+    _laws: Laws | None
     _first_time: float
     _backlog: Backlog
     window: int
@@ -118,6 +129,30 @@ class TableViews(RowModel):
         names = self._feature_names()
         return live_tables(self._stream.state, self._stream.likelihood, names)
 
+    def transitions(self) -> pa.Table:
+        """Return how long states last, and what usually follows them; one row for each state.
+
+        Of the column ``state`` of `step_many`, and of stays that have ended; of at most 16 states,
+        those with most stays. The present stay counts as one that goes on.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``state`` (int64); ``stays`` (int64), how many have ended; ``rows`` (float64), how many
+            a stay lasts on average, the posterior median, with ``rows_low`` and ``rows_high``
+            between which it is with probability .95, where rows end it independently of each other;
+            ``following``, a list of ``state`` and ``probability``, the most probable first: the
+            posterior mean of a Dirichlet distribution with weight 1 for all states together, and
+            -1 for one that has not been yet. Equation (8) of ``docs/math/states_over_tables.md``.
+        """
+        state = None if self._stream is None else self._stream.state
+        return no_stays() if state is None else stays_of(state)
+
+    def column_laws(self) -> dict[Hashable, str]:
+        """Say the law of each column: what is subtracted before its rows are clustered."""
+        names = self._feature_names()
+        return dict.fromkeys(names, "level") if self._laws is None else self._laws.in_words(names)
+
     def reference(self, ids: Sequence[int] | None = None) -> Reference:
         """Return tables as they are now, to tell how surprising later rows are to them.
 
@@ -152,10 +187,11 @@ class TableViews(RowModel):
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
-        if self._season is None or (self._early is not None and self._early.leads_raw):
+        if self._early is not None and self._early.leads_raw:
             return x
-        net: FloatArray = x - np.ravel(self._season.at(np.array([t])))
-        return net
+        if self._season is not None:
+            x = x - np.ravel(self._season.at(np.array([t])))
+        return x if self._laws is None else x - self._laws.ahead(len(x))
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         row, names, time = self._as_row(x, t)
@@ -194,7 +230,7 @@ class TableViews(RowModel):
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""
-        if self._season is None:
+        if self._season is None and self._laws is None:
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
         return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
@@ -211,6 +247,47 @@ def labels_in_window(config: Config, state: State) -> IntArray:
         )  # fmt: skip
     ids: IntArray = state.table.ids[path]
     return ids
+
+
+_FOLLOWING = pa.list_(pa.struct([("state", pa.int64()), ("probability", pa.float64())]))
+_STAYS = pa.schema([
+    ("state", pa.int64()), ("stays", pa.int64()), ("rows", pa.float64()),
+    ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("following", _FOLLOWING),
+])  # fmt: skip
+
+
+def no_stays() -> pa.Table:
+    """Return the table of a model that has not begun."""
+    return _STAYS.empty_table()
+
+
+def stays_of(state: State) -> pa.Table:
+    """Return one row for each state that has been left, or is the present one."""
+    atoms, counts = state.atoms, state.counts
+    present, since = int(counts[STAYING]), int(counts[N_SEEN] - counts[SINCE])
+    places = np.flatnonzero(atoms.stay_ids >= 0)
+    ids = atoms.stay_ids[places].tolist()
+    ended = dict(zip(ids, atoms.stays[places].tolist(), strict=True))
+    ended.setdefault(present, [0.0, 0.0])
+    followed = dict(zip(ids, atoms.successors[np.ix_(places, places)].tolist(), strict=True))
+    rows = []
+    for label in sorted(ended):
+        n, total = ended[label]
+        total += since if label == present else 0
+        others = [other for other in ids if other != label]
+        seen = dict(zip(ids, followed.get(label, [0.0] * len(ids)), strict=True)) | {-1: 0.0}
+        share = 1.0 / (len(others) + 1)
+        whole = sum(seen.values()) + 1.0
+        chances = {k: (seen[k] + share) / whole for k in [*others, -1]}
+        high, middle, low = (
+            1.0 / float(betaincinv(n + 0.5, total - n + 0.5, p)) for p in (0.025, 0.5, 0.975)
+        )
+        following = sorted(chances.items(), key=lambda pair: -pair[1])
+        rows.append({
+            "state": label, "stays": int(n), "rows": middle, "rows_low": low, "rows_high": high,
+            "following": [{"state": k, "probability": p} for k, p in following],
+        })  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=_STAYS)
 
 
 def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -> pa.Table:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 
 from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, record
+from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
@@ -36,6 +37,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     REGIME,
     SETTLED,
     STATE,
+    STAYING,
 )
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State
@@ -226,9 +228,9 @@ class WarmUp:
 
     def begin(
         self, recipe: Recipe, family: Likelihood, leader: Engine | None, names: list[str],
-        first_time: float | None, season: Subtraction | None, *, raw: bool,
+        first_time: float | None, season: Subtraction | None, laws: Laws | None, *, raw: bool,
     ) -> None:  # fmt: skip
-        """Begin a contest over all rows so far, less the seasons as they are known now.
+        """Begin a contest over all rows so far, less seasons and laws as they are known now.
 
         ``raw`` says whether the leader has learned rows with their seasons.
         """
@@ -239,13 +241,21 @@ class WarmUp:
                 "river's StandardScaler: it pulls regimes towards each other. Leave it out; the "
                 "model takes the scale of each column from its first rows"
             )
-        if season is not None and season.tracker is not None:
-            family, rows = family.on_grid(rows), rows - season.at(times)
+        net = rows if season is None else rows - season.at(times)
+        if laws is not None and laws.n_looked:
+            net = laws.begin(net, names)
+        if not np.array_equal(net, rows, equal_nan=True):
+            family, rows = family.on_grid(rows), net
         self.raw, self.late = raw or self.leads_raw, []
         self.contest = Contest(
             recipe, family, rows, times, names, first_time, self.n_rows - len(rows),
             None if leader is None else leader.opening,
         )  # fmt: skip
+
+    def rows_less_season(self, season: Subtraction | None, n_features: int) -> FloatArray:
+        """Return the rows kept, less the seasons as they are known now."""
+        rows = self.rows(n_features)
+        return rows if season is None else rows - season.at(self._last(self.times))
 
     @property
     def leads_raw(self) -> bool:
@@ -323,6 +333,9 @@ def _take_over_ids(
             taken.add(was)
     next_id = 1 if old is None else int(old.counts[NEXT_ID])
     ids: IntArray = new.table.ids[: new.n_tables]
+    own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # of mixed states alone
+    name |= {label: next_id + i for i, label in enumerate(sorted(own))}
+    next_id += len(own)
     born = new.table.born[: new.n_tables]
     births = []
     reported, before = new.atoms.reported, _reported(old)
@@ -340,7 +353,10 @@ def _take_over_ids(
     new.counts[REGIME] = name.get(int(new.counts[REGIME]), -1)
     state = -1 if old is None else int(old.counts[STATE])
     new.counts[STATE] = state if state in taken else name.get(int(new.counts[STATE]), -1)
+    new.counts[STAYING] = name.get(int(new.counts[STAYING]), -1)
     new.counts[LIKELY] = -1
+    for labels in (new.atoms.mix_id, new.atoms.stay_ids):
+        labels[:] = [name.get(label, -1) for label in labels.tolist()]
     new.counts[N_EVENTS] = 0
     if old is not None:
         new.counts[N_EVENTS] = old.counts[N_EVENTS]
