@@ -87,7 +87,7 @@ class Part(NamedTuple):
 
 
 def _short(value: float) -> str:
-    return f"{value:.4g}"
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _pair(value: float, sd: float) -> str:

@@ -15,6 +15,7 @@ SAID = {
     "follow_a_process": "return of regime 0",
     "batch_and_stream": "stream: bound",
     "read_the_outputs": "change points",
+    "why_did_it_say_that": ": ",
     "latent_causes": "most surprising rows",
 }
 WITHOUT_DATA = {  # all of them take minutes
