@@ -232,7 +232,8 @@ def main(ctx: click.Context) -> None:
     "--max-ahead",
     metavar="TIME",
     help="Refuse rows whose time is farther ahead than this, as in 10min: time stamps ahead of the "
-    "clock, numbers ahead of all earlier rows [default: refuse none].",
+    "clock, numbers ahead of all earlier rows; or none [default: time stamps more than a day ahead "
+    "of the clock and of all earlier rows].",
 )
 @click.option(
     "--overwrite",
@@ -241,10 +242,10 @@ def main(ctx: click.Context) -> None:
 )
 @click.option(
     "--on-error",
-    default="stop",
-    show_default=True,
-    metavar="stop|dead-letter=FILE",
-    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and continue.",
+    metavar="stop|dead-letter[=FILE]",
+    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and continue "
+    "[default: stop; for live streams and --follow set it aside in the checkpoint's folder, or "
+    "log it where there is none].",
 )
 @click.option("--follow", is_flag=True, help="Wait for more lines at the end of the file.")
 @click.option(
@@ -261,6 +262,13 @@ def main(ctx: click.Context) -> None:
     callback=lambda _ctx, _option, name: _known_source(name),
     help="Format of the source: csv, jsonl, parquet, arrow, or another installed source [default: "
     "decided by the scheme before ://, the ending of the name, or the first bytes].",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How messages on standard error are written.",
 )
 @click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
