@@ -11,25 +11,24 @@ from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, N_OUTPUTS, P_NE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.pictures import plot_component_tree
-from streamddcrp.models.trees.sampled_moves import reshape
 from streamddcrp.models.trees.tree import ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.records import FINITE, PRESENT, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
-MOVES = ("judged", "sampled")
 _TREES = {"gaussian": ComponentTree, "bernoulli": BinaryTree}
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5
 
 
-class NestedCRPComponents(TreeModel):
+class NestedCRPComponents(Explains, TreeModel):
     """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
 
     Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
@@ -183,7 +182,7 @@ class NestedCRPComponents(TreeModel):
             tree.grow(self.seed)
         self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
 
-    def refine(self, max_sweeps: int = 50, tol: float = 1e-5, moves: str = "judged") -> list[float]:
+    def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
         """Sweep the window further and try to grow; return the bound before and after each sweep.
 
         Points that wait for the next step are learned first, in warm-up with a tree of their own.
@@ -194,23 +193,11 @@ class NestedCRPComponents(TreeModel):
         tol : float
             Ends when ten sweeps and the attempts to grow raise the bound by less than this part,
             three times in a row.
-        moves : {"judged", "sampled"}, default "judged"
-            "judged": moves are kept where the bound rises. "sampled": the rule of Wang and Blei
-            (2009), section 3.2, by which paths are opened at random, leaves with less than 1e-6
-            points are dropped, and leaves are merged whose probabilities over the points have a
-            cosine above 0.95. Nothing is undone, so the bound may fall. Faster.
-
-        Raises
-        ------
-        ConfigError
-            ``moves`` is neither.
         """
-        judged = choice("moves", moves, MOVES) == "judged"
         self._step_early()
         if self._tree is None:
             return []
-        change = ComponentTree.grow if judged else reshape
-        return self._tree.refine(max_sweeps, tol, self.seed, change)
+        return self._tree.refine(max_sweeps, tol, self.seed)
 
     def recall(self, batch: object) -> None:
         """Let the window be these points, all that were learned, and ``window`` as many."""
