@@ -180,7 +180,7 @@ def test_bad_sources(invoke, tmp_path, name):
         (["--sink", "rows.csv.jsonl"], ["choose different files"]),
         (["--sink", "out.csv"], [".csv is not written"]),
         (["--checkpoint", "rows.csv"], ["cannot open the checkpoint"]),
-        (["--on-error", "ignore"], ["--on-error must be stop or dead-letter=FILE, got 'ignore'"]),
+        (["--on-error", "ignore"], ["--on-error must be stop, dead-letter or dead-letter=FILE, got 'ignore'"]),
         (["--on-error", "dead-letter="], ["--on-error must be"]),
         (["--on-error", "dead-letter=absent/x"], ["cannot write absent/x"]),
         (["--format", "parquet"], ["not a whole Parquet file"]),
