@@ -277,7 +277,7 @@ def _metrics(address: str) -> Any:
 def _dead_letters(on_error: str | None, folder: Path | None, *, live: bool) -> DeadLetters | None:
     how, _, path = (on_error or ("dead-letter" if live else "stop")).partition("=")
     if how == "dead-letter":
-        return DeadLetters(path or (folder and folder / NAME))
+        return DeadLetters(path or (folder and folder / NAME), say=not path)
     if how != "stop" or path:
         message = f"--on-error must be stop, dead-letter or dead-letter=FILE, got {on_error!r}"
         raise ConfigError(message)

@@ -25,14 +25,16 @@ class DeadLetters:
     Parameters
     ----------
     path : path-like, optional
-        Without a file the first of them are logged.
+        Without a file the first of them are logged with their values.
+    say : bool
+        Log the first of them in any case: nobody asked for the file.
     """
 
-    def __init__(self, path: str | Path | None) -> None:
+    def __init__(self, path: str | Path | None, *, say: bool = False) -> None:
         self.name = "the log" if path is None else str(path)
         self.identity = "" if path is None else os.path.realpath(path)
         self._log = None if path is None else Log(Path(path))
-        self._said = 0
+        self._said = 0 if say or path is None else _SAID
 
     def rewind(self, position: Any) -> None:
         """Stand where a checkpoint saw the file."""
