@@ -156,10 +156,10 @@ def _run(request: Request, page: LivePage | None) -> Summary:
         idle=request.idle,
     )
     folder = Path(request.checkpoint) if request.checkpoint else None
-    dead_letters = _dead_letters(request.on_error, folder, live=getattr(source, "live", False))
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
         stack.enter_context(closing(source))
+        dead_letters = _dead_letters(request.on_error, folder, live=getattr(source, "live", False))
         store = stack.enter_context(open_store(folder)) if folder else None
         sink = open_sink(request.sink, sys.stdout.buffer, folder)
         events = _side_output(request.events, folder, "events")
@@ -275,10 +275,10 @@ def _metrics(address: str) -> Any:
 
 
 def _dead_letters(on_error: str | None, folder: Path | None, *, live: bool) -> DeadLetters | None:
-    how, _, path = (on_error or ("dead-letter" if live else "stop")).partition("=")
-    if how == "dead-letter":
+    how, sign, path = (on_error or ("dead-letter" if live else "stop")).partition("=")
+    if how == "dead-letter" and bool(sign) == bool(path):
         return DeadLetters(path or (folder and folder / NAME), say=not path)
-    if how != "stop" or path:
+    if how != "stop" or sign:
         message = f"--on-error must be stop, dead-letter or dead-letter=FILE, got {on_error!r}"
         raise ConfigError(message)
     return None
