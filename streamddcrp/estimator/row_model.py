@@ -12,6 +12,7 @@ from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.data.times import is_stamp
 from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.estimator.interrupts import undisturbed
 from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.estimator.stored import (
     Stored,
@@ -122,11 +123,12 @@ class RowLearner(Stored):
             X = self._vectorizer.row(x)
             types = row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
             times = None if t is None else np.array([as_time(t)])
-            out = self._advance(X, times, types, *side)
+            with undisturbed:
+                out = self._advance(X, times, types, *side)
+                self._keep(X, times, t, out)
         except StreamDDCRPError:
             self._vectorizer.rollback(mark)
             raise
-        self._keep(X, times, t, out)
 
     def learn_many(self, batch: object, t: object = None) -> None:
         """Learn a batch of rows; the same, bit for bit, as learning them one by one.

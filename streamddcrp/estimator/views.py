@@ -19,6 +19,7 @@ from streamddcrp.contract import (
     Event,
     EventRing,
 )
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.records import MOST, Within, check_one
 from streamddcrp.typing import FloatArray, IntArray
@@ -133,6 +134,8 @@ def in_pieces(
         return np.asarray(engine.step(X, t, *side))
     parts = []
     for a in range(0, len(X), _PIECE):
+        if a:
+            pause()
         z = a + _PIECE
         parts.append(engine.step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))

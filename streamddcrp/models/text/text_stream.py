@@ -15,6 +15,7 @@ from streamddcrp.data.languages import check_languages, is_due, known_lists, unt
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
@@ -196,6 +197,7 @@ class TextStream(StoriesOverTime, Stored, base.Clusterer):
                 self._look_for_languages(self._languages)
             if done < len(t):
                 self._keep_events()
+                pause()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _look_for_languages(self, known: list[str]) -> None:

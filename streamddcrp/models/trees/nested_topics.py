@@ -11,6 +11,7 @@ import pyarrow as pa
 from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
 from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.planting import plant
 from streamddcrp.models.trees.topic_moves import settle, tidy
@@ -198,6 +199,8 @@ class NestedCRPTopics(TreeModel):
                 if tidied:
                     self._forget_words()
             start = stop
+            if start < N:
+                pause()
         return out
 
     def _forget_words(self) -> None:
