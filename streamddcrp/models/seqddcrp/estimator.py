@@ -291,11 +291,14 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     def _accept(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         """Learn rows that have been checked; after an interruption, note those that were."""
-        seen, last = self._n_seen, self._last_time
+        seen, last, known = self._n_seen, self._last_time, self._types
         try:
             return self._learn_checked(X, t, types)
         except BaseException:
             done = self._n_learned - seen
+            if self._is_auto and self._early is not None and not self._early.is_over:
+                self._types = widest(known, types)
+                self._family = self._family if self._in_season else None
             self._n_seen = seen + done
             self._last_time = float(t[done - 1]) if t is not None and done > 0 else last
             raise

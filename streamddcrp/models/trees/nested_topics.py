@@ -142,6 +142,11 @@ class NestedCRPTopics(TreeModel):
     def _learn_many(self, batch: Any) -> FloatArray:
         return self._learn(read_bags(batch))
 
+    @property
+    def n_seen(self) -> int:
+        """Number of documents learned."""
+        return self._tree.n_seen
+
     def refine(self) -> None:
         """Place every document of the window again, and give every node its chance of a move.
 
