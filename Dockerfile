@@ -1,13 +1,13 @@
-# The command with its kernels compiled: docker build -t streamddcrp . && docker run --rm streamddcrp --help
-FROM python:3.11-slim
+# The command with its kernels: docker build -t streamddcrp . && docker run --rm streamddcrp --help
+FROM python:3.11-slim AS build
+RUN apt-get update && apt-get install --yes --no-install-recommends make
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
-COPY streamddcrp streamddcrp
-COPY connectors connectors
-RUN pip install --no-cache-dir ".[plot]"
-# Machine code for this processor, once, in the image; another kind of processor compiles again.
-ENV NUMBA_CACHE_DIR=/var/cache/streamddcrp MPLCONFIGDIR=/tmp
-RUN streamddcrp warmup --all --no-progress && chmod -R a+rX,a+w /var/cache/streamddcrp
+COPY . .
+RUN make wheel
+FROM python:3.11-slim
+COPY --from=build /src/dist/*-cp*.whl /tmp/
+RUN pip install --no-cache-dir "$(ls /tmp/*.whl)[plot]" && rm /tmp/*.whl
+ENV MPLCONFIGDIR=/tmp
 RUN useradd --create-home user
 USER user
 WORKDIR /data

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test uncompiled slow thorough fuzz wheel-test nightly lint bench docs docs-links clean
+.PHONY: demo test uncompiled slow thorough fuzz wheel wheel-test research nightly lint bench docs docs-links clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -32,11 +32,23 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz.run
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(BIN)/python -m tests.fuzz.run
 
-# Source archive and wheel as built, in an environment of their own, from another folder.
-wheel-test: $(VENV)/bin/python
+# Two wheels in dist: one with machine code, for this version of Python and kind of processor, and one for all others.
+wheel: $(VENV)/.test
+	rm -rf dist build/ready
+	NUMBA_CACHE_DIR=build/ready $(BIN)/python -m tests.ready
+	STREAMDDCRP_READY=build/ready $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	ls -l dist
+
+# Source archive and wheels as built, in an environment of their own, from another folder.
+wheel-test: wheel
 	sh tests/wheel_test.sh $(BIN)/python
 
-nightly: uncompiled slow thorough wheel-test
+# The papers' experiments and their baselines, made small.
+research: $(VENV)/.test
+	$(BIN)/python -m pytest -n auto --dist loadfile research
+
+nightly: uncompiled slow thorough wheel-test research
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

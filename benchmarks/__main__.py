@@ -5,39 +5,18 @@ from __future__ import annotations
 import click
 
 from benchmarks import (
-    batch_speed,
-    boilerplate,
-    bound_gap,
-    brokers,
-    ddcrp_filter,
-    ddcrp_sampler,
     engine,
     factory,
-    graph_crp,
-    group_dp,
-    infinite_hmm,
     keyed,
-    link_language,
     live,
-    live_hours,
     live_page,
-    nested_binary,
-    nested_digits,
-    nested_moves,
-    nested_topics,
     ordinary,
     real_series,
     seasons,
     spark,
     spark_plan,
     speed,
-    temporal_gaussian,
-    temporal_language,
-    temporal_text,
     text,
-    text_languages,
-    tv_ibp,
-    without_spaces,
 )
 
 
@@ -52,10 +31,7 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, ordinary, factory, real_series, seasons, keyed, bound_gap, batch_speed, ddcrp_sampler,
-    ddcrp_filter, link_language, temporal_gaussian, temporal_text, temporal_language, graph_crp,
-    group_dp, infinite_hmm, tv_ibp, nested_binary, nested_digits, nested_moves, nested_topics, text,
-    boilerplate, text_languages, without_spaces, live, live_hours, live_page, brokers, speed, spark,
+    engine, ordinary, factory, real_series, seasons, keyed, text, live, live_page, speed, spark,
     spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)

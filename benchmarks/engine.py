@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import engine_bound, engine_changes, engine_quality, engine_speed
+from benchmarks import engine_changes, engine_quality, engine_speed
 from benchmarks.machine import machine
 
 # Timings first, while the machine has nothing else to do for us.
@@ -16,7 +16,6 @@ PARTS: dict[str, tuple[str, Callable[..., str]]] = {
     "speed": ("Speed, memory and size", engine_speed.report),
     "quality": ("Labels before learning, against the truth", engine_quality.report),
     "changes": ("Alarms at switches", engine_changes.report),
-    "bound": ("The streamed bound", engine_bound.report),
 }
 
 

@@ -18,8 +18,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from benchmarks import peers
-from benchmarks.batch_speed import peak_mebibytes
-from benchmarks.machine import machine, markdown, met, spread
+from benchmarks.machine import machine, markdown, met, peak_mebibytes, spread
 from benchmarks.pool import compile_engine
 from benchmarks.streams import five_gaussians, rare_switches, scattered_gaussians
 from streamddcrp import SeqDDCRP

@@ -21,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from benchmarks.batch_speed import peak_mebibytes
-from benchmarks.machine import machine, markdown, spread
+from benchmarks.machine import machine, markdown, peak_mebibytes, spread
 from streamddcrp import Keyed, SeqDDCRP
 
 BATCH = 10_000

@@ -1,9 +1,10 @@
-"""What a figure was measured on, and a Markdown table."""
+"""What a figure was measured on, peak memory, and a Markdown table."""
 
 from __future__ import annotations
 
 import os
 import platform
+import resource
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,18 @@ def machine() -> str:
         f"Machine: {model}, {os.cpu_count()} cores; Python {platform.python_version()}, "
         f"numpy {np.__version__}, numba {numba.__version__}."
     )
+
+
+def peak_mebibytes() -> float:
+    """Largest resident memory of this process so far.
+
+    Linux's VmHWM where there is one: ru_maxrss of a new process starts at its parent's.
+    """
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return float(line.split()[1]) / 1024.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,8 +1,9 @@
 """The table of public names: read by type checkers, and at run time by ``__init__.py``."""
 
 from ._version import __version__
-from .contract import Event
+from .contract import Event, Part
 from .estimator.keyed import Keyed
+from .estimator.reasons import Explanation, Explanations
 from .models.ddcrp.chain import DDCRPSamples
 from .models.ddcrp.distances import Distances
 from .models.ddcrp.estimator import DDCRPSampler
@@ -52,6 +53,8 @@ __all__ = [
     "Distances",
     "EmbeddingStream",
     "Event",
+    "Explanation",
+    "Explanations",
     "GraphCRP",
     "GraphCRPSamples",
     "GraphIBPSamples",
@@ -64,6 +67,7 @@ __all__ = [
     "NestedComponentsFit",
     "NestedTopicSamples",
     "NestedTopicsFit",
+    "Part",
     "Reference",
     "RegimeAnomalyDetector",
     "Seasonal",

@@ -13,12 +13,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.datamodel import models
-from numba.core.datamodel.registry import register_default
-from numba.core.imputils import lower_getattr_generic
-from numba.core.pythonapi import NativeValue, unbox
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba import types
+from numba.extending import NativeValue, models, register_model, unbox
+
+from streamddcrp.numba_inside import (
+    AttributeTemplate,
+    cgutils,
+    infer_getattr,
+    lower_getattr_generic,
+)
 
 
 class Group(types.Type):
@@ -68,7 +71,7 @@ def described(kind: Group, group: Sequence[Any]) -> bytes:
     return struct.pack(form, *parts)
 
 
-@register_default(Group)
+@register_model(Group)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Group) -> None:
         stored = [manager.lookup(member).get_value_type() for member in kind.members]

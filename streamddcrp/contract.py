@@ -11,6 +11,8 @@ returns, deaths, merges, splits) is written by the kernels into an `EventRing`, 
 engine into a river estimator: they read batches, check rows and times, and save and load.
 """
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple, Protocol
 
@@ -37,6 +39,66 @@ RESTART = 6  # of a shadow
 FADE = 7  # an atom came back after ``into`` rows, and lost what no longer holds
 SWAP = 8  # of ids after a split: the larger part keeps the old one
 EVENT_CAPACITY = 256
+
+
+class Part(NamedTuple):
+    """A part of a row, a column or a word, and what it says; or what it says of a regime.
+
+    Attributes
+    ----------
+    name : str
+    value : float
+        Of the row; of a regime, its mean.
+    expected, sd : float
+        Predictive mean and standard deviation in the units of the value, NaN where a model does not
+        say; in the reasons of an event, of the regime before.
+    surprise : float
+        -log p(value | the other parts), nats.
+    excess : float
+        The surprise less its expectation; in the reasons of an event, both are the part's share of
+        the symmetric Kullback-Leibler divergence of the two regimes' predictives.
+    """
+
+    name: str
+    value: float
+    expected: float = math.nan
+    sd: float = math.nan
+    surprise: float = math.nan
+    excess: float = math.nan
+
+    @property
+    def deviations(self) -> float:
+        """Standard deviations from what was expected, NaN where it is not known."""
+        return (self.value - self.expected) / self.sd if self.sd > 0.0 else math.nan
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        if math.isnan(self.expected):
+            return f"{self.name}: {self.excess:.3g} nats"
+        off = self.deviations
+        far = f"{abs(off):.{0 if abs(off) >= 9.95 else 1}f} standard deviations"
+        high = "high" if off > 0.0 else "low"
+        return f"{self.name} {_short(self.value)}, expected {_pair(self.expected, self.sd)}: " + (
+            f"{far} {high}" if abs(off) >= 0.95 else "as usual"
+        )
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _pair(value: float, sd: float) -> str:
+    """Write a value with as many digits as its standard deviation has."""
+    if not sd > 0.0 or not math.isfinite(value + sd):
+        return _short(value)
+    digits = min(max(-math.floor(math.log10(sd)) + (1 if sd < 0.095 else 0), 0), 12)
+    digits = max(digits, 0 if sd >= 9.5 else 1)
+    return f"{value:.{digits}f} ± {sd:.{digits}f}"
+
+
+def said(parts: Iterable[Part]) -> str:
+    """Say parts in words, in one line."""
+    return "; ".join(map(str, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,15 @@ are as long as a multiple of eight, and what is computed of the last ones is har
 Outside of compiled code lanes are arrays, and each function here does to them what it says.
 """
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types
-from numba.core.datamodel import models
-from numba.core.datamodel.registry import register_default
-from numba.core.imputils import lower_builtin
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba import types
+from numba.extending import lower_builtin, models, register_model, type_callable
 
 LANES = 8
 _DOUBLE, _WORD = ir.DoubleType(), ir.IntType(64)
@@ -37,7 +35,7 @@ class Lanes(types.Type):
 _LANES = Lanes()
 
 
-@register_default(Lanes)
+@register_model(Lanes)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Lanes) -> None:
         super().__init__(manager, kind, _EIGHT)
@@ -48,13 +46,14 @@ def _compiled(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let kernels call a function with arguments of these kinds: what builds it is decorated."""
 
-    @infer_global(function)
-    class _Typed(AbstractTemplate):
-        def generic(self, args: Any, kws: Any) -> Any:
-            is_ours = len(args) == len(kinds) and not kws
-            if is_ours and all(map(isinstance, args, kinds)):
-                return signature(result, *args)
-            return None
+    @type_callable(function)
+    def _typed(_context: Any) -> Any:
+        def typer(*args: Any) -> Any:
+            is_ours = len(args) == len(kinds) and all(map(isinstance, args, kinds))
+            return result if is_ours else None
+
+        typer.pysig = inspect.signature(function)  # type: ignore[attr-defined]
+        return typer
 
     return lower_builtin(function, *kinds)
 

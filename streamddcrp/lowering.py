@@ -15,12 +15,12 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from numba.core import analysis, ir, types
-from numba.core.unsafe import eh
+from numba import types
 
 from streamddcrp.array_groups import Group, Member, Row
 from streamddcrp.lowering_flow import key_of
 from streamddcrp.lowering_items import Items, depth, is_compact, is_slice
+from streamddcrp.numba_inside import analysis, eh, ir
 
 _ITEMS = ("getitem", "static_getitem")
 _CONSTANTS = ir.Const | ir.Global | ir.FreeVar

@@ -8,8 +8,9 @@ copy it to.
 
 from typing import Any
 
-from numba.core import ir, types
-from numba.core.lowering import Lower
+from numba import types
+
+from streamddcrp.numba_inside import Lower, ir
 
 
 class Flow(Lower):

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from numba.core import cgutils, ir, types
+from numba import types
 
 from streamddcrp.array_groups import Row
 from streamddcrp.lowering_flow import Flow
+from streamddcrp.numba_inside import cgutils, ir
 
 SCALARS = types.Number | types.Boolean
 

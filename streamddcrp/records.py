@@ -24,7 +24,6 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, lru_cache
-from itertools import repeat
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -57,18 +56,15 @@ class Within:
     of: Mapping[int, "Within"] | None = None
 
     def holds(self, array: Array, lengths: Lengths) -> bool:
-        """Whether every value lies within; each array is read once, counters one by one."""
+        """Whether every value lies within; each array is read once."""
         if self.of is None:
             return self._holds(array, lengths)
-        return all(
-            of._holds_one(value, lengths)
-            for row in array.reshape(-1, array.shape[-1]).tolist()
-            for of, value in zip(map(self.of.get, range(len(row)), repeat(self)), row, strict=True)
-        )
-
-    def _holds_one(self, value: float, lengths: Lengths) -> bool:
-        within = self._at(self.least, lengths) <= value <= self._at(self.most, lengths)
-        return within or (self.nan and math.isnan(value))
+        own = [self.of.get(at, self) for at in range(array.shape[-1])]
+        least = np.array([w._at(w.least, lengths) for w in own])
+        most = np.array([w._at(w.most, lengths) for w in own])
+        within = (least <= array) & (array <= most)
+        missing = np.isnan(array) & np.array([w.nan for w in own], np.bool_)
+        return bool((within | missing).all())
 
     def _holds(self, array: Array, lengths: Lengths) -> bool:
         if self is ANY or self is _HASH or array.size == 0:  # whatever the type can hold

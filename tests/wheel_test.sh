@@ -1,5 +1,6 @@
 #!/bin/sh
-# Build the source archive and the wheel from it; install the wheel into a fresh environment, and try it from another folder.
+# Build the source archive and the wheel from it; install the wheel of `make wheel` that has machine code into a fresh
+# environment, and try it from another folder, with an empty cache: nothing may be compiled.
 set -eu
 python=$1
 folder=$(mktemp -d)
@@ -9,7 +10,7 @@ trap 'rm -rf "$folder"' EXIT
 "$folder/build/bin/python" -m build --outdir "$folder" . > "$folder/build.txt" || { cat "$folder/build.txt"; exit 1; }
 "$folder/build/bin/python" -m twine check --strict "$folder"/streamddcrp-*
 tar -tzf "$folder"/streamddcrp-*.tar.gz | cut -d / -f 2- | sort > "$folder/archived.txt"
-for name in pyproject.toml README.md LICENSE CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md CONTRIBUTING.md Makefile Dockerfile \
+for name in pyproject.toml README.md LICENSE CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md CONTRIBUTING.md Makefile Dockerfile hatch_build.py \
     streamddcrp/__init__.pyi streamddcrp/py.typed connectors/streamddcrp_connectors/report/templates/base.html \
     tests/unit/test_exports.py tests/wheel_test.sh docs/conf.py docs/index.md examples/read_the_outputs.py benchmarks/__main__.py
 do
@@ -17,11 +18,13 @@ do
 done
 "$python" -m venv "$folder/venv"
 bin="$folder/venv/bin"
-wheel=$(ls "$folder"/streamddcrp-*.whl)
-"$bin/python" -m pip install --quiet "$wheel[plot]" pytest
+wheel=$(ls dist/streamddcrp-*-cp*.whl)
+"$bin/python" -m pip install --quiet "$wheel[plot]" --group test
 cp tests/unit/test_exports.py "$folder"
+cp -r tests "$folder/tests"
 cd "$folder"
 unset PYTHONPATH
+export NUMBA_CACHE_DIR="$folder/cache"
 "$bin/python" - <<'END'
 import re
 from importlib.metadata import metadata, version
@@ -52,4 +55,8 @@ grep -q Usage help.txt
 test -s demo/water-flow.png
 test -s demo/water-flow.html
 "$bin/python" -m pytest -q -c /dev/null --rootdir . test_exports.py
-echo "wheel and source archive are complete: $(cd "$folder" && ls streamddcrp-*)"
+"$bin/streamddcrp" warmup --all --no-progress
+"$bin/python" -m tests.ready
+compiled=$(find "$folder/cache" -name '*.nbc' | wc -l)
+[ "$compiled" = 0 ] || { find "$folder/cache" -name '*.nbc'; echo "the wheel lacks machine code"; exit 1; }
+echo "wheel and source archive are complete"

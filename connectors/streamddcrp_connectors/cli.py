@@ -15,11 +15,10 @@ from click.core import ParameterSource
 from streamddcrp.errors import StreamDDCRPError
 
 _ELSEWHERE = {
-    "bench": "streamddcrp_connectors.bench",
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report.report",
     "serve": "streamddcrp_connectors.page.recorded",
-    "reproduce": "streamddcrp_connectors.experiments.reproduce",
+    "reproduce": "streamddcrp_connectors.reproduce",
     "serve-flight": "streamddcrp_connectors.serve_flight",
     "submit": "streamddcrp_connectors.submit",
     "warmup": "streamddcrp_connectors.warmup",
@@ -159,14 +158,31 @@ def main(ctx: click.Context) -> None:
 @click.option(
     "--alarms",
     metavar="FILE|URL",
-    help="Where a row goes when its surprise begins an alarm: a file, or a web address, which gets "
-    "each at least once.",
+    help="Where a row goes when its surprise begins an alarm, and when that is over: a file, or an "
+    "address, which gets each at least once. With --by each key has its own threshold and alarms.",
 )
 @click.option(
     "--alarm-rate",
     default=0.001,
     show_default=True,
-    help="Share of normal rows that may begin a false alarm.",
+    help="Share of the normal rows of a key that may begin a false alarm.",
+)
+@click.option(
+    "--alarm-per",
+    metavar="TIME|'N rows'",
+    help="In place of the rate: one false alarm of all keys together in such a time, as in day or "
+    "6h, or in so many rows.",
+)
+@click.option(
+    "--alarm-group",
+    metavar="TIME",
+    help="Tell alarms that begin within this time of the first as one, as in 10s [default: each "
+    "alone].",
+)
+@click.option(
+    "--silences",
+    metavar="FILE.toml",
+    help="Times at which alarms of keys are counted, but not told; read again when it changes.",
 )
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve counts to Prometheus, as at 127.0.0.1:9100."

@@ -1,6 +1,7 @@
 """The command ``streamddcrp warmup``: compile kernels ahead of the first run."""
 
 import inspect
+import os
 import sys
 import time
 from typing import Any
@@ -14,20 +15,26 @@ _ROWS = 300  # enough for the warm-up of every model
 @click.command()
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.option("--all", "all_", is_flag=True, help="Every installed model.")
+@click.option("--native", is_flag=True, help="Code for this processor alone; see below.")
 @click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
 )
-def warmup(models: tuple[str, ...], all_: bool, progress: bool | None) -> None:
+def warmup(models: tuple[str, ...], all_: bool, native: bool, progress: bool | None) -> None:
     """Compile the kernels of models in advance.
 
-    The first run of a MODEL (default: seqddcrp) then starts at once. This is for container images
-    and cluster workers. The machine code is kept in $NUMBA_CACHE_DIR, or in the user's cache. It is
-    valid for this version of the sources and of numba, and for this kind of processor.
+    The first run of a MODEL (default: seqddcrp) then starts at once, as it does from a wheel that
+    brings machine code. The code is kept in $NUMBA_CACHE_DIR, or in the user's cache. It is valid
+    for this version of the sources and of numba, and all processors of an architecture get the
+    same, so that all give the same bits. Code of --native uses what else this processor can do,
+    and may differ from others in the last digits; runs use it with STREAMDDCRP_NATIVE=1 in the
+    environment.
     """
+    if native:
+        os.environ["STREAMDDCRP_NATIVE"] = "1"
     from tqdm import tqdm  # noqa: PLC0415 -- heavy: not for --help
 
-    from streamddcrp.compilation import cache_root  # noqa: PLC0415
     from streamddcrp.errors import StreamDDCRPError  # noqa: PLC0415
+    from streamddcrp.kernel_folders import cache_root  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT  # noqa: PLC0415
     from streamddcrp_connectors.run.plugins import MODELS, find, installed  # noqa: PLC0415
 

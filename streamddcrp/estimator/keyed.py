@@ -24,6 +24,7 @@ from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.locked import OneAtATime
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
 
@@ -213,6 +214,21 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
     def score_one(self, x: Features, t: Any = None) -> float:
         """Return -log predictive density (nats) under the model of the row's key."""
         return float(self._ask("score_one", x, t))
+
+    def explain_one(self, x: Features, t: Any = None) -> Explanation:
+        """Say what each part of a row adds to its surprise, under the model of its key."""
+        why: Explanation = self._ask("explain_one", x, t)
+        return why
+
+    def plot(self, key: Key) -> Any:
+        """Draw the last rows of one key, as the ``plot`` of its model does.
+
+        Raises
+        ------
+        KeyError
+            The key has not learned.
+        """
+        return self._peek(key).plot()
 
     def _ask(self, method: str, x: Features, t: Any) -> Any:
         """Let the model of a row's key predict; for a new key, one that has seen nothing."""

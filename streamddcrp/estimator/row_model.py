@@ -13,6 +13,7 @@ from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.data.times import is_stamp
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import undisturbed
+from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.estimator.stored import (
     Stored,
@@ -177,7 +178,7 @@ class RowLearner(Stored):
         return self._vectorizer.names
 
 
-class RowModel(ScikitLearn, RowLearner):
+class RowModel(ScikitLearn, Explains, RowLearner):
     """A model of rows of numbers.
 
     How predictions look, and what files have in common, is decided here. A model supplies

@@ -1,5 +1,7 @@
 """scikit-learn's conventions, for a data set at rest: ``fit``, ``fit_predict``, ``clone``."""
 
+import inspect
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -10,14 +12,17 @@ from streamddcrp.typing import IntArray
 _ROWS = 128  # a ring of events holds what happens in so many
 
 
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(inspect.signature(kind).parameters)
+
+
 class Options:
     """Options as scikit-learn's tools read and change them."""
 
-    _get_params: Any  # river's
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name; ``deep`` is ignored."""
-        return {name: getattr(self, name) for name in self._get_params()}
+        return {name: getattr(self, name) for name in _names(type(self))}  # type: ignore[arg-type]
 
     def set_params(self, **options: Any) -> Self:
         """Change options. What was learned is forgotten."""

@@ -22,7 +22,7 @@ from streamddcrp.likelihoods.columns import (
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.plane import Plane
 from streamddcrp.likelihoods.warp import images, log_slopes
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 
 class Likelihood:
@@ -225,6 +225,33 @@ class Likelihood:
             return None
         center, scale, *axes = np.array(self.plane)
         return Plane(center, scale, np.array(axes))
+
+    def explains(self, x: FloatArray) -> IntArray:
+        """Return the columns of a row (D,) that have a value which the family explains."""
+        return (~np.isnan(x)).nonzero()[0]
+
+    def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
+        """Return a row (D,) as `prepare` makes it, and again without each of the columns ``at``.
+
+        Returns
+        -------
+        ndarray of float64, shape (1 + n, C)
+        """
+        rows = np.repeat(x[np.newaxis], 1 + len(at), axis=0)
+        rows[1 + np.arange(len(at)), at] = np.nan
+        return np.ascontiguousarray(self.prepare(rows, past)[0])
+
+    def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
+        """Return mean, standard deviation and expected surprise (3, D) of each column.
+
+        Parameters
+        ----------
+        view : ndarray of float64, shape (3, C)
+            Mean, variance and expected surprise of the columns as `prepare` makes them; altered.
+        n_features : int
+        """
+        view[1] = np.sqrt(view[1])
+        return view
 
     def log_slopes(self, X: FloatArray) -> FloatArray | None:
         """Return what `prepare` adds to the log density of each row (N, D); None for nothing."""

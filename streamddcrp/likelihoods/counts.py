@@ -12,7 +12,7 @@ from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.columns import column_means, scalar_parameter
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.registry import family
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 NOMINAL_VOCABULARY = 2**20
 
@@ -128,6 +128,9 @@ class DirichletMultinomial(_Counts):
     def n_features(self) -> int | None:
         """Number of categories, None for an open vocabulary."""
         return self.n_categories
+
+    def explains(self, x: FloatArray) -> IntArray:
+        return np.flatnonzero(x > 0.0)
 
     def _prior(self, n_features: int) -> FloatArray:
         if self.n_categories is not None:

@@ -28,7 +28,7 @@ from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.plane import find_plane
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.warp import Warp, find_warp
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 MOST_WARPED = 3  # columns; with more, correlations matter more than shapes
 
@@ -202,8 +202,13 @@ class NormalGamma(Likelihood):
         _, hyper, post = self._posteriors(stats)
         width = int(hyper[0])
         cells = post[:, 1:].reshape(-1, width, 8)
-        mean = hyper[1 : 1 + width] + cells[:, :, 0]
-        variance = cells[:, :, 3] / cells[:, :, 2]
+        mean, sd = self._as_given(
+            hyper[1 : 1 + width] + cells[:, :, 0], cells[:, :, 3] / cells[:, :, 2]
+        )
+        return {"mean": mean, "sd": sd}
+
+    def _as_given(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return means and standard deviations (K, D) of columns from those of their images."""
         if self._plane is not None:
             mean, variance = self._plane.inverse(mean), self._plane.variances(variance)
         sd = np.sqrt(variance)
@@ -211,7 +216,11 @@ class NormalGamma(Likelihood):
             if warp is not None:  # the median, and the spread about it to first order
                 mean[:, d] = warp.inverse(mean[:, d])
                 sd[:, d] *= np.exp(-warp.apply(mean[:, d])[1])
-        return {"mean": mean, "sd": sd}
+        return mean, sd
+
+    def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
+        mean, sd = self._as_given(view[:1], view[1:2])
+        return np.concatenate([mean, sd, view[2:, len(view[2]) - n_features :]])
 
 
 def _checked_plane(value: Any) -> tuple[tuple[float, ...], ...]:
@@ -343,6 +352,11 @@ class NormalWishart(Likelihood):
         missing = np.isnan(X)
         filled = np.where(missing, columns(self.mean, X.shape[1]), X) if missing.any() else X
         return filled, None
+
+    def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
+        rows = np.repeat(self.prepare(x[np.newaxis])[0], 1 + len(at), axis=0)
+        rows[1 + np.arange(len(at)), at] = np.nan  # which predictions integrate out
+        return rows
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, post = self._posteriors(stats)

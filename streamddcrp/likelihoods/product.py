@@ -14,7 +14,7 @@ from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.columns import as_columns
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.registry import family, make_likelihood
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 
 @family("product")
@@ -174,6 +174,32 @@ class Product(Likelihood):
             for at, end in ends:
                 new[n_lags - len(end) :, at] = end
         return np.concatenate(rows, axis=1), new
+
+    def explains(self, x: FloatArray) -> IntArray:
+        found = [np.array(at)[part.explains(x[at])] for part, at in self._placed(len(x))]
+        return np.unique(np.concatenate(found))
+
+    def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
+        rows = []
+        for part, columns in self._placed(len(x)):
+            own, lags = x[columns], None if past is None else past[:, columns]
+            places = part.explains(own)
+            some = part.without(own, places, lags)
+            part_rows = np.repeat(some[:1], 1 + len(at), axis=0)
+            for row, d in zip(some[1:], np.array(columns)[places], strict=True):
+                part_rows[1 + np.flatnonzero(at == d)] = row
+            rows.append(part_rows)
+        return np.concatenate(rows, axis=1)
+
+    def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
+        out, c = np.full((3, n_features), np.nan), 0
+        for part, columns in self._placed(n_features):
+            width = part._row_length(len(columns))
+            own = part.in_units(view[:, c : c + width].copy(), len(columns))
+            known = ~np.isnan(own[0])
+            out[:, np.array(columns)[known]] = own[:, known]
+            c += width
+        return out
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
         labels: Any = range(X.shape[1]) if names is None else names

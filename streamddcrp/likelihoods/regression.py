@@ -73,6 +73,30 @@ class _Linear(Likelihood):
         prior = np.column_stack([np.zeros((D, P)), np.full((D, P), self.kappa), shape, rate])
         return np.concatenate([[D, P], prior.ravel()])
 
+    def _outputs(self, n_features: int) -> IntArray:
+        """Return the positions of the columns that are explained."""
+        return np.arange(n_features)
+
+    def explains(self, x: FloatArray) -> IntArray:
+        outputs = self._outputs(len(x))
+        return outputs[~np.isnan(x[outputs])]
+
+    def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
+        # a row each without one output; its part as a regressor, of later rows, stays
+        P = self._shape_of_rows(len(x))[1]
+        rows = np.repeat(self.prepare(x[np.newaxis], past)[0], 1 + len(at), axis=0)
+        blocks = (self._outputs(len(x)) == at[:, np.newaxis]).argmax(axis=1)
+        rows[1 + np.arange(len(at)), (blocks + 1) * P - 1] = np.nan
+        return rows
+
+    def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
+        out, outputs = np.full((3, n_features), np.nan), self._outputs(n_features)
+        P = self._shape_of_rows(n_features)[1]
+        out[:, outputs] = view[:, P - 1 :: P]
+        out[0] += np.asarray(self.mean)
+        out[1] = np.sqrt(out[1])
+        return out
+
     def _in_support(self, X: FloatArray) -> Any:
         return np.abs(X) <= 1e40  # with coefficients of up to 1e60, squares do not overflow
 
@@ -196,6 +220,9 @@ class Regression(_Linear):
 
     def _shape_of_rows(self, n_features: int) -> tuple[int, int]:
         return len(self.targets), max(1 + n_features - len(self.targets), 0)
+
+    def _outputs(self, n_features: int) -> IntArray:
+        return self._split(n_features)[0]
 
     def _spread_of(self, X: FloatArray) -> FloatArray:
         return X[:, self._split(X.shape[1])[0]]

@@ -1,27 +1,41 @@
 """Alarms at a given false-alarm rate."""
 
+import copy
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.checkpoint.codec import encode_state
+from streamddcrp.data.batches import batch_times
+from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.monitor.kernels import (
+    AGES,
     BLOCK,
     CURRENT,
     CURRENT_ALARMS,
     FORMER,
     FORMER_ALARMS,
+    FURTHEST,
+    LAST,
+    LEAST_ROWS,
     MOST,
     N_COUNTS,
+    N_PACE,
+    N_SCORES,
+    PERIOD,
+    limit_of,
     mean_of,
+    rate_at,
     step_alarm,
-    threshold,
 )
-from streamddcrp.records import FINITE, REAL, Within, check_one, counters
-from streamddcrp.typing import FloatArray
+from streamddcrp.records import FINITE, REAL, Within, check_one, counters, refuse_if
+from streamddcrp.records import MOST as MOST_COUNT
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
@@ -38,11 +52,46 @@ class Alarms(NamedTuple):
         As it was before the row; infinite while too few rows have been seen.
     alarm : ndarray of bool, shape (N,)
         Whether the score exceeds the threshold.
+    began, ended : ndarray of bool, shape (N,)
+        Whether an alarm begins with the row, or is over with it. ``began.sum()`` is how many began.
     """
 
     score: FloatArray
     threshold: FloatArray
     alarm: NDArray[np.bool_]
+    began: NDArray[np.bool_]
+    ended: NDArray[np.bool_]
+
+    @classmethod
+    def none(cls, scores: FloatArray) -> Self:
+        """Return what is said of scores that are not judged yet."""
+        n = len(scores)
+        return cls(scores, np.full(n, np.inf), *np.zeros((3, n), np.bool_))
+
+
+class _Own(NamedTuple):
+    """What is known of each key."""
+
+    recent: FloatArray
+    top: FloatArray
+    counts: IntArray
+    level: FloatArray
+
+    @classmethod
+    def of(cls, n_keys: int, average: int) -> Self:
+        """Make room for keys of which nothing is known."""
+        return cls(
+            np.zeros((n_keys, average)), np.full((n_keys, 2, MOST), -np.inf),
+            np.zeros((n_keys, N_COUNTS), np.int64), np.zeros(n_keys),
+        )  # fmt: skip
+
+
+class _Fleet(NamedTuple):
+    """What is known of all keys of an age."""
+
+    top: FloatArray
+    counts: IntArray
+    level: FloatArray
 
 
 class Alarm(Stored):
@@ -62,18 +111,27 @@ class Alarm(Stored):
     began among the m rows, these no longer say what is usual, and scores enter as they are. Should
     an alarm never end, the scores have become different for good.
 
+    With ``keys`` each key has its own threshold and its own alarms. One with fewer than 1 / rate
+    rows is judged by the scores that all keys of its age had, each less the level of its key, and
+    by the highest of its own; so a new machine in a large fleet has a threshold within a few rows.
+    Where many fail at once, only the first few of them enter the calibration of the others.
+
     Parameters
     ----------
     rate : float, default 0.001
         Probability that a row in control begins an alarm: one false alarm in 1 / rate rows.
     average : int, default 1
         Rows whose mean score is judged. Above 1 for anomalies that last, but are small in any row.
+    per : str, optional
+        In place of ``rate``: one false alarm of all keys together in such a time ("day", "6h"), or
+        in so many rows ("5000 rows"). Times need ``t``; the rate then follows the mean interval
+        between rows, and there is no alarm within the first 100.
 
     Notes
     -----
-    O(1) a row, about 0.1 microseconds, and 48 + ``average`` numbers of memory. Vovk, Gammerman and
-    Shafer (2005), *Algorithmic Learning in a Random World*; the tail as in Siffer et al. (2017),
-    *Anomaly detection in streams with extreme value theory*.
+    O(1) a row, about 0.1 microseconds, and 55 + ``average`` numbers of memory for each key. Vovk,
+    Gammerman and Shafer (2005), *Algorithmic Learning in a Random World*; the tail as in Siffer et
+    al. (2017), *Anomaly detection in streams with extreme value theory*.
 
     Examples
     --------
@@ -83,45 +141,76 @@ class Alarm(Stored):
     >>> usual = np.random.default_rng(0).exponential(size=1000)
     >>> int(alarm.step_many(usual).alarm.sum())
     7
-    >>> score, threshold, on = alarm.step_many([1.0, 9.0, 8.0])
-    >>> threshold.round(2)
+    >>> judged = alarm.step_many([1.0, 9.0, 8.0])
+    >>> judged.threshold.round(2)
     array([4.79, 4.79, 4.8 ])
-    >>> on
-    array([False,  True,  True])
+    >>> judged.alarm, judged.began
+    (array([False,  True,  True]), array([False,  True, False]))
     """
 
-    def __init__(self, rate: float = 0.001, average: int = 1) -> None:
+    def __init__(self, rate: float = 0.001, average: int = 1, *, per: str | None = None) -> None:
+        cut = None if per is None else make_cut(per if per[:1].isdigit() else f"1 {per}")
+        if cut is not None and cut.kind == "rows":
+            rate = 1.0 / cut.size
         if not 0 < rate < 0.5:
             message = f"rate must lie between 0 and 0.5, got {rate!r}"
             raise ConfigError(message)
         whole("average", average, 1, 1 << 24)
         self.rate = rate
         self.average = average
-        self._recent = np.zeros(int(average))
-        self._top = np.full((2, MOST), -np.inf)
-        self._counts = np.zeros(N_COUNTS, np.int64)
+        self.per = per
+        self._pace = np.zeros(N_PACE)
+        if cut is not None and cut.kind == "period":
+            self._pace[PERIOD] = cut.size
+        self._keys: dict[str, int] = {"": 0}
+        self._own = _Own.of(1, int(average))
+        self._fleet = _Fleet(np.empty((0, 2, MOST)), np.empty((0, N_COUNTS), np.int64), np.zeros(2))
 
     @property
     def threshold(self) -> float:
         """Threshold of the next row; infinite while too few rows have been seen."""
-        return float(threshold(float(self.rate), self._top, self._counts, np.empty(MOST))[0])
+        return self.threshold_of("")
+
+    def threshold_of(self, key: str) -> float:
+        """Return the threshold of a key's next row; infinite while too few rows have been seen."""
+        own, who = self._own, self._keys.get(str(key))
+        if who is None:
+            own, who = _Own.of(1, int(self.average)), 0
+        return float(limit_of(self._rate, own, self._fleet, who, np.empty(MOST))[0])
+
+    def rows_of(self, key: str = "") -> int:
+        """Return how many scores of a key were judged."""
+        who = self._keys.get(str(key))
+        return 0 if who is None else int(self._own.counts[who, N_SCORES])
+
+    @property
+    def calibrating(self) -> float:
+        """Rows from which there is a threshold: of the only key, or of all keys of an age."""
+        return max(LEAST_ROWS, 1.0 / (FURTHEST * self._rate)) if self._rate else math.inf
 
     def averaged(self, score: float) -> float:
         """Return the mean of a score and the last ones before it; learn nothing."""
-        return float(mean_of(self._recent, self._counts, min(max(score, -_HUGE), _HUGE)))
+        score = min(max(score, -_HUGE), _HUGE)
+        return float(mean_of(self._own.recent[0], self._own.counts[0], score))
 
-    def step_many(self, scores: ArrayLike) -> Alarms:
+    def step_many(
+        self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None
+    ) -> Alarms:
         """Judge each score in turn, then learn it; the same, bit for bit, for any cutting.
 
         Parameters
         ----------
         scores : array_like of float, shape (N,)
             In the order of time; high is anomalous. NaN: no score, which is skipped.
+        keys : iterable of str or int, length N, optional
+            Whose score each is. An alarm has them always or never.
+        t : array_like of shape (N,), optional
+            Time stamps or seconds; needed where ``per`` is a time.
 
         Raises
         ------
         SchemaError
-            If the scores are not a vector.
+            The scores are not a vector, or keys or times are missing or too many.
         """
         try:
             values = np.asarray(scores, dtype=np.float64)
@@ -131,25 +220,113 @@ class Alarm(Stored):
         if values.ndim != 1:
             message = f"scores must have shape (N,), got {values.shape}"
             raise SchemaError(message)
-        out = Alarms(np.empty(len(values)), np.empty(len(values)), np.empty(len(values), np.bool_))
+        codes = self._codes(keys, len(values))
+        times = np.empty(0)
+        if self._pace[PERIOD]:
+            if t is None:
+                message = f"t: per={self.per!r} is a time, so every row needs one"
+                raise SchemaError(message)
+            times = batch_times(t, len(values))
+        n = len(values)
+        out = Alarms(np.empty(n), np.empty(n), *(np.empty(n, np.bool_) for _ in range(3)))
         step_alarm(
-            float(self.rate), self._recent, self._top, self._counts, np.empty(MOST),
-            np.clip(values, -_HUGE, _HUGE), *out,
+            float(self.rate), self._pace, self._own, self._fleet, np.empty(MOST), codes, times,
+            np.clip(values, -_HUGE, _HUGE), out,
         )  # fmt: skip
         return out
 
+    @property
+    def _rate(self) -> float:
+        """The rate of the next row; 0 while the pace of the rows is not known."""
+        pace = self._pace.copy()
+        return float(rate_at(pace, pace[LAST])) if pace[PERIOD] else float(self.rate)
+
+    def _codes(self, keys: Iterable[Any] | None, n: int) -> IntArray:
+        """Return the number of each row's key, and make room for new ones."""
+        if keys is None:
+            return np.zeros(n, np.int64)
+        if not len(self._fleet.top):
+            if self._own.counts.any():
+                message = "keys: the rows before came without; make a new Alarm"
+                raise SchemaError(message)
+            self._keys.clear()
+            self._fleet = _Fleet(*_Own.of(len(AGES) + 1, 1)[1:3], np.zeros(2))
+        known = self._keys
+        codes = np.array([known.setdefault(str(key), len(known)) for key in keys], np.int64)
+        if len(codes) != n:
+            message = f"keys: got {len(codes)} for {n} scores"
+            raise SchemaError(message)
+        room = len(self._own.level)
+        if len(known) > room:
+            more = _Own.of(max(len(known) - room, room), int(self.average))
+            grown: Any = map(np.concatenate, zip(self._own, more, strict=True))
+            self._own = _Own(*grown)
+        return codes
+
+    @property
+    def n_keys(self) -> int:
+        """Number of keys that are known."""
+        return len(self._keys)
+
+    def to_bytes(self, *, keys: bool = True) -> bytes:
+        """Return the state as one blob; without its keys where `parts` keeps them."""
+        arrays, meta = self._state()
+        if not keys and len(self._fleet.top):
+            arrays |= {name: arrays[name][:0] for name in _Own._fields}
+            meta["keys"] = []
+        return encode_state(type(self).__name__, 1, arrays, meta)
+
+    def parts(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield what is known of single keys, for a store of many."""
+        for key in keys:
+            who = self._keys[key]
+            yield key, b"".join(cells[who].tobytes() for cells in self._own)
+
+    def join(self, parts: Iterable[tuple[str, bytes]]) -> None:
+        """Take what `parts` has yielded."""
+        for key, blob in parts:
+            who, at = self._codes([key], 1)[0], 0
+            for cells in self._own:
+                size = cells[who].nbytes
+                cells[who] = np.frombuffer(blob, cells.dtype, size // 8, at).reshape(
+                    cells.shape[1:]
+                )
+                at += size
+
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays = {"recent": self._recent, "top": self._top, "counts": self._counts}
-        return arrays, {"rate": float(self.rate), "average": int(self.average)}
+        n = len(self._keys)
+        arrays = {name: cells[:n] for name, cells in self._own._asdict().items()}
+        arrays |= {f"fleet_{name}": cells for name, cells in self._fleet._asdict().items()}
+        meta = {"rate": float(self.rate), "average": int(self.average), "per": self.per}
+        return arrays | {"pace": self._pace}, meta | {"keys": list(self._keys)}
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        alarm = cls(**meta)
-        check_one("recent", arrays["recent"], alarm._recent.shape, np.float64, FINITE)
-        check_one("top", arrays["top"], alarm._top.shape, np.float64, REAL)
-        block = Within(0, math.ceil(BLOCK / alarm.rate) + 1)
+        alarm = cls(meta["rate"], meta["average"], per=meta.get("per"))
+        fleet, pace, keys = alarm._fleet, alarm._pace, meta.get("keys", [""])
+        if "keys" not in meta:  # before alarms had keys
+            own = _Own(
+                arrays["recent"][None], arrays["top"][None], arrays["counts"][None], np.zeros(1)
+            )
+        else:
+            own = _Own(*(arrays[name] for name in _Own._fields))
+            fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
+            pace = arrays["pace"]
+        refuse_if(not all(type(key) is str for key in keys) or len({*keys}) != len(keys), "keys")
+        ages = len(fleet.top)
+        refuse_if(ages not in (0, len(AGES) + 1) or (not ages and keys != [""]), "fleet_top")
+        block = Within(0, MOST_COUNT if alarm.per else math.ceil(BLOCK / alarm.rate) + 1)
         limits = counters(dict.fromkeys((FORMER, CURRENT, FORMER_ALARMS, CURRENT_ALARMS), block))
-        check_one("counts", arrays["counts"], (N_COUNTS,), np.int64, limits)
-        for name in ("recent", "top", "counts"):
-            getattr(alarm, f"_{name}")[:] = arrays[name]
+        wanted = _Own.of(len(keys), int(alarm.average))
+        for name, within in zip(_Own._fields, (FINITE, REAL, limits, FINITE), strict=True):
+            shape, kind = getattr(wanted, name).shape, getattr(wanted, name).dtype
+            check_one(name, getattr(own, name), shape, kind, within)
+        check_one("fleet_top", fleet.top, (ages, 2, MOST), np.float64, REAL)
+        check_one("fleet_counts", fleet.counts, (ages, N_COUNTS), np.int64, limits)
+        check_one("fleet_level", fleet.level, (2,), np.float64, FINITE)
+        check_one("pace", pace, (N_PACE,), np.float64, FINITE)
+        refuse_if(pace[PERIOD] != alarm._pace[PERIOD], "pace")
+        alarm._keys = {key: who for who, key in enumerate(keys)}
+        alarm._own, alarm._fleet = copy.deepcopy(own), copy.deepcopy(fleet)
+        alarm._pace = pace.copy()
         return alarm

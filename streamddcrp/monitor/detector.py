@@ -29,8 +29,10 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.contract import Event
 from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.reasons import Explains, Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
@@ -41,7 +43,7 @@ from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
 
-class RegimeAnomalyDetector(Options, Stored, base.AnomalyDetector):
+class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
     """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.
 
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the
@@ -168,7 +170,7 @@ class RegimeAnomalyDetector(Options, Stored, base.AnomalyDetector):
     def _judge(self, scores: FloatArray) -> Alarms:
         """Hand scores to the alarm; those that a reference is to replace pass by."""
         if self._waiting:
-            return Alarms(scores, np.full(len(scores), np.inf), np.zeros(len(scores), np.bool_))
+            return Alarms.none(scores)
         return self._alarm.step_many(scores)
 
     # -- the reference ---------------------------------------------------------------------------
@@ -209,6 +211,29 @@ class RegimeAnomalyDetector(Options, Stored, base.AnomalyDetector):
         if math.isnan(surprise):
             return 0.0
         return surprise if self._waiting else self._alarm.averaged(surprise)
+
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
+        """Say what each column adds to the surprise of a row; see `SeqDDCRP.explain_one`.
+
+        Where there is a reference, of the surprise relative to it.
+        """
+        if self._reference is None:
+            return self._model.explain_one(x, t)
+        return self._model._explain_to(self._reference, x, t)
+
+    # -- looking at the model --------------------------------------------------------------------
+
+    def events(self) -> list[Event]:
+        """Return what happened to regimes since the last call, as `SeqDDCRP.events` does."""
+        return self._model.events()
+
+    def summary(self) -> pa.Table:
+        """Return one row for each live regime, as `SeqDDCRP.summary` does."""
+        return self._model.summary()
+
+    def plot(self) -> Any:
+        """Draw the last rows by regime, as `SeqDDCRP.plot` does."""
+        return self._model.plot()
 
     @property
     def threshold(self) -> float:

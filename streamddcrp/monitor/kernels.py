@@ -27,6 +27,17 @@ FORMER_ALARMS = 4  # alarms that began in the former block
 CURRENT_ALARMS = 5  # .. and in the present one
 N_COUNTS = 6
 
+AGES = np.array([8, 64], dtype=np.int64)  # rows after which a key is of the next age
+FAR = 30.0  # nats above a level that count
+STEADY = 1000  # rows of a key that its level is a mean of; ten times as many for that of all keys
+
+# pace (float64)
+PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given
+INTERVAL = 1  # mean time between rows
+LAST = 2  # time of the last row
+N_TIMES = 3  # rows timed
+N_PACE = 4
+
 
 @kernel
 def mean_of(recent, counts, score):
@@ -64,7 +75,7 @@ def threshold(rate, top, counts, largest):
         excess += (largest[q] - largest[J - 1]) / (J - 1)
     k = int(rate * (m + 1) + 1e-9)
     if k > 0:
-        return largest[k - 1], excess
+        return largest[min(k, MOST) - 1], excess
     if m < LEAST_ROWS or FURTHEST * rate * (m + 1) < 1.0:
         return np.inf, excess
     spread = (J - 1) * ((J / (rate * (m + 1))) ** (1.0 / (J - 1)) - 1.0)
@@ -81,7 +92,7 @@ def _calibrate(rate, top, counts, value):
             at -= 1
         top[1, at] = value
     counts[CURRENT] += 1
-    if counts[CURRENT] >= BLOCK / rate:
+    if rate > 0.0 and counts[CURRENT] >= BLOCK / rate:
         top[0] = top[1]
         top[1] = -np.inf
         counts[FORMER] = counts[CURRENT]
@@ -91,48 +102,124 @@ def _calibrate(rate, top, counts, value):
 
 
 @kernel
-def step_alarm(
-    rate, recent, top, counts, largest, scores, out_mean, out_threshold, out_alarm
-):  # fmt: skip
+def rate_at(pace, t):
+    """Take the time of a row; return the rate at which one alarm begins in a period, 0: unknown."""
+    if pace[N_TIMES] > 0.0:
+        n = min(pace[N_TIMES], 10.0 * STEADY)
+        pace[INTERVAL] += (max(t - pace[LAST], 0.0) - pace[INTERVAL]) / n
+    pace[LAST] = max(t, pace[LAST]) if pace[N_TIMES] > 0.0 else t
+    pace[N_TIMES] += 1.0
+    return min(pace[INTERVAL] / pace[PERIOD], 0.49) if pace[N_TIMES] > LEAST_ROWS else 0.0
+
+
+@kernel
+def _level(own, fleet, who):
+    """Return the usual score of a key: its mean, with that of all keys as one row more."""
+    n = min(own.counts[who, N_SCORES], STEADY)
+    return (fleet.level[0] + n * own.level[who]) / (n + 1.0)
+
+
+@kernel
+def limit_of(rate, own, fleet, who, largest):
+    """Return the threshold of a key's next row, the mean excess, its highest score, and its age.
+
+    A key with fewer than 1 / rate rows is judged by the scores of all keys of its age, each taken
+    less the level of its key; or by those of younger ones, as long as these are too few. Its
+    score must also be the highest of its own. The age is -1 where the key is judged by itself.
+    """
+    limit, excess = threshold(rate, own.top[who], own.counts[who], largest)
+    best = largest[0]
+    m = own.counts[who, FORMER] + own.counts[who, CURRENT]
+    if fleet.top.shape[0] == 0 or int(rate * (m + 1) + 1e-9) > 0:
+        return limit, excess, best, -1
+    age = np.searchsorted(AGES, own.counts[who, N_SCORES], side="right")
+    limit = np.inf
+    for younger in range(age, -1, -1):
+        pooled, more = threshold(rate, fleet.top[younger], fleet.counts[younger], largest)
+        if pooled < np.inf:
+            limit, excess = max(_level(own, fleet, who) + pooled, best), more
+            break
+    return limit, excess, best, age
+
+
+@kernel
+def _follow(level, at, value, n):
+    """Take a value into a mean of ``n``; one far above it hardly lifts it."""
+    rise = value - level[at]
+    level[at] += (min(rise, FAR) if n > 1 else rise) / n
+
+
+@kernel
+def _begun(counts):
+    return counts[FORMER_ALARMS] + counts[CURRENT_ALARMS]
+
+
+@kernel
+def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, out):
     """Judge each score, then learn it.
 
     Parameters
     ----------
-    recent : ndarray, shape (k,)
-        Ring of the last scores.
-    top : ndarray, shape (2, MOST)
-        Largest scores of the former and of the present block, falling.
-    scores, out_mean, out_threshold : ndarray, shape (N,)
-    out_alarm : ndarray of bool, shape (N,)
+    pace : ndarray, shape (N_PACE,)
+        With its period the rate follows from the times ``t``.
+    own : group
+        Of K keys: ``recent`` (K, k), rings of the last scores; ``top`` (K, 2, MOST), largest scores
+        of the former and of the present block, falling; ``counts`` (K, N_COUNTS); ``level`` (K,).
+    fleet : group
+        Of each age the same of all keys: ``top``, ``counts``; ``level`` (2,), mean and rows.
+        Without ages each key is judged by itself.
+    codes, t, scores : ndarray, shape (N,)
+        ``t`` is not read without a period.
+    out : group of ndarray, shape (N,)
     """
-    k = recent.shape[0]
+    k = own.recent.shape[1]
     for i in range(scores.shape[0]):
-        limit, excess = threshold(rate, top, counts, largest)
-        cap = np.inf
-        m = counts[FORMER] + counts[CURRENT]
-        began = counts[FORMER_ALARMS] + counts[CURRENT_ALARMS]
-        if m >= TAIL and began <= EXTRA_ALARMS + 2.0 * rate * m:
-            cap = (limit if limit < np.inf else largest[0]) + MOST_EXCESS * excess
-        out_threshold[i] = limit
-        out_mean[i] = np.nan
-        out_alarm[i] = False
+        who = codes[i]
+        recent, top, counts = own.recent[who], own.top[who], own.counts[who]
+        if pace[PERIOD] > 0.0:
+            rate = rate_at(pace, t[i])
+        limit, excess, best, age = limit_of(rate, own, fleet, who, largest)
+        out.threshold[i] = limit
+        out.score[i] = np.nan
+        out.alarm[i] = out.began[i] = out.ended[i] = False
         if math.isnan(scores[i]):
             continue
         mean = mean_of(recent, counts, scores[i])
-        out_mean[i] = mean
+        out.score[i] = mean
+        base = _level(own, fleet, who)
+        age = np.searchsorted(AGES, counts[N_SCORES], side="right")
         recent[counts[N_SCORES] % k] = scores[i]
         counts[N_SCORES] += 1
         if counts[N_SCORES] < k:
             continue
         above = mean > limit
-        out_alarm[i] = above
-        if counts[LEFT] == 0:
-            counts[CURRENT_ALARMS] += above
-            _calibrate(rate, top, counts, min(mean, cap))
-            if above:
-                counts[LEFT] = max(k, QUIET_ROWS)
-        else:
+        out.alarm[i] = above
+        if counts[LEFT] > 0:
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
+            out.ended[i] = counts[LEFT] == 0
+            continue
+        out.began[i] = above
+        if above:
+            counts[LEFT] = max(k, QUIET_ROWS)
+        m = counts[FORMER] + counts[CURRENT]
+        cap = np.inf
+        if m >= TAIL or (fleet.top.shape[0] > 0 and limit < np.inf):
+            cap = (limit if limit < np.inf else best) + MOST_EXCESS * excess
+        if fleet.top.shape[0] > 0:
+            crowd = fleet.counts[age]
+            usual = EXTRA_ALARMS + 2.0 * rate * (crowd[FORMER] + crowd[CURRENT])
+            if (
+                not above or _begun(crowd) <= usual
+            ):  # of many that fail at once the first are enough
+                crowd[CURRENT_ALARMS] += above
+                _calibrate(rate, fleet.top[age], crowd, min(mean, cap) - base)
+            fleet.level[1] += fleet.level[1] < 10.0 * STEADY
+            _follow(fleet.level, 0, min(mean, cap), fleet.level[1])
+            _follow(own.level, who, min(mean, cap), min(counts[N_SCORES], STEADY))
+        if _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m:
+            cap = np.inf
+        counts[CURRENT_ALARMS] += above
+        _calibrate(rate, top, counts, min(mean, cap))
 
 
 @kernel

@@ -1,12 +1,10 @@
 """What a `Case` is: a model, the streams it takes, and what it can do."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
+from streamddcrp.checkpoint import decode_state
 from tests.conformance.streams import Stream, levels
 
 ABILITIES = {
@@ -67,11 +65,8 @@ def look_at_tables(model, x, more):
 
 def state_of(model):
     """Return the arrays of a stored state by name, as bytes, and its settings."""
-    with pa.ipc.open_stream(pa.py_buffer(model.to_bytes())) as reader:
-        arrays = reader.read_all().to_pylist()
-        found = {a["name"]: (a["dtype"], a["shape"], a["data"]) for a in arrays}
-        head = reader.schema.metadata
-    return found | {"version": head[b"version"]} | json.loads(head[b"meta"])
+    arrays, meta = decode_state(model.to_bytes(), type(model).__name__)
+    return {name: (a.dtype.str, a.shape, a.tobytes()) for name, a in arrays.items()} | meta
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
-from benchmarks.temporal_gaussian import agreement, drifting_gaussians
+from benchmarks.epochs import agreement, drifting_gaussians
 from streamddcrp import TemporalDPM
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.likelihoods import Product

@@ -2,6 +2,7 @@
 
 import json
 
+from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
 from streamddcrp_connectors.run.names import Names
@@ -37,7 +38,7 @@ def once(folder, n, *, key=None, names=True, watchers=(), ending="jsonl"):
     with open_store(folder / "ck") as store:
         run(
             source, recipe_for(Toy, {}, Toy.from_bytes), out, store=store, events=events,
-            alarms=alarms, alarm_rate=0.05, watchers=watchers,
+            alarms=alarms, alarm_rule=AlarmRule(0.05), watchers=watchers,
             names=Names(folder / "ck") if names else None,
         )  # fmt: skip
     source.close()

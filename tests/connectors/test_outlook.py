@@ -14,14 +14,16 @@ import pytest
 from click.testing import CliRunner
 
 import streamddcrp
-from streamddcrp import Alarm
+from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError
+from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.live.webhook import WebhookSink
-from streamddcrp_connectors.run.alarming import Alarming
+from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.models import Rows
 from streamddcrp_connectors.run.runner import Epoch, Summary
+from streamddcrp_connectors.run.silences import Silences
 from tests.conftest import REPOSITORY
 
 from .data import rows, write_csv
@@ -106,23 +108,71 @@ def test_nobody_listens(monkeypatch, caplog):
     assert sum("does not accept rows" in record.getMessage() for record in caplog.records) == 1
 
 
+@pytest.mark.parametrize("group", [None, "3"])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_alarms_begin_once_whatever_the_batches(size):
-    scores = np.random.default_rng(1).exponential(size=900)
-    scores[[500, 501, 502, 510, 521, 700]] += 50
-    whole = Alarm(0.001).step_many(scores).alarm
-    expected = [i for i in np.flatnonzero(whole) if not whole[max(i - 10, 0) : i].any()]
-    alarming, found = Alarming(0.001), []
-    for start in range(0, 900, size):
-        part = scores[start : start + size]
-        results = pa.record_batch({"row": np.arange(start, start + len(part)), "score": part})
-        found += alarming.begun(results).column("row").to_pylist()
-        again = Alarming(0.001)
-        again.restore(json.loads(json.dumps(alarming.state())))
-        alarming = again
-    assert found == expected
-    assert {500, 521, 700} <= set(found)
-    assert 510 not in found
+def test_messages_are_the_same_whatever_the_batches(size, group, tmp_path):
+    rng = np.random.default_rng(1)
+    scores = rng.exponential(size=900)
+    scores[[600, 601, 602, 615, 616, 700]] += 50
+    keys = np.tile(["a", "b", "c"], 300)
+
+    def told(size, *, keyed):
+        alarming, found = Alarming(AlarmRule(0.001, group=group, by="pump")), []
+        with SqliteStore(tmp_path / f"{size}-{keyed}-{group}") as store:
+            for start in range(0, 900, size):
+                part = slice(start, min(start + size, 900))
+                cells = {"row": np.arange(part.start, part.stop), "score": scores[part]}
+                cells["time"] = np.arange(part.start, part.stop) // 3 * 1.0
+                cells |= {"key": keys[part]} if keyed else {}
+                results = pa.record_batch(cells)
+                found += alarming.tell(results, alarming.judge(results)).to_pylist()
+                state = json.loads(json.dumps(alarming.save(store)))
+                store.commit("model", {}, "run", state)
+                alarming = Alarming(AlarmRule(0.001, group=group, by="pump"))
+                alarming.restore(state, store)
+            rest = alarming.release()
+        return found + ([] if rest is None else rest.to_pylist())
+
+    for keyed in (False, True):
+        found = told(size, keyed=keyed)
+        sort = lambda row: (row["row"], row["status"])  # noqa: E731
+        assert sorted(found, key=sort) == sorted(told(900, keyed=keyed), key=sort)
+    first = next(row for row in found if row["row"] == 600)
+    assert (first["status"], first["threshold"] < 20) == ("firing", True)
+    if group:
+        assert first["text"] == "3 of 3 keys (pump) began something new within 3: a, b, c"
+    else:
+        assert first["text"] == "pump a began something new"
+    over = next(row for row in found if row["began"] == 600 and row["status"] == "resolved")
+    assert over["row"] > 601 + 30
+
+
+def test_silent_alarms_are_counted(tmp_path):
+    path = tmp_path / "silences.toml"
+    path.write_text(
+        '[[silence]]\nkey = "p*"\nuntil = 1970-01-01T00:10:00Z\nreason = "cleaning"\n'
+        '[[silence]]\nkey = "q"\nweekly = "Thu 01:00 - Thu 02:00"\n'
+    )
+    silences = Silences(path)
+    keys = ["p1", "p1", "q", "q", "r"]
+    assert silences.cover(keys, [599, 600, 3600, 7200, 0]).tolist() == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    path.write_text('[[silence]]\nkey = "r"\nweekly = "Sun 23:00 - Mon 01:00"\n')
+    monday = 4 * 86_400
+    assert silences.cover(["r"] * 3, [monday - 1, monday + 3599, monday + 3600]).tolist() == [
+        1,
+        1,
+        0,
+    ]
+    for wrong in ('weekly = "daily"', "when = 3", 'from = "soon"'):
+        path.write_text(f"[[silence]]\n{wrong}\n# {wrong}")
+        with pytest.raises(ConfigError, match="cannot read the silences"):
+            Silences(path)
 
 
 def test_a_run_posts_its_alarms_and_counts_them(monkeypatch, tmp_path):
@@ -140,7 +190,8 @@ def test_a_run_posts_its_alarms_and_counts_them(monkeypatch, tmp_path):
     alarms = [body for path, _, body in posts if path == "/"]
     assert len(alarms) > 0
     for body in alarms:
-        assert body["score"] == scores[body["row"]] > body["threshold"]
+        assert body["score"] == scores[body["row"]]
+        assert (body["score"] > body["threshold"]) == (body["status"] == "firing")
     events = [body for path, _, body in posts if path == "/events"]
     assert {body["kind"] for body in events} <= {"birth", "merge"}
 
@@ -155,7 +206,9 @@ def test_metrics_are_served_and_the_dashboard_knows_their_names():
         times = pa.array([1.5e18, 1.6e18]).cast(pa.int64()).cast(pa.timestamp("ns", "UTC"))
         given = Rows(np.arange(2), pa.record_batch({"t": times, "a": [1.0, 2.0]}), Columns("t"))
         events = pa.record_batch({"kind": ["birth", "merge", "birth"]})
-        epoch = Epoch(given, batch(0, 1), events, batch(1), 3, None, Summary(tables=4), 0.03)
+        judged = Alarms.none(np.zeros(2))
+        judged.began[1] = True
+        epoch = Epoch(given, batch(0, 1), events, None, 3, None, Summary(tables=4), 0.03, judged)
         metrics.epoch(epoch)
         metrics.epoch(epoch)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:

@@ -104,7 +104,7 @@ def wait_for(path, job):
 
 def kernels():
     """Return the compiled kernels and when they were written."""
-    from streamddcrp.compilation import cache_root
+    from streamddcrp.kernel_folders import cache_root
 
     return {path: path.stat().st_mtime for path in cache_root().rglob("*.nbi")}
 

@@ -26,7 +26,7 @@ LISTED = 2000  # whole numbers of a column that the file shows; longer ones are 
 # block, so that data changed in their last bit moved p_new by 2e-5 of itself.
 RTOL, ATOL = 1e-4, 1e-9
 CLASSES = ("family", "class", "emission", "law")  # settings that name classes
-MAGIC, TAIL = b"SDDCRP02", 40  # a state ends with eight bytes and a checksum
+MAGIC, TAIL = b"SDDCRP03", 40  # a state ends with eight bytes and a checksum
 
 
 def machine():
@@ -153,8 +153,8 @@ class Record:
 
     def blob(self, name, blob):
         """Record a state; states within states, too."""
-        head = pa.ipc.open_stream(pa.py_buffer(blob)).schema.metadata
-        arrays, meta = decode_state(blob, head[b"model"].decode())
+        head = json.loads(blob[4 : 4 + int.from_bytes(blob[:4], "little")])
+        arrays, meta = decode_state(blob, head["model"])
         for key, array in arrays.items():
             if array.dtype == np.uint8 and array[-TAIL:].tobytes().startswith(MAGIC):
                 self.blob(f"{name}/{key}", array.tobytes())

@@ -63,3 +63,80 @@ def alarms(scores, rate, average=1):
     twin = AlarmTwin(rate, average)
     rows = [twin.step(float(score)) for score in scores]
     return tuple(np.array(column) for column in zip(*rows, strict=True))
+
+
+class FleetTwin:
+    """Alarms by key: each key with its own lists, and one list of levelled scores for each age."""
+
+    def __init__(self, rate, average):
+        self.rate, self.average = rate, average
+        self.keys = {}
+        self.ages = [AlarmTwin(rate, average) for _ in range(3)]
+        self.level, self.n = 0.0, 0
+
+    def step(self, key, score):
+        """Judge and learn one score of a key; return mean, threshold, alarm, began, ended."""
+        own = self.keys.setdefault(key, AlarmTwin(self.rate, self.average))
+        if not own.scores:
+            own.level = 0.0
+        n = len(own.scores)
+        age = 0 if n < 8 else 1 if n < 64 else 2
+        m = len(own.former) + len(own.current)
+        largest = sorted(own.former + own.current, reverse=True)
+        threshold, cap = own.threshold()
+        tail = largest[:20]
+        excess = sum(x - tail[-1] for x in tail) / (len(tail) - 1) if len(tail) > 1 else 0.0
+        best = largest[0] if largest else -math.inf
+        level = (self.level + min(n, 1000) * own.level) / (min(n, 1000) + 1)
+        if math.floor(self.rate * (m + 1) + 1e-9) == 0:
+            threshold = math.inf
+            for younger in range(age, -1, -1):
+                pool = self.ages[younger]
+                pooled, _ = pool.threshold()
+                if pooled < math.inf:
+                    threshold = max(level + pooled, best)
+                    top = sorted(pool.former + pool.current, reverse=True)[:20]
+                    excess = sum(x - top[-1] for x in top) / (len(top) - 1)
+                    break
+        if math.isnan(score):
+            return math.nan, threshold, False, False, False
+        own.scores.append(score)
+        recent = own.scores[-self.average :]
+        mean = sum(recent) / len(recent)
+        if len(recent) < self.average:
+            return mean, threshold, False, False, False
+        alarm = mean > threshold
+        if own.left:
+            own.left = own.quiet if alarm else own.left - 1
+            return mean, threshold, alarm, False, own.left == 0
+        cap = math.inf
+        if m >= 20 or threshold < math.inf:
+            cap = (threshold if threshold < math.inf else best) + 2.0 * excess
+        value = min(mean, cap)
+        pool = self.ages[age]
+        n_pool = len(pool.former) + len(pool.current)
+        if not alarm or pool.began + pool.began_before <= 3 + 2.0 * self.rate * n_pool:
+            pool.began += alarm
+            _enter(pool, value - level)
+        self.n = min(self.n + 1, 10_000)
+        self.level = _followed(self.level, value, self.n)
+        own.level = _followed(own.level, value, min(len(own.scores), 1000))
+        if own.began + own.began_before > 3 + 2.0 * self.rate * m:
+            value = mean
+        own.began += alarm
+        _enter(own, value)
+        if alarm:
+            own.left = own.quiet
+        return mean, threshold, alarm, alarm, False
+
+
+def _enter(twin, value):
+    twin.current.append(value)
+    if len(twin.current) >= 10 / twin.rate:
+        twin.former, twin.current = twin.current, []
+        twin.began_before, twin.began = twin.began, 0
+
+
+def _followed(level, value, n):
+    rise = value - level
+    return level + (min(rise, 30.0) if n > 1 else rise) / n

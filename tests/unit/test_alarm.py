@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamddcrp import Alarm
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from tests.oracles.alarms import FleetTwin
 from tests.oracles.alarms import alarms as slow_alarms
 
 
@@ -24,13 +25,98 @@ def test_equals_its_slow_twin(seed, rate, average, ties):
     scores[rng.integers(0, 900, 5)] = np.nan
     scores[300:340] += rng.integers(0, 3) * 5.0
     scores = np.round(scores) if ties else scores
-    mean, threshold, alarm = Alarm(rate, average).step_many(scores)
+    mean, threshold, alarm, *_ = Alarm(rate, average).step_many(scores)
     slow_mean, slow_threshold, slow_alarm = slow_alarms(scores, rate, average)
     # sums of at most 20 numbers in another order
     np.testing.assert_allclose(mean, slow_mean, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(threshold, slow_threshold, rtol=1e-12, atol=1e-12)
     differ = alarm != slow_alarm
     assert not differ.any() or np.abs(mean - threshold)[differ].max() < 1e-12
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rate=st.sampled_from([0.07, 0.01, 0.001]),
+    average=st.integers(1, 3),
+)
+def test_with_keys_it_equals_its_slow_twin(seed, rate, average):
+    rng = np.random.default_rng(seed)
+    n = 700
+    keys = rng.integers(0, 1 + rng.integers(1, 12), n)
+    scores = rng.exponential(size=n) + 5.0 * keys
+    scores[rng.integers(0, n, 5)] = np.nan
+    scores[300:330] += 20.0
+    found = Alarm(rate, average).step_many(scores, keys=keys)
+    twin = FleetTwin(rate, average)
+    slow = [np.array(column) for column in zip(*map(twin.step, keys, scores), strict=True)]
+    # sums of at most 1,000 numbers below 100 in another order
+    np.testing.assert_allclose(found.score, slow[0], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found.threshold, slow[1], rtol=1e-10, atol=1e-10)
+    for name, wanted in zip(("alarm", "began", "ended"), slow[2:], strict=True):
+        np.testing.assert_array_equal(getattr(found, name), wanted)
+
+
+def test_a_fleet_that_fails_together_alarms_once_for_each():
+    rng = np.random.default_rng(3)
+    n_keys, n = 40, 400
+    keys = np.tile([f"m{i}" for i in range(n_keys)], n)
+    scores = rng.exponential(size=(n, n_keys)) + rng.normal(0.0, 9.0, n_keys)
+    usual = Alarm(0.001).step_many(scores.ravel(), keys=keys).began.sum()
+    # 16 expected; a Poisson number of 16 is at most 34 with probability 1 - 2e-5
+    assert usual <= 34
+    broken = [1, 4, 9, 11, 30]
+    scores[300:340, broken] += 25.0  # in the same second
+    scores[20:60, 17] += 25.0  # young: 20 rows
+    judged = Alarm(0.001).step_many(scores.ravel(), keys=keys)
+    began = judged.began.reshape(n, n_keys)
+    assert began[300, broken].all()
+    assert began[20, 17]
+    assert judged.ended.reshape(n, n_keys)[340:360, broken].any(axis=0).all()
+
+
+def test_one_false_alarm_in_a_time():
+    rng = np.random.default_rng(4)
+    t = np.cumsum(rng.exponential(2.0, size=40_000))  # seconds
+    scores = rng.exponential(size=40_000)
+    for per, rows in (("hour", 1800), ("900 rows", 900), ("10min", 300)):
+        began = Alarm(per=per).step_many(scores, t=t).began.sum()
+        wanted = 40_000 / rows
+        # Poisson, within 4 sd; the pace is known to 1 / sqrt(100) at first, 1 % later
+        assert abs(began - wanted) <= 4.0 * math.sqrt(wanted) + 1
+    alarm = Alarm(per="hour")
+    parts = [alarm.step_many(scores[a : a + 999], t=t[a : a + 999]) for a in range(0, 9990, 999)]
+    whole = Alarm(per="hour").step_many(scores[:9990], t=t[:9990])
+    np.testing.assert_array_equal(np.concatenate([p.threshold for p in parts]), whole.threshold)
+    again = Alarm.from_bytes(alarm.to_bytes())
+    assert again.to_bytes() == alarm.to_bytes()
+    assert again.threshold == alarm.threshold
+    with pytest.raises(SchemaError, match="needs one"):
+        alarm.step_many([1.0])
+    with pytest.raises(ConfigError):
+        Alarm(per="soon")
+
+
+def test_keys_are_kept_one_by_one_or_together():
+    rng = np.random.default_rng(8)
+    scores, keys = rng.exponential(size=900), rng.integers(0, 15, 900)
+    alarm = Alarm(0.01)
+    alarm.step_many(scores[:600], keys=keys[:600])
+    whole = Alarm.from_bytes(alarm.to_bytes())
+    apart = Alarm.from_bytes(alarm.to_bytes(keys=False))
+    apart.join(alarm.parts(map(str, range(15))))
+    for other in (whole, apart):
+        out = other.step_many(scores[600:], keys=keys[600:])
+        expected = Alarm(0.01).step_many(scores, keys=keys)
+        np.testing.assert_array_equal(out.threshold, expected.threshold[600:])
+    assert whole.rows_of(3) == (keys == 3).sum()
+    assert whole.threshold_of("new") < math.inf
+    with pytest.raises(SchemaError, match="2 for 1"):
+        whole.step_many([1.0], keys=["a", "b"])
+    unkeyed = Alarm(0.01)
+    unkeyed.step_many(scores)
+    with pytest.raises(SchemaError, match="make a new Alarm"):
+        unkeyed.step_many([1.0], keys=["a"])
 
 
 @given(data=st.data(), average=st.integers(1, 12))

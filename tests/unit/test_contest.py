@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from benchmarks.streams import CORNERS, five_gaussians
 from streamddcrp import SeqDDCRP
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.likelihoods.columns import column_powers
 from streamddcrp.models.seqddcrp import contest
 from streamddcrp.models.seqddcrp.contest import BLIND, LEAD, SMALL_LEAD, Contest
-from streamddcrp_connectors.experiments.synthetic import CORNERS, five_gaussians
 
 N = 256
 MEANS = 4.0 * CORNERS

@@ -17,15 +17,7 @@ from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 from threadpoolctl import threadpool_limits
 
-from benchmarks import (
-    engine,
-    engine_bound,
-    engine_changes,
-    engine_quality,
-    engine_speed,
-    peers,
-    streams,
-)
+from benchmarks import engine, engine_changes, engine_quality, engine_speed, peers, streams
 from benchmarks.bocd import run_lengths
 from benchmarks.options import Options, SeedRange
 from benchmarks.oracle import nearest, sticky_filter
@@ -197,7 +189,7 @@ class Inline(Executor):
 
 @pytest.fixture
 def inline(monkeypatch):
-    for module in (engine_quality, engine_changes, engine_bound):
+    for module in (engine_quality, engine_changes):
         monkeypatch.setattr(module, "workers", lambda *_: Inline())
     with threadpool_limits(1):
         yield
@@ -238,15 +230,6 @@ def test_changes_table(inline):
     _, _, *rows = cells(table)
     assert [row[1] for row in rows] == ["ours", *engine_changes.PEERS]
     assert len({row[2].split(" of ")[1] for row in rows}) == 1  # the same switches for all
-
-
-def test_bound_table(inline, monkeypatch):
-    monkeypatch.setattr(engine_bound, "RADII", (1,))
-    monkeypatch.setattr(engine_bound, "STARTS", ("kmeans",))
-    _, _, row = cells(engine_bound.table((0,), ("200, shuffled",)))
-    # One Gaussian: nothing to search, so a pass is as good as a batch fit.
-    assert row[3] == row[4] == "-720.6 (-720.6 to -720.6)"
-    assert row[8:] == ["-720.6", "yes"]
 
 
 def test_speed_of_peers_and_engine():

@@ -11,8 +11,15 @@ CORE, CONNECTORS = "streamddcrp", "streamddcrp_connectors"
 # A module may import what stands in a row above its own. Packages of one row may know each other
 # as long as no circle comes about.
 ROWS = [
-    {"errors", "typing", "_version", "compilation", "lowering", "array_groups"}
-    | {"lowering_flow", "lowering_items", "lanes"},
+    {"errors", "typing", "_version", "numba_inside", "compilation", "roots", "lowering"}
+    | {
+        "lowering_flow",
+        "lowering_items",
+        "array_groups",
+        "lanes",
+        "kernel_cache",
+        "kernel_folders",
+    },
     {"numerics", "validation", "contract", "records", "cards"},
     {"decay", "reachability", "likelihoods", "data", "partitions", "particles", "checkpoint"},
     {"plots"},
@@ -246,6 +253,25 @@ def test_leaf_functions_know_nothing_of_the_package():
         and is_in(edge[1], CORE)
         and edge[1] not in {f"{CORE}.compilation", f"{CORE}.lanes"}
     ]
+    assert not wrong, arrows(wrong)
+
+
+def test_one_module_knows_the_inside_of_numba():
+    """And few know that one: what they do is done without them where numba is another."""
+    allowed = ("numba", "numba.extending", "llvmlite", "llvmlite.binding")
+    wrong = [
+        edge for edge in ALL_EDGES
+        if edge[1].partition(".")[0] in ("numba", "llvmlite")
+        and edge[1] not in allowed and edge[0] != f"{CORE}.numba_inside"
+    ]  # fmt: skip
+    assert not wrong, arrows(wrong)
+    late = {"roots", "kernel_cache", "array_groups", "lowering", "lowering_items", "lowering_flow"}
+    guarded = {f"{CORE}.{name}" for name in [*late, "numba_inside"]}
+    wrong = [
+        (module, target) for module, target in ALL_EDGES
+        if target in guarded and module not in guarded
+        and (module, target) != (f"{CORE}.compilation", f"{CORE}.roots")
+    ]  # fmt: skip
     assert not wrong, arrows(wrong)
 
 

@@ -445,7 +445,7 @@ def test_files_of_something_else_are_refused(tmp_path):
     fleet.learn_many(stream(3, 30))
     fleet.save(tmp_path / "good")
     blob = (tmp_path / "good").read_bytes()
-    (tmp_path / "bad").write_bytes(blob.replace(b"SDDCRP02", b"SDDCRP03"))
+    (tmp_path / "bad").write_bytes(blob.replace(b"SDDCRP03", b"SDDCRP04"))
     with pytest.raises(CheckpointError, match="is damaged"):
         Keyed.load(tmp_path / "bad")
 

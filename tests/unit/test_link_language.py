@@ -18,7 +18,6 @@ from streamddcrp.models.language.base_measure import BaseMeasure
 from streamddcrp.models.language.corpus import Corpus
 from streamddcrp.models.language.estimator import LinkLanguageModel, n_tables_probs
 from streamddcrp.models.language.fit import evidence_gradient, evidence_surface, fit_language
-from streamddcrp_connectors.experiments.ddcrp_language_numbers import sample_links
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.links import prior_links
 
@@ -187,17 +186,6 @@ def test_a_multiple_of_a_decay_is_another_alpha():
     for made in (scaled, plain):
         made.learn_many(W)
     assert scaled.objective == plain.objective
-
-
-def test_draws_follow_the_posterior():
-    """Marginals of 20,000 independent draws within 4.5 standard errors; 12 stored links."""
-    links = model(Exponential(2.0)).links(W)
-    draws = sample_links(links, 20_000, np.random.default_rng(1))
-    exact = links.toarray()
-    for i in range(6):
-        share = np.bincount(draws[:, i], minlength=6) / len(draws)
-        error = np.sqrt(exact[i] * (1 - exact[i]) / len(draws))
-        assert np.all(np.abs(share - exact[i]) <= 4.5 * error)
 
 
 # -- empirical Bayes -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.temporal_gaussian import agreement, drifting_gaussians
+from benchmarks.epochs import agreement, drifting_gaussians
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.temporal.batch import best_start, fit_temporal_dpm
 from streamddcrp.models.temporal.batch import whole_window as whole

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
@@ -91,6 +91,7 @@ def pair(rng, D):
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([0.0, 0.3]))
+@example(724, 2, 0.0)  # seats rows by shares of 6e-9
 def test_diagonal_covariances_give_the_diagonal_emission(seed, D, holes):
     """All that an emission says, but for the scales that it learns, and for what is split."""
     rng = np.random.default_rng(seed)
@@ -120,8 +121,8 @@ def test_diagonal_covariances_give_the_diagonal_emission(seed, D, holes):
         emission.seating(past, emission.ahead(s, 2)).seat(X[2], 1e-3, 0.5, 1000)
         for emission, s in ((full, ours), (law, theirs))
     ]
-    for mine, other in zip(*seats, strict=True):
-        assert mine == pytest.approx(other, abs=1e-8)
+    for mine, other in zip(*seats, strict=True):  # all that differs is rounding
+        assert mine == pytest.approx(other, abs=1e-11)
     assert [a.tolist() for a in full.near(ours, begins)] == [
         a.tolist() for a in law.near(theirs, begins)
     ]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from benchmarks.temporal_gaussian import drifting_gaussians
+from benchmarks.epochs import drifting_gaussians
 from streamddcrp import TemporalDPM, fit_temporal_dpm
 from streamddcrp.models.temporal import window
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift

@@ -74,8 +74,8 @@ class Metrics:
         self._refused.inc(epoch.refused)
         self._tables.set(summary.tables)
         self._seconds.observe(epoch.seconds)
-        if epoch.alarms is not None:
-            self._alarms.inc(epoch.alarms.num_rows)
+        if epoch.judged is not None:
+            self._alarms.inc(int(epoch.judged.began.sum()))
         if epoch.events is not None:
             for count in pc.value_counts(epoch.events.column("kind")).to_pylist():
                 self._events.labels(count["values"]).inc(count["counts"])

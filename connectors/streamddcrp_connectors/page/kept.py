@@ -32,7 +32,6 @@ def save_history(folder: Path, streams: Streams) -> None:
                     [*name, piece.dtype.str, list(piece.shape)]
                     for name, piece in zip(names, pieces, strict=True)
                 ],
-                "alarm": stream.alarm.to_bytes().hex(),
                 "feed": stream.feed.state(),
                 "volumes": None if stream.volumes is None else stream.volumes.state(),
                 "became": list(stream.became.items()),
@@ -80,7 +79,6 @@ def _restore(stream: Stream, kept: dict[str, Any], content: bytes) -> None:
         at += 8 * size
     stream.pyramid.restore(parts["pyramid"])
     stream.regimes.restore(parts["regimes"])
-    stream.alarm = type(stream.alarm).from_bytes(bytes.fromhex(kept["alarm"]))
     stream.feed.restore(kept["feed"])
     if stream.volumes is not None and kept["volumes"] is not None:
         stream.volumes.restore(kept["volumes"])

@@ -102,12 +102,13 @@ class LivePage:
             return
         if self._job is None:
             self._job = _job(rows, self.name, epochs=self.epochs)
+            self._job["calibrating"] = epoch.calibrating if epoch.calibrating < 1e9 else 0
             self._tell(JSON, json.dumps({"job": self._job}).encode())
         if self._put - self._written > WAITING:
             self._dropped += results.num_rows
             return
         now = time.time()
-        shown = _shown(rows, results)
+        shown = _shown(rows, results, epoch.judged)
         for start in range(0, shown.num_rows, PIECE):
             self._tell(ROWS, arrow(shown.slice(start, PIECE), now))
         if events is not None and events.num_rows:
@@ -267,8 +268,8 @@ def _job(rows: Any, name: str, *, epochs: bool) -> dict[str, Any]:
     }
 
 
-def _shown(rows: Any, results: Any) -> Any:
-    """Return row, time, key, label and score of each row, then the features under new names."""
+def _shown(rows: Any, results: Any, judged: Any) -> Any:
+    """Return row, time, key, label, score and alarm of each row, then the features, renamed."""
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
@@ -278,5 +279,7 @@ def _shown(rows: Any, results: Any) -> Any:
         batch = batch.take(pa.array(where))
     known = set(results.schema.names)
     cells = {n: results.column(n) for n in ("row", "time", "key", "label", "score") if n in known}
+    if judged is not None:
+        cells |= {name: pa.array(getattr(judged, name)) for name in ("threshold", "alarm", "began")}
     features = {f"f{i}": batch.column(n) for i, n in enumerate(rows.columns.features or ())}
     return pa.record_batch(cells | features)

@@ -84,6 +84,7 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
     """Put together what a run has written, as if it had just been learned."""
     import pyarrow as pa  # noqa: PLC0415
 
+    from streamddcrp.monitor.alarm import Alarm  # noqa: PLC0415
     from streamddcrp_connectors.page.streams import Job, Streams  # noqa: PLC0415
     from streamddcrp_connectors.report.results import check_named, read_results, read_rows  # noqa: PLC0415
     from streamddcrp_connectors.run.sources import open_source  # noqa: PLC0415
@@ -107,6 +108,9 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
     }
     cells["label"] = pa.array(table["label"])
     cells["score"] = pa.array(table["score"], from_pandas=True)
+    keys = cells["key"].to_pylist() if "key" in cells else None
+    judged = Alarm().step_many(table["score"], keys=keys)
+    cells |= {name: pa.array(getattr(judged, name)) for name in ("threshold", "alarm", "began")}
     cells |= {f"f{i}": rows.column(name) for i, name in enumerate(features) if rows is not None}
     whole = pa.record_batch(cells)
     for start in range(0, whole.num_rows, PIECE):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.monitor.alarm import Alarm
+from streamddcrp.monitor.alarm import Alarms
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.page.feed import Feed
 from streamddcrp_connectors.page.pyramid import (
@@ -48,6 +48,8 @@ class Job(NamedTuple):
         Rows arrive by epochs.
     live : bool
         Whether more rows may come.
+    calibrating : float
+        Rows from which there is a threshold.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Job(NamedTuple):
     text: bool = False
     epochs: bool = False
     live: bool = True
+    calibrating: float = 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,13 +75,15 @@ class Rows(NamedTuple):
     label: IntArray
     score: FloatArray
     values: FloatArray
+    judged: Alarms
     texts: Any = None
 
     def take(self, which: Any) -> "Rows":
         """Return some of the rows."""
         texts = None if self.texts is None else self.texts.take(pa.array(which))
         number, t, label, score, values = (cells[which] for cells in self[:5])
-        return Rows(number, t, label, score, values, texts)
+        judged = Alarms(*(cells[which] for cells in self.judged))
+        return Rows(number, t, label, score, values, judged, texts)
 
 
 class Stream:
@@ -95,7 +100,6 @@ class Stream:
         self.regimes = Regimes(job.columns, **({} if one else {"most": 64}))
         self.feed = Feed(**({} if one else {"most": 60}))
         self.volumes = Volumes() if job.text or job.epochs else None
-        self.alarm = Alarm()
         self.became: dict[int, int] = {}  # labels that were merged
         self.gone: dict[int, None] = {}  # labels that died, in order
         self.stories: dict[int, dict[str, Any]] = {}  # words and examples by label
@@ -113,7 +117,7 @@ class Stream:
             rows = rows.take(np.flatnonzero(rows.number > self.row))
         if not len(rows.number):
             return
-        judged = self.alarm.step_many(rows.score)
+        judged = rows.judged
         t = np.maximum.accumulate(np.maximum(rows.t, _or(self.pyramid.span[1], -np.inf)))
         label = np.where(np.isnan(rows.score), -1, rows.label)
         buckets = np.empty((len(t), N_OWN + 3 * self.pyramid.n_columns))
@@ -129,19 +133,19 @@ class Stream:
             self.volumes.learn(label[label >= 0], t[label >= 0])
         if rows.texts is not None:
             self._keep_texts(t, label, rows.texts)
-        self._note_alarms(np.flatnonzero(judged.alarm), len(t), t, label)
+        self._note_alarms(judged, t, label)
         self.row = int(rows.number[-1])
         self.version += 1
 
-    def _note_alarms(self, at: IntArray, n: int, t: FloatArray, label: IntArray) -> None:
-        """Note where alarms begin: after `QUIET` rows without."""
-        apart = np.diff(at, prepend=-1 - self.quiet) > QUIET
-        for i in at[apart].tolist():
+    def _note_alarms(self, judged: Alarms, t: FloatArray, label: IntArray) -> None:
+        """Note where alarms begin, and how many rows were quiet since the last that alarmed."""
+        for i in np.flatnonzero(judged.began).tolist():
             self.feed.add("alarm", int(label[i]), float(t[i]))
-        self.n_alarms += int(apart.sum())
+        self.n_alarms += int(judged.began.sum())
+        at = np.flatnonzero(judged.alarm)
         if len(at):
             self.alarmed = float(t[at[-1]])
-        self.quiet = int(n - 1 - at[-1]) if len(at) else self.quiet + n
+        self.quiet = int(len(t) - 1 - at[-1]) if len(at) else self.quiet + len(t)
 
     def _keep_texts(self, t: FloatArray, label: IntArray, texts: Any) -> None:
         last = max(0, len(t) - TEXTS)
@@ -254,7 +258,14 @@ class Streams:
             cells = batch.column(place).to_numpy(zero_copy_only=False).astype(np.float64)
             values[:, d] = np.where(np.isfinite(cells), cells, np.nan)
         texts = batch.column(first) if self.job.text and batch.num_columns > first else None
-        return Rows(number, t, label.astype(np.int64), score, values, texts)
+        judged = Alarms.none(score)
+        if "alarm" in batch.schema.names:
+            threshold, alarm, began = (
+                batch.column(name).to_numpy(zero_copy_only=False)
+                for name in ("threshold", "alarm", "began")
+            )
+            judged = judged._replace(threshold=threshold, alarm=alarm, began=began)
+        return Rows(number, t, label.astype(np.int64), score, values, judged, texts)
 
 
 def _times(column: Any) -> FloatArray:

@@ -1,63 +1,204 @@
 """Alarms of a run: where the surprise of a row is too high for those that usually come."""
 
 import base64
-from typing import Any
+import time
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from streamddcrp import Alarm
-from streamddcrp.monitor.kernels import QUIET_ROWS
+from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.data.batches import batch_times
+from streamddcrp.monitor.alarm import Alarms
+from streamddcrp_connectors.run.columns import arrow_stream
+from streamddcrp_connectors.run.lateness import seconds_of
+from streamddcrp_connectors.run.silences import Silences
 
+FIRING, RESOLVED = "firing", "resolved"
 _COLUMNS = ("row", "time", "key", "file", "label", "score")
+_NAMED = 20  # keys that a message names
+_MOST = 10_000  # alarms that wait for a message
+_OP = "alarm"  # under which a store keeps what is known of keys
 
 
-class Alarming:
-    """Judge the scores of results, those of all keys together.
+class AlarmRule(NamedTuple):
+    """How alarms begin, and how they are told.
 
     Parameters
     ----------
     rate : float
-        See `streamddcrp.Alarm`: one false alarm in 1 / rate rows.
+        One false alarm in 1 / rate rows of a key.
+    per : str, optional
+        In place of it one false alarm of all keys in such a time or so many rows; see `Alarm`.
+    group : str, optional
+        Alarms that begin within such a time of the first are one message.
+    silences : path-like, optional
+        See `Silences`.
+    by : str
+        What a key is the name of, in messages.
+    """
+
+    rate: float = 0.001
+    per: str | None = None
+    group: str | None = None
+    silences: str | None = None
+    by: str = "key"
+
+
+class Alarming:
+    """Judge the scores of results, those of each key by themselves, and make messages of alarms.
+
+    Parameters
+    ----------
+    rule : AlarmRule
 
     Examples
     --------
-    >>> import numpy as np
     >>> scores = np.append(np.random.default_rng(0).exponential(size=500), [40.0, 41.0])
     >>> results = pa.record_batch({"row": np.arange(502), "label": [0] * 502, "score": scores})
-    >>> Alarming(0.001).begun(results).select(["row", "score"]).to_pylist()[-1]
-    {'row': 500, 'score': 40.0}
+    >>> alarming = Alarming(AlarmRule(0.001))
+    >>> told = alarming.tell(results, alarming.judge(results))
+    >>> told.select(["row", "score", "status"]).to_pylist()[-1]
+    {'row': 500, 'score': 40.0, 'status': 'firing'}
     """
 
-    def __init__(self, rate: float) -> None:
-        self._alarm = Alarm(rate)
-        self._quiet = QUIET_ROWS  # rows since the last that alarmed
+    def __init__(self, rule: AlarmRule) -> None:
+        self.alarm = Alarm(rule.rate, per=rule.per)
+        self.n_silenced = 0
+        self._by, self._group = rule.by, rule.group
+        self._window = None if rule.group is None else seconds_of(rule.group, "--alarm-group")
+        self._silences = Silences(rule.silences)
+        self._began: dict[str, int] = {}  # rows at which the alarms that are on began, by key
+        self._changed: set[str] = set()  # keys, since the last `save`
+        self._waiting: Any = None  # alarms whose message is not complete
+        self._since = 0.0
 
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps, a JSON value."""
-        return {"alarm": base64.b64encode(self._alarm.to_bytes()).decode(), "quiet": self._quiet}
+    def save(self, store: SqliteStore) -> dict[str, Any]:
+        """Put what is known of keys aside; return what a cursor keeps besides, a JSON value."""
+        store.put_aside(_OP, self.alarm.parts(sorted(self._changed)))
+        self._changed.clear()
+        state: dict[str, Any] = {"began": self._began, "silenced": self.n_silenced}
+        state["alarm"] = base64.b64encode(self.alarm.to_bytes(keys=False)).decode()
+        if self._waiting is not None:
+            state["waiting"] = base64.b64encode(arrow_stream([self._waiting])).decode()
+        return state
 
-    def restore(self, state: dict[str, Any] | None) -> None:
-        """Go on from what `state` returned."""
-        if state is not None:
-            self._alarm = Alarm.from_bytes(base64.b64decode(state["alarm"]))
-            self._quiet = state["quiet"]
+    def restore(self, state: dict[str, Any] | None, store: SqliteStore | None) -> None:
+        """Go on from what `save` returned and put aside."""
+        if state is None or store is None:
+            return
+        kept = Alarm.from_bytes(base64.b64decode(state["alarm"]))
+        if (kept.rate, kept.per) == (self.alarm.rate, self.alarm.per):  # else it begins anew
+            self.alarm = kept
+            self.alarm.join(store.states(_OP))
+        self._began, self.n_silenced = dict(state["began"]), state["silenced"]
+        if "waiting" in state:
+            with pa.ipc.open_stream(base64.b64decode(state["waiting"])) as reader:
+                self._waiting = reader.read_next_batch()
 
-    def begun(self, results: Any) -> Any:
-        """Return the rows at which an alarm begins, with the threshold they exceed.
-
-        Parameters
-        ----------
-        results : pyarrow.RecordBatch
-            As a sink gets them.
-        """
+    def judge(self, results: Any) -> Alarms:
+        """Judge the rows of results, as a sink gets them."""
+        names = results.schema.names
+        keys = None
+        if "key" in names:
+            keys = results.column("key").cast(pa.string()).to_pylist()
+            self._changed.update(keys)
         scores = results.column("score").cast(pa.float64()).to_numpy(zero_copy_only=False)
-        found = self._alarm.step_many(scores)
-        on = np.flatnonzero(found.alarm)
-        quiet = np.diff(on, prepend=-1 - self._quiet) - 1  # rows before each that did not alarm
-        which = on[quiet >= QUIET_ROWS]
-        last = int(on[-1]) if len(on) else -1 - self._quiet
-        self._quiet = min(len(scores) - 1 - last, QUIET_ROWS)
+        t = results.column("time") if self.alarm.per is not None and "time" in names else None
+        return self.alarm.step_many(scores, keys=keys, t=t)
+
+    def tell(self, results: Any, judged: Alarms) -> Any:
+        """Return the messages that are complete: of alarms that begin (firing) and end (resolved).
+
+        Each is the row of its first alarm, with its ``threshold``, ``status``, the row at which it
+        ``began``, how many alarms it is about, ``n``, the first ``keys`` of these, and a ``text``.
+        """
+        at = np.flatnonzero(judged.began | judged.ended)
         names = [name for name in _COLUMNS if name in results.schema.names]
-        begun = results.select(names).take(pa.array(which))
-        return begun.append_column("threshold", pa.array(found.threshold[which]))
+        news = results.select(names).take(pa.array(at, pa.int64()))
+        keys, began = self._keys(news), []
+        for key, row, begins in zip(
+            keys, news.column("row").to_pylist(), judged.began[at].tolist(), strict=True
+        ):
+            began.append(row if begins else self._began.pop(key, row))
+            if begins:
+                self._began[key] = row
+        statuses = np.where(judged.began[at], FIRING, RESOLVED).tolist()
+        news = news.append_column("threshold", pa.array(judged.threshold[at]))
+        news = news.append_column("status", pa.array(statuses, pa.string()))
+        news = news.append_column("began", pa.array(began, pa.int64()))
+        stamped = "time" in names and pa.types.is_timestamp(news.schema.field("time").type)
+        silent = self._silences.cover(keys, _seconds(news) if stamped else None)
+        self.n_silenced += int((silent & judged.began[at]).sum())
+        news = news.filter(pa.array(~silent))
+        if self._window is None or "time" not in names:
+            return self._told(news, np.arange(len(news) + 1))
+        if self._waiting is None:
+            self._waiting, self._since = news.slice(0, 0), time.monotonic()
+        self._waiting = pa.concat_batches([self._waiting, news])
+        return self.release(float(_seconds(results)[-1]) if len(results) else -np.inf)
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a message has waited long enough by the clock."""
+        waits = self._waiting is not None and len(self._waiting) > 0
+        return waits and time.monotonic() - self._since > (self._window or 0.0)
+
+    def release(self, now: float = np.inf) -> Any:
+        """Return the messages that wait and are complete at a time; by default all, or None."""
+        waiting = self._waiting
+        if waiting is None:
+            return None
+        window = self._window or 0.0
+        whole, cuts, kept = [], [0], []
+        for status in (FIRING, RESOLVED):
+            rows = np.flatnonzero(np.array(waiting.column("status").to_pylist()) == status)
+            t = _seconds(waiting)[rows]
+            while len(rows):
+                n = max(int(np.searchsorted(t, t[0] + window, side="right")), 1)
+                if n == len(rows) < _MOST and now <= t[0] + window:
+                    kept.append(rows)
+                    break
+                whole.append(rows[:n])
+                cuts.append(cuts[-1] + n)
+                rows, t = rows[n:], t[n:]
+        told = np.concatenate([np.empty(0, np.int64), *whole])
+        left = np.sort(np.concatenate([np.empty(0, np.int64), *kept]))
+        self._waiting = waiting.take(pa.array(left))
+        if len(told):
+            self._since = time.monotonic()
+        return self._told(waiting.take(pa.array(told)), np.array(cuts))
+
+    def _told(self, news: Any, cuts: Any) -> Any:
+        """Make one message of each group of rows, which begin at ``cuts``."""
+        keys, statuses = self._keys(news), news.column("status").to_pylist()
+        first = news.take(pa.array(cuts[:-1], pa.int64()))
+        groups = [keys[a:b] for a, b in pairwise(cuts.tolist())]
+        named = [", ".join(group[:_NAMED]) for group in groups]
+        texts = [self._text(keys[a:b], statuses[a]) for a, b in pairwise(cuts.tolist())]
+        first = first.append_column("n", pa.array(np.diff(cuts)))
+        if "key" in news.schema.names:
+            first = first.append_column("keys", pa.array(named, pa.string()))
+        return first.append_column("text", pa.array(texts, pa.string()))
+
+    def _text(self, keys: list[str], status: str) -> str:
+        """Say in a sentence what happened."""
+        what = "began something new" if status == FIRING else "ended an alarm"
+        if len(keys) == 1:
+            return f"{self._by} {keys[0]} {what}" if keys[0] else f"the stream {what}"
+        names = list(dict.fromkeys(keys))
+        of = f"{len(names):,} of {self.alarm.n_keys:,} keys ({self._by}) {what}"
+        more = ", ..." if len(names) > _NAMED else ""
+        return f"{of} within {self._group}: {', '.join(names[:_NAMED])}{more}"
+
+    @staticmethod
+    def _keys(news: Any) -> list[str]:
+        if "key" not in news.schema.names:
+            return [""] * len(news)
+        return [str(key) for key in news.column("key").to_pylist()]
+
+
+def _seconds(news: Any) -> Any:
+    return batch_times(news.column("time"), len(news))

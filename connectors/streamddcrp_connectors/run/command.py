@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp_connectors.page.observer import LivePage
+from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import DeadLetters
@@ -44,6 +45,9 @@ class Request:
     events: str | None = None
     alarms: str | None = None
     alarm_rate: float = 0.001
+    alarm_per: str | None = None
+    alarm_group: str | None = None
+    silences: str | None = None
     metrics: str | None = None
     checkpoint: str | None = None
     batch_rows: int = 1000
@@ -145,7 +149,13 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             events=events,
             dead_letters=dead_letters,
             alarms=alarms,
-            alarm_rate=request.alarm_rate,
+            alarm_rule=AlarmRule(
+                request.alarm_rate,
+                request.alarm_per,
+                request.alarm_group,
+                request.silences,
+                request.key or "key",
+            ),
             watchers=watchers,
             progress=advance if show else None,
             memory_limit=request.memory_limit,

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import OrderError, SchemaError
+from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.alarming import Alarming
 from streamddcrp_connectors.run.columns import Refusal, refusals
 from streamddcrp_connectors.run.gather import gathered
@@ -69,7 +70,7 @@ class Epoch:
     events : pyarrow.RecordBatch or None
         See `Models.events`; None if the model was given no row.
     alarms : pyarrow.RecordBatch or None
-        See `Alarming.begun`; None without ``--alarms``, or if no row was taken.
+        See `Alarming.tell`; None if no row was taken.
     refused : int
         How many rows were set aside.
     models : Models
@@ -78,6 +79,10 @@ class Epoch:
         Kept up to date by the run.
     seconds : float
         From the batch's arrival to its commit.
+    judged : Alarms or None
+        See `Alarming.judge`, of each of the results.
+    calibrating : float
+        Rows from which there is a threshold.
     """
 
     rows: Rows
@@ -88,6 +93,8 @@ class Epoch:
     models: Models
     summary: Summary
     seconds: float = 0.0
+    judged: Alarms | None = None
+    calibrating: float = 0.0
 
 
 class Watcher(Protocol):
@@ -131,7 +138,7 @@ class Loop:
         cursor.setdefault("named", new and self._names is not None)  # columns stay as they were
         self._lateness.restore(cursor.get("late"))
         if self._alarming is not None:
-            self._alarming.restore(cursor.get("alarming"))
+            self._alarming.restore(cursor.get("alarming"), self._store)
         self._outputs.rewind(cursor, self._coming, overwrite=overwrite)
         with self._interrupts.held():
             self._commit(cursor["source"])
@@ -141,7 +148,8 @@ class Loop:
         at = self._cursor["source"]
         for batch, offset in gathered(self._source, at, self._coming, *how):
             quiet = batch is None and offset == at
-            if not quiet or self._lateness.overdue or self._outputs.waiting:
+            overdue = self._alarming is not None and self._alarming.overdue
+            if not quiet or self._lateness.overdue or self._outputs.waiting or overdue:
                 at = offset
                 self._epoch(batch, offset)
         self.end()
@@ -180,7 +188,11 @@ class Loop:
                 rows, early = self._lateness.admit(rows)
                 refused |= early
             epoch = None if rows is None else self._learn(rows, refused, offset)
-            if epoch is not None or not end:
+            told = None
+            if self._alarming is not None and (end or self._alarming.overdue):
+                told = self._named(self._alarming.release())
+                self._outputs.write(None, None, told, {})
+            if epoch is not None or told is not None or not end:
                 self._commit(offset)
         if epoch is not None:
             self._summary.tables = self._models.n_tables
@@ -213,14 +225,23 @@ class Loop:
         events = None
         if len(rows) and (outputs.events is not None or self._watchers):
             events = self._models.events(rows.batch, self._source.columns)
-        alarms = None
-        if self._alarming is not None and results is not None:
-            alarms = self._alarming.begun(results)
-        if self._names is not None and self._cursor["named"]:
-            events = None if events is None else self._names.put_on(events)
-            alarms = None if alarms is None else self._names.put_on(alarms)
+        alarms = judged = None
+        alarming = self._alarming
+        if alarming is not None and results is not None:
+            judged = alarming.judge(results)
+            alarms = self._named(alarming.tell(results, judged))
+        events = self._named(events)
         outputs.write(results, events, alarms, refused)
-        return Epoch(rows, results, events, alarms, len(refused), self._models, summary)
+        wanted = 0.0 if alarming is None else alarming.alarm.calibrating
+        return Epoch(
+            rows, results, events, alarms, len(refused), self._models, summary, 0.0, judged, wanted
+        )
+
+    def _named(self, batch: Any) -> Any:
+        """Add the names that people gave, to events or alarms."""
+        if batch is None or self._names is None or not self._cursor["named"]:
+            return batch
+        return self._names.put_on(batch)
 
     def _warn(self) -> None:
         """Say once when most rows are refused: that is rarely what is wanted."""
@@ -239,7 +260,7 @@ class Loop:
             self._cursor["rows"] = self._summary.rows
             self._cursor |= {"refused": self._summary.refused, "late": self._lateness.state()}
             if self._alarming is not None:
-                self._cursor["alarming"] = self._alarming.state()
+                self._cursor["alarming"] = self._alarming.save(self._store)
             self._models.save(self._cursor)
         elif self._outputs.live:
             self._outputs.sync(self._going)

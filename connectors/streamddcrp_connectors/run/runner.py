@@ -12,7 +12,7 @@ from pathlib import Path
 
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.run.alarming import Alarming
+from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.interrupts import Interrupts
 from streamddcrp_connectors.run.job import describe, find_cursor
@@ -39,7 +39,7 @@ def run(
     events: Sink | None = None,
     dead_letters: DeadLetters | None = None,
     alarms: Sink | None = None,
-    alarm_rate: float = 0.001,
+    alarm_rule: AlarmRule = AlarmRule(),  # noqa: B008 -- a tuple of constants
     progress: Progress | None = None,
     watchers: Sequence[Watcher] = (),
     memory_limit: str | int = "1GB",
@@ -70,9 +70,8 @@ def run(
     dead_letters : DeadLetters, optional
         Takes the refused rows; without it the first one ends the run.
     alarms : Sink, optional
-        Gets the rows at which an alarm begins; see `Alarming`.
-    alarm_rate : float
-        One false alarm in ``1 / alarm_rate`` rows.
+        Gets messages of alarms; see `Alarming`.
+    alarm_rule : AlarmRule
     progress : callable, optional
         Called after each epoch.
     watchers : sequence of Watcher
@@ -132,7 +131,7 @@ def run(
     job = describe(source, recipe, outputs)
     cursor = find_cursor(store, job, overwrite=overwrite)
     summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
-    alarming = None if alarms is None else Alarming(alarm_rate)
+    alarming = Alarming(alarm_rule) if alarms is not None or watchers else None
     lateness = Lateness(late, max_ahead, source.columns)
     model = recipe.make()  # options that cannot be used are refused before any file is touched
     if source.columns.time is None and getattr(model, "needs_times", False):

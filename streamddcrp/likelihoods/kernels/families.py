@@ -199,7 +199,10 @@ def _posterior(code: int, hyper: Array, h: int, stats: Array, s: int, post: Arra
 
 
 @inlined
-def _predictive(code: int, hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+def predictive_of_part(
+    code: int, hyper: Array, h: int, post: Array, q: int, x: Array, c: int
+) -> float:  # fmt: skip
+    """Log predictive density of the columns of one part."""
     if code == NORMAL_GAMMA:
         value = ng_predictive(hyper, h, post, q, x, c)
     elif code == NORMAL_WISHART:
@@ -276,7 +279,7 @@ def log_predictive(family: int, hyper: Array, post: Array, x: Array) -> float:
     total = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
-        total += _predictive(code, hyper, h, post, q, x, c)
+        total += predictive_of_part(code, hyper, h, post, q, x, c)
     return total
 
 
@@ -344,7 +347,7 @@ def log_predictives(
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
         for k in range(n_tables):
-            out[k] += _predictive(code, hyper, h, post[k], q, x, c)
+            out[k] += predictive_of_part(code, hyper, h, post[k], q, x, c)
 
 
 @entry

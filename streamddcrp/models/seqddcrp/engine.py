@@ -9,9 +9,11 @@ import numpy as np
 from streamddcrp.compilation import entry_point, entry_with
 from streamddcrp.contract import P_NEW, SCORE
 from streamddcrp.decay import Decay
+from streamddcrp.estimator.reasons import explained
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
+from streamddcrp.models.seqddcrp.kernels.expect import log_priors
 from streamddcrp.models.seqddcrp.kernels.layout import (
     N_COLUMNS,
     N_EVENTS,
@@ -25,7 +27,7 @@ from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.records import nbytes_of
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 
 @dataclass(slots=True)
@@ -105,6 +107,23 @@ class Engine:
         if slopes is not None:
             out[SCORE] -= slopes[0]
         return out, probs
+
+    def explain(
+        self, x: FloatArray, t: float
+    ) -> tuple[int, tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
+        """Explain a checked row (D,): the id of the regime expected, and what `explained` says."""
+        config, state = self._for_width(len(x))
+        time = self.in_time(np.array([t]))
+        given = given_weights(self.decay, config, state, time, clocked=self.clocked)
+        K = state.n_tables
+        weights, post = np.empty(K + 1), np.empty((K + 1, state.table.post.shape[1]))
+        home = entry_point(log_priors)(
+            config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
+            state.scratch, float(time[0]), given, weights,
+        )  # fmt: skip
+        post[:K], post[K] = state.table.post[:K], state.scratch.prior_post
+        said = explained(self.likelihood, config.hyper, post, weights, home, x, self.past)
+        return int(state.table.ids[home]), said
 
     def in_time(self, t: Any) -> Any:
         """Return a time, or times (N,), as the engine counts them."""

@@ -415,6 +415,12 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         alone.predict()
         return alone.answer, alone.probabilities
 
+    def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
+        alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)
+        if alone is None or not self._take_alone(alone, x, t, time):
+            return super()._as_row(x, t)
+        return np.array(alone.values, dtype=np.float64), self._feature_names(), alone.t
+
     def _begin(self, n_features: int) -> None:
         """Begin: at once where nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None

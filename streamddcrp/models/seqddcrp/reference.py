@@ -9,9 +9,10 @@ from streamddcrp.contract import LIVE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimator.reasons import explained
 from streamddcrp.estimator.stored import Stored, past_of
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
-from streamddcrp.likelihoods.kernels.families import n_post, posteriors
+from streamddcrp.likelihoods.kernels.families import log_predictives, n_post, posteriors
 from streamddcrp.likelihoods.kernels.union import mixture_scores
 from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.models.seqddcrp.engine import Engine
@@ -106,6 +107,19 @@ class Reference(Stored):
         """
         new = self._vectorizer.open
         return self._score(lambda: read_batch(batch, self._vectorizer, learn=new).X)
+
+    def explain_row(self, x: FloatArray) -> tuple[int, Any]:
+        """Explain a checked row (D,): the id of the likeliest table, and what `explained` says."""
+        rows, _ = self._likelihood.prepare(x[np.newaxis], self.past)
+        own = np.empty(len(self._post))
+        log_predictives(
+            self._likelihood.family, self._hyper, self._post, np.ascontiguousarray(rows[0]),
+            len(own), own,
+        )  # fmt: skip
+        log_weights = np.log(self.weights)
+        home = int(np.argmax(own + log_weights))
+        said = explained(self._likelihood, self._hyper, self._post, log_weights, home, x, self.past)
+        return int(self.ids[home]), said
 
     def score_rows(self, X: FloatArray) -> FloatArray:
         """Return the surprise of checked rows (N, D) in the order of the columns."""

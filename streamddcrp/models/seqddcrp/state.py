@@ -9,6 +9,7 @@ says how much is in use.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -345,12 +346,19 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     state = empty_state(config, capacity=max(16, n_tables))
     state.counts[:] = counts
     restore(state, _used(state), arrays)
-    state.rows.links[:] = np.tril(state.rows.links, -1)
-    state.rows.log_weight[np.triu_indices(len(state.rows.x))] = -np.inf
+    later = _not_before(len(state.rows.x))
+    np.copyto(state.rows.links, 0.0, where=later)
+    np.copyto(state.rows.log_weight, -np.inf, where=later)
     state.scratch.columns[:] = state.rows.x.T
     refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")
     refuse_if(not state.sums[FOLLOWED] > 0.0, "sums")
     return state
+
+
+@cache
+def _not_before(n: int) -> NDArray[np.bool_]:
+    """Say of each two rows whether the second is no earlier one."""
+    return np.triu(np.ones((n, n), np.bool_))
 
 
 def _has_room(config: Config, state: State) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import Event
 from streamddcrp.data.seasons.subtracted import Subtraction
+from streamddcrp.estimator.reasons import Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.views import (
     Backlog,
@@ -119,6 +120,41 @@ class TableViews(RowModel):
             return x
         net: FloatArray = x - np.ravel(self._season.at(np.array([t])))
         return net
+
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
+        row, names, time = self._as_row(x, t)
+        if self._stream is None:
+            return explanation((), 0.0, 0.0)
+        net = self._row_less_season(row, time)
+        return self._in_words(names, row, net, self._stream.explain(net, time))
+
+    def _explain_to(self, reference: Reference, x: Features, t: Any) -> Explanation:
+        """Explain a row by its surprise to a reference."""
+        row, names, time = self._as_row(x, t)
+        net = self._row_less_season(row, time)
+        return self._in_words(names, row, net, reference.explain_row(net))
+
+    @staticmethod
+    def _in_words(
+        names: list[str], row: FloatArray, net: FloatArray, found: tuple[int, Any]
+    ) -> Explanation:
+        """Return what was found of a row, and of that less its seasons, in the units of the row."""
+        regime, (at, (score, excess), surprise, view) = found
+        if net is not row:
+            view[0] += row - net
+        return explanation(parts_of(names, row, at, surprise, view), score, excess, regime)
+
+    def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
+        """Return a row to explain (D,), checked, the names of its columns, and its time."""
+        mark = self._vectorizer.mark()
+        try:  # new words of an open vocabulary are explained, but not learned
+            X = self._vectorizer.row(x, learn=self._vectorizer.open)
+            names = self._feature_names()
+        finally:
+            self._vectorizer.rollback(mark)
+        if self._stream is not None:
+            self._check_rows(X, names)
+        return X[0], names, self._time_of(t)
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""

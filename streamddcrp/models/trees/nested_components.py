@@ -12,6 +12,7 @@ from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause
+from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
@@ -30,7 +31,7 @@ _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5
 
 
-class NestedCRPComponents(TreeModel):
+class NestedCRPComponents(Explains, TreeModel):
     """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
 
     Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
+from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE, Part
 from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
+from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.planting import plant
 from streamddcrp.models.trees.topic_moves import settle, tidy
@@ -285,6 +286,27 @@ class NestedCRPTopics(TreeModel):
         total = float(bags.counts.sum())
         logs = self._tree.complete_many(*self._encode([seen]), *bags)
         return float(-logs[0] / total) if total else math.nan
+
+    def explain_one(self, x: Any, t: Any = None) -> Explanation:
+        """Say how surprising each word of a document is given all its others; changes nothing.
+
+        Parameters
+        ----------
+        x : document
+
+        Returns
+        -------
+        Explanation
+            A part a word, its count as value, by -log p(word | the others); `score_one` of ``x``.
+        """
+        words, parts = read_document(x), []
+        for word, count in words:
+            others = {str(other): n for other, n in words if other != word}
+            surprise = self.score_one({str(word): 1.0}, given=others)
+            if not math.isnan(surprise):  # a word that is known
+                parts.append(Part(str(word), count, surprise=surprise, excess=surprise))
+        score = self.score_one(x)
+        return explanation(parts, score, score)
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).

@@ -113,12 +113,10 @@ def _was_asked(counts, scratch, x, t):
 
 
 @uncounted
-def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
-    """Weigh the tables for a row; leaves log weights of its links in ``scratch``; return log S.
+def weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b):
+    """Write the prior pi of the tables, that of the links pushed through Z, to ``scratch.weight``.
 
-    p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
-    ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
-    tables, whether it is an outlier.
+    Return log S; the posterior of no data is known from here on.
     """
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
     log_total, shift = link_log_weights(
@@ -143,6 +141,19 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
                 weight[m] += p * groups.probs[g, m]
     if math.isnan(scratch.prior_post[0]):
         _refresh_prior(config, scratch)
+    return log_total
+
+
+@uncounted
+def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
+    """Weigh the tables for a row; leaves log weights of its links in ``scratch``; return log S.
+
+    p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
+    ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
+    tables, whether it is an outlier.
+    """
+    K, weight = counts[N_TABLES], scratch.weight
+    log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b)
     scratch.log_new[0] = log_predictive(config.family, config.hyper, scratch.prior_post, x)
     new = sums[LOG_ALPHA] - log_total + math.log(sums[NEW_BETA]) + scratch.log_new[0]
     log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)

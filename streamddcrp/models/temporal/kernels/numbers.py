@@ -196,11 +196,8 @@ def drift_ceiling(X, mean, var, noise, begins, epoch, share, out):
 @inlined
 def _predicted(n, total, mean, var, noise):
     """Mean and variance of the next value after ``n`` values of sum ``total``."""
-    if n > _NONE:
-        gain = var / (var + noise / n)
-        mean += gain * (total / n - mean)
-        var = noise / n * gain
-    return mean, var + noise
+    whole = n * var + noise
+    return mean + var / whole * (total - n * mean), noise * (var / whole) + noise
 
 
 @kernel

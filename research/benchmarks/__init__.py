@@ -1,0 +1,1 @@
+"""Comparisons of the papers' models: ``python -m research.benchmarks NAME``."""

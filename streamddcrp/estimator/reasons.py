@@ -1,0 +1,233 @@
+"""Why a model says what it says: what each part of a row adds to its surprise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.cards import ResultCard
+from streamddcrp.contract import Part, said
+from streamddcrp.data.batches import named_columns
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.kernels.parts import explain
+from streamddcrp.typing import FloatArray, IntArray
+
+_FEW = 3  # parts in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(ResultCard):
+    """What a row's surprise is made of.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        Columns, words or dimensions with a value, the one with the largest excess first.
+    score : float
+        Surprise of the row in nats, as `score_one` gives it.
+    excess : float
+        The score less its expectation under the regime the stream is in, the prior's share apart.
+        The sum of the surprises where a model does not say what it expects.
+    shared : float
+        Share of the excess that is left when the best single part is left out: 0 where one part
+        explains all, near 1 where many do so together; 0 for a row that is no surprise.
+    regime : int or None
+        The regime that was expected: the settled state before the row.
+
+    Examples
+    --------
+    >>> from streamddcrp import SeqDDCRP
+    >>> model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.5))
+    >>> model.learn_many([{"flow": i % 3, "level": i % 2} for i in range(60)])
+    >>> why = model.explain_one({"flow": 1.0, "level": 9.0})
+    >>> print(why.parts[0])
+    level 9, expected 0.5 ± 0.6: 14 standard deviations high
+    """
+
+    parts: tuple[Part, ...]
+    score: float
+    excess: float
+    shared: float
+    regime: int | None = None
+
+    def __str__(self) -> str:
+        """Say it in a sentence a part."""
+        return said(self.parts[:_FEW])
+
+    def plot(self) -> Any:
+        """Draw the excess of each part, the largest 20 of them, with its words beside it.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from streamddcrp.plots.reasons import plot_parts  # noqa: PLC0415 -- only for pictures
+
+        return plot_parts(self.parts, self.score, self.shared)
+
+
+class Explanations(Sequence[Explanation]):
+    """What the rows of a batch say, one `Explanation` each.
+
+    Parameters
+    ----------
+    rows : sequence of Explanation
+
+    Attributes
+    ----------
+    names : list of str
+        Parts of any of the rows, those with the largest excess first.
+    """
+
+    def __init__(self, rows: Sequence[Explanation]) -> None:
+        self._rows = rows
+        worst: dict[str, float] = {}
+        for part in (part for row in rows for part in row.parts):
+            worst[part.name] = max(worst.get(part.name, -math.inf), part.excess)
+        self.names = sorted(worst, key=lambda name: -worst[name])
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self._rows[at]
+        return Explanations(found) if isinstance(at, slice) else found
+
+    def table(self) -> pa.Table:
+        """Return a row for each row: ``score``, ``excess``, ``shared``, ``regime``, and of parts.
+
+        ``excess_<part>`` in the order of `names`; null where the row has no such part.
+        """
+        columns: dict[str, Any] = {
+            name: [getattr(row, name) for row in self]
+            for name in ("score", "excess", "shared", "regime")
+        }
+        values = [{part.name: part.excess for part in row.parts} for row in self]
+        columns |= {f"excess_{name}": [row.get(name) for row in values] for name in self.names}
+        return pa.table(columns)
+
+    def plot(self) -> Any:
+        """Draw the excess of each part, row by row: the 20 largest parts.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        from streamddcrp.plots.reasons import plot_rows  # noqa: PLC0415 -- only for pictures
+
+        return plot_rows(self.names, [{p.name: p.excess for p in row.parts} for row in self])
+
+    def _repr_html_(self) -> str:
+        return max(self._rows, key=lambda row: row.excess)._repr_html_() if self._rows else ""
+
+
+class Explains:
+    """A model that says what each part of a row adds to its surprise; it has ``score_one``."""
+
+    score_one: Any
+
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
+        """Say what each part of a row adds to its surprise; changes nothing.
+
+        The part d adds score(x) - score(x without d) = -log p(x_d | the others), its surprise once
+        the rest is known. The excess is what of it was not expected in the regime that the stream
+        is in, where the model says what it expects, and else the same. Parts do not add up to the
+        score: correlated ones share what they say.
+
+        Parameters
+        ----------
+        x, t, **side
+            As for ``score_one``.
+
+        Returns
+        -------
+        Explanation
+            Without parts in warm-up. O(D) predictions.
+        """
+        score, parts = self.score_one(x, t, **side), []
+        for name, value, rest in self._each_left_out(x):
+            surprise = score - self.score_one(rest, t, **side)
+            parts.append(Part(name, value, math.nan, math.nan, surprise, surprise))
+        return explanation(parts, score, score)
+
+    def explain_many(self, batch: object, t: Any = None) -> Explanations:
+        """Explain each row of a batch as if it came next; see `explain_one`.
+
+        Parameters
+        ----------
+        batch, t
+            As for ``step_many``.
+        """
+        table = named_columns(batch)
+        rows: Any = np.asarray(batch).tolist() if table is None else table.to_pylist()
+        if table is None:
+            rows = [dict(enumerate(row)) for row in rows]
+        times = [None] * len(rows) if t is None else list(t)
+        pairs = zip(rows, times, strict=True)
+        return Explanations([self.explain_one(x, time) for x, time in pairs])
+
+    def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
+        """Yield each part of a row: its name, its value, and the row without it."""
+        for name, value in x.items():
+            if value is not None and not math.isnan(value):
+                yield str(name), float(value), {k: v for k, v in x.items() if k != name}
+
+
+_by_excess = attrgetter("excess")
+
+
+def explanation(
+    parts: Sequence[Part], score: float, excess: float, regime: int | None = None
+) -> Explanation:
+    """Order parts and say how much no single one explains."""
+    ordered = tuple(sorted(parts, key=_by_excess, reverse=True))
+    left = 1.0 - max(ordered[0].excess, 0.0) / excess if ordered and excess > 0.0 else 0.0
+    return Explanation(ordered, score, excess, min(max(left, 0.0), 1.0), regime)
+
+
+def explained(
+    likelihood: Likelihood, hyper: FloatArray, post: FloatArray, log_weights: FloatArray,
+    home: int, x: FloatArray, past: FloatArray | None,
+) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    """Explain a row (D,) under a mixture of tables with posteriors ``post`` (K, Q).
+
+    Returns
+    -------
+    at : ndarray of int64, shape (n,)
+        Columns that are parts.
+    scores : ndarray of float64, shape (2,)
+        Surprise of the row, and its excess over what ``home``, one of the tables, expects.
+    surprise, view : ndarray of float64, shape (n,) and (3, D)
+        Of each part; and by column the expected value, its standard deviation, and the excess.
+    """
+    D = len(x)
+    at = likelihood.explains(x)
+    rows = likelihood.without(x, at, past)
+    out, seen = np.empty(len(rows)), np.empty((3, rows.shape[1]))
+    usual = explain(likelihood.family, hyper, post, log_weights, home, rows, out, seen)
+    view = likelihood.in_units(seen, D)
+    surprise = out[0] - out[1:]
+    view[2, at] = surprise - view[2, at]
+    scores = np.array([out[0], out[0] - usual + log_weights[home]])
+    slopes = likelihood.log_slopes(x[None])
+    if slopes is not None:
+        scores[0] -= slopes[0]
+        lacking = np.repeat(x[None], len(at), axis=0)
+        lacking[np.arange(len(at)), at] = np.nan
+        surprise -= slopes[0] - likelihood.log_slopes(lacking)
+    return at, scores, surprise, view
+
+
+def parts_of(
+    names: Sequence[str], x: FloatArray, at: IntArray, surprise: FloatArray, view: FloatArray
+) -> list[Part]:
+    """Return the parts of a row as `explained` describes them."""
+    expected, sd, excess = view[:, at].tolist()
+    present = [names[d] for d in at.tolist()]
+    return list(map(Part, present, x[at].tolist(), expected, sd, surprise.tolist(), excess))

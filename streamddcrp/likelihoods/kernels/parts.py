@@ -1,0 +1,287 @@
+"""What each part of a row adds to its surprise, and what was expected of it, under all families.
+
+``rows`` (1 + n, C) are a row and the same without one of its parts, as `Likelihood.without` makes
+them. A part is left out by its family's rule for missing values: it is integrated out. Where the
+family has no such rule for rows that it learns, NORMAL_WISHART, a predicted row can still leave one
+out: with A = scatter^-1 and r the distances from the mean, 0 for what is missing, the squared
+distance of the rest is r'A r - (A r)_d^2 / A_dd, and the determinant of its scatter |scatter| A_dd.
+"""
+
+import math
+
+from streamddcrp.compilation import entry, uncounted
+from streamddcrp.likelihoods.kernels.families import (
+    BETA_BERNOULLI,
+    DIRICHLET_MULTINOMIAL,
+    GAMMA_POISSON,
+    NORMAL_GAMMA,
+    NORMAL_WISHART,
+    REGRESSION,
+    n_parts,
+    part_of,
+    predictive_of_part,
+)
+from streamddcrp.likelihoods.kernels.regression import packed_length
+from streamddcrp.likelihoods.kernels.special import (
+    LOG_2PI,
+    LOG_PI,
+    Array,
+    log_factorial,
+    log_rising,
+)
+from streamddcrp.numerics import digamma
+
+MEAN, VARIANCE, USUAL = 0, 1, 2  # rows of what `outlook` writes
+_MANY = 128.0  # events; a sum over fewer is exact
+
+
+@uncounted
+def _usual_log(dof: float) -> float:
+    """Return E (dof + 1) / 2 log(1 + T^2 / dof) for Student's T."""
+    return 0.5 * (dof + 1.0) * (digamma(0.5 * dof + 0.5) - digamma(0.5 * dof))
+
+
+@uncounted
+def _variance(scale: float, dof: float) -> float:
+    """Return the variance of Student's T, or what stands for it where there is none."""
+    return scale * dof / (dof - 2.0) if dof > 2.0 else scale
+
+
+@uncounted
+def _nw_tilted(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, d: int) -> tuple[
+    float, float, float
+]:  # fmt: skip
+    """Return r'A r with r_i = 0 where a value is missing, (A r)_d and A_dd."""
+    D = int(hyper[h])
+    center, mean = h + 4, q + 6
+    at = mean + D
+    total, slope, precision = 0.0, 0.0, 0.0
+    for i in range(D):
+        z = 0.0
+        for j in range(i + 1):
+            if not math.isnan(x[c + j]):
+                z += post[at + j] * ((x[c + j] - hyper[center + j]) - post[mean + j])
+        if d <= i:
+            slope += post[at + d] * z
+            precision += post[at + d] * post[at + d]
+        total += z * z
+        at += i + 1
+    return total, slope, precision
+
+
+@uncounted
+def _nw_without(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
+    """Return the log density of a row that lacks at most one value."""
+    D = int(hyper[h])
+    d = 0
+    while d < D and not math.isnan(x[c + d]):
+        d += 1
+    n = float(D) if d == D else D - 1.0
+    total, slope, precision = _nw_tilted(hyper, h, post, q, x, c, min(d, D - 1))
+    nu = post[q + 2] + 1.0 - D
+    log_det = -2.0 * _log_diagonal(D, post, q + 6 + D)
+    if d < D:
+        total = max(total - slope * slope / precision, 0.0)
+        log_det += math.log(precision)
+    constant = log_rising(0.5 * nu, 0.5 * n) - 0.5 * (
+        n * (LOG_PI - math.log(post[q + 3])) + log_det
+    )
+    return constant - 0.5 * (nu + n) * math.log1p(post[q + 3] * total)
+
+
+@uncounted
+def _log_diagonal(D: int, post: Array, at: int) -> float:
+    total = 0.0
+    for i in range(D):
+        at += i
+        total += math.log(post[at])
+        at += 1
+    return total
+
+
+@uncounted
+def _log_density(family: int, hyper: Array, post: Array, x: Array) -> float:
+    """Do `log_predictive`, also where NORMAL_WISHART lacks one value."""
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_WISHART:
+            total += _nw_without(hyper, h, post, q, x, c)
+            continue
+        total += predictive_of_part(code, hyper, h, post, q, x, c)
+    return total
+
+
+@entry
+def explain(
+    family: int, hyper: Array, post: Array, log_weights: Array, home: int, rows: Array, out: Array,
+    view: Array,
+) -> float:  # fmt: skip
+    """Fill ``out`` (1 + n,) with -log sum_k w_k p(row | k), and do `outlook` for table ``home``.
+
+    ``post`` (K, Q), ``log_weights`` (K,). O(n K) densities.
+    """
+    for i in range(rows.shape[0]):
+        top, total = -math.inf, 0.0
+        for k in range(post.shape[0]):
+            value = log_weights[k] + _log_density(family, hyper, post[k], rows[i])
+            if value > top:
+                total = total * math.exp(top - value) + 1.0
+                top = value
+            elif value > -math.inf:
+                total += math.exp(value - top)
+        out[i] = -(top + math.log(total))
+    return outlook(family, hyper, post[home], rows[0], view)
+
+
+@entry
+def outlook(family: int, hyper: Array, post: Array, x: Array, out: Array) -> float:
+    """Say what one table expects of a row (C,) that it has not seen; return its expected surprise.
+
+    ``out`` (3, C): predictive mean and variance of each column, and the expected surprise of its
+    value once the others are known; NaN where a column is no output. Of counts of words: of as many
+    of the row's words.
+    """
+    out[:] = math.nan
+    total = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            total += _ng_outlook(hyper, h, post, q, x, c, out)
+        elif code == NORMAL_WISHART:
+            total += _nw_outlook(hyper, h, post, q, x, c, out)
+        elif code == REGRESSION:
+            total += _lr_outlook(hyper, h, post, q, x, c, out)
+        elif code == DIRICHLET_MULTINOMIAL:
+            total += _dm_outlook(hyper, h, post, q, x, c, out)
+        elif code == GAMMA_POISSON:
+            total += _gp_outlook(hyper, h, post, q, x, c, out)
+        elif code == BETA_BERNOULLI:
+            total += _bb_outlook(hyper, h, post, q, x, c, out)
+        else:
+            total = math.nan
+    return total
+
+
+@uncounted
+def _ng_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array) -> float:
+    D = int(hyper[h])
+    total = 0.0
+    for d in range(D):
+        at = q + 1 + 8 * d
+        dof = 2.0 * post[at + 2]
+        weight = hyper[h + 1 + 6 * D + d] * hyper[h + 1 + 7 * D + d]
+        out[MEAN, c + d] = hyper[h + 1 + d] + post[at]
+        out[VARIANCE, c + d] = _variance(1.0 / (post[at + 5] * dof), dof)
+        out[USUAL, c + d] = weight * (_usual_log(dof) - post[at + 4])
+        total += 0.0 if math.isnan(x[c + d]) else out[USUAL, c + d]
+    return total
+
+
+@uncounted
+def _nw_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array) -> float:
+    D = int(hyper[h])
+    root, dof, spread = q + 6 + D, post[q + 2], post[q + 3]
+    nu = dof + 1.0 - D
+    psis = digamma(0.5 * dof + 0.5)
+    for d in range(D):
+        out[USUAL, c + d] = 0.0
+    for j in range(D):  # column j of L, from L^-1 by substitution: the scatter is L L'
+        for i in range(j, D):
+            row = root + packed_length(i)
+            value = 1.0 if i == j else 0.0
+            for k in range(j, i):
+                value -= post[row + k] * out[MEAN, c + k]
+            out[MEAN, c + i] = value / post[row + i]
+            out[USUAL, c + i] += out[MEAN, c + i] * out[MEAN, c + i]
+    for d in range(D):
+        out[MEAN, c + d] = hyper[h + 4 + d] + post[q + 6 + d]
+        out[VARIANCE, c + d] = _variance(out[USUAL, c + d] / (spread * nu), nu)
+        total, slope, precision = _nw_tilted(hyper, h, post, q, x, c, d)
+        rest = max(total - slope * slope / precision, 0.0)
+        out[USUAL, c + d] = (
+            0.5 * (LOG_PI - math.log(spread) - math.log(precision) + math.log1p(spread * rest))
+            - log_rising(0.5 * dof, 0.5)
+            + _usual_log(dof)
+        )
+    return 0.5 * (dof + 1.0) * (psis - digamma(0.5 * nu)) - post[q + 4]
+
+
+@uncounted
+def _lr_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array) -> float:
+    D, P = int(hyper[h + 1]), int(hyper[h + 2])
+    triangle = packed_length(P)
+    total = 0.0
+    for d in range(D):
+        w, first = q + 1 + d * (P + triangle + 5), c + d * P
+        mean, spread, root = post[w], 0.0, w + P
+        for i in range(P):
+            z = post[root]
+            for j in range(1, i + 1):
+                z += post[root + j] * x[first + j - 1]
+            spread += z * z
+            root += i + 1
+            mean += 0.0 if i == 0 else post[w + i] * x[first + i - 1]
+        at, last = w + P + triangle, first + P - 1
+        dof = 2.0 * post[at + 1] - 1.0
+        out[MEAN, last] = mean
+        out[VARIANCE, last] = _variance((1.0 + spread) / (post[at + 2] * dof), dof)
+        out[USUAL, last] = _usual_log(dof) - post[at] + 0.5 * math.log1p(spread)
+        known = not math.isnan(x[last]) and not math.isnan(mean)
+        total += out[USUAL, last] if known else 0.0
+    return total
+
+
+@uncounted
+def _dm_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array) -> float:
+    D, mass = int(hyper[h]), post[q + 1]
+    tokens, each, known = 0.0, 0.0, 0.0
+    for d in range(D):
+        tokens += x[c + d] if x[c + d] > 0.0 else 0.0
+        share = post[q + 2 + d] / mass
+        each -= share * math.log(share)
+        known += share
+    each /= known  # of an open vocabulary, the words seen
+    for d in range(D):
+        share = post[q + 2 + d] / mass
+        out[MEAN, c + d] = tokens * share
+        out[VARIANCE, c + d] = tokens * share * (1.0 - share) * (mass + tokens) / (mass + 1.0)
+        out[USUAL, c + d] = each * x[c + d] if x[c + d] > 0.0 else 0.0
+    return each * tokens
+
+
+@uncounted
+def _gp_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array) -> float:
+    D = int(hyper[h])
+    total = 0.0
+    for d in range(D):
+        at = q + 1 + 5 * d
+        shape, mean = post[at], post[at + 4]
+        variance = mean * (1.0 + mean / shape)
+        most = math.ceil(mean + 12.0 * math.sqrt(variance))
+        usual = 0.5 * (LOG_2PI + 1.0 + math.log(variance))  # of many events, nearly a Gaussian's
+        if most <= _MANY:
+            usual = 0.0
+            for k in range(int(most) + 1):
+                value = post[at + 1]
+                if k > 0:
+                    value += log_rising(shape, float(k)) - log_factorial(float(k))
+                    value -= k * post[at + 2]
+                usual -= math.exp(value) * value
+        out[MEAN, c + d], out[VARIANCE, c + d] = mean, variance
+        out[USUAL, c + d] = hyper[h + 1 + 2 * D + d] * usual
+        total += 0.0 if math.isnan(x[c + d]) else out[USUAL, c + d]
+    return total
+
+
+@uncounted
+def _bb_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array) -> float:
+    D = int(hyper[h])
+    total = 0.0
+    for d in range(D):
+        at = q + 1 + 4 * d
+        one, zero = math.exp(post[at]), math.exp(post[at + 1])
+        out[MEAN, c + d], out[VARIANCE, c + d] = one, one * zero
+        out[USUAL, c + d] = -hyper[h + 1 + 2 * D + d] * (one * post[at] + zero * post[at + 1])
+        total += 0.0 if math.isnan(x[c + d]) else out[USUAL, c + d]
+    return total

@@ -1,0 +1,61 @@
+"""Pictures of reasons: what each part of a row, or of the rows of a batch, adds to its surprise."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.contract import Part
+from streamddcrp.plots.figures import INK, pyplot, short, styled
+
+_MOST = 20  # parts
+_TEXT = 90  # letters of what is said of one
+
+
+def plot_parts(parts: Sequence[Part], score: float, shared: float) -> Any:
+    """Draw the excess of each part as a bar with its words; see `Explanation.plot`."""
+    drawn = parts[:_MOST]
+    with styled({"axes.grid.axis": "x"}):
+        figure = pyplot().figure(figsize=(8.0, 1.3 + 0.32 * max(len(drawn), 1)), facecolor="white")
+        inch = 1.0 / figure.get_figheight()
+        ax = figure.add_axes((0.22, 0.6 * inch, 0.26, 1.0 - inch))
+        places = np.arange(len(drawn))[::-1]
+        values = [part.excess for part in drawn]
+        colours = ["#C44E52" if value > 0.0 else "#C8D3DE" for value in values]
+        ax.barh(places, values, height=0.62, color=colours)
+        ax.set_yticks(places, [short(part.name, 24) for part in drawn])
+        for place, part in zip(places, drawn, strict=True):
+            words = str(part)
+            words = words.removeprefix(f"{part.name} ").removeprefix(f"{part.name}: ")
+            ax.annotate(
+                short(words, _TEXT), (1.02, place), xycoords=("axes fraction", "data"),
+                va="center", fontsize=9, color=INK, parse_math=False,
+            )  # fmt: skip
+        ax.axvline(0.0, color="#999999", linewidth=0.8)
+        ax.set_xlabel("excess surprise (nats)")
+        left = f"; {shared:.0%} of the excess is in no single part" if shared >= 0.005 else ""
+        more = f"; {len(parts) - len(drawn):,} more parts" if len(parts) > len(drawn) else ""
+        ax.set_title(f"surprise {score:.4g} nats{left}{more}", fontweight="bold")
+        ax.locator_params(axis="x", nbins=4)
+        return figure
+
+
+def plot_rows(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> Any:
+    """Draw the excess of each part, row by row; see `Explanations.plot`."""
+    drawn = names[:_MOST]
+    values = np.array([[row.get(name, np.nan) for row in rows] for name in drawn])
+    with styled({"axes.grid": False}):
+        figure = pyplot().figure(figsize=(10.0, 1.3 + 0.3 * max(len(drawn), 1)), facecolor="white")
+        ax = figure.add_subplot()
+        known = values[np.isfinite(values)]
+        top = max(float(np.quantile(known, 0.999)) if len(known) else 1.0, 1.0)
+        image = ax.imshow(
+            values.reshape(len(drawn), len(rows)), aspect="auto", cmap="Reds", vmin=0.0, vmax=top,
+            interpolation="nearest",
+        )  # fmt: skip
+        ax.set_yticks(np.arange(len(drawn)), [short(name, 24) for name in drawn])
+        ax.set_xlabel("row of the batch")
+        more = f"; {len(names) - len(drawn):,} more" if len(names) > len(drawn) else ""
+        ax.set_title(f"excess surprise of each part, the largest first{more}")
+        figure.colorbar(image, ax=ax, label="nats", pad=0.015)
+        return figure

@@ -1,0 +1,232 @@
+"""How a kernel becomes machine code: the pipeline behind `compilation`, inside numba.
+
+numba would optimise each function together with all that it calls, and then once more inside each
+of its callers. Here a kernel is only typed and lowered, in few instructions (`lowering`); the one
+that Python calls, the *root*, takes in the code of all it needs and is optimised once, as a whole,
+and groups of arrays come to it as pointers (`array_groups`). This takes a fifth of the time. Loops
+are not unrolled, which would double the code, and garbage is seldom collected meanwhile.
+
+The machine code is made for the target that `kernel_folders` names, whatever numba was set up for.
+"""
+
+import gc
+from functools import cache
+from types import CodeType
+from typing import Any
+
+from numba import types
+
+from streamddcrp.array_groups import Group, described, grouped
+from streamddcrp.kernel_cache import Cache
+from streamddcrp.kernel_folders import target
+from streamddcrp.lowering import Lowering
+from streamddcrp.numba_inside import (
+    BaseNativeLowering,
+    Compiler,
+    Context,
+    CPUDispatcher,
+    InlineClosureLikes,
+    JITCodeLibrary,
+    NativeLowering,
+    NopythonRewrites,
+    binding,
+    config,
+    global_compiler_lock,
+    register_pass,
+)
+
+_settings: Any = config  # numba's, read from the environment
+_signatures: dict[Any, Any] = {}  # of numba's functions
+_SELDOM = (50_000, 20, 20)  # numba keeps most of what it makes, and each collection looks at all
+_INNER: dict[str, Any] = {
+    "nopython": True, "boundscheck": None, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
+}  # fmt: skip
+
+
+@cache
+def _machine() -> Any:
+    """Return what makes machine code of LLVM's, set up as numba's own but for the processor."""
+    _, name, features, _ = target()
+    triple = binding.Target.from_triple(binding.get_process_triple())
+    reloc = "static" if triple.name.startswith("x86") else "default"
+    return triple.create_target_machine(
+        cpu=name, features=features, opt=int(_settings.OPT), reloc=reloc,
+        codemodel="jitdefault", jit=True,
+    )  # fmt: skip
+
+
+class _NoEnvironment:
+    """A kernel without machine code of its own has no place for a Python environment."""
+
+    @staticmethod
+    def set_env(name: str, env: Any) -> None:
+        pass
+
+
+class _Lowered(JITCodeLibrary):
+    """Code that is neither optimised nor turned into machine code; roots take it in."""
+
+    codegen = _NoEnvironment
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+
+class _Whole(JITCodeLibrary):
+    """Code of a root with that of all kernels it needs, optimised once."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def add_linking_library(self, library: Any) -> None:
+        if library not in self._linking_libraries:
+            super().add_linking_library(library)
+            for needed in library._linking_libraries if isinstance(library, _Lowered) else ():
+                self.add_linking_library(needed)
+
+    def _optimize_final_module(self) -> None:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == binding.Linkage.linkonce_odr:
+                function.linkage = "internal"
+            elif not function.is_declaration:  # else LLVM sees groups change before the call
+                function.add_function_attribute("noinline")
+        tuning = binding.create_pipeline_tuning_options(speed_level=int(_settings.OPT))
+        tuning.loop_vectorization = bool(_settings.LOOP_VECTORIZE)
+        tuning.slp_vectorization = bool(_settings.SLP_VECTORIZE)
+        tuning.loop_unrolling = False  # it doubles the code, for no more rows a second
+        builder = binding.create_pass_builder(_machine(), tuning)
+        manager = builder.getModulePassManager()
+        manager.add_refprune_pass()
+        manager.run(self._final_module, builder)
+
+    def _finalize_final_module(self) -> None:
+        self._code = _machine().emit_object(self._final_module)
+        self._set_compiled_object(self._code)  # numba loads it, as from a cache
+        super()._finalize_final_module()
+
+    def serialize_using_object_code(self) -> Any:
+        """Return the machine code with the names that it defines, not what it was made from."""
+        names = [f.name for f in self._final_module.functions if not f.is_declaration]
+        defined = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in names)
+        return self.name, "object", (self._code, binding.parse_assembly(defined).as_bitcode())
+
+
+class _Typing(Context):
+    """numba's types of functions, kept: it tries every overload of `+` at each sum."""
+
+    def __init__(self, shared: Context) -> None:
+        self.__dict__ = shared.__dict__
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        if kws or isinstance(func, str | types.Dispatcher | types.BoundFunction):
+            return super().resolve_function_type(func, args, kws)
+        key = func, args
+        if key not in _signatures:
+            _signatures[key] = super().resolve_function_type(func, args, kws)
+        return _signatures[key]
+
+
+_typing = cache(_Typing)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(BaseNativeLowering):
+    _name: Any = "streamddcrp_lowering"
+    lowering_class: Any = Lowering
+
+
+class _LoweringOnly(Compiler):
+    """numba's compiler, for kernels that are not called from Python."""
+
+    _library: Any = _Lowered
+
+    def __init__(self, typing: Any, target: Any, library: Any, *more: Any) -> None:
+        library = self._library(target.codegen(), "kernel")
+        library.enable_object_caching()
+        super().__init__(_typing(typing), target, library, *more)
+
+    def define_pipelines(self) -> Any:
+        """Leave out what finds nothing in a kernel, and lower in fewer instructions."""
+        [passes] = super().define_pipelines()
+        idle: set[Any] = {NopythonRewrites}
+        if not any(isinstance(c, CodeType) for c in self.state.func_id.code.co_consts):
+            idle.add(InlineClosureLikes)  # no function within
+        swapped = {NativeLowering: _Lowering}
+        passes.passes = [(swapped.get(p, p), why) for p, why in passes.passes if p not in idle]
+        passes.finalize()
+        return [passes]
+
+
+class _RootCompiler(_LoweringOnly):
+    _library = _Whole
+
+
+class _Root(CPUDispatcher):
+    """What Python calls of a kernel; groups of arrays come as pointers."""
+
+    _cache: Any
+
+    def typeof_pyval(self, value: Any) -> Any:
+        return grouped(super().typeof_pyval(value))
+
+    def compile(self, sig: Any) -> Any:
+        with global_compiler_lock:  # of numba: one thread at a time changes the threshold
+            usual = gc.get_threshold()
+            gc.set_threshold(*_SELDOM)
+            try:
+                return super().compile(sig)
+            finally:
+                gc.set_threshold(*usual)
+                self._cache.release()
+
+
+class _Kernel(CPUDispatcher):
+    """A kernel; a call from Python goes to its root."""
+
+    _root: Any = None
+
+    @property
+    def root(self) -> Any:
+        """The version that Python calls, made at the first call."""
+        if self._root is None:
+            options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False}
+            self._root = _Root(self.py_func, {}, options, pipeline_class=_RootCompiler)
+            self._root._cache = Cache(self.py_func)
+        return self._root
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self.root(*args, **named)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        if any(isinstance(arg, Group) for arg in args):
+            args = tuple(map(_plain, args))
+        return super().get_call_template(args, kws)
+
+
+def _plain(kind: Any) -> Any:
+    """Return the type of an argument of a large kernel: one for all signed integers and constants.
+
+    For short loops over arrays it pays to know where they begin.
+    """
+    kind = types.unliteral(kind)
+    return types.int64 if kind in types.signed_domain else kind
+
+
+def compiled(function: Any, options: dict[str, Any]) -> Any:
+    """Return a kernel that is compiled when it is called first."""
+    return _Kernel(function, {}, {**_INNER, **options}, pipeline_class=_LoweringOnly)
+
+
+def described_groups(kinds: Any, groups: Any) -> list[Any]:
+    """Return arguments with groups of arrays described once, not at each call."""
+    return [
+        described(kind, group) if isinstance(kind, Group) else group
+        for kind, group in zip(kinds, groups, strict=False)
+    ]

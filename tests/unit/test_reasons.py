@@ -1,0 +1,306 @@
+"""Why: what each part of a row adds to its surprise, against closed forms and brute force."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from scipy.stats import nbinom
+
+import streamddcrp
+from streamddcrp import (
+    EmbeddingStream,
+    GroupDP,
+    Keyed,
+    NestedCRPTopics,
+    RegimeAnomalyDetector,
+    SeqDDCRP,
+    TextStream,
+)
+from streamddcrp.estimator.reasons import explained
+from streamddcrp.likelihoods import (
+    Autoregression,
+    BetaBernoulli,
+    GammaPoisson,
+    NormalGamma,
+    NormalWishart,
+    Product,
+)
+from tests.oracles.reasons import conditional_student, integrated_out, student
+
+PRIOR = (0.3, 0.5, 2.0, 1.5)
+
+
+def one_table(family, rows):
+    """Return prior and posterior of one table with some rows."""
+    stats = family.suffstats(rows).sum(axis=0)
+    _, hyper, post = family._posteriors(stats)
+    return hyper, post
+
+
+def parts(family, rows, x):
+    hyper, post = one_table(family, rows)
+    at, scores, surprise, view = explained(
+        family, hyper, post, np.zeros(1), 0, np.asarray(x, float), None
+    )
+    return at, scores, surprise, view
+
+
+def as_row(values):
+    return {f"c{d}": float(v) for d, v in enumerate(values) if v == v}
+
+
+def test_a_gaussian_column_is_a_students_t():
+    rng = np.random.default_rng(0)
+    rows, x = rng.normal(size=(7, 3)), np.array([0.2, 4.0, -1.0])
+    at, (score, excess), surprise, view = parts(NormalGamma(*PRIOR), rows, x)
+    assert at.tolist() == [0, 1, 2]
+    for d in range(3):
+        law = student(x[d], 7, rows[:, d].sum(), (rows[:, d] ** 2).sum(), PRIOR)
+        assert surprise[d] == pytest.approx(-law.logpdf(x[d]), abs=1e-12)
+        assert view[:2, d] == pytest.approx([law.mean(), law.std()], rel=1e-12)
+        assert surprise[d] - view[2, d] == pytest.approx(law.entropy(), abs=1e-9)
+    assert score == pytest.approx(surprise.sum(), abs=1e-12)
+    assert excess == pytest.approx(view[2].sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize("D", [1, 2, 5])
+def test_a_correlated_column_is_a_conditional_students_t(D):
+    rng = np.random.default_rng(D)
+    rows = rng.normal(size=(9, D)) @ rng.normal(size=(D, D)) + 3.0
+    x = rows.mean(axis=0) + rng.normal(size=D)
+    mean, kappa, scatter, dof = np.linspace(2.5, 3.5, D), 0.7, np.eye(D) * 0.4, D + 1.5
+    family = NormalWishart(mean.tolist(), kappa, scatter.tolist(), dof)
+    _, (score, excess), surprise, view = parts(family, rows, x)
+    for d in range(D):
+        law = conditional_student(rows, d, x, mean, kappa, scatter, dof)
+        assert surprise[d] == pytest.approx(-law.logpdf(x[d]), rel=1e-9, abs=1e-9)
+        assert surprise[d] - view[2, d] == pytest.approx(law.entropy(), abs=1e-8)
+        one = NormalWishart([mean[d]], kappa, [[scatter[d, d]]], dof - D + 1.0)
+        _, _, _, alone = parts(one, rows[:, [d]], x[[d]])  # the marginal
+        assert view[:2, d] == pytest.approx(alone[:2, 0], rel=1e-9)
+    assert score == pytest.approx(-family.log_predictive(x, family.suffstats(rows).sum(0))[0])
+    assert not np.isnan(excess)
+
+
+def test_leaving_out_is_integrating_out():
+    """By quadrature, under a mixture of two correlated tables."""
+    rng = np.random.default_rng(4)
+    family = NormalWishart([0.0, 0.0], 0.5, np.eye(2).tolist(), 4.0)
+    tables = [rng.normal(m, 1.0, size=(6, 2)).cumsum(axis=1) for m in (0.0, 5.0)]
+    stats = np.array([family.suffstats(rows).sum(axis=0) for rows in tables])
+    _, hyper, post = family._posteriors(stats)
+    x, weights = np.array([1.0, 4.0]), np.log([0.3, 0.7])
+
+    def log_density(row):
+        return np.logaddexp.reduce(weights + family.log_predictive(row, stats))
+
+    _, (score, _), surprise, _ = explained(family, hyper, post, weights, 0, x, None)
+    assert score == pytest.approx(-log_density(x), abs=1e-12)
+    for d in range(2):
+        rest = integrated_out(log_density, x, d, -3000.0, 3000.0)
+        assert surprise[d] == pytest.approx(rest - log_density(x), abs=1e-6)
+
+
+COUNTS = np.random.default_rng(3).poisson([2.0, 9.0, 0.4], size=(8, 3)).astype(float)
+FLAGS = (np.random.default_rng(5).random((9, 3)) < [0.1, 0.5, 0.9]).astype(float)
+
+
+def test_expectations_of_counts_and_flags_by_enumeration():
+    x = np.array([1.0, 30.0, 0.0])
+    _, _, surprise, view = parts(GammaPoisson(1.5, 0.7), COUNTS, x)
+    for d in range(3):
+        size, rate = 1.5 + COUNTS[:, d].sum(), 0.7 + len(COUNTS)
+        law = nbinom(size, rate / (rate + 1.0))
+        assert surprise[d] == pytest.approx(-law.logpmf(x[d]), abs=1e-10)
+        assert view[:2, d] == pytest.approx([law.mean(), law.std()])
+        k = np.arange(400)
+        entropy = -(law.pmf(k) * law.logpmf(k)).sum()
+        assert surprise[d] - view[2, d] == pytest.approx(entropy, abs=1e-6)
+    x = np.array([1.0, 0.0, 1.0])
+    _, _, surprise, view = parts(BetaBernoulli(0.5, 1.5), FLAGS, x)
+    p = (0.5 + FLAGS.sum(axis=0)) / (2.0 + len(FLAGS))
+    assert surprise == pytest.approx(-np.log(np.where(x > 0.0, p, 1.0 - p)))
+    assert view[0] == pytest.approx(p)
+    usual = -p * np.log(p) - (1.0 - p) * np.log(1.0 - p)
+    assert surprise - view[2] == pytest.approx(usual)
+
+
+NUMBERS = np.random.default_rng(6).normal(size=(12, 3)) @ np.array(
+    [[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]]
+)
+STREAMS = {
+    "normal_gamma": (("normal_gamma", 0.0, 0.05, 1.5, 0.5), NUMBERS),
+    "counts": (("gamma_poisson", 1.0, 0.5), COUNTS),
+    "flags": (BetaBernoulli(), FLAGS),
+    "words": (("dirichlet_multinomial", 5.0), COUNTS),
+    "autoregression": (Autoregression(2, 0.0, 1.0, rate=0.2), NUMBERS),
+    "mixed": (
+        Product([(NormalGamma(0.0, 0.5, 2.0, 1.0), [0]), (GammaPoisson(1.0, 1.0), [1, 2])]),
+        np.column_stack([NUMBERS[:8, 0], COUNTS[:, 1:]]),
+    ),
+    "skewed": (
+        NormalGamma(1.0, 0.05, 1.5, 0.5, warp=[(1.0, 0.5, 0.0, 0.0, 0.0, 1.0, 0.0), None, None]),
+        np.exp(NUMBERS),
+    ),
+    "plane": (
+        NormalGamma(
+            0.0, 0.05, 1.5, 0.5, share=[1.0, 0.3, 0.3, 0.3],
+            plane=[[0.0] * 3, [1.0] * 3, [0.6, 0.8, 0.0]],
+        ),
+        NUMBERS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_part_adds_what_the_score_lacks_without_it(name):
+    """In every family that leaves missing values out: two scores are the definition."""
+    likelihood, rows = STREAMS[name]
+    model = SeqDDCRP(likelihood=likelihood)
+    for row in rows[:-1]:
+        model.learn_one(as_row(row))
+    before = model.to_bytes()
+    x = as_row(rows[-1] + (2.0 if name != "flags" else 0.0))
+    why = model.explain_one(x)
+    assert why.score == pytest.approx(model.score_one(x), abs=1e-9)
+    assert [part.excess for part in why.parts] == sorted(
+        (part.excess for part in why.parts), reverse=True
+    )
+    for part in why.parts:
+        rest = {column: value for column, value in x.items() if column != part.name}
+        assert part.surprise == pytest.approx(why.score - model.score_one(rest), abs=1e-9)
+        assert part.value == x[part.name]
+    assert len(why.parts) == (len(x) if name != "words" else sum(v > 0 for v in x.values()))
+    assert model.to_bytes() == before
+
+
+def test_explaining_between_predicting_and_learning_changes_nothing():
+    rows = [as_row(row) for row in np.random.default_rng(8).normal(size=(90, 2))]
+    one, other = SeqDDCRP(), SeqDDCRP()
+    for row in rows:
+        one.predict_one(row)
+        one.explain_one(row)
+        one.learn_one(row)
+        other.learn_one(row)
+    assert one.to_bytes() == other.to_bytes()
+
+
+def test_regressors_are_no_parts():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=60)
+    model = SeqDDCRP(likelihood=("regression", "y"))
+    model.learn_many({"x": x, "y": 2.0 * x + 0.1 * rng.normal(size=60)})
+    why = model.explain_one({"x": 1.0, "y": 5.0})
+    assert [part.name for part in why.parts] == ["y"]
+    assert why.parts[0].expected == pytest.approx(2.0, abs=0.2)
+
+
+def test_expected_values_are_in_users_units_and_in_season():
+    hours = 3600.0 * np.arange(24 * 12)
+    rng = np.random.default_rng(1)
+    daily = 40.0 * np.sin(2.0 * np.pi * hours / 86400.0)
+    X = np.column_stack([100.0 + daily, 5.0 + 0.0 * daily]) + rng.normal(size=(len(hours), 2))
+    model = SeqDDCRP(season="day")
+    model.learn_many(X, hours)
+    for hour in (6, 18):
+        t = hours[-1] + 3600.0 * (1 + hour)
+        expected = 100.0 + 40.0 * np.sin(2.0 * np.pi * t / 86400.0)
+        why = model.explain_one({0: expected + 30.0, 1: 5.0}, t)
+        assert why.parts[0].name == "0"
+        assert why.parts[0].expected == pytest.approx(expected, abs=6.0)
+        assert "high" in str(why)
+
+
+def test_order_does_not_depend_on_units_or_on_the_order_of_columns():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(300, 5)) @ rng.normal(size=(5, 5))
+    x = X.mean(axis=0) + X.std(axis=0) * [0.5, -3.0, 1.5, 0.0, 2.4]
+    names = [f"c{d}" for d in range(5)]
+    orders = []
+    for scale, order in ((np.ones(5), range(5)), (10.0 ** np.arange(-2, 3), [3, 0, 4, 1, 2])):
+        model = SeqDDCRP(likelihood="normal_wishart")
+        model.learn_many({names[d]: scale[d] * X[:, d] for d in order})
+        why = model.explain_one({names[d]: scale[d] * x[d] for d in order})
+        orders.append([(part.name, round(part.excess, 6)) for part in why.parts])
+    assert orders[0] == orders[1]
+
+
+@pytest.mark.parametrize("likelihood", ["auto", "normal_wishart"])
+def test_a_planted_fault_comes_first(likelihood):
+    """One of 20 correlated columns shifts by 6 sd; the benchmark has 200 of these."""
+    first = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        common = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 20))
+        X = common + 0.7 * rng.normal(size=(500, 20))
+        model = SeqDDCRP(likelihood=likelihood)
+        model.learn_many(X)
+        d = seed * 5 % 20
+        x = rng.normal(size=3) @ np.zeros((3, 20)) + X[-1]
+        x[d] += 6.0 * X[:, d].std()
+        first += model.explain_one(dict(enumerate(x.tolist()))).parts[0].name == str(d)
+    assert first == 4
+
+
+def test_words_of_a_text():
+    about = ["oil prices rise as opec meets", "home team wins the cup final"]
+    model = TextStream(lag=50)
+    model.learn_many([f"{about[i % 2]} no {i % 9}" for i in range(100)])
+    before = model.to_bytes()
+    why = model.explain_one("oil prices rise as zebra meets")
+    assert why.parts[0].name == "zebra"
+    assert {part.name for part in why.parts} >= {"oil", "opec", "zebra"} - {"opec"}
+    words = [part.name for part in why.parts]
+    rest = model.score_one([word for word in words if word != "zebra"])
+    assert why.parts[0].surprise == pytest.approx(why.score - rest, abs=1e-9)
+    assert model.to_bytes() == before
+    many = model.explain_many(["oil prices", "cup zebra"])
+    assert [len(row.parts) for row in many] == [2, 2]
+
+
+def test_other_models_say_why():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 3))
+    group = GroupDP(n_particles=10)
+    group.learn_many(X, group=["a"] * 60)
+    why = group.explain_one({0: 9.0, 1: 0.0, 2: 0.0}, group="a")
+    assert why.parts[0].name == "0"
+    vectors = EmbeddingStream(lag=20)
+    vectors.learn_many(np.tile(np.eye(8)[:2], (30, 1)) + 0.04 * rng.normal(size=(60, 8)))
+    assert len(vectors.explain_one(dict(enumerate(np.eye(8)[5].tolist()))).parts) >= 1
+    topics = NestedCRPTopics()
+    topics.learn_many(["cat purr milk", "sail oar hull"] * 20)
+    assert topics.explain_one("cat purr oar").parts[0].name == "oar"
+    fleet = Keyed(SeqDDCRP(likelihood="normal_gamma"), by="key")
+    fleet.learn_many({"key": ["a"] * 60, "y": X[:, 0]})
+    assert fleet.explain_one({"key": "a", "y": 9.0}).parts[0].name == "y"
+    detector = RegimeAnomalyDetector(reference_after=40, average=5)
+    detector.learn_many(X)
+    assert detector.explain_one({0: 0.0, 1: 0.0, 2: 8.0}).parts[0].name == "2"
+    assert detector.summary().num_rows >= 1
+    assert detector.events()[0].kind == "birth"
+
+
+def test_in_warm_up_nothing_is_said():
+    why = SeqDDCRP().explain_one({"y": 3.0})
+    assert (why.parts, why.score, why.excess, why.shared) == ((), 0.0, 0.0, 0.0)
+
+
+def test_cards_tables_and_pictures():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 3))
+    model = SeqDDCRP(likelihood="normal_gamma")
+    model.learn_many(X)
+    X[5, 1] = 9.0
+    many = model.explain_many(X[:8])
+    assert many.names[0] == "1"
+    assert many.table().column_names[:5] == ["score", "excess", "shared", "regime", "excess_1"]
+    assert many[5].shared < 0.1
+    ET.fromstring(many._repr_html_())
+    ET.fromstring(many[5]._repr_html_())
+    for figure in (many.plot(), many[5].plot()):
+        assert figure.get_axes()
+    assert streamddcrp.Part("x", 24.2, 102.0, 1.1).deviations == pytest.approx(-70.7, abs=0.1)
+    assert str(streamddcrp.Part("flow", 24.2, 102.0, 1.1)) == (
+        "flow 24.2, expected 102.0 ± 1.1: 71 standard deviations low"
+    )
