@@ -8,7 +8,7 @@ mean score, minus the log predictive density of a document.
 
 NMI is normalised by the geometric mean; documents without a topic are learned and not judged. "K"
 is the number of clusters of judged documents, in brackets of those with at least five. CPU seconds
-of one thread. The tables are those of docs/texts-measured.md.
+of one thread. The tables are those of research/notes/texts-measured.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Topics that conservative and liberal blogs share, and those they do not: docs/graphs-measured.md.
+"""Topics that conservative and liberal blogs share, and those they do not.
 
 Run: python examples/blogs_of_two_sides.py
 

@@ -1,4 +1,4 @@
-"""Follow the stories of Reuters in the spring of 1987, day by day: docs/reuters-1987.md.
+"""Follow the stories of Reuters in the spring of 1987, day by day.
 
 Run: python examples/reuters_spring.py [FOLDER]
 

@@ -149,12 +149,6 @@ def log_lanes(x):
 
 
 @leaf
-def log1p_lanes(x):
-    """Log of 1 + x in lanes, for x >= 0; the error is at most 1e-16 or two ulp."""
-    return log_lanes(x + 1.0)
-
-
-@leaf
 def padded(n):
     """Return the least multiple of `LANES` that is not less than ``n``."""
     return (n + LANES - 1) // LANES * LANES

@@ -60,7 +60,6 @@ COMPILED_ONLY = {
         "tests/unit/test_sample_ddcrp.py::test_diagnostics",
         "tests/unit/test_sample_ddcrp.py::test_equal_seeds_give_equal_bits",
         "tests/unit/test_sample_ddcrp.py::test_two_groups_are_found",
-        "tests/unit/test_temporal_logistic.py::test_texts_from_drifting_laws",
         "tests/unit/test_temporal_text.py::test_long_texts",
         "tests/unit/test_temporal_text.py::test_quality_of_other_settings",
         "tests/unit/test_temporal_text.py::test_two_topics_that_began_as_one",

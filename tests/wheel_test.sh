@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 tar -tzf "$folder"/streamddcrp-*.tar.gz | cut -d / -f 2- | sort > "$folder/archived.txt"
 for name in pyproject.toml README.md LICENSE CHANGELOG.md CITATION.cff CODE_OF_CONDUCT.md CONTRIBUTING.md Makefile Dockerfile hatch_build.py \
     streamddcrp/__init__.pyi streamddcrp/py.typed connectors/streamddcrp_connectors/report/templates/base.html \
-    tests/unit/test_exports.py tests/wheel_test.sh docs/conf.py docs/index.md examples/read_the_outputs.py benchmarks/__main__.py
+    tests/unit/test_exports.py tests/wheel_test.sh docs/conf.py docs/index.md examples/read_the_outputs.py benchmarks/__main__.py research/reproduce.py
 do
     grep -qx "$name" "$folder/archived.txt" || { echo "the source archive lacks $name"; exit 1; }
 done

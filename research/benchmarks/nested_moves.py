@@ -24,11 +24,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
 from research.ncrp_digits_numbers import digits
+from research.sampled_moves import fit_sampled, likeness
 from research.topic_corpora import TopicCorpus, bag_of_words
 from streamddcrp import fit_nested_components, fit_nested_topics
 from streamddcrp.models.trees.kernels.gain import fit_eta
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
-from streamddcrp.models.trees.sampled_moves import likeness
 from streamddcrp.models.trees.tree import paths_of, sorted_order, with_ancestors
 from tests.oracles.nested_ascent import Ascent
 
@@ -73,15 +73,16 @@ def components(data: Path, seeds: int) -> list[list[str]]:
                 found = []
                 for seed, run in enumerate(runs):
                     start = time.process_time()
-                    fit = fit_nested_components(
-                        run[name][0], depth=DEPTH, max_nodes=limit, moves=moves, seed=seed
-                    )
+                    options = {"depth": DEPTH, "max_nodes": limit, "seed": seed}
+                    if moves == "sampled":
+                        model, trace = fit_sampled(run[name][0], **options)
+                    else:
+                        fit = fit_nested_components(run[name][0], **options)
+                        model, trace = fit.model, fit.bound_trace
                     seconds = time.process_time() - start
-                    scores = [fit.model.score_one(dict(enumerate(x))) for x in run[name][1]]
-                    fall = float(max(0.0, -np.diff(fit.bound_trace).min()))
-                    found.append(
-                        (fit.bound_trace[-1], -np.mean(scores), fit.model.n_nodes, fall, seconds)
-                    )
+                    scores = [model.score_one(dict(enumerate(x))) for x in run[name][1]]
+                    fall = float(max(0.0, -np.diff(trace).min()))
+                    found.append((trace[-1], -np.mean(scores), model.n_nodes, fall, seconds))
                 rows.append([name, str(limit), moves, *cells(found)])
                 click.echo(" | ".join(rows[-1]), err=True)
     return rows

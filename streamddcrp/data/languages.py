@@ -14,8 +14,8 @@ Words that are left out are no evidence, so that Spanish does not speak for Cata
 are words of one letter.
 
 The two probabilities were chosen on real texts of 26 languages and on English corpora, see
-``docs/texts-measured.md``. Lists that hold few of the words of a text recognise nothing: Greek,
-Korean, and the lists of scripts without spaces.
+``research/notes/texts-measured.md``. Lists that hold few of the words of a text recognise nothing:
+Greek, Korean, and the lists of scripts without spaces.
 """
 
 import math

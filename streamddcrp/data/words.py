@@ -3,7 +3,7 @@
 Reading a text is one compiled pass over its bytes (`kernels.words.read_document`), so that a
 model can, document by document, read words, place the document and release the words that nothing
 holds any more. Libraries cut texts well, but return a Python object for each word, or a column of
-an ever growing vocabulary; the table of figures in ``docs/texts-measured.md`` has the comparison.
+an ever growing vocabulary; ``research/notes/texts-measured.md`` has the comparison.
 
 What a word is, in any script:
 

@@ -12,7 +12,6 @@ import numpy as np
 from streamddcrp import Alarm, RegimeAnomalyDetector, SeqDDCRP, TextStream
 from streamddcrp.decay import Exponential
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from tests.conformance import forms, kinds, streams
 from tests.conformance.case import Case, Flat, Refusal
@@ -172,7 +171,6 @@ CASES = [
     temporal_texts("texts", {"epoch": "2s", "lag": 1}, stream=streams.epochs_of_texts),
     temporal_texts("rho", {"likelihood": TextDecay(rho=0.8)}, **FEW_TEXTS),
     temporal_texts("beta", {"likelihood": TextDecay(beta=0.1)}, **FEW_TEXTS),
-    temporal_texts("logistic", {"likelihood": LogisticNormalText(30)}, **FEW_TEXTS),
     kinds.text_stream(
         "documents", {"lag": 30, "decay": 40.0}, river=river_counts, fails=kinds.ROOM
     ),

@@ -10,7 +10,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from streamddcrp import TemporalDPM
 from streamddcrp.errors import SchemaError
-from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
 from tests.conformance.laws import same
 from tests.conformance.streams import epochs_of_texts
 
@@ -73,9 +72,6 @@ def test_a_refused_text_changes_nothing():
         model.learn_many(documents[start : start + 20], t[start : start + 20])
     with pytest.raises(SchemaError, match="likelihood='text'"):
         TemporalDPM().learn_many([{"a": 1}])
-    small = TemporalDPM(likelihood=LogisticNormalText(3))
-    with pytest.raises(SchemaError, match="row 1: more than 3 words"):
-        small.learn_many(["aa bb", "cc dd"])
 
 
 def test_odd_texts_are_never_lost():
@@ -138,9 +134,6 @@ def test_counts_of_a_vectorizer():
     with pytest.raises(SchemaError, match=r"row 1, column 1: .* is not a count"):
         model.learn_many(bad, t[-2:])
     assert model.to_bytes() == before
-    small = TemporalDPM(likelihood=LogisticNormalText(3))
-    with pytest.raises(SchemaError, match="row 1: more than 3 words"):
-        small.learn_many(np.eye(4)[[0, 1]] + np.eye(4)[[2, 3]])
 
 
 def test_words_of_a_vectorizer():

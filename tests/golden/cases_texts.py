@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from streamddcrp import (
     BaseMeasure,
@@ -23,7 +22,6 @@ from streamddcrp import (
 )
 from tests.golden import streams
 from tests.golden.cases import case
-from tests.golden.recording import find_class
 from tests.golden.streams import follow
 
 PROBES = ({0: 0.4, 1: -3.0}, {0: 9.0, 1: 9.0})
@@ -110,21 +108,6 @@ def temporal_texts(record):
         model = TemporalDPM(**options)
         model = follow(record, name, model, documents, t, probes=probes, at=15.0, views=EPOCHS)
         _labels(record, name, model)
-
-
-@case
-def temporal_logistic_texts(record):
-    law = find_class("LogisticNormalText")
-    X = np.minimum(streams.corpus(90)[:, :30], 4)
-    t = np.arange(90) // 15 * 1.0
-    model = TemporalDPM(likelihood=law(30), lag=1, n_sweeps=2)
-    model.learn_many(sparse.csr_array(X[:50]), t[:50])
-    record.add("step", model.step_many(sparse.csr_array(X[50:]), t[50:]))
-    record.add("objective", model.objective)
-    record.add("summary", model.summary())
-    record.add("trajectories", model.trajectories())
-    _labels(record, "labels", model)
-    record.state(model)
 
 
 @case

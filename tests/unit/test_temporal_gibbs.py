@@ -12,7 +12,6 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import GammaPoisson
 from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
-from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import KERNELS
 from streamddcrp.models.temporal.gibbs import Sampler, sample_temporal_dpm
@@ -273,8 +272,6 @@ def test_options_are_refused_by_name(options, word):
 def test_rows_must_fit_the_emission():
     with pytest.raises(ConfigError, match="1 columns, the rows have 2"):
         sample_temporal_dpm([[[0.0, 1.0]]], law(0.0, 1.0, 0.1, 1.0))
-    with pytest.raises(ConfigError, match="closed form"):
-        sample_temporal_dpm([[[0.0, 1.0]]], LogisticNormalText(n_words=2))
     with pytest.raises(SchemaError, match="epoch 0, row 0"):
         sample_temporal_dpm([[[np.inf]]], law(0.0, 1.0, 0.1, 1.0))
     with pytest.raises(SchemaError, match="not negative"):

@@ -24,7 +24,7 @@ def begin_feature(cov, mean, slots, n_slots, slot, ratio):
 
 @uncounted
 def add_row(cov, mean, slots, n_slots, on, n_on, x, v, e):
-    """Condition on a row ``x`` (D,) that has the features ``on``.
+    """Condition on a row ``x`` (D,) that has the features ``on``: docs/math/graphs.md (12).
 
     ``s = 1 + z' cov z``, ``e = x - z' mean``, ``v = cov z``; ``mean += v e' / s``,
     ``cov -= v v' / s``. ``v`` (K,) and ``e`` (D,) are work space; returns ``s`` and ``||e||^2``.
@@ -87,7 +87,9 @@ def project(cov, mean, slots, n_slots, on, n_on, x, v, e):
 
 @uncounted
 def log_density(s, square, n_dims, shape, rate):
-    """Log density of a row but for its constant; ``shape`` 0: the noise variance is ``rate``.
+    """Log density, docs/math/graphs.md (11), but for its constant.
+
+    ``shape`` 0: the noise variance is ``rate``.
 
     Known noise: ``-D/2 log s - ||e||^2 / (2 s2 s)``. Unknown, s2 ~ InvGamma(shape, rate): Student t
     with 2 shape degrees of freedom, ``shape log s - (shape + D/2) log(s + ||e||^2 / (2 rate))``.

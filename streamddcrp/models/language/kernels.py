@@ -149,7 +149,7 @@ def within_reach(word, at, first, weights, out_match, out_weight):
 
 @kernel
 def score(match, weight, g, alpha, totals, out_log_prob, out_open, out_tables):
-    """Log p(w_i | w_<i), p(c_i = i | w) and the running expected number of tables.
+    """docs/math/ddcrp.md (9): log p(w_i | w_<i), p(c_i = i | w), running expected number of tables.
 
     ``totals`` takes up the log evidence and the mean and variance of the number of tables.
     """
@@ -180,7 +180,7 @@ def surface(match, weight, g, starts, alphas, out):
 
 @kernel
 def gradient(match, weight, match_slope, weight_slope, g, alpha, out):
-    """Log evidence, its derivative by log alpha, and by the decay's parameter.
+    """Log evidence and its derivatives, docs/math/ddcrp.md (10), by log alpha and the decay.
 
     Fisher's identity, sum_ij (p(c_i = j | w) - A_ij) d log f_ij, with the sums over j taken:
     E[number of tables | w] - sum_i A_ii, and sum_i match'_i / D_i - F'_i / (alpha + F_i).

@@ -3,7 +3,7 @@
 The engine with all epochs in its window, started from what a stream with a short window found:
 that start beats k-means and random ones. Sweeps pass over all epochs, each row in the light of
 those before and after; where they have settled, components are merged, deleted and split
-(temporal_dpm.md, section 8).
+(docs/math/temporal.md (4)).
 """
 
 import logging

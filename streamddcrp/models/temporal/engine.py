@@ -5,7 +5,7 @@ moments of the counts of the ``width`` epochs before them, and for each componen
 knew before the window. The rows of an arriving epoch are assigned one by one with marginal
 predictives, which is where components are born; then the window is swept, its emissions smoothed in
 between. Components are merged, deleted and split where the objective rises, and die when they have
-been silent for as long as the past counts (temporal_dpm.md, section 9).
+been silent for as long as the past counts (docs/math/temporal.md).
 
 alpha is the mode given expected births, with a Gamma prior worth one birth. The kernel
 exp(-d / scale) of the past is, of some scales, the one under which the counts are most probable:

@@ -291,9 +291,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     def _check(self, rows: Any, kind: str) -> None:
         """Refuse what the likelihood does not take."""
-        names = () if kind == TEXT else self._vectorizer.columns or range(rows.shape[1])
-        vocabulary = None if self._stream is None else self._stream.vocabulary
-        self._likelihood.check(rows, kind, names, vocabulary)
+        if kind != TEXT:
+            self._likelihood.check(rows, self._vectorizer.columns or range(rows.shape[1]))
 
     @property
     def boilerplate(self) -> dict[Any, float]:

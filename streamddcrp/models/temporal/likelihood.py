@@ -18,7 +18,6 @@ from streamddcrp.models.temporal.emissions import Emission
 from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay, refuse_order
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
 from streamddcrp.models.temporal.emissions.full import FullGaussianDrift, full_guesses
-from streamddcrp.models.temporal.emissions.logistic import LogisticNormalText
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.records import FINITE, WEIGHT, check_one, refuse_if
 from streamddcrp.typing import FloatArray
@@ -26,9 +25,8 @@ from streamddcrp.validation import choice, whole
 
 TEXT, NUMBERS, FULL = "text", "gaussian", "full_gaussian"
 _OF_NUMBERS = GaussianDrift, FullGaussianDrift, ConjugateDecay
-_OF_TEXTS = TextDecay, LogisticNormalText
 _ARRAYS = ("gains", "shares", "drift_sums")  # of emissions other than `GaussianDrift`
-_ALL = (*_OF_NUMBERS, *_OF_TEXTS)
+_ALL = (*_OF_NUMBERS, TextDecay)
 EMISSIONS = {cls.__name__: cls for cls in _ALL}
 _LARGEST = 1e40  # of a number: squares and their ratios must not overflow
 _FACTORS = (0.04, 0.2, 1.0, 5.0)  # of the variance that a family expects within a cluster
@@ -104,7 +102,7 @@ class LikelihoodOption:
             self.kind = {"auto": None, FULL: NUMBERS}.get(words, words)
         elif isinstance(option, _OF_NUMBERS):
             self.kind = NUMBERS
-        elif isinstance(option, _OF_TEXTS):
+        elif isinstance(option, TextDecay):
             self.kind = TEXT
         else:
             try:
@@ -161,11 +159,8 @@ class LikelihoodOption:
             return [ConjugateDecay(family.spread_by(f, X), X.shape[1]) for f in _FACTORS]
         return [ConjugateDecay(family, X.shape[1])]
 
-    def check(self, rows: Any, kind: str, names: Sequence[Any], vocabulary: Any) -> None:
-        """Refuse rows that the emission does not take; ``names`` are of columns."""
-        if kind == TEXT:
-            self._check_words(rows, vocabulary)
-            return
+    def check(self, rows: Any, names: Sequence[Any]) -> None:
+        """Refuse rows (N, D) that the emission does not take; ``names`` are of columns."""
         given = self.given
         width = getattr(given, "n_features", None)
         if isinstance(given, GaussianDrift):
@@ -184,20 +179,6 @@ class LikelihoodOption:
         family = given.likelihood if isinstance(given, ConjugateDecay) else given
         if hasattr(family, "check_rows"):
             family.check_rows(rows, names)
-
-    def _check_words(self, rows: Any, vocabulary: Any) -> None:
-        given = self.given
-        if not isinstance(given, LogisticNormalText) or vocabulary is None:
-            return
-        known: set[Any] = set(vocabulary.words)
-        for row, document in enumerate(rows):
-            known.update(word for word, _ in document)
-            if len(known) > given.n_words:
-                message = (
-                    f"row {row}: more than {given.n_words} words, where the vocabulary of the "
-                    "emission ends; make n_words larger, or choose likelihood='text'"
-                )
-                raise SchemaError(message, row=row)
 
     def read_one(self, x: Any, kind: str, vectorizer: Vectorizer, *, learn: bool = True) -> Any:
         """Return a batch of one row: a list of a document, or an array (1, D)."""

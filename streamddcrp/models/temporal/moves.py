@@ -1,6 +1,6 @@
 """Changes of the number of components, each judged by the objective of the window.
 
-temporal_dpm.md, section 10. A component that was born inside the window has no frozen past, so
+docs/math/temporal.md (9), (15). A component that was born inside the window has no frozen past, so
 that the effect of a change on the objective is known exactly. The number of ways to name components
 counts, too: it is weighted by the probability that a component is occupied at all, else empty ones
 would be worth seven nats.

@@ -17,8 +17,7 @@ sums over the infinitely many paths that leave the kept part are in closed form 
 
 C. Wang and D. Blei, Variational inference for the nested Chinese restaurant process, NIPS 2009.
 Deviations: sibling sticks are kept in order of size; q(v) counts the paths that leave the kept
-tree below a parent (the paper's eq. 11 leaves them out); moves must raise the bound, but for the
-paper's own (`sampled_moves`).
+tree below a parent (the paper's eq. 11 leaves them out); moves must raise the bound.
 D. M. Blei, T. L. Griffiths and M. I. Jordan, The nested Chinese restaurant process and Bayesian
 nonparametric inference of topic hierarchies. Journal of the ACM 57(2), 2010.
 """

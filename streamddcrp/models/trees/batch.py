@@ -11,10 +11,10 @@ from streamddcrp.data.batches import sliceable
 from streamddcrp.data.documents import Document, Word, read_documents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.gibbs import Corpus, NestedTopicSamples, as_corpus
-from streamddcrp.models.trees.nested_components import MOVES, NestedCRPComponents
+from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice, whole
+from streamddcrp.validation import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,7 @@ class NestedComponentsFit(ResultCard):
     model : NestedCRPComponents
     paths : ndarray of int64, shape (N, depth)
     bound_trace : ndarray
-        Evidence lower bound after the first pass, every sweep and every growth; it does not fall
-        unless moves are sampled.
+        Evidence lower bound after the first pass, every sweep and every growth; it does not fall.
     """
 
     model: NestedCRPComponents
@@ -183,7 +182,7 @@ def _summed(document: Document) -> dict[Word, float]:
 
 
 def fit_nested_components(
-    X: Any, *, max_sweeps: int = 200, tol: float = 1e-5, moves: str = "judged", **options: Any
+    X: Any, *, max_sweeps: int = 200, tol: float = 1e-5, **options: Any
 ) -> NestedComponentsFit:
     """Fit a tree of components to a data set: a stream's pass, then coordinate ascent with growth.
 
@@ -197,9 +196,6 @@ def fit_nested_components(
     tol : float, default 1e-5
         Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it,
         three times in a row.
-    moves : {"judged", "sampled"}, default "judged"
-        As for `NestedCRPComponents.refine`. "sampled" begins with one path, the principal
-        components of all points, and not with a stream's pass.
     **options
         Of `NestedCRPComponents`; ``window`` and ``warmup`` are those of the pass.
 
@@ -208,8 +204,6 @@ def fit_nested_components(
     SchemaError
         A value is missing, not finite or, of binary rows, neither 0 nor 1; or there are fewer than
         two points.
-    ConfigError
-        ``moves`` is neither.
 
     Examples
     --------
@@ -228,10 +222,8 @@ def fit_nested_components(
         message = f"X: expected at least two points, got {n}"
         raise SchemaError(message)
     options["warmup"] = min(int(options.get("warmup", 256)), n)
-    if choice("moves", moves, MOVES) == "sampled":
-        options |= {"warmup": n, "window": n}
     model = NestedCRPComponents(**options)
     model.learn_many(X)
     model.recall(X)
-    trace = model.refine(max_sweeps, tol, moves=moves)
+    trace = model.refine(max_sweeps, tol)
     return NestedComponentsFit(model, model.paths_many(X), np.array(trace))

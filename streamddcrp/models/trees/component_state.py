@@ -2,8 +2,8 @@
 
 A point is a sum of the vectors of its path, each times a standard normal loading, plus a mean and
 noise of precision tau. The mean and all K vectors, M (K + 1, D), have one matrix-normal posterior
-with row covariance S: math/nested_crp.md, section 7, Wang and Blei (2009) with the loadings
-conditional on the path and one joint Gaussian for all vectors.
+with row covariance S: docs/math/trees.md (9), (10), (11), Wang and Blei (2009)
+with the loadings conditional on the path and one joint Gaussian for all vectors.
 """
 
 import math

@@ -1,12 +1,11 @@
 """A tree of components as it learns: a window that is swept, and moves that change the tree.
 
 A move opens a path, splits or merges inner nodes, attaches a node elsewhere or gives up a leaf; it
-only changes the tree, and sweeps and the bound then decide (section 8 of math/nested_crp.md).
+only changes the tree, and sweeps and the bound then decide (docs/math/trees.md).
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable
 from copy import copy
 from typing import NamedTuple, Self
 
@@ -289,13 +288,10 @@ class ComponentTree(ComponentState):
         self.X = self.seated(X)
         self.past = self.past.times(0.0)
 
-    def refine(
-        self, max_sweeps: int, tol: float, seed: int, change: Callable[["ComponentTree", int], bool]
-    ) -> list[float]:
-        """Sweep and change the tree; return the bound before, after each sweep and each change.
+    def refine(self, max_sweeps: int, tol: float, seed: int) -> list[float]:
+        """Sweep and `grow`; return the bound before, after each sweep and each change.
 
-        Ends when several rounds raise it by less than a part ``tol``. ``change``: `grow` or
-        `sampled_moves.reshape`, which take a seed and say whether the tree is another.
+        Ends when several rounds raise it by less than a part ``tol``.
         """
         trace, done, failed = [self.bound()], 0, 0
         while done < max_sweeps and failed < _FAILURES:
@@ -304,7 +300,7 @@ class ComponentTree(ComponentState):
                 self.sweep(1)
                 trace.append(self.bound())
                 done += 1
-            if change(self, seed + done):
+            if self.grow(seed + done):
                 trace.append(self.bound())
             failed = 0 if trace[-1] - before > tol * abs(before) else failed + 1
         return trace

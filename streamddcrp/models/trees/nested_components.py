@@ -17,14 +17,12 @@ from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.pictures import plot_component_tree
-from streamddcrp.models.trees.sampled_moves import reshape
 from streamddcrp.models.trees.tree import ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.records import FINITE, PRESENT, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
-MOVES = ("judged", "sampled")
 _TREES = {"gaussian": ComponentTree, "bernoulli": BinaryTree}
 _STEP = 64  # points between two global steps
 _GROW_EVERY = 4  # steps between two attempts to grow
@@ -187,7 +185,7 @@ class NestedCRPComponents(Explains, TreeModel):
             tree.grow(self.seed)
         self._growth.note(tree.n_seen, tree.n_nodes, tree.n_born, 0, tree.n_pruned)
 
-    def refine(self, max_sweeps: int = 50, tol: float = 1e-5, moves: str = "judged") -> list[float]:
+    def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
         """Sweep the window further and try to grow; return the bound before and after each sweep.
 
         Points that wait for the next step are learned first, in warm-up with a tree of their own.
@@ -198,23 +196,11 @@ class NestedCRPComponents(Explains, TreeModel):
         tol : float
             Ends when ten sweeps and the attempts to grow raise the bound by less than this part,
             three times in a row.
-        moves : {"judged", "sampled"}, default "judged"
-            "judged": moves are kept where the bound rises. "sampled": the rule of Wang and Blei
-            (2009), section 3.2, by which paths are opened at random, leaves with less than 1e-6
-            points are dropped, and leaves are merged whose probabilities over the points have a
-            cosine above 0.95. Nothing is undone, so the bound may fall. Faster.
-
-        Raises
-        ------
-        ConfigError
-            ``moves`` is neither.
         """
-        judged = choice("moves", moves, MOVES) == "judged"
         self._step_early()
         if self._tree is None:
             return []
-        change = ComponentTree.grow if judged else reshape
-        return self._tree.refine(max_sweeps, tol, self.seed, change)
+        return self._tree.refine(max_sweeps, tol, self.seed)
 
     def recall(self, batch: object) -> None:
         """Let the window be these points, all that were learned, and ``window`` as many."""

@@ -1,7 +1,7 @@
 """Tidying up: moves of many documents of the window at once, undone where the bound does not rise.
 
-Siblings are merged; nodes dissolved, split, and attached to another parent (section 8 of
-math/nested_crp.md).
+Siblings are merged; nodes dissolved, split, and attached to another parent, judged by
+docs/math/trees.md (5) and (8).
 """
 
 import logging

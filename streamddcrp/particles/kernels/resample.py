@@ -30,7 +30,7 @@ def _keep_all(weight, n, out_child, out_weight):
 
 @kernel
 def optimal(weight, n, n_keep, u, out_child, out_weight):
-    """Keep ``n_keep`` of the first ``n`` children without bias and with the least squared error.
+    """Keep ``n_keep`` of ``n`` children, docs/math/graphs.md (4): no bias, least squared error.
 
     With c such that sum_m min(w_m / c, 1) = n_keep, children of weight above c stay as they are;
     of the others each stays with probability w_m / c, by a systematic pass, and then weighs c. No

@@ -77,7 +77,7 @@ def _best_gain(particles, scratch):
 def predict(
     config, particles, tables, ring, recent, names, counts, sums, scratch, x, t, given, b, out
 ):  # fmt: skip
-    """Predict a row at time ``t`` by every particle and by all of them; only ``scratch`` changes.
+    """Predict a row at time ``t``, docs/math/ddcrp.md (6), by every particle; changes ``scratch``.
 
     p_q(x) = [sum_k s_k p(x | T_k) + alpha p(x)] / (alpha + F), p(x) = sum_q W_q p_q(x).
     ``out`` : label, its probability, -log p(x), probability of a new table, of another table than

@@ -139,7 +139,7 @@ def cut(i, c):
 
 @uncounted
 def score_tables(n_touched, log_moved, moved, c):
-    """Score joining each table touched, log s_k m(S + k) / (m(S) m(k)), after the cut."""
+    """Score joining each table touched after the cut: docs/math/ddcrp.md (3)."""
     for m in range(n_touched):
         k = c.touched[m]
         c.joint[m] = log_union(c.family, c.hyper, c.stats[k], c.marginal[k], moved, c.work, c.post)

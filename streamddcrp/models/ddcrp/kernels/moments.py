@@ -27,7 +27,7 @@ def _link(links, i, q):
 
 @kernel
 def number_of_tables(own, out):
-    """Distribution of a sum of independent 0/1 variables; entries below 1e-20 become 0.
+    """Law of the number of tables, docs/math/ddcrp.md (7); entries below 1e-20 become 0.
 
     ``own`` (N,) is each customer's chance of a self-link; ``out`` (N + 1,).
     """
@@ -70,7 +70,7 @@ def path_lengths(links, counted, total, out):
 
 @kernel
 def share_table(links, total, out):
-    """Chance that two customers share a table: M_ij = sum_t A_it M_tj for j < i.
+    """Probability that two customers share a table: docs/math/ddcrp.md (7).
 
     Sequential links only; ``out`` (N, N), O(N^2 W).
     """

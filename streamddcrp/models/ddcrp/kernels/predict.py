@@ -81,7 +81,7 @@ def table_densities(family, hyper, X, stats, n_tables, plug_in, post, eta, row, 
 
 @kernel
 def pass_on(ptr, to, share, opens, n_train, n_tables, mass):
-    """Replace links to test rows by the tables they lead to: rho = (I - A_tt)^-1 A_tr."""
+    """Replace links to test rows by the tables they lead to: docs/math/ddcrp.md (8)."""
     for m in range(len(opens)):
         mass[m, n_tables] = opens[m]
         for at in range(ptr[m], ptr[m + 1]):

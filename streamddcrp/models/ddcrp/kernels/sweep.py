@@ -198,7 +198,7 @@ def draw_with_parameters(
 
 @kernel
 def partition_term(candidates, labels):
-    """Sum over the customers that do not open their table of log sum_{j in the table} f_ij.
+    """Sum over customers that open no table of log sum_{j in it} f_ij: docs/math/ddcrp.md (5).
 
     ``labels`` (N,) are smallest customers. -inf where some customer has no one to link to.
     """
@@ -221,7 +221,7 @@ def partition_term(candidates, labels):
 
 @kernel
 def link_term(candidates, links):
-    """Sum over the customers that are not self-linked of log f_ij; -inf where one is impossible."""
+    """Sum log f_ij over links to others, docs/math/ddcrp.md (4); -inf if one is impossible."""
     start, weight, log_scale = candidates.start, candidates.weight, candidates.log_scale
     total = 0.0
     for i in range(len(links)):

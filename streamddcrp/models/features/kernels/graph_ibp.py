@@ -139,7 +139,7 @@ def _fit(cov, mean, on, n_on, x, e):
 
 @inner
 def _alone(i, signs, set_at, holder_at, holders):
-    """Return lambda of a feature that item i alone has."""
+    """Return lambda, docs/math/graphs.md (10), of a feature that item i alone has."""
     value = 1.0
     for h in range(holder_at[i], holder_at[i + 1]):
         s = holders[h]

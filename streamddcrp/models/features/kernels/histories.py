@@ -1,4 +1,4 @@
-"""Prior of a feature's owners in the window: what it says of one row, given all other rows.
+"""Prior odds of a feature's owners in the window: ratios of docs/math/graphs.md (10).
 
 Row u has a feature that m of the r rows before it have with probability m / q, q = min(u, r) + 1, a
 first owner counts 1 / q, and a feature without owners among r rows is dead.

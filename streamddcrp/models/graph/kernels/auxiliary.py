@@ -140,7 +140,7 @@ def _add_node(aux, p, a, scratch):
 
 @uncounted
 def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp):
-    """Resample the table of one auxiliary item from its full conditional.
+    """Resample the table of one auxiliary item from its full conditional: docs/math/graphs.md (8).
 
     With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
     groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only

@@ -1,8 +1,8 @@
 """Children of all particles for an arrival: where it may sit, with what weight, and their names.
 
 `GraphCRP` and `GroupDP` share the constants, the scores and what becomes of the children. The
-likelihood of the concentration is alpha^k prod_m (alpha + m)^(-c_m), with k clusters opened and
-c_m arrivals with m parents. A row of ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at
+likelihood of the concentration is docs/math/graphs.md (5), with k clusters opened and c_m arrivals
+with m parents. A row of ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at
 the nodes. There is one row for all particles or, in a Markov chain, where they differ in the c_m,
 one for each; a particle adds k log alpha. Without nodes alpha is fixed.
 """
@@ -303,7 +303,7 @@ def _children(
 def weigh(
     config, particles, pool, memo, grid, names, counts, children, scratch, parents, keyed, top, out
 ):
-    """List the children of all particles for an arrival that has been scored; return how many.
+    """List the children, docs/math/graphs.md (3), of an arrival that was scored; return how many.
 
     A child sits the arrival at a table with n_k > 0 of its m parents, with weight
     w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). With a

@@ -54,7 +54,7 @@ def _log_new(config, met):
 
 @uncounted
 def _prior_terms(config, particles, p, i, n, tables, near, log_count, opens):
-    """Compute what i changes at each table k: log counts, and how many clusters it would open.
+    """Compute docs/math/graphs.md (6) at each table k: log counts, and clusters i would open.
 
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
     alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).

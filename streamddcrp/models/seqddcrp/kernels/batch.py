@@ -50,7 +50,7 @@ def _push(links, cone, i):
 
 @kernel
 def cone_statistics(family, hyper, X, links, cone):
-    """Fill ``cone`` (N, P) by the backward recursion under fixed links. O(N W + nnz P)."""
+    """Fill ``cone`` (N, P), docs/math/links.md (6), under fixed links. O(N W + nnz P)."""
     cone[:] = 0.0
     for i in range(X.shape[0] - 1, -1, -1):
         add_stats(family, hyper, X[i], 1.0, cone[i])

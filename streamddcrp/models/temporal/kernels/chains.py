@@ -2,9 +2,9 @@
 
 A chain is alive while the decayed count of its past is above zero: fewer than ``len(kappa)`` epochs
 without rows of it lie between two with some. Chains are in slots, their rows counted epoch by epoch
-(`streamddcrp.models.temporal.gibbs.Chains`). Parameters are integrated out (temporal_dpm.md,
-equation J_inf and section 7). What is known of a chain from the epochs before the one at hand,
-``fore``, is kept, so that ratios of densities are taken over the epochs from there on.
+(`streamddcrp.models.temporal.gibbs.Chains`). Parameters are integrated out, docs/math/temporal.md
+(3), (11), (13). What is known of a chain from the epochs before the one at hand, ``fore``, is kept,
+so that ratios of densities are taken over the epochs from there on.
 """
 
 import math

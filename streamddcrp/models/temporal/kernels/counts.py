@@ -1,9 +1,9 @@
 """Counts of the recurrent CRP under independent soft assignments, and their expectations.
 
 The count of a component in an epoch is a sum of independent Bernoullis, and the decayed past a
-weighted sum of such counts. Three additive moments describe a count: mean, variance and the log
-probability of zero. ``MEAN, VAR, LOG_ZERO`` are their places in the last axis of every array of
-moments here.
+weighted sum of such counts. Three additive moments, docs/math/temporal.md (5), describe a count:
+mean, variance and the log probability of zero. ``MEAN, VAR, LOG_ZERO`` are their places in the last
+axis of every array of moments here.
 
 Expectations E f(X) go through the epochs that X is a sum of, by which is the newest that has any
 row ("zero-corrected"). Given that, they are second-order about the mean of X: one row of that epoch
@@ -112,7 +112,7 @@ def _with_epoch(a0, step, count, weight, decides, past):
 
 @kernel
 def expected_past(a0, step, before, now, kappa, e, k, later):
-    """Mean and variance of the decayed past X of component k, and E f(X), f that of `_about`.
+    """Mean and variance of the decayed past X, and E f(X): docs/math/temporal.md (7).
 
     X holds the epochs before ``e``, as they count ``later`` epochs after it; ``before`` (W, K, 3),
     ``now`` (E, K, 3), ``kappa`` (W,): those of `decay_moments`.
@@ -285,7 +285,7 @@ def _own_removed(a0, count, older, own):
 
 @kernel
 def _look_ahead(a0, kappa, now, older, e, k, d, own):
-    """Add up what a row of epoch e does to the log probability of the counts d epochs later.
+    """Look-ahead of docs/math/temporal.md (4): what a row does to the counts d epochs later.
 
     It is E f(X' + m) - E f(X'), f the step of `_about` by the row's weight there, X' the decayed
     past, the row's own part left out of it, and m the count.
@@ -323,7 +323,7 @@ def _look_ahead_all(a0, kappa, now, older, e, k, own):
 
 @kernel
 def sweep_epoch(q, ell, e, now, before, kappa, a0, stale, least, score):
-    """One pass of coordinate ascent over the rows of epoch ``e`` of a window, in their order.
+    """Coordinate ascent, docs/math/temporal.md (4), over the rows of epoch ``e`` in their order.
 
     log q_ik = ell_ik + E log(a0 + X_k) + sum_d E[h_d(X'_kd + m_kd)] - E[h_d(X'_kd)], the row itself
     left out of all counts; X the count of the epoch and its decayed past, X'_d the decayed past of
@@ -423,7 +423,7 @@ def terms_of_kernels(before, now, kernels, a0, out):
 def seat_row(q, log_new, says, K, negligible, least, past, size, scores, chances):
     """Assign a row of the open epoch to components, or to a new one where that is the likeliest.
 
-    First pass of temporal_dpm.md, section 9: q_k is in proportion to (a0 + m'_k + m_k) p(x | k).
+    docs/math/temporal.md (14): q_k is in proportion to (a0 + m'_k + m_k) p(x | k).
     Every kernel that seats rows ends each row here, and needs room for one component more. ``q``
     (C,): log weights plus log predictives of the K components, then the assignment; ``log_new``:
     the same of a new one; a row that ``says`` nothing, without values or words, opens none but the

@@ -1,4 +1,4 @@
-"""Gaussian chains with full covariances: filter, smoother and seating (temporal_dpm.md, 7a).
+"""Gaussian chains with full covariances: docs/math/temporal.md (10) and (11).
 
 A row x says P_x of the precision of its component's mean and P_x x of that times the mean, with P_x
 the precision of the values that are there and zeros for the others; so a row with missing values is

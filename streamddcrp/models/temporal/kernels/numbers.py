@@ -7,7 +7,7 @@ column by column.
 
 Conjugate: what a component knows is a vector of sufficient statistics, S_t = rho S_{t-1} + C_t: the
 posterior's natural parameters move towards the prior's, ``rho eta + (1 - rho) eta_0``, between
-epochs (temporal_dpm.md, 7b). Families are those of `streamddcrp.likelihoods`, by their code.
+epochs (docs/math/temporal.md (12)). Families are those of `streamddcrp.likelihoods`, by their code.
 """
 
 import math
@@ -65,7 +65,7 @@ def kalman(
     count, total, square, begins, start_mean, start_var, birth_mean, birth_var, drift, noise,
     filtered_mean, filtered_var, mean, var, lagged, log_z,
 ):  # fmt: skip
-    """Filter and smooth every component over the epochs of a window (temporal_dpm.md, 7a).
+    """Filter and smooth every component over the epochs of a window: docs/math/temporal.md (11).
 
     ``count, total, square`` (E, K, D): expected numbers of values, their sums and squares. A chain
     begins in epoch ``begins`` (K,); at -1 before the window, at ``start`` (K, D). ``birth_mean,

@@ -3,7 +3,7 @@
 Of texts: the rows of a component are laid out by correspondence analysis, whose first axis says
 which of them differ most; the smaller side leaves, and a few rounds move single rows to where their
 words are more probable, word distributions integrated out. Of numbers: a direction is cut by two
-means, and rounds of sharing follow (temporal_dpm.md, section 10, Split). Nothing is decided here
+means, and rounds of sharing follow (docs/math/temporal.md (9)). Nothing is decided here
 but what is worth a closer look.
 """
 

@@ -1,7 +1,7 @@
 """Dirichlet-multinomial components over an open vocabulary, by inverted lists of their words.
 
 A component with counts S has the prior ``prior[w]`` on top, V words in all. Its evidence for a
-row x, word distributions integrated out, is (temporal_dpm.md, 7d)
+row x, word distributions integrated out, is docs/math/temporal.md (13),
 
     sum_w [log Gamma(prior_w + S_w + x_w) - log Gamma(prior_w + S_w)]
     - log Gamma(prior + S + n) + log Gamma(prior + S)        (sums over words; n words in the row)
@@ -66,7 +66,7 @@ def text_expected(
 ):  # fmt: skip
     """Evidence (N, K) of rows under components, a row's own share taken out of the counts.
 
-    The collapsed score of temporal_dpm.md, 7d. ``q`` (N, K): the assignments of these counts;
+    docs/math/temporal.md (13). ``q`` (N, K): the assignments of these counts;
     ``heads, .., gain``: of `inverted`; ``sizes`` (K,): words of each; ``prior`` (V,) and its sum.
     """
     N, K = q.shape

@@ -1,1 +1,1 @@
-"""Compiled kernels of `streamddcrp.models.text`; their equations are in math/text_streams.md."""
+"""Compiled kernels of `streamddcrp.models.text`; their equations: docs/math/texts.md."""

@@ -1,4 +1,4 @@
-"""What a document says about the tables: (1), (2a) and (2b) of math/text_streams.md."""
+"""What a document says about the tables: docs/math/texts.md (1), (2a), (2b)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Merges of tables, equation (3) of math/text_streams.md, their retirement, and the archive.
+"""Merges of tables, docs/math/texts.md (3), their retirement, and the archive.
 
 By the archive of the tables that were retired a story that comes back is recognised.
 """

@@ -1,6 +1,6 @@
 """Whether two broad tables are one topic, where texts are long: Dirichlet-multinomials.
 
-Equation (3) of math/text_streams.md asks whether two tables are one Pitman-Yor urn. Long texts of
+docs/math/texts.md (3) asks whether two tables are one Pitman-Yor urn. Long texts of
 one class never are, since each thread, author and byline has words of its own. So two broad tables
 are taken as draws from distributions of words near that of all N words of the live tables, from a
 Dirichlet distribution that weighs as much as these: a_w is how many of their texts have word w. If

@@ -89,7 +89,10 @@ def start(n, lam, total, alpha, phi, at_level):
 
 @inner
 def meet(n, lam, total, alpha, rounds, tol, phi, at_level):
-    """Iterate log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const."""
+    """Iterate docs/math/trees.md (7).
+
+    log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const.
+    """
     U, L = lam.shape
     part, new, many = np.empty(L), np.empty(L), np.empty(U * L)
     late, work = np.empty(U * L), np.empty(U * L)
@@ -130,7 +133,7 @@ def meet(n, lam, total, alpha, rounds, tol, phi, at_level):
 
 @inner
 def evidence_gain(n, lam, total, alpha, phi, at_level):
-    """Gain of the bound by a document and the topics of one path.
+    """Gain of the bound by a document and the topics of one path: docs/math/trees.md (6).
 
     G = -sum n phi log phi + lB(alpha + N) - lB(alpha)
         + sum_lu lnG(lam_lu + n_u phi_ul) - lnG(lam_lu) - sum_l lnG(Lam_l + N_l) - lnG(Lam_l)
@@ -178,7 +181,7 @@ def node_bounds(level, which, counts, rows, scale, eta, V, out):
 
 @kernel
 def merge_gains(counts, rows, level, one, other, scale, eta, V, out):
-    """Gain of the topics' evidence if nodes one[p] and other[p] of a level were one, for all pairs.
+    """Gain of the topics' evidence, docs/math/trees.md (8), if one[p] and other[p] were one node.
 
     out[p] = g(s_i + s_j) - g(s_i) - g(s_j), g(s) = lB(eta + s) - lB(eta).
     """

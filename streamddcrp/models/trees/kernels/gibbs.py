@@ -1,4 +1,4 @@
-"""Sweeps of the collapsed sampler of topic trees (math/nested_crp.md, section 15).
+"""Sweeps of the collapsed sampler of topic trees (docs/math/trees.md).
 
 ``tree``: nodes in slots 0 to K - 1, the root in slot 0: parent (K,); level (K,), 0 at the root and
 -1 in a free slot; docs (K,), documents through a node; tokens (K,); counts (V, K), tokens of each

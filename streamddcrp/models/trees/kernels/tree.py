@@ -8,7 +8,7 @@ leaf for itself, an inner node for the paths that leave the kept tree below it.
 For component trees the covariance of the loadings on a path P is Sig = (I + tau G_PP)^-1. Its
 Cholesky factor R R' = Sig^-1 grows by a row from parent to child, and with it z = R^-1 h, h the
 pulls of the nodes on a point: h' Sig h = z'z and log det Sig cost one row per node, however many
-points there are. Sections 3 to 5 and 7 of math/nested_crp.md.
+points there are. Equations: docs/math/trees.md.
 """
 
 import math
@@ -21,7 +21,7 @@ from streamddcrp.numerics import digamma
 
 @kernel
 def fresh_level(gamma):
-    """Log of the sum of exp E log p over the infinitely many children of a node that has none kept.
+    """Log of the sum of exp E log p over the children of a childless node: docs/math/trees.md (2).
 
     log R = E log v - log(1 - exp E log(1 - v)) under Beta(1, gamma); R < 1.
     """
@@ -39,9 +39,10 @@ def subtree_sums(parent, K, own, out):
 
 @kernel
 def beta_parameters(parent, K, mass, gamma, size, a, b):
-    """Parameters of q(v) = Beta(a, b) from the endpoint masses (K,); ``size`` gets subtree sums.
+    """Parameters of q(v) = Beta(a, b) from the endpoint masses (K,): docs/math/trees.md (4).
 
-    a_i = 1 + N_i;  b_i = gamma + N of the younger siblings + the mass that leaves below the parent.
+    ``size`` gets subtree sums N: a_i = 1 + N_i,
+    b_i = gamma + N of the younger siblings + the mass that leaves below the parent.
     """
     subtree_sums(parent, K, mass, size)
     for i in range(K):
@@ -55,7 +56,9 @@ def beta_parameters(parent, K, mass, gamma, size, a, b):
 
 @kernel
 def log_path_chances(parent, level, K, L, a, b, gamma, lookahead, out):
-    """Log prior of every endpoint, (K,): from E[v] (they sum to 1) or from E log v (to less).
+    """Log prior of every endpoint, (K,), docs/math/trees.md (3): from E[v], or from E log v.
+
+    Those from E[v] sum to 1, the others to less.
 
     leaf: sum over its steps of log v_i + sum over older siblings of log(1 - v_j); an inner
     endpoint adds log(1 - v_j) of all its children, and log R a fresh level (0 with E[v]).
@@ -103,7 +106,7 @@ def _log_beta(a, b):
 
 @kernel
 def stick_bound(parent, level, K, L, mass, gamma, size, a, b):
-    """All terms of the sticks at the optimum of q(v), and the fresh levels of inner endpoints.
+    """All terms of the sticks at the optimum of q(v): docs/math/trees.md (5).
 
     sum_i lnB(a_i, b_i) - lnB(1, gamma) + sum_p m_p (L - level p) log R; fills ``size, a, b``.
     """
@@ -120,7 +123,7 @@ def stick_bound(parent, level, K, L, mass, gamma, size, a, b):
 
 @kernel
 def factors(G, tau, paths, level, rows, log_det):
-    """Fill the rows (K, L) of the factors R of all paths, and log det Sig (K,) of every endpoint.
+    """Fill the factors R (K, L) of all paths, and log det Sig (K,): docs/math/trees.md (9).
 
     ``G`` (K + 1, K + 1): M M' + D S, the mean first; ``paths`` (K, L) as of `paths_of`.
     """
@@ -141,7 +144,7 @@ def factors(G, tau, paths, level, rows, log_det):
 
 @kernel
 def place_points(pull, paths, level, rows, chances, base, never, q, log_z):
-    """Place points on the tree; ``pull`` (K, N), tau ((t - m_mu) . m_i - D S_i,mu), becomes z.
+    """Place points, docs/math/trees.md (10); ``pull``, h of (9), becomes z.
 
     log S of an endpoint is its ``chances`` (K,) + the point's ``base`` (N,) + h' Sig h / 2; fills
     its probabilities ``q`` (K, N), 0 where their log is below ``never``, and ``log_z`` (N,).
@@ -182,7 +185,7 @@ def place_points(pull, paths, level, rows, chances, base, never, q, log_z):
 
 @kernel
 def collect_loadings(z, paths, level, rows, q, least, loadings, yy):
-    """Add expected loadings (K, N), and sums of products to ``yy`` (K + 1, K + 1).
+    """Add expected loadings (K, N), and sums of products to ``yy``: docs/math/trees.md (11).
 
     Endpoints of probability ``least`` or less are left out.
     """

@@ -4,15 +4,19 @@ Paths are opened at random, those that hold next to nothing are dropped, and tho
 same points are merged. Nothing is undone: the bound may fall.
 """
 
+from typing import Any
+
 import numpy as np
 
 from streamddcrp.models.trees.components import ComponentTree, rest_of
+from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.typing import FloatArray
 
 _POINTS = 5  # "several": points that may each open a path
 _LEAST = 1e-6  # delta: expected points of a leaf, below which it goes
 _SAME = 0.95  # J: cosine of two leaves' probabilities over all points, above which they are one
 _SETTLE = 10  # sweeps after paths were opened
+_MOST, _FAILURES, _TOL = 220, 3, 1e-5
 
 
 def reshape(tree: ComponentTree, seed: int) -> bool:
@@ -32,6 +36,26 @@ def reshape(tree: ComponentTree, seed: int) -> bool:
     tree.sweep(1, alone=True)
     tree.changed(before)
     return True
+
+
+def fit_sampled(X: FloatArray, **options: Any) -> tuple[NestedCRPComponents, FloatArray]:
+    """Fit a tree from one path, the principal components of all points; return it and its bounds.
+
+    Ten sweeps and a change by turns, until three changes raise the bound by less than 1e-5 of it.
+    """
+    model = NestedCRPComponents(warmup=len(X), window=len(X), **options)
+    model.learn_many(X)
+    tree = model._tree
+    trace, failed = [tree.bound()], 0
+    while len(trace) < _MOST and failed < _FAILURES:
+        before = trace[-1]
+        for _ in range(_SETTLE):
+            tree.sweep(1)
+            trace.append(tree.bound())
+        reshape(tree, model.seed + len(trace))
+        trace.append(tree.bound())
+        failed = 0 if trace[-1] - before > _TOL * abs(before) else failed + 1
+    return model, np.array(trace)
 
 
 def _grow(tree: ComponentTree, rng: np.random.Generator) -> None:
