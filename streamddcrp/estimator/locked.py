@@ -4,8 +4,9 @@ Models keep work space, and predicting writes into it; two threads in one model 
 numbers. So every public method and property waits until no other thread is in the same model.
 Different models do not wait for each other.
 
-While a method learns, Ctrl-C waits (`interrupts`). Where numbers of a stored state lead a kernel to divide by zero, or a solver to fail, the same
-place says so; and where time stamps fall, it shows them as such.
+While a method learns, Ctrl-C waits (`interrupts`). Where numbers of a stored state lead a kernel to
+divide by zero, or a solver to fail, this place says so; and where time stamps fall, it shows them
+as such.
 """
 
 import functools

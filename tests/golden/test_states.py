@@ -1,9 +1,9 @@
 """States of earlier releases load, the models go on as they did then, and public names are kept.
 
-``python -m tests.golden.test_states [CLASS ..]`` writes the files of the present version: a state of
-every public class of the conformance suite that can be stored, or of those named, and the public
-names. Once a version is
-released its files are never written again, since the next one has to load them.
+``python -m tests.golden.test_states [CLASS ..]`` writes the files of the present version: states of
+the public classes of the conformance suite that can be stored, or of those named, and the public
+names. Once a version is released its files are never written again, since the next one has to load
+them.
 """
 
 import importlib
