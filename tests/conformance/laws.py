@@ -1,6 +1,5 @@
 """How a law is tried on the cases that it is for."""
 
-
 import pyarrow as pa
 import pytest
 

@@ -73,8 +73,7 @@ def interrupt():
 
 
 @pytest.mark.parametrize(
-    ("failure", "error"),
-    [(refuse, CheckpointError), (interrupt, KeyboardInterrupt)],
+    ("failure", "error"), [(refuse, CheckpointError), (interrupt, KeyboardInterrupt)]
 )
 def test_failed_commit_changes_nothing(path, monkeypatch, failure, error):
     with SqliteStore(path) as store:
