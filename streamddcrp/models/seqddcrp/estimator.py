@@ -411,18 +411,25 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             done = upto
             if done < len(X):
                 pause()
-        for a in range(done, len(X), _BLOCK):
-            assert self._stream is not None  # for mypy
-            if a > done:
-                pause()
-            b = min(a + _BLOCK, len(X))
-            with undisturbed:  # rows are learned by all parts of the model, or by none
-                net = self._less_season(X, given, a, b)
-                out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[a:b]))
         if self._stream is not None:
+            out += self._learn_blocks(self._stream, X, given, t, done)
             self._warn_when_full(self._stream)
             self._prepare_alone(self._stream)
         return out[0] if len(out) == 1 else np.concatenate(out)
+
+    def _learn_blocks(
+        self, engine: Engine, X: FloatArray, given: FloatArray | None, t: FloatArray, done: int
+    ) -> list[FloatArray]:
+        """Learn the rows after the first ``done``, each block by all parts of the model."""
+        out = []
+        for a in range(done, len(X), _BLOCK):
+            if a > done:
+                pause()
+            b = min(a + _BLOCK, len(X))
+            with undisturbed:
+                net = self._less_season(X, given, a, b)
+                out.append(in_pieces(self._backlog, engine, N_EVENTS, net, t[a:b]))
+        return out
 
     def _warn_when_full(self, engine: Engine) -> None:
         if not self._warned_full and engine.n_forbidden:
