@@ -161,7 +161,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
 
     def _each_key(self, groups: Groups, method: str) -> list[Any]:
         """Call a method of each key's model with its rows, for all keys or for none."""
-        results = []
+        results: list[Any] = []
         names = [self._name(key) for key in groups.keys]
         with self._residents.all_or_nothing(names):
             for name, (key, rows, times) in zip(names, groups, strict=True):

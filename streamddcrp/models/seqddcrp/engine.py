@@ -228,7 +228,7 @@ class Alone:
             self.values = values
         if engine.state is not self._state or engine.config is not self._config:
             self._state, self._config = engine.state, engine.config
-            self._counts = memoryview(engine.state.counts)
+            self._counts = engine.state.counts.data
             self._learn = self._ask = None
 
     def step(self) -> None:
