@@ -26,7 +26,7 @@ from streamddcrp.typing import FloatArray
 _log = logging.getLogger(__name__)
 STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
 LAST = 4096  # rows after which laws are kept
-BEST = 6  # laws of a column that stay in the contest
+BEST = 8  # laws of a column that stay in the contest
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
 
@@ -88,8 +88,7 @@ def _finalists(laws: Sequence[Law], credits: Sequence[float]) -> list[int]:
     for jumps, trend, n in ((False, False, 2), (True, True, 2), (True, False, 2)):
         kind = [k for k in order if (laws[k].jumps, laws[k].trend) == (jumps, trend)]
         found += [k for k in kind if laws[k].drifts][:n]
-    level = [k for k in order if not laws[k].drifts]
-    return level + found[: BEST - 1]
+    return [k for k in order if not laws[k].drifts] + found
 
 
 def _credit(score: float, law: Law) -> float:
@@ -243,7 +242,7 @@ class Laws:
 def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
     """Return the laws of the columns that drift, and what is subtracted from each column.
 
-    What drifts may confirm a change, but names no regime beside what rests.
+    What drifts may confirm a change, but names no regime beside what rests between jumps.
     """
     rests, found = LEVEL in chosen, list[tuple[Law, int]]()
     for law in chosen:
