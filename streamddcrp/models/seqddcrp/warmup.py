@@ -37,6 +37,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     REGIME,
     SETTLED,
     STATE,
+    STAYING,
 )
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State
@@ -332,6 +333,9 @@ def _take_over_ids(
             taken.add(was)
     next_id = 1 if old is None else int(old.counts[NEXT_ID])
     ids: IntArray = new.table.ids[: new.n_tables]
+    own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # of mixed states alone
+    name |= {label: next_id + i for i, label in enumerate(sorted(own))}
+    next_id += len(own)
     born = new.table.born[: new.n_tables]
     births = []
     reported, before = new.atoms.reported, _reported(old)
@@ -349,7 +353,10 @@ def _take_over_ids(
     new.counts[REGIME] = name.get(int(new.counts[REGIME]), -1)
     state = -1 if old is None else int(old.counts[STATE])
     new.counts[STATE] = state if state in taken else name.get(int(new.counts[STATE]), -1)
+    new.counts[STAYING] = name.get(int(new.counts[STAYING]), -1)
     new.counts[LIKELY] = -1
+    for labels in (new.atoms.mix_id, new.atoms.stay_ids):
+        labels[:] = [name.get(label, -1) for label in labels.tolist()]
     new.counts[N_EVENTS] = 0
     if old is not None:
         new.counts[N_EVENTS] = old.counts[N_EVENTS]

@@ -1,5 +1,6 @@
-"""The settled state: its filter against all paths, and that no state lasts for one row only."""
+"""States: their filters against all paths, mixed ones against their counts, and what is said."""
 
+import math
 from itertools import product
 
 import numpy as np
@@ -8,13 +9,17 @@ import pytest
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.contract import LABEL, P_NEW
-from streamddcrp.models.seqddcrp.kernels import settled
+from streamddcrp.models.seqddcrp.kernels import states as kernels
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    AT,
     ENOUGH,
     FOLLOWED,
     LIKELY,
     N_COLUMNS,
     N_COUNTS,
+    N_FOUNDED,
+    N_LEFT,
+    N_MIXED,
     N_SUMS,
     N_TABLES,
     NEW_BETA,
@@ -24,25 +29,28 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     RUNS_LAST,
     SETTLED,
     STATE,
+    STAYING,
 )
-from streamddcrp.models.seqddcrp.state import Atoms, ComponentTable, Scratch
+from streamddcrp.models.seqddcrp.state import MIXED, Atoms, ComponentTable, Scratch
 from streamddcrp.records import empty
 from tests.oracles.plain import plain
 
 K = 3
 SHOWN = ("birth", "split")  # events by which users know of a table
-LENGTHS = {"K": 8, "A": 8, "P": 1, "Q": 1, "W": 1, "G": 1, "O": 1, "D": 1, "N": 1, "L": 1}
+LENGTHS = {"K": 8, "A": 8, "P": 1, "Q": 1, "W": 1, "G": 1, "O": 1, "D": 1, "N": 1, "L": 1, **MIXED}
 
 
 class Recall:
     recall = True
+    hyper = np.array([1.0])
 
 
 def parts(rng):
     """Return arrays of three tables that are known, ids 5 to 7, and of what follows them."""
     atoms, table, scratch = (empty(kind, LENGTHS) for kind in (Atoms, ComponentTable, Scratch))
     counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
-    counts[[N_TABLES, NEXT_ID, ENOUGH, RUNS_LAST, STATE, LIKELY]] = K, 9, 1, 1, -1, -1
+    counts[[N_TABLES, NEXT_ID, ENOUGH, RUNS_LAST]] = K, 9, 1, 1
+    counts[[STATE, LIKELY, STAYING, AT]] = -1
     weights = rng.dirichlet(np.ones(K + 1))
     atoms.beta[:K], sums[NEW_BETA] = weights[:K], weights[K]
     table.ids[:K], atoms.reported[:K] = (5, 6, 7), 1
@@ -57,7 +65,7 @@ def test_the_filter_and_its_rate_sum_over_all_paths(seed):
     atoms.filtered[:K] = first
     sums[[REDRAWN, FOLLOWED]] = 1.0, 8.0
     out, rates = np.zeros(N_COLUMNS), []
-    follow = plain(settled.follow)
+    follow = plain(kernels.follow)
     for i, row in enumerate(logs):
         if i > 0:
             atoms.filtered[K] = 0.0  # no table was opened
@@ -77,9 +85,100 @@ def test_the_filter_and_its_rate_sum_over_all_paths(seed):
             drawn_again += again
     found = atoms.filtered[: K + 1]
     np.testing.assert_allclose(found / found.sum(), total / total.sum(), rtol=1e-12)
-    keep = 1.0 - 1.0 / settled.MEMORY
+    keep = 1.0 - 1.0 / kernels.MEMORY
     assert sums[REDRAWN] == pytest.approx(keep * before[REDRAWN] + drawn_again / total.sum())
     assert sums[FOLLOWED] == pytest.approx(keep * before[FOLLOWED] + 1.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_joint_filter_sums_over_all_stays_changes_and_states(seed):
+    """Three tables and two mixed states, with the rates and densities that each row met."""
+    rng, n, mixed = np.random.default_rng(seed), 5, 2
+    atoms, table, counts, sums, scratch = parts(rng)
+    counts[N_FOUNDED], counts[ENOUGH] = mixed, 2  # no new table
+    atoms.n_rows[:K] = 99
+    first = rng.dirichlet(np.ones(K + mixed))
+    atoms.joint[:K], atoms.mix_weight[:mixed] = first[:K], first[K:]
+    atoms.mix_at[:mixed], atoms.mix_id[:mixed] = 0, (11, 12)
+    atoms.mix[:mixed, :K] = rng.gamma(3.0, 1.0, (mixed, K))
+    atoms.mix_total[:mixed] = atoms.mix[:mixed].sum(axis=1)
+    sums[[REDRAWN, FOLLOWED]] = 1.0, 20.0
+    follow, leaving, densities, draws = plain(kernels.follow), [], [], []
+    for _ in range(n):
+        logs = rng.normal(0.0, 2.0, K)
+        d = np.exp(logs - logs.max())
+        e = [plain(kernels._predictive)(atoms, s, d, d.sum() / (K + 1), K) for s in range(mixed)]
+        scratch.own[:K], scratch.log_new[0] = logs, -np.inf
+        follow(Recall, atoms, table, counts, sums, scratch, np.zeros(N_COLUMNS))
+        rho = min(plain(kernels.switch_rate)(sums), kernels.LARGEST_RATE)  # as it was used
+        leaving.append([rho] * K + [1.0 / kernels.LONG] * mixed)
+        densities.append([*d, *e])
+        draws.append(np.r_[atoms.beta[:K], np.full(mixed, 1.0 / (K + 1))] / (1.0 + mixed / (K + 1)))
+        sums[[REDRAWN, FOLLOWED]], counts[[N_MIXED, N_LEFT]] = (1.0, 20.0), 0
+    total = np.zeros(K + mixed)
+    for start, *path in product(range(K + mixed), repeat=n + 1):
+        p, here = first[start], start
+        for leaves, e, draw, k in zip(leaving, densities, draws, path, strict=True):
+            p *= (leaves[here] * draw[k] + (1.0 - leaves[here]) * (k == here)) * e[k]
+            here = k
+        total[here] += p
+    found = np.r_[atoms.joint[:K], atoms.mix_weight[:mixed]]
+    np.testing.assert_allclose(found / found.sum(), total / total.sum(), rtol=1e-10)
+
+
+def log_marginal(counts, n_options):
+    """Log probability of labels with these counts, in one order, over the concentrations."""
+    logs = []
+    for a in kernels.CONCENTRATIONS:
+        log_p = math.lgamma(a) - math.lgamma(a + sum(counts))
+        log_p += sum(math.lgamma(c + a / n_options) - math.lgamma(a / n_options) for c in counts)
+        logs.append(log_p)
+    return np.logaddexp.reduce(logs) - math.log(len(logs))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_of_certain_labels_has_the_marginal_of_its_counts(seed):
+    rng, base = np.random.default_rng(seed), 1.0 / (K + 1)
+    atoms = empty(Atoms, LENGTHS)
+    labels, log_p = rng.integers(K, size=8), 0.0
+    for k in labels:
+        density = np.eye(K)[k]
+        log_p += math.log(plain(kernels._learn)(atoms, 0, density, base, base, K, 1.0))
+    counts = np.bincount(labels, minlength=K)
+    np.testing.assert_allclose(atoms.mix[0, :K], counts, rtol=1e-12)
+    assert log_p == pytest.approx(log_marginal([*counts, 0], K + 1), rel=1e-12)
+
+
+def test_two_mixtures_merge_by_their_marginals():
+    rng = np.random.default_rng(4)
+    atoms = empty(Atoms, LENGTHS)
+    atoms.mix[:2, :K] = rng.integers(1, 40, (2, K))
+    a, b = atoms.mix[:2, :K]
+    gain = log_marginal(a + b, K) - log_marginal(a, K) - log_marginal(b, K)
+    assert plain(kernels._merge_gain)(atoms, 0, 1, K) == pytest.approx(gain, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_noise_that_many_tables_make_up_is_one_state(seed):
+    noise = np.random.default_rng(seed).beta(0.5, 0.5, (2500, 1))
+    out = SeqDDCRP().step_many(noise)
+    label, state = (out[name].to_numpy()[300:] for name in ("label", "state"))
+    assert np.mean(label[1:] != label[:-1]) > 0.3
+    assert np.mean(state[1:] != state[:-1]) <= 0.002
+
+
+def test_two_mixtures_of_the_same_tables_are_two_states_that_return():
+    rng = np.random.default_rng(3)
+    y = np.arange(4000) // 400 % 2
+    shares = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])
+    z = (rng.random(4000)[:, None] > np.cumsum(shares[y], axis=1)).sum(axis=1)
+    model = SeqDDCRP()
+    state = model.step_many(rng.normal(5.0 * z, 1.0)[:, None])["state"].to_numpy()
+    pairs = [np.bincount(state[1200:][y[1200:] == k]) for k in (0, 1)]
+    assert pairs[0].argmax() != pairs[1].argmax()
+    assert sum(p.max() for p in pairs) > 0.95 * 2800
+    stays = model.transitions().to_pylist()
+    assert {pairs[0].argmax(), pairs[1].argmax()} <= {row["state"] for row in stays}
 
 
 def runs(labels):
@@ -91,8 +190,8 @@ def runs(labels):
 def test_no_state_lasts_for_one_row_whatever_the_rows(recall):
     rng = np.random.default_rng(7)
     atoms, table, counts, sums, scratch = parts(rng)
-    kind = type("Kind", (), {"recall": recall})
-    follow, states, labels = plain(settled.follow), [], []
+    kind = type("Kind", (), {"recall": recall, "hyper": np.array([1.0])})
+    follow, states, labels = plain(kernels.follow), [], []
     for _ in range(2000):
         out = np.zeros(N_COLUMNS)
         sums[[REDRAWN, FOLLOWED]] = 50.0, 1000.0
