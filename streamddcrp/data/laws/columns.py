@@ -26,7 +26,7 @@ from streamddcrp.typing import FloatArray
 _log = logging.getLogger(__name__)
 STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
 LAST = 4096  # rows after which laws are kept
-BEST = 5  # laws of a column that stay in the contest
+BEST = 6  # laws of a column that stay in the contest
 FAR_LARGER = 4.0  # times, of the variance of jumps, from which on all laws compete again
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
@@ -95,10 +95,15 @@ class Contest:
 def _finalists(laws: Sequence[Law], credits: Sequence[float]) -> list[int]:
     """Return the places of the best laws of each kind: what rows show later, none has shown yet."""
     order, found = np.argsort(np.negative(credits)).tolist(), list[int]()
-    for kind in (False, False), (True, True), (True, False):
-        alike = [k for k in order if (laws[k].jumps, laws[k].trend) == kind]
-        found += [k for k in alike if laws[k].drifts][:1]
+    kinds = {_kind(law) for law in laws if law.drifts}
+    for kind in sorted(kinds):
+        found.append(next(k for k in order if laws[k].drifts and _kind(laws[k]) == kind))
     return [k for k in order if not laws[k].drifts] + found
+
+
+def _kind(law: Law) -> tuple[bool, bool, bool]:
+    """Return whether a law jumps, whether it has a trend, and without jumps whether it lasts."""
+    return law.jumps, law.trend, law.jumps or law.phi >= LASTING
 
 
 def _credit(score: float, law: Law) -> float:
