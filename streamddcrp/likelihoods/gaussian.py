@@ -150,8 +150,11 @@ class NormalGamma(Likelihood):
         said = [
             f"{name!r} is rounded to steps of {h:g}: each value is treated as an interval"
             for name, h, resting, warp in zip(
-                names, step[width - len(names) :], at_rest[width - len(names) :],
-                self.warp or [None] * len(names), strict=True,
+                names,
+                step[width - len(names) :],
+                at_rest[width - len(names) :],
+                self.warp or [None] * len(names),
+                strict=True,
             )
             if h > 0.0 and not resting and warp is None
         ]
