@@ -82,10 +82,9 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return []
-        unit = self._stream.time_unit if self._clocked else 1.0
-        log, read, first = self._stream.state.events, self._events_read, self._first_time
+        log, read = self._stream.state.events, self._events_read
         self._events_read = int(self._stream.state.counts[N_EVENTS])
-        found = events_since(log, self._events_read, read, first, unit, self._backlog)
+        found = events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
         noted = self._backlog.reasons
         return [
             replace(event, reasons=noted[mark] if mark in noted else self._reasons(*mark))
