@@ -152,12 +152,12 @@ class Engine:
 
     def differences(self, label: int, before: int, names: Sequence[str]) -> list[Part]:
         """Say by what a table differs from another; nothing where one of them is gone."""
-        pair = self._column(label), self._column(before)
+        one, other = self._column(label), self._column(before)
         state, width = self.state, self.n_features
-        if None in pair or not state.counts[N_ROWS]:
+        if one is None or other is None or not state.counts[N_ROWS]:
             return []
         row = state.rows.x[state.counts[N_ROWS] - 1]
-        post = state.table.post[list(pair)]
+        post = state.table.post[[one, other]]
         return differences(self.likelihood, self.config.hyper, post, row, names[:width])
 
     def in_time(self, t: Any) -> Any:
