@@ -111,10 +111,7 @@ def predict_rows(config: Config, state: State, X: FloatArray) -> tuple[Reported,
     """Predict rows (N, D), each as if it came next; also return them without their noise (N, D)."""
     rows, seen, reported = _prepared(X)
     fit = np.empty(X.shape)
-    entry_point(predict)(
-        config, state.particles, state.names, state.counts, state.sums, state.scratch, rows, seen,
-        *reported, fit,
-    )  # fmt: skip
+    entry_point(predict)(config, state, rows, seen, *reported, fit)
     return reported, fit
 
 
@@ -142,10 +139,7 @@ def start(
     other, _ = step(few, empty_state(few, hot, X.shape[1], baseline), X, t)
     other = state_from_arrays(few, arrays_of(other), more=4)  # slots: nothing grows on the way
     log_weight = np.zeros(runs)
-    entry_point(anneal)(
-        few, other.particles, other.rows, other.counts, other.sums, other.scratch, shapes, rates,
-        log_weight,
-    )  # fmt: skip
+    entry_point(anneal)(few, other, shapes, rates, log_weight)
     return _joined(config, state, other, log_weight, float(t[-1]))
 
 
@@ -191,7 +185,7 @@ def _joined(config: Config, state: State, other: State, log_gain: FloatArray, ti
     for name in Names._fields:
         merged.pop(f"names.{name}", None)
     joined = state_from_arrays(config, merged)
-    entry_point(rename)(config, joined.particles, joined.names, joined.counts, joined.scratch, time)
+    entry_point(rename)(config, joined, time)
     return joined
 
 

@@ -34,8 +34,9 @@ _FS, _BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFF)
 
 
 @uncounted
-def name_features(config, particles, names, counts, work, time):
+def name_features(config, state, time):
     """Match the features of all particles; give ids to those that become live, record deaths."""
+    particles, names, counts, work = state.particles, state.names, state.counts, state.scratch
     t = counts[N_SEEN] - 1
     names.weight[:] = 0.0
     names.best[:] = 0.0
