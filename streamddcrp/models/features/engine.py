@@ -19,17 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
+from streamddcrp.contract import LIVE, N_OUTPUTS, SCORE
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.kernels.arrival import anneal, predict, rename, step_rows
 from streamddcrp.models.features.kernels.slots import (
     ALL,
-    LIVE,
-    LOG_DENSITY,
     LOG_EVIDENCE,
     N_ACTIVE,
     N_EVENTS,
     N_NAMED,
-    N_OUTPUTS,
     N_REPORTED,
     N_SEEN,
     SHAPE,
@@ -61,7 +59,9 @@ WAY = ((0.0, 0.8, 1.0), (0.0, 0.6, 1.0))  # share of the levels; of the way, on 
 class Reported(NamedTuple):
     """Predictions of N rows."""
 
-    out: FloatArray  # (N, 3) log predictive density, probability of a new feature, live features
+    out: (
+        FloatArray  # (N, N_OUTPUTS) SCORE, P_NEW (of a new feature) and LIVE_TABLES of the contract
+    )
     ids: IntArray  # (N, F) live features (-1 behind the last)
     probs: FloatArray  # (N, F) probability that the row has each
 
@@ -302,7 +302,7 @@ class FeatureEngine:
         log_unit = self._log_units(X)
         self.state, reported = step(self.config, self.state, self.to_units(X), t)
         reported = _trimmed(reported)
-        reported.out[:, LOG_DENSITY] -= log_unit
+        reported.out[:, SCORE] += log_unit
         for unit in log_unit.tolist():  # one by one: the same bits in any cutting
             self.log_unit += unit
         return reported
@@ -315,7 +315,7 @@ class FeatureEngine:
             parts.append(_trimmed(piece))
             fits.append(fit * self.scales.scale + self.scales.centre)
         reported = joined(parts)
-        reported.out[:, LOG_DENSITY] -= self._log_units(X)
+        reported.out[:, SCORE] += self._log_units(X)
         return reported, np.concatenate(fits)
 
     def _log_units(self, X: FloatArray) -> FloatArray:

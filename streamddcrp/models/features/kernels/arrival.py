@@ -10,20 +10,17 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import LIVE, LIVE_TABLES, P_NEW, SCORE
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row
 from streamddcrp.models.features.kernels.names import name_features
 from streamddcrp.models.features.kernels.rejuvenate import rejuvenate, resample_row
 from streamddcrp.models.features.kernels.slots import (
     ALL,
     IMPUTE,
-    LIVE,
-    LOG_DENSITY,
     LOG_EVIDENCE,
     MERGE,
     N_ACTIVE,
-    N_FEATURES,
     N_SEEN,
-    P_NEW,
     ROW,
     SHAPE,
     allocate,
@@ -42,7 +39,7 @@ def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
     """Predict and learn rows ``done`` on; return how many are done, fewer where slots run out.
 
     ``X`` (N, D): 0 where a value is missing; ``seen`` (N, D): 1 where there is one; ``t`` (N,) is
-    written beside events. ``out`` (N, 3); ``out_id``, ``out_prob`` (N, 64): public ids of the live
+    written beside events. ``out`` (N, N_OUTPUTS); ``out_id``, ``out_prob`` (N, 64): public ids of the live
     features (-1 behind the last) and the probability of each.
     """
     particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
@@ -101,7 +98,7 @@ def _room(config, particles, counts):
 
 @uncounted
 def _report(state, out, out_id, out_prob):
-    """Write the prediction of a row."""
+    """Write the prediction of a row: score, p_new (of a new feature), live features."""
     particles, names, counts, work = state.particles, state.names, state.counts, state.scratch
     n_live = 0
     for g in range(len(names.label)):
@@ -112,9 +109,9 @@ def _report(state, out, out_id, out_prob):
             out_prob[n_live] = 0.0
             n_live += 1
     out_id[n_live:] = -1
-    out[LOG_DENSITY] = work.increment[0]
+    out[SCORE] = -work.increment[0]
     out[P_NEW] = 0.0
-    out[N_FEATURES] = n_live
+    out[LIVE_TABLES] = n_live
     for i in range(counts[N_ACTIVE]):
         w = math.exp(work.total[i] - work.increment[0])
         out[P_NEW] += w * work.marginal[i, 0]

@@ -10,10 +10,10 @@ particles of half the weight have it; it is dead when no particle has it.
 import numpy as np
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.contract import LIVE
 from streamddcrp.models.features.kernels.slots import (
     BIRTH,
     DEATH,
-    LIVE,
     MERGE_EVENT,
     N_ACTIVE,
     N_EVENTS,
