@@ -39,8 +39,8 @@ def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
     """Predict and learn rows ``done`` on; return how many are done, fewer where slots run out.
 
     ``X`` (N, D): 0 where a value is missing; ``seen`` (N, D): 1 where there is one; ``t`` (N,) is
-    written beside events. ``out`` (N, N_OUTPUTS); ``out_id``, ``out_prob`` (N, 64): public ids of the live
-    features (-1 behind the last) and the probability of each.
+    written beside events. ``out`` (N, N_OUTPUTS); ``out_id``, ``out_prob`` (N, 64): public ids of
+    the live features (-1 behind the last) and the probability of each.
     """
     particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
     for n in range(done, len(X)):
