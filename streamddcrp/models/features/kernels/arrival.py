@@ -49,7 +49,7 @@ def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
         n_dims = int(seen[n].sum())
         n_pool = weigh(config, state, X[n], seen[n], n_dims)
         _report(state, out[n], out_id[n], out_prob[n])
-        settle(config, state, X[n], seen[n], n_dims, n_pool)
+        keep_children(config, state, X[n], seen[n], n_dims, n_pool)
         if config.moves > 0:
             for i in range(counts[N_ACTIVE]):
                 rejuvenate(config, state, i)
@@ -174,7 +174,7 @@ ONE = np.uint64(1)
 
 
 @uncounted
-def settle(config, state, x, seen, n_dims, n_pool):
+def keep_children(config, state, x, seen, n_dims, n_pool):
     """Choose the children that go on, and make them particles that have learned the row."""
     particles, rows, counts = state.particles, state.rows, state.counts
     sums, work = state.sums, state.scratch

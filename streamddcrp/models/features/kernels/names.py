@@ -72,7 +72,7 @@ def name_features(config, state, time):
     for g in range(len(names.label)):
         if names.used[g]:
             copy_row(names.loading[g], particles.mean[names.holder[g], names.slot[g]])
-    _settle(config, particles, names, counts, t)
+    _note_final(config, particles, names, counts, t)
 
 
 @uncounted
@@ -123,7 +123,7 @@ def _rename(row, old, new):
 
 
 @uncounted
-def _settle(config, particles, names, counts, t):
+def _note_final(config, particles, names, counts, t):
     """Record the features of the row that is about to leave the window: these are final."""
     row = t - config.order + 1
     if row < 0:
