@@ -11,6 +11,7 @@ from benchmarks import (
     live,
     live_page,
     ordinary,
+    plants,
     real_series,
     seasons,
     spark,
@@ -31,8 +32,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, ordinary, factory, real_series, seasons, keyed, text, live, live_page, speed, spark,
-    spark_plan,
+    engine, ordinary, factory, plants, real_series, seasons, keyed, text, live, live_page, speed,
+    spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -99,6 +99,38 @@ def main(ctx: click.Context) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _written(command: Any) -> Any:
+    """Add the options that say how a source is written."""
+    options = [
+        click.option("--sep", metavar="CHAR", help="Between cells: , ; | tab or blanks."),
+        click.option("--decimal", metavar="CHAR", help="Before decimals: . or ,"),
+        click.option(
+            "--missing", metavar="A,B",
+            help="Marks of missing values beside the usual ones (NA, ?, -, ...), as in -999,off.",
+        ),
+        click.option(
+            "--header/--no-header", default=None, help="Whether the first line names the columns."
+        ),
+        click.option("--encoding", metavar="NAME", help="Of the text, such as latin-1."),
+        click.option("--skip", type=click.IntRange(0), metavar="N", help="Lines to leave out."),
+        click.option("--time-format", metavar="FORMAT", help="Of the times, as in %d/%m/%Y %H:%M."),
+        click.option(
+            "--time-unit", metavar="UNIT",
+            help="Of times that are numbers since 1970: s, ms, us, ns; excel for days of a "
+            "spreadsheet; none for numbers as they are.",
+        ),
+        click.option(
+            "--time-zone", metavar="NAME", help="Where the clock stood, as in Europe/Madrid."
+        ),
+        click.option(
+            "--day-first/--month-first", default=None, help="Whether 1/2/2024 is in February."
+        ),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @main.command()
 @click.argument("source")
 @click.option(
@@ -110,11 +142,18 @@ def main(ctx: click.Context) -> None:
     help="Take the source and any option from a file, as in source = 'nats://host/STREAM'. "
     "Options on the command line take precedence.",
 )
-@click.option("--time", metavar="COL", help="Column of times: numbers or ISO 8601 time stamps.")
+@click.option(
+    "--time",
+    metavar="COL",
+    help="Column of times: numbers or time stamps; or date,time [default, where no features are "
+    "named: a column of times in whose order the rows are].",
+)
 @click.option(
     "--by", "--key", "key", metavar="COL", help="Column of keys: each key gets its own model."
 )
-@click.option("--features", metavar="A,B,C", help="Columns to cluster by [default: all others].")
+@click.option(
+    "--features", metavar="A,B,C", help="Columns to cluster by [default: all of numbers]."
+)
 @click.option(
     "--text",
     metavar="COL",
@@ -262,6 +301,7 @@ def main(ctx: click.Context) -> None:
     help="Format of the source: csv, jsonl, parquet, arrow, or another installed source [default: "
     "decided by the scheme before ://, the ending of the name, or the first bytes].",
 )
+@_written
 @click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
 )
@@ -271,6 +311,9 @@ def run(live: str | None, features: str | None, format_: str | None, **options: 
     SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
     each file is a document), the address of a stream such as nats://host/STREAM or
     redis://host/key, or - for standard input. A missing value is an empty cell (CSV) or null.
+
+    How a text file is written is found in its first 100 kB: separator, decimal commas, header,
+    encoding, missing values, and how times are written. What is unusual is said in a line.
 
     Writes one row for each row read: its number in the source (from 0, not counting a header), time
     and key, then label, label_prob, score, p_new, p_change and n_tables, and what the model adds.

@@ -87,6 +87,20 @@ def choose_family(rows: FloatArray, types: Sequence[str] | None) -> Likelihood:
     return _joined(_parts(rows, types)[1])
 
 
+def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
+    """Return a chosen family by which the columns that are ``odd``, (D,), are numbers."""
+    whole = range(len(odd))
+    parts = family.parts if isinstance(family, Product) else ((family, whole),)
+    found: list[tuple[Likelihood, IntArray]] = []
+    numbers = np.flatnonzero(odd).tolist()
+    for part, at in parts:
+        if isinstance(part, NormalGamma):
+            numbers += at
+        elif others := [j for j in at if not odd[j]]:
+            found.append((part.unscaled(), np.array(others)))
+    return _joined([(FAMILIES["numbers"], np.array(sorted(numbers))), *found])
+
+
 def _parts(
     rows: FloatArray, types: Sequence[str] | None
 ) -> tuple[NDArray[np.str_], list[tuple[Likelihood, IntArray]]]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.columns import (
@@ -366,6 +366,10 @@ class Likelihood:
     def suits_any(self) -> bool:
         """Whether all numbers from -1e100 to 1e100 suit."""
         return type(self)._in_support is Likelihood._in_support
+
+    def suits(self, X: FloatArray) -> NDArray[np.bool_]:
+        """Return which values of rows (N, D) the family can explain; NaN is not for it to judge."""
+        return np.array(np.broadcast_to(self._in_support(X), X.shape))
 
     def _in_support(self, X: FloatArray) -> Any:
         """Return a boolean array, False where a value breaks the rule ``_support``, or True."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import Likelihood
@@ -211,6 +211,12 @@ class Product(Likelihood):
                 errors.append(error)
         if errors:
             raise min(errors, key=lambda error: error.row or 0)
+
+    def suits(self, X: FloatArray) -> NDArray[np.bool_]:
+        found = np.ones(X.shape, dtype=bool)
+        for part, at in self._placed(X.shape[1], None):
+            found[:, at] = part.suits(X[:, at])
+        return found
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         rows = np.empty((1 if size is None else size, self.n_features or 0))

@@ -38,10 +38,13 @@ def whole(batch):
 
 
 def one_by_one(rows, lines, columns):
-    kind, found = None, []
-    for line in lines:
-        batch, kind = rows.decode(line, columns, kind)
-        found += whole(batch)
+    """Decode lines as they come, and those at the end that may be part of a longer row."""
+    kind, found, held = None, [], b""
+    for line in [*lines, None]:
+        block = held + (line or b"")
+        settled = len(block) if line is None else rows.settled(block)
+        batch, kind = rows.decode(block[:settled], columns, kind)
+        found, held = found + whole(batch), block[settled:]
     return found, kind
 
 
@@ -94,7 +97,9 @@ def test_csv_rows_do_not_depend_on_the_cut(lines, data):
     found, last = one_by_one(rows, [b"".join(lines[:cut]), b"".join(lines[cut:])], COLUMNS)
     assert found == expected
     assert last == kind
-    assert len(found) == sum(line not in (b"\n", b"\r\n") for line in lines)
+    rows_of = sum(line not in (b"\n", b"\r\n") for line in lines)
+    assert len(found) <= rows_of
+    assert len(found) == rows_of or b'"' in b"".join(lines)
 
 
 value = st.one_of(
@@ -166,7 +171,7 @@ def test_csv_refusals_name_the_rule_and_keep_the_text():
     assert reasons[3] == "column 't' is empty; each row needs a time"
     assert reasons[4] == "a quote is not closed on its line"
     assert reasons[5] == "column 'k' is empty; each row needs a key"
-    assert reasons[6].startswith("column 't' must be a number or an ISO 8601 time stamp")
+    assert reasons[6].startswith("column 't' must be a number or a time stamp")
     assert reasons[7].startswith("not UTF-8 text")
     assert reasons[8].startswith("a carriage return")
 
@@ -383,18 +388,12 @@ def test_features_default_to_the_other_columns():
 
 @pytest.mark.parametrize(
     ("cells", "said"),
-    [
-        (b'1,"1,5"', "write decimals with a point"),
-        (b'1,"1.234,5"', "write decimals with a point"),
-        (b"31.12.2026 23:59,1", "write dates as in 2026-12-31 23:59"),
-        (b"12/31/2026,1", "write dates as in 2026-12-31 23:59"),
-        (b"1,n/a", "got 'n/a'"),
-    ],
+    [(b'1,"1,5"', "say --decimal"), (b'1,"1.234,5"', "say --decimal"), (b"1,soon", "got 'soon'")],
 )
 def test_a_refused_cell_says_how_to_write_it(cells, said):
     batch, _ = CsvRows(b"t,a\n", "here").decode(cells + b"\n", Columns("t", None, ("a",)), None)
     _, refused = refusals(batch)
-    assert refused[0].reason.endswith(said) or f"; {said}" in refused[0].reason
+    assert said in refused[0].reason
 
 
 @pytest.mark.parametrize(

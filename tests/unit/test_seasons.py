@@ -12,11 +12,12 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
+from streamddcrp.data.laws.filters import looks
 from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
 from streamddcrp.data.seasons.periods import Search, estimate_periods, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
-from streamddcrp.data.seasons.watch import looks, on_trial
+from streamddcrp.data.seasons.watch import on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.models.seqddcrp import contest
 from streamddcrp.models.seqddcrp.engine import Engine
@@ -24,6 +25,7 @@ from tests.oracles import seasons as twin
 
 EPS = np.finfo(float).eps
 DAY = 86400.0
+LEVEL = {0: "level"}  # no other law of its own, where only the season is looked at
 
 
 def cycle(n, period=24.0, amplitude=4.0, seed=0):
@@ -626,7 +628,7 @@ def test_the_last_rows_are_kept_and_their_numbers_stay():
 
 def rows_of_contest(X, t):
     """Return the row with which a contest for the season begins, and that with which it ends."""
-    model, on = SeqDDCRP(), []
+    model, on = SeqDDCRP(columns=LEVEL), []
     model.learn_many(X[:1300], t[:1300])
     for i in range(1300, len(X)):
         model.learn_many(X[i : i + 1], t[i : i + 1])
@@ -654,7 +656,7 @@ def test_no_row_waits_for_more_than_one_candidate(monkeypatch):
 
     monkeypatch.setattr(Engine, "step", counting)
     monkeypatch.setattr(contest, "run", counting_trials)
-    model = SeqDDCRP()
+    model = SeqDDCRP(columns=LEVEL)
     model.learn_many(X[:1300], t[:1300])
     for i in range(1300, len(X)):
         done[0] = 0
@@ -668,7 +670,8 @@ def test_a_contest_over_rows_is_that_at_once():
     """The old engine answers as if nothing were known; the best one has learned all rows."""
     X, t = late()
     begun, ended = rows_of_contest(X, t)
-    spread, at_once, plain = SeqDDCRP(), SeqDDCRP(), SeqDDCRP(season=None)
+    spread, at_once = SeqDDCRP(columns=LEVEL), SeqDDCRP(columns=LEVEL)
+    plain = SeqDDCRP(season=None, columns=LEVEL)
     for model in spread, at_once, plain:
         model.learn_many(X[:begun], t[:begun])
     at_once._end_contest()
@@ -684,7 +687,7 @@ def test_a_contest_over_rows_is_that_at_once():
     last = X[ended - 1 : ended], t[ended - 1 : ended]
     spread.learn_many(*last)
     at_once.learn_many(*last)
-    assert spread._early is None
+    assert spread._early.contest is None
     named = {"table.ids", "atoms.reported", "counts"}
     found, expected = (model._stream.kept() for model in (spread, at_once))
     assert found[1] == expected[1]
@@ -695,13 +698,13 @@ def test_a_contest_over_rows_is_that_at_once():
 def test_a_model_is_saved_in_the_midst_of_a_contest():
     X, t = late(1600)
     begun, ended = rows_of_contest(X, t)
-    whole, parts, out = SeqDDCRP(), SeqDDCRP(), []
+    whole, parts, out = SeqDDCRP(columns=LEVEL), SeqDDCRP(columns=LEVEL), []
     expected = whole.step_many(X, t)
     out.append(parts.step_many(X[: begun - 1], t[: begun - 1]))
     for i in range(begun - 1, ended):
         out.append(parts.step_many(X[i : i + 1], t[i : i + 1]))
         parts = SeqDDCRP.from_bytes(parts.to_bytes())
-        assert (parts._early is not None) == (begun <= i + 1 < ended)
+        assert (parts._early.contest is not None) == (begun <= i + 1 < ended)
     out.append(parts.step_many(X[ended:], t[ended:]))
     assert pa.Table.from_batches(out).equals(pa.Table.from_batches([expected]))
     assert parts.to_bytes() == whole.to_bytes()
@@ -711,7 +714,7 @@ def test_a_reference_ends_a_contest():
     """It is taken of the new engine, whose rows come less their season; and can be saved there."""
     X, t = late()
     begun, ended = rows_of_contest(X, t)
-    detector = RegimeAnomalyDetector(SeqDDCRP(), reference_after=begun + 5)
+    detector = RegimeAnomalyDetector(SeqDDCRP(columns=LEVEL), reference_after=begun + 5)
     detector.learn_many(X[: begun + 5], t[: begun + 5])
     model = detector._model
     assert model._season is not None

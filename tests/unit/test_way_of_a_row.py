@@ -13,7 +13,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "way-of-a-row.md"
 
 def files_on_the_way():
     """Trace one row of a model past its warm-up; which of our files does Python enter?"""
-    model = SeqDDCRP(warmup=8)
+    model = SeqDDCRP(likelihood="normal_gamma", warmup=8)
     rows = [{"flow": 0.1 * (i % 5)} for i in range(20)]
     for x in rows:
         model.learn_one(x)

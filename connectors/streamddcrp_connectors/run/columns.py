@@ -15,32 +15,30 @@ travel as data, in order, and the caller of the source decides to stop or to set
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamddcrp.data.clock import TYPES, Wanted, find_kind, parse
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.looking.cells import Cells, trimmed
+from streamddcrp_connectors.looking.dialect import Dialect
+from streamddcrp_connectors.looking.survey import Survey, survey
 
 REFUSED = "__refused__"
+TOGETHER = " + "  # between the columns that make up a time
 MOST_FEATURES = 10_000
 NUMBER_RULE = "must be a number, or {missing} where missing"
 TEXT_RULE = "must be text"
-TIME_RULE = "must be a number or an ISO 8601 time stamp, of one kind in all rows"
+TIME_RULE = "must be a number or a time stamp, written alike in all rows"
 KEY_RULE = "must be text or a whole number"
-_DAY_FIRST = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
 _COMMA = re.compile(r"[-+]?[\d.,]*,\d+")
 _REFUSED_TYPE = pa.struct({"reason": pa.string(), "values": pa.string()})
 
-TimeKind = str  # "number", "timestamp" (no zone) or "instant" (with a zone, kept in UTC)
-_TIME_TYPES = {
-    "number": pa.float64(),
-    "timestamp": pa.timestamp("ns"),
-    "instant": pa.timestamp("ns", "UTC"),
-}
+TimeKind = str  # see `streamddcrp.data.clock`
 
 
 class Refusal(NamedTuple):
@@ -51,16 +49,49 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What was said about how a source is written; what is None is found by looking.
+
+    Parameters
+    ----------
+    sep, decimal, encoding : str, optional
+    missing : tuple of str
+        Marks of missing values beside the usual ones, and numbers such as -999.
+    header : bool, optional
+    skip : int, optional
+        Lines before the header.
+    clock : Wanted
+        How times are written.
+    """
+
+    sep: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    missing: tuple[str, ...] | None = None
+    header: bool | None = None
+    skip: int | None = None
+    clock: Wanted = Wanted()  # noqa: RUF009 -- a constant
+
+    def dialect(self) -> dict[str, Any]:
+        """Return what is said of the dialect of a text file."""
+        names = ("sep", "decimal", "encoding", "missing", "header", "skip")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
 class Columns:
     """Names of the columns to use.
 
     Parameters
     ----------
     time, key : str, optional
+        The time may be in several columns, with commas between them: ``date,hour``.
     features : tuple of str, optional
         None: every column but the time and the key.
     text : bool
         The features hold text, not numbers.
+    reading : Reading
+        How the source is written.
 
     Examples
     --------
@@ -72,6 +103,7 @@ class Columns:
     key: str | None = None
     features: tuple[str, ...] | None = None
     text: bool = False
+    reading: Reading = Reading()
 
     def __post_init__(self) -> None:
         twice = repeated(self.names)
@@ -88,8 +120,18 @@ class Columns:
         first = tuple(name for name in (self.time, self.key) if name is not None)
         return first + (self.features or ())
 
-    def resolve(self, available: Sequence[str], where: str) -> "Columns":
-        """Check the names against those of a source, and fill in the features."""
+    @property
+    def raw(self) -> tuple[str, ...]:
+        """The columns of the source behind `names`."""
+        return tuple(dict.fromkeys((*self.times, *self.names[self.time is not None :])))
+
+    @property
+    def times(self) -> tuple[str, ...]:
+        """The columns of the source that make up the time."""
+        return () if self.time is None else tuple(self.time.split(TOGETHER))
+
+    def check(self, available: Sequence[str], where: str) -> "Columns":
+        """Check the names against those of a source."""
         twice = repeated(available)
         if twice:
             message = f"{where}: column {twice!r} occurs twice; give each column its own name"
@@ -98,19 +140,21 @@ class Columns:
             message = f"{where}: a column must not be called {REFUSED!r}; give it another name"
             raise SchemaError(message)
         there = set(available)
-        for name in self.names:
+        if self.time is not None and self.time not in there and "," in self.time:
+            parts = [part.strip() for part in self.time.split(",")]
+            return replace(self, time=TOGETHER.join(parts)).check(available, where)
+        for name in self.raw:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
-                if len(available) == 1 and any(sign in available[0] for sign in ";\t|"):
-                    dates = f", parse_dates=[{name!r}], dayfirst=True" if name == self.time else ""
-                    message += (
-                        ". Cells must be separated by commas, and decimals have points; convert it "
-                        f"first: pandas.read_csv(file, sep=';', decimal=','{dates}).to_parquet(...)"
-                    )
                 raise ConfigError(message)
+        return self
+
+    def resolve(self, available: Sequence[str], where: str) -> "Columns":
+        """Check the names against those of a source, and fill in the features."""
+        self = self.check(available, where)  # noqa: PLW0642 -- the time may be in several columns
         if self.features is not None:
             return self
-        rest = tuple(name for name in available if name not in (self.time, self.key))
+        rest = tuple(name for name in available if name not in (*self.times, self.key))
         if not rest:
             message = f"{where} has no column left for the features beside the time and the key"
             raise ConfigError(message)
@@ -120,7 +164,47 @@ class Columns:
                 f"most {MOST_FEATURES:,} features: name those to use, --features a,b,c"
             )
             raise SchemaError(message)
-        return Columns(self.time, self.key, rest, self.text)
+        return replace(self, features=rest)
+
+
+def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[Columns, Survey]:
+    """Choose the columns that were not named, by a sample.
+
+    Parameters
+    ----------
+    columns : Columns
+        Checked against the sample. Where features are named, no time is looked for.
+    table : pyarrow.RecordBatch
+        The sample, all as text.
+    dialect : Dialect
+    where : str
+        What messages call the source.
+
+    Raises
+    ------
+    ConfigError
+        No column of numbers is left.
+    """
+    times: tuple[str, ...] | None = columns.times
+    named = columns.features is not None
+    if named:
+        table = table.select(list(columns.raw))
+    elif columns.time is None and not columns.text:
+        times = None
+    texts = (columns.features or ()) if columns.text else ()
+    found = survey(table, dialect, columns.reading.clock, times, columns.key, texts)
+    if named:
+        return columns, found._replace(left_out={})
+    if not found.features:
+        words = [name for name, why in found.left_out.items() if why == "words"]
+        ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
+        left = ", ".join(f"{name} ({why})" for name, why in list(found.left_out.items())[:20])
+        message = (
+            f"{where} has no column left for the features beside the time and the key: it has "
+            f"{left or 'no other'}{ways}"
+        )
+        raise ConfigError(message)
+    return replace(columns, time=TOGETHER.join(found.times) or None, features=found.features), found
 
 
 def way_out(cell: object) -> str:
@@ -128,18 +212,16 @@ def way_out(cell: object) -> str:
 
     Examples
     --------
-    >>> way_out("31.12.2026"), way_out("here")
-    ('; write dates as in 2026-12-31 23:59', '')
+    >>> way_out("1.234,5"), way_out("here")
+    ('; if the file has decimal commas, say --decimal ,', '')
     """
-    if isinstance(cell, str) and _DAY_FIRST.match(cell.strip()):
-        return "; write dates as in 2026-12-31 23:59"
     if isinstance(cell, str) and _COMMA.fullmatch(cell.strip()):
-        return "; write decimals with a point, and thousands without a sign"
+        return "; if the file has decimal commas, say --decimal ,"
     return ""
 
 
 def canonical(
-    raw: Any, columns: Columns, kind: TimeKind | None, *, text: bool = False
+    raw: Any, columns: Columns, kind: TimeKind | None, *, cells: Cells | None = None
 ) -> tuple[Any, TimeKind | None]:
     """Convert a batch to the canonical types, marking the rows that cannot be.
 
@@ -150,8 +232,8 @@ def canonical(
     columns : Columns
     kind : str or None
         Kind of the time column as far as known from earlier rows.
-    text : bool
-        The cells are strings that stand for numbers (CSV), rather than typed values.
+    cells : Cells, optional
+        The cells are strings, and this reads them (CSV); without it they are typed values.
 
     Returns
     -------
@@ -162,29 +244,77 @@ def canonical(
     refused: dict[int, Refusal] = {}
 
     def values(row: int) -> Any:
-        return {name: plain(raw.column(name)[row]) for name in columns.names}
+        return {name: plain(raw.column(name)[row]) for name in columns.raw}
 
     arrays = []
     for name in columns.names:
-        cells = raw.column(name)
         if name == columns.time:
-            array, kind = _text_times(cells, kind) if text else _typed_times(cells, name, kind)
+            held = together([raw.column(part) for part in columns.times])
+            array, kind, held = _times(held, name, kind, columns.reading.clock, cells)
             rule = TIME_RULE
         elif name == columns.key:
-            array = _keys(cells, name)
+            array = _keys(held := raw.column(name), name)
             rule = KEY_RULE
         elif columns.text:
-            array = pc.fill_null(cells, "") if text else _typed_texts(cells, name)
+            held = raw.column(name)
+            array = pc.fill_null(held, "") if cells else _typed_texts(held, name)
             rule = TEXT_RULE
+        elif cells is not None:
+            array, held = cells.numbers(name, raw.column(name))
+            rule = NUMBER_RULE.format(missing="empty")
         else:
-            array = _text_numbers(_trimmed(cells)) if text else _typed_numbers(cells, name)
+            array = _typed_numbers(held := raw.column(name), name)
             rule = NUMBER_RULE.format(missing="empty")
         arrays.append(array)
-        for row in _lost(cells, array, text=text):
-            cell = cells[row].as_py()
+        for row in _lost(held, array):
+            cell = held[row].as_py()
             reason = f"column {name!r} {rule}, got {cell!r}{way_out(cell)}"
             refused.setdefault(row, Refusal(reason, values(row)))
     return assemble(columns, arrays, refused, values), kind
+
+
+def together(columns: Sequence[Any]) -> Any:
+    """Put the parts of times into one column of text, with blanks between them."""
+    if len(columns) == 1:
+        return columns[0]
+    return pc.binary_join_element_wise(*(pc.cast(c, pa.string()) for c in columns), " ")
+
+
+def _times(
+    held: Any, name: str, kind: TimeKind | None, wanted: Wanted, cells: Cells | None
+) -> tuple[Any, TimeKind | None, Any]:
+    if cells is not None or _is_text(held.type):
+        held = trimmed(pc.cast(held, pa.string())) if cells is None else cells.present(held)
+        kind = kind or first_kind(held, name, wanted)
+        if kind is None:
+            return pa.nulls(len(held), pa.float64()), None, held
+    elif pa.types.is_temporal(held.type) or pa.types.is_boolean(held.type):
+        array, kind = _stamps(held, name, kind, wanted)
+        return array, kind, held
+    else:
+        kind = kind or kind_of(_typed_numbers(held, name), name, wanted)
+        if kind in (None, "number"):
+            return _typed_numbers(held, name).cast(pa.float64(), safe=False), kind, held
+    array, kind = parse(held, kind)
+    return array, kind, held
+
+
+def first_kind(cells: Any, name: str, wanted: Wanted) -> TimeKind | None:
+    """Return the kind of the first cell of a column of strings that is a time at all.
+
+    So it does not depend on how many rows come at once.
+    """
+    found = (find_kind(cells[row : row + 1], name, wanted) for row in range(len(cells)))
+    return next(filter(None, found), None)
+
+
+def kind_of(numbers: Any, name: str, wanted: Wanted) -> TimeKind | None:
+    """Return what a column of numbers counts as a time, by the first; None: there is none."""
+    first = next((n for n in numbers.drop_null()[:1].to_pylist() if abs(n) < 1e18), None)
+    if first is None:
+        return "number" if numbers.null_count < len(numbers) else None
+    text = str(int(first)) if first == int(first) else repr(first)
+    return find_kind(pa.array([text]), name, wanted)
 
 
 def assemble(
@@ -251,87 +381,30 @@ def _refusals(refused: Mapping[int, Refusal], n_rows: int) -> Any:
     return pa.array(cells, _REFUSED_TYPE)
 
 
-def _lost(cells: Any, array: Any, *, text: bool) -> list[int]:
+def _lost(held: Any, array: Any) -> list[int]:
     """Rows that held something which the conversion made null."""
     if array.null_count == 0:
         return []
-    held = cells.is_valid().to_numpy(zero_copy_only=False)
-    if text:
-        blank = pc.equal(pc.utf8_trim_whitespace(cells), "").fill_null(True)
-        held &= ~blank.to_numpy(zero_copy_only=False)
-    lost: list[int] = np.flatnonzero(held & array.is_null().to_numpy(zero_copy_only=False)).tolist()
+    lost: list[int] = np.flatnonzero(
+        held.is_valid().to_numpy(zero_copy_only=False)
+        & array.is_null().to_numpy(zero_copy_only=False)
+    ).tolist()
     return lost
 
 
-def _trimmed(cells: Any) -> Any:
-    """Strip the cells; blank ones become null."""
-    stripped = pc.utf8_trim_whitespace(cells)
-    return pc.if_else(pc.equal(stripped, ""), pa.scalar(None, pa.string()), stripped)
-
-
-def _parse(cells: Any, to: Any) -> Any:
-    """Parse strings; those that do not parse become null."""
-    try:
-        return pc.cast(cells, to)
-    except pa.ArrowInvalid:
-        return pa.array([_parse_one(cell, to) for cell in cells], to)
-
-
-def _parse_one(cell: Any, to: Any) -> Any:
-    try:
-        return pc.cast(cell, to)
-    except pa.ArrowInvalid:
-        return pa.scalar(None, to)
-
-
-def first_kind(cells: Any) -> TimeKind | None:
-    """Kind of the first cell of a column of strings that is a time at all."""
-    return next((kind for cell in cells if (kind := _kind_of(cell))), None)
-
-
-def parse_times(cells: Any, kind: TimeKind) -> Any:
-    """Read strings as times of one kind; the others become null."""
-    return _parse(cells, _TIME_TYPES[kind])
-
-
-def _text_numbers(cells: Any) -> Any:
-    """Read strings as floats; as booleans where all are true, false or null."""
-    if cells.null_count < len(cells):
-        with suppress(pa.ArrowInvalid):
-            return pc.cast(cells, pa.float64())  # numbers alone, as usual
-    flags = pc.index_in(pc.utf8_lower(cells), pa.array(["false", "true"]))
-    if flags.null_count == cells.null_count:
-        return pc.cast(flags, pa.bool_())
-    return _parse(pc.coalesce(pc.cast(flags, pa.string()), cells), pa.float64())
-
-
-def _text_times(cells: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
-    trimmed = _trimmed(cells)
-    kind = kind or first_kind(trimmed)
-    if kind is None:
-        return pa.nulls(len(cells), pa.float64()), None
-    return parse_times(trimmed, kind), kind
-
-
-def _kind_of(cell: Any) -> TimeKind | None:
-    if not cell.is_valid:
-        return None
-    return next((kind for kind, to in _TIME_TYPES.items() if _parse_one(cell, to).is_valid), None)
-
-
-def _typed_times(cells: Any, name: str, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
-    if _is_text(cells.type):
-        return _text_times(pc.cast(cells, pa.string()), kind)
-    if not (pa.types.is_temporal(cells.type) or pa.types.is_boolean(cells.type)):
-        return _typed_numbers(cells, name).cast(pa.float64(), safe=False), "number"
-    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
-        kind = "instant" if getattr(cells.type, "tz", None) else "timestamp"
+def _stamps(held: Any, name: str, kind: TimeKind | None, wanted: Wanted) -> tuple[Any, TimeKind]:
+    if pa.types.is_timestamp(held.type) or pa.types.is_date(held.type):
+        zoned = getattr(held.type, "tz", None) is not None
+        kind = kind or ("instant" if zoned else "timestamp")
+        if wanted.zone is not None and not zoned and "@" not in kind:
+            kind = f"timestamp@{wanted.zone}"
         try:
-            return pc.cast(cells, _TIME_TYPES[kind]), kind
+            array = pc.cast(held, TYPES["instant" if zoned else "timestamp"])
         except pa.ArrowInvalid as error:
             message = f"column {name!r} holds a time outside the years 1678 to 2261: {error}"
             raise SchemaError(message) from error
-    message = f"column {name!r} has type {cells.type}; the time must be a number or a time stamp"
+        return parse(array, kind)
+    message = f"column {name!r} has type {held.type}; the time must be a number or a time stamp"
     raise SchemaError(message)
 
 

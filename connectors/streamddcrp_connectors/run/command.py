@@ -12,10 +12,12 @@ from typing import Any
 import click
 from tqdm import tqdm
 
+from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp_connectors.looking.dialect import check_wanted
 from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.alarming import AlarmRule
-from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.columns import Columns, Reading
 from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.models import Recipe
@@ -61,6 +63,25 @@ class Request:
     format: str | None = None
     progress: bool | None = None
     memory_limit: str = "1GB"
+    # how the source is written; None: found by looking
+    sep: str | None = None
+    decimal: str | None = None
+    missing: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+    skip: int | None = None
+    time_format: str | None = None
+    time_unit: str | None = None
+    time_zone: str | None = None
+    day_first: bool | None = None
+
+    def reading(self) -> Reading:
+        """Return what is said about how the source is written."""
+        clock = Wanted(self.time_format, self.time_unit, self.time_zone, self.day_first)
+        clock.check()
+        sep = check_wanted(self.sep, self.decimal, self.encoding)
+        missing = None if self.missing is None else tuple(self.missing.split(","))
+        return Reading(sep, self.decimal, self.encoding, missing, self.header, self.skip, clock)
 
 
 def execute(request: Request, page: LivePage | None = None) -> int:
@@ -103,7 +124,8 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
         message = "--text and --features exclude each other: a model takes a text or numbers"
         raise ConfigError(message)
     features = request.features if request.text is None else (request.text,)
-    return recipe, Columns(request.time, request.key, features, request.text is not None)
+    text = request.text is not None
+    return recipe, Columns(request.time, request.key, features, text, request.reading())
 
 
 def _run(request: Request, page: LivePage | None) -> Summary:
@@ -141,6 +163,8 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             page.name = source.name
             page.epochs = recipe.description["class"] == "TemporalDPM"
             watchers.append(page)
+        for line in getattr(source, "understood", ()):
+            click.echo(f"streamddcrp: {line}", err=True)
         summary = run(
             source,
             recipe,

@@ -1,10 +1,12 @@
-"""CSV lines to canonical batches.
+"""Tables as text, CSV and the like, to canonical batches.
 
-The first line names the columns. An empty cell is missing; a quoted cell must end on its own line
-(one line is always one row); cells are UTF-8. A line of a wrong width is a refused row.
+One line is one row, unless a quoted cell goes on in the next (RFC 4180). What looks like such a
+cell but does not end as one is a refused row, and the lines after it are rows. A line of a wrong
+width is a refused row, too.
 """
 
 import csv
+import io
 import re
 from typing import Any
 
@@ -13,6 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 
 from streamddcrp.errors import SchemaError
+from streamddcrp_connectors.looking.cells import Cells
+from streamddcrp_connectors.looking.dialect import SEPARATORS, Dialect, named
 from streamddcrp_connectors.run.columns import (
     Columns,
     Refusal,
@@ -22,16 +26,20 @@ from streamddcrp_connectors.run.columns import (
     refusals,
 )
 
+MOST_LINES, MOST_BYTES = 1000, 1 << 20  # of a row whose quoted cells go over several lines
+
 
 class CsvRows:
-    r"""Comma-separated values under one header.
+    r"""Rows of cells under one header.
 
     Parameters
     ----------
     header : bytes
-        The first line.
+        The line that names the columns, or none where the dialect has their names.
     where : str
         What messages call the source.
+    dialect : Dialect
+        How the table is written.
 
     Examples
     --------
@@ -41,50 +49,135 @@ class CsvRows:
     ([{'t': 1.0, 'a': 0.5}, {'t': 2.0, 'a': None}], 'number')
     """
 
-    def __init__(self, header: bytes, where: str) -> None:
+    def __init__(self, header: bytes, where: str, dialect: Dialect | None = None) -> None:
+        self.dialect = dialect = dialect or Dialect()
+        self.cells = Cells(dialect)
+        self._where = where
+        self.names = [*dialect.names] or self._header(header)
+        # a last row of empty cells: a quote left open before it swallows it
+        self._sep = "\t" if dialect.sep == " " else dialect.sep
+        self._sentinel = self._sep.encode() * (len(self.names) - 1) or b'""'
+
+    def _header(self, header: bytes) -> list[str]:
+        where, dialect = self._where, self.dialect
         try:
-            text = header.decode("utf-8-sig").strip("\r\n")
+            text = header.decode(dialect.encoding.replace("utf-8", "utf-8-sig")).strip("\r\n")
         except UnicodeDecodeError as error:
             message = (
-                f"{where}: the header line is not UTF-8 text ({error.reason}); change it first: "
-                f"iconv -f LATIN1 -t UTF-8 {where} (or -f UTF-16)"
+                f"{where}: the header line is not {dialect.encoding.upper()} text "
+                f"({error.reason}); say how it is written, as in --encoding latin-1"
             )
             raise SchemaError(message) from error
-        if "\r" in text:
+        if "\r" in text and '"' not in text:
             message = (
                 f"{where}: carriage returns inside the first line; if they end the lines, "
                 f"change them first: tr '\\r' '\\n' < {where}"
             )
             raise SchemaError(message)
-        try:
-            self.names: list[str] = [name.strip() for name in next(csv.reader([text]), [])]
-        except csv.Error as error:
-            message = f"{where}: the header line cannot be read: {error}"
-            raise SchemaError(message) from error
-        if not any(self.names):
+        if dialect.sep == " ":
+            names = text.split()
+        else:
+            read = csv.reader([text], delimiter=dialect.sep)
+            try:
+                names = [" ".join(name.split()) for name in next(read, [])]
+            except csv.Error as error:
+                message = f"{where}: the header line cannot be read: {error}"
+                raise SchemaError(message) from error
+        if not any(names):
             message = f"{where} is empty: its first line must name the columns"
             raise SchemaError(message)
-        # a last row of empty cells: a quote left open before it swallows it
-        self._sentinel = b"," * (len(self.names) - 1) or b'""'
+        return [*named(names)]
+
+    def settled(self, data: bytes) -> int:
+        """Return how many bytes are of whole rows: a quoted cell may go on in lines to come."""
+        if b'"' not in data:
+            return len(data)
+        return len(data) - self._rows_of(data, whole=False)[1]
 
     def decode(
         self, block: bytes, columns: Columns, kind: TimeKind | None
     ) -> tuple[Any, TimeKind | None]:
         """Turn whole lines into a canonical batch."""
+        block = self._plain(block)
         if b'"' not in block and _is_clean(block):
             raw, uneven = self._parse(block, columns)
             broken: dict[int, Refusal] = {}
         else:
-            lines, broken = _sound_lines(block)
+            lines, broken = _sound_lines(self._rows_of(block)[0])
             parts, uneven = self._parse_apart(lines, columns, 0)
             raw = pa.concat_batches([self._parse(b"", columns)[0], *parts])
-        batch, kind = canonical(raw, columns, kind, text=True)
+        batch, kind = canonical(raw, columns, kind, cells=self.cells)
         if not broken and not uneven:
             return batch, kind
         n_rows = len(broken) + len(uneven) + raw.num_rows
         seen = np.delete(np.arange(n_rows), sorted(broken))  # the rows that the parser saw
         broken |= {int(seen[row]): refusal for row, refusal in uneven.items()}
         return _spread(batch, broken, columns), kind
+
+    def sample(self, block: bytes) -> Any:
+        """Return lines as a table of strings, less those that are no rows."""
+        columns = Columns(None, None, tuple(self.names))
+        block = self._plain(block)
+        lines, _ = _sound_lines(self._rows_of(block)[0])
+        parts, _ = self._parse_apart(lines, columns, 0)
+        return pa.concat_batches([self._parse(b"", columns)[0], *parts])
+
+    def _plain(self, block: bytes) -> bytes:
+        """Return a block in UTF-8, without comments, and with one sign between cells."""
+        dialect = self.dialect
+        if dialect.encoding != "utf-8":
+            block = block.decode(dialect.encoding, "replace").encode()
+        if dialect.comment and dialect.comment.encode() in block:
+            mark = re.escape(dialect.comment.encode())
+            block = re.sub(rb"(?m)^[ \t]*" + mark + rb".*\n?", b"", block)
+        if dialect.sep == " ":
+            block = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block)
+            block = re.sub(rb"[ \t]+", b"\t", block)
+        return block
+
+    def _rows_of(self, block: bytes, *, whole: bool = True) -> tuple[list[bytes], int]:
+        """Cut into rows; return how many bytes at the end may be part of a longer one, too."""
+        lines = block.split(b"\n")
+        odd = [number for number, line in enumerate(lines) if line.count(b'"') % 2]
+        if not odd:
+            return lines, 0
+        rows: list[bytes] = []
+        at = 0
+        for number in odd:
+            if number < at:
+                continue
+            rows += lines[at:number]
+            row, at = self._joined(lines, number)
+            if row is None and at == len(lines) and not whole:
+                return rows, sum(len(line) + 1 for line in lines[number:]) - 1
+            rows.append(lines[number] if row is None else row)
+            at = number + 1 if row is None else at
+        return rows + lines[at:], 0
+
+    def _joined(self, lines: list[bytes], first: int) -> tuple[bytes | None, int]:
+        """Return a row that goes over several lines, and the line after it; None: it is none.
+
+        With None, a line behind the last says that lines to come may end it.
+        """
+        sep = self._sep.encode()
+        row = lines[first]
+        if not _is_open(row, sep):
+            return row, first + 1
+        size = len(row)
+        for number in range(first + 1, min(len(lines), first + MOST_LINES)):
+            line = lines[number]
+            if number == len(lines) - 1 and not line:
+                break  # behind the last line feed
+            row += b"\n" + line
+            size += len(line) + 1
+            if size > MOST_BYTES:
+                return None, first
+            if line.count(b'"') % 2 and not _is_open(row, sep):
+                cells = next(csv.reader(io.StringIO(row.decode("utf-8", "replace"), newline=""),
+                                        delimiter=self._sep), [])  # fmt: skip
+                return (row, number + 1) if len(cells) == len(self.names) else (None, first)
+        over = len(lines) - first < MOST_LINES
+        return None, len(lines) if over else first
 
     def _parse_apart(
         self, lines: list[bytes], columns: Columns, first: int
@@ -116,12 +209,14 @@ class CsvRows:
         def set_aside(row: Any) -> str:
             found, expected = row.actual_columns, row.expected_columns
             reason = f"{found} cells where the header names {expected} columns"
-            if expected == 1 and (sign := re.search(r"[;\t|]", self.names[0])):
-                reason += f"; cells must be separated by commas, not {sign[0]!r}"
+            if expected == 1:
+                reason += (
+                    f"; cells are taken to stand between {SEPARATORS.get(self._sep, self._sep)}"
+                )
             uneven[row.number - 1] = Refusal(reason, row.text)
             return "skip"
 
-        schema = pa.schema([(name, pa.string()) for name in columns.names])
+        schema = pa.schema([(name, pa.string()) for name in columns.raw])
         empty = pa.record_batch([pa.array([], pa.string()) for _ in schema], schema=schema)
         if not block.strip(b"\r\n"):
             return empty, {}
@@ -130,10 +225,12 @@ class CsvRows:
             read_options=pc_csv.ReadOptions(
                 use_threads=False, column_names=self.names, block_size=len(block) + 1
             ),
-            parse_options=pc_csv.ParseOptions(invalid_row_handler=set_aside),
+            parse_options=pc_csv.ParseOptions(
+                delimiter=self._sep, invalid_row_handler=set_aside, newlines_in_values=b'"' in block
+            ),
             convert_options=pc_csv.ConvertOptions(
                 column_types=schema,
-                include_columns=list(columns.names),
+                include_columns=list(columns.raw),
                 null_values=[""],
                 strings_can_be_null=True,
             ),
@@ -150,15 +247,24 @@ def _is_clean(block: bytes) -> bool:
     return block.count(b"\r") == block.count(b"\r\n")
 
 
-def _sound_lines(block: bytes) -> tuple[list[bytes], dict[int, Refusal]]:
-    """Split into lines without blank ones, and refuse those that are no single line of text."""
+def _is_open(row: bytes, sep: bytes) -> bool:
+    """Whether a row ends within a quoted cell; a quote within a bare cell is a letter."""
+    bare = rb"[^" + re.escape(sep) + rb"]*+"
+    cell = rb'(?>"(?:[^"]++|"")*+"' + bare + rb'|(?!")' + bare + rb")"
+    before = re.match(rb"(?:" + cell + re.escape(sep) + rb")*+", row)
+    return re.fullmatch(cell, row[before.end() if before else 0 :]) is None
+
+
+def _sound_lines(rows: list[bytes]) -> tuple[list[bytes], dict[int, Refusal]]:
+    """Leave blank lines out, and refuse what is no single row of text."""
     sound: list[bytes] = []
     broken: dict[int, Refusal] = {}
-    for line in block.split(b"\n"):
+    for line in rows:
         row = line[:-1] if line.endswith(b"\r") else line
         if not row:
             continue
-        reason = "a carriage return inside the line" if b"\r" in row else ""
+        within = b"\r" in row and b"\r" in re.sub(rb'"(?:[^"]++|"")*+"', b"", row)
+        reason = "a carriage return inside the line" if within else ""
         try:
             row.decode()
         except UnicodeDecodeError as error:

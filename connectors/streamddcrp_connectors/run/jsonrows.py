@@ -1,16 +1,22 @@
 """JSON lines to canonical batches.
 
-One object a line. ``null`` is missing; a column that is not there at all is an error, since it is
-more often a slip of the pen than a missing value.
+One object a line. ``null`` is missing; a column that is not there is missing, too, if some object
+of the sample did without it, and else an error: more often a slip of the pen. Objects within
+objects give names with dots. Text in a column of numbers is read as in a CSV file, if the sample
+has such.
 """
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from streamddcrp.data.clock import Wanted, parse
+from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.run.columns import (
     KEY_RULE,
     NUMBER_RULE,
@@ -21,7 +27,7 @@ from streamddcrp_connectors.run.columns import (
     TimeKind,
     assemble,
     first_kind,
-    parse_times,
+    kind_of,
     repeated,
     way_out,
 )
@@ -39,29 +45,69 @@ class JsonRows:
     [{'a': 1.0}, {'a': None}]
     """
 
+    def __init__(self) -> None:
+        self.cells = Cells()
+        self._optional: set[str] = set()
+        self._written: set[str] = set()  # columns in which the sample has text
+        self._nested = False
+
+    def names_of(self, sample: bytes) -> list[str]:
+        """Return the columns of the objects of a sample, in the order in which they come."""
+        names: dict[str, int] = {}
+        n_rows = 0
+        self._nested = True
+        for line in sample.split(b"\n"):
+            with suppress(ValueError):
+                row = self.read(line)
+                n_rows += 1
+                for name in row:
+                    names[name] = names.get(name, 0) + 1
+        self._optional = {name for name, count in names.items() if count < n_rows}
+        return list(names)
+
+    def sample(self, sample: bytes) -> Any:
+        """Return the objects of a sample as a table of strings."""
+        rows = []
+        for line in sample.split(b"\n"):
+            with suppress(ValueError):
+                rows.append(self.read(line))
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        self._written = {
+            name for name in names if any(isinstance(row.get(name), str) for row in rows)
+        }
+        columns = [[_text_of(row.get(name)) for row in rows] for name in names]
+        return pa.record_batch([pa.array(cells, pa.string()) for cells in columns], names=names)
+
+    @staticmethod
+    def settled(data: bytes) -> int:
+        """Return how many bytes are of whole rows: all."""
+        return len(data)
+
     def decode(
         self, block: bytes, columns: Columns, kind: TimeKind | None
     ) -> tuple[Any, TimeKind | None]:
         """Turn whole lines into a canonical batch."""
         rows: list[dict[str, Any] | None] = []
         refused: dict[int, Refusal] = {}
+        wanted = [name for name in columns.raw if name not in self._optional]
         for line in block.split(b"\n"):
             if line.strip():
                 try:
-                    rows.append(self.read(line, columns.names))
+                    rows.append(self.read(line, wanted, columns.features or ()))
                 except ValueError as error:
                     refused[len(rows)] = Refusal(str(error), line.decode(errors="replace").strip())
                     rows.append(None)
 
         def values(number: int) -> Any:
             row = rows[number] or {}
-            return {name: _plain(row.get(name)) for name in columns.names}
+            return {name: _plain(row.get(name)) for name in columns.raw}
 
         arrays = []
         for name in columns.names:
-            cells = [None if row is None else row[name] for row in rows]
+            cells = [None if row is None else row.get(name) for row in rows]
             if name == columns.time:
-                (array, read), kind = _times(cells, kind)
+                cells = [_time_of(row, columns.times) for row in rows]
+                (array, read), kind = _times(cells, kind, name, columns.reading.clock)
                 rule = TIME_RULE
             elif name == columns.key:
                 array, read = _keys(cells)
@@ -69,6 +115,12 @@ class JsonRows:
             elif columns.text:
                 array, read = _texts(cells)
                 rule = TEXT_RULE
+            elif name in self._written or self._has_marks(name):
+                words = pa.array([_text_of(cell) for cell in cells], pa.string())
+                array, held = self.cells.numbers(name, words)
+                odd = pc.and_(held.is_valid(), array.is_null())
+                read = pc.invert(odd).to_pylist()
+                rule = NUMBER_RULE.format(missing="null")
             else:
                 array, read = _numbers(cells)
                 rule = NUMBER_RULE.format(missing="null")
@@ -79,11 +131,16 @@ class JsonRows:
                 refused.setdefault(number, Refusal(reason, values(number)))
         return assemble(columns, arrays, refused, values), kind
 
-    @staticmethod
-    def read(line: bytes, names: Iterable[str] = ()) -> dict[str, Any]:
+    def _has_marks(self, name: str) -> bool:
+        habit = self.cells.habits.get(name)
+        return bool(self.cells.dialect.missing or (habit and habit.sentinels))
+
+    def read(
+        self, line: bytes, names: Iterable[str] = (), features: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Read one line; ValueError says what is wrong with it."""
         try:
-            row = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
+            row: Any = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
         except json.JSONDecodeError as error:
             message = f"not valid JSON: {error.msg} at character {error.pos}"
             raise ValueError(message) from error
@@ -96,11 +153,34 @@ class JsonRows:
         if not isinstance(row, dict):
             message = "not a JSON object of column names and values"
             raise ValueError(message)
+        if self._nested and any(isinstance(value, dict) for value in row.values()):
+            row = _object([*_leaves(row)])
         for name in names:
             if name not in row:
                 message = f"no column {name!r}; write null where a value is missing"
                 raise ValueError(message)
-        return row
+        if features and not any(name in row for name in features):
+            message = f"none of the columns {', '.join(features[:8])}"
+            raise ValueError(message)
+        made: dict[str, Any] = row
+        return made
+
+
+def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what objects within an object hold, by names with dots."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield above + name, value
+
+
+def _text_of(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    return json.dumps(value)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -151,27 +231,49 @@ def _encodable(text: str | None) -> str | None:
     return text
 
 
-def _times(cells: list[Any], kind: TimeKind | None) -> tuple[Made, TimeKind | None]:
-    """Numbers stay numbers; text is read as a time stamp, never as a number."""
+def _time_of(row: dict[str, Any] | None, names: Sequence[str]) -> Any:
+    """Return the time of a row; of several columns as one text."""
+    if row is None:
+        return None
+    if len(names) == 1:
+        return row.get(names[0])
+    parts = [row.get(name) for name in names]
+    return None if None in parts else " ".join(map(str, parts))
+
+
+def _times(
+    cells: list[Any], kind: TimeKind | None, name: str, wanted: Wanted
+) -> tuple[Made, TimeKind | None]:
+    """Numbers are counts of a unit of time; text is read as a time stamp, never as a number."""
     numbers = [None if isinstance(cell, bool) else _number(cell) for cell in cells]
     words = [_encodable(cell) if isinstance(cell, str) else None for cell in cells]
     if kind is None:
-        kind = _first_kind(words, numbers)
+        kind = _first_kind(words, numbers, name, wanted)
     if kind is None:
         return _made(cells, [None] * len(cells), pa.float64()), None
     if kind == "number":
         return _made(cells, numbers, pa.float64()), kind
-    array = parse_times(pa.array(words, pa.string()), kind)
+    written = [
+        word if number is None else _written(number, cell)
+        for word, number, cell in zip(words, numbers, cells, strict=True)
+    ]
+    array, kind = parse(pa.array(written, pa.string()), kind)
     valid = array.is_valid().to_pylist()
     read = [cell is None or good for cell, good in zip(cells, valid, strict=True)]
     return (array, read), kind
 
 
-def _first_kind(words: list[str | None], numbers: list[float | None]) -> TimeKind | None:
+def _written(number: float, cell: Any) -> str:
+    return str(cell if isinstance(cell, int) else int(number) if number.is_integer() else number)
+
+
+def _first_kind(
+    words: list[str | None], numbers: list[float | None], name: str, wanted: Wanted
+) -> TimeKind | None:
     for word, number in zip(words, numbers, strict=True):
         if number is not None:
-            return "number"
-        kind = first_kind(pa.array([word], pa.string()))
+            return kind_of(pa.array([number]), name, wanted)
+        kind = first_kind(pa.array([word], pa.string()), name, wanted)
         if kind not in (None, "number"):
             return kind
     return None

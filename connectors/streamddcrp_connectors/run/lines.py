@@ -79,15 +79,38 @@ class LineReader:
         self._stream, self._read = stream, getattr(stream, "read1", stream.read)
         self._data, self._at, self._n_lines, self.position = b"", 0, 0, position
 
-    def push_back(self, lines: bytes) -> None:
-        """Return whole lines that were taken last, to be handed over again."""
-        self._data, self._at = lines + self._data[self._at :], 0
-        self._n_lines += lines.count(b"\n")
-        self.position -= len(lines)
+    def peek(self, size: int) -> bytes:
+        """Return about so many bytes from here on, to be handed over all the same.
 
-    def line(self) -> bytes:
-        """Return the next line with its line feed, empty at the end."""
-        return next(filter(None, self.blocks(1)), b"")
+        Whole lines, one that is not blank at least; of a stream without a known end those that are
+        there.
+        """
+        ended = False
+        while not ended and (len(self._data) < size or not self._has_line()):
+            chunk = self._next()
+            self._data += chunk
+            self._n_lines += chunk.count(b"\n")
+            if not self._n_lines:
+                self._check_length(len(self._data))
+            if not chunk:
+                ended = self._has_line() or not self._waits()
+            elif self._live and not self._follow:
+                ended = self._has_line()
+        if ended and not self._follow and not (self._live and self._has_line()):
+            return self._data
+        first = len(self._data) - len(self._data.lstrip())
+        return self._data[
+            : self._data.rfind(b"\n", 0, max(size, self._data.find(b"\n", first) + 1)) + 1
+        ]
+
+    def _has_line(self) -> bool:
+        """Whether there is a whole line that is not blank."""
+        return bool(self._data[: self._data.rfind(b"\n") + 1].strip())
+
+    def skip(self, n: int) -> None:
+        """Leave out lines that `peek` returned."""
+        self._n_lines -= self._data[:n].count(b"\n")
+        self._at, self.position = n, n
 
     def blocks(self, max_lines: int) -> Iterator[bytes]:
         """Yield blocks of 1 to ``max_lines`` whole lines; only the last may lack its line feed.

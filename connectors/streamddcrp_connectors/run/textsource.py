@@ -1,4 +1,4 @@
-"""Rows of text: CSV and JSON lines from a file, a growing file, or a pipe."""
+"""Rows of text: tables, JSON lines and plain lines from a file, a growing file, or a pipe."""
 
 import os
 import re
@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.looking.cells import Cells
+from streamddcrp_connectors.looking.dialect import SAMPLE, Dialect, find_dialect
+from streamddcrp_connectors.looking.survey import said_of
+from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows
@@ -46,7 +49,8 @@ class TextSource:
 
     That is: position, rows so far, kind of the time column, and digests of what was read, by which
     a file that was replaced is recognised; of a `Place`, digests and size of the file as it lies
-    there.
+    there. ``looked`` says how many bytes showed how the file is written, if it was shorter than
+    the sample: who goes on looks at the same.
 
     Parameters
     ----------
@@ -93,31 +97,61 @@ class TextSource:
             stream = self._owned = origin.open("rb", buffering=0)
         self._reader = LineReader(stream, self.name, live=not whole, follow=follow, idle=idle)
         try:
+            self._asked = columns, format
+            self._sample = self._reader.peek(SAMPLE)
             self._look(columns, format)
+            self._reader.skip(self._start)
         except BaseException:
             self.close()
             raise
 
     def _look(self, columns: Columns, format: str | None) -> None:
-        """Read as much as shows the format and the columns."""
-        self._first = self._first_line()
-        self._format = format or sniff(self._first[:64], self.name)
+        """See by the first lines how the file is written, and which columns it has."""
+        sample = self._sample
+        if not sample.strip(_BLANK):
+            message = f"{self.name} is empty: it holds no rows"
+            raise SchemaError(message)
+        self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
         self._rows: CsvRows | JsonRows
+        self._start, self.kind = 0, columns.reading.clock.format
         if self._format == "csv":
-            self._rows = rows = CsvRows(self._first, self.name)
-            self.columns = columns.resolve(rows.names, self.name)
+            wanted = columns.reading.dialect()
+            dialect = find_dialect(sample, wanted)
+            lines = sample.split(b"\n")
+            at = dialect.skip
+            end = at + dialect.header
+            while dialect.header and b"\n".join(lines[at:end]).count(b'"') % 2 and end < len(lines):
+                end += 1
+            header = b"\n".join(lines[at:end]) if dialect.header else b""
+            self._rows = CsvRows(header, self.name, dialect)
+            self._start = len(b"\n".join(lines[: end + dialect.extra])) + 1 if end else 0
+            self._start = min(self._start, len(sample))
+            names, said = self._rows.names, dialect.said()
         elif self._format == "jsonl":
             self._rows = JsonRows()
-            peeked = self._first
-            if columns.features:
-                self.columns = columns
-            else:
-                self.columns, peeked = self._columns_of_first_object(columns)
-            self._reader.push_back(peeked)
+            dialect, said = Dialect(missing=columns.reading.missing or ()), ""
+            names = self._rows.names_of(sample)
+            if not names and not columns.features:
+                message = (
+                    f"{self.name} holds no JSON object to take the features from; name the features"
+                )
+                raise SchemaError(message)
+            names = [
+                *names,
+                *(name for name in columns.raw if name not in names and columns.features),
+            ]
         else:
             message = f"{self.name} can carry CSV or JSON lines, not {self._format}; make it a file"
             raise ConfigError(message)
-        self._start = self._reader.position
+        columns = columns.check(names, self.name)
+        self.understood = [f"{self.name}: {said}"] if said else []
+        if columns.features or len(names) <= MOST_FEATURES + 10:
+            table = self._rows.sample(sample[self._start :])
+            columns, found = chosen(columns, table, dialect, self.name)
+            self.kind = found.kind
+            self._rows.cells = Cells(dialect, found.habits)
+            self.understood += said_of(table, found, columns.reading.clock)
+        self.columns = columns.resolve(names, self.name)
 
     def identity(self) -> dict[str, Any]:
         """Say what a checkpoint must agree with."""
@@ -125,9 +159,12 @@ class TextSource:
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset``, each with its own offset."""
-        byte, row, kind = self._start, 0, None
+        byte, row, kind = self._start, 0, self.kind
         if offset is not None:
             byte, row, kind = offset["byte"], offset["row"], offset["kind"]
+            if offset.get("looked", len(self._sample)) < len(self._sample):
+                self._sample = self._sample[: offset["looked"]]
+                self._look(*self._asked)
         if self._place is not None:
             if (byte, offset) != (self._reader.position, None):
                 self._go_to(self._place, byte, offset)
@@ -139,14 +176,14 @@ class TextSource:
             self._reader.seek(byte)
 
         def here() -> Offset:
-            seen = {}
+            seen: Offset = {"looked": len(self._sample)} if len(self._sample) < SAMPLE else {}
             if self._place is not None:
-                seen = self._seen
+                seen |= self._seen
             elif self.replayable:
-                seen = fingerprint(reading(self._owned.fileno()), byte)
+                seen |= fingerprint(reading(self._owned.fileno()), byte)
             return {"byte": byte, "row": row, "kind": kind} | seen
 
-        for block in self._reader.blocks(self._batch_rows):
+        for block in self._blocks():
             if not block:
                 yield None, here()
                 continue
@@ -155,6 +192,18 @@ class TextSource:
             if batch.num_rows:
                 row += batch.num_rows
                 yield batch, here()
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield the lines of whole rows: a quoted cell may go on in the next line."""
+        held = b""
+        for block in self._reader.blocks(self._batch_rows):
+            lines = held + block
+            n = self._rows.settled(lines) if block else 0
+            held = lines[n:]
+            if n or not block:
+                yield lines[:n]
+        if held and not self.live:
+            yield held
 
     def _go_to(self, place: Place, byte: int, offset: Offset | None) -> None:
         """Read on at a byte of what a file holds, if it is the one that was read before."""
@@ -168,26 +217,3 @@ class TextSource:
         """Close the file; standard input stays open."""
         if self._owned is not None:
             self._owned.close()
-
-    def _first_line(self) -> bytes:
-        line = self._reader.line()
-        while line and not line.strip(_BLANK):
-            line = self._reader.line()
-        if not line:
-            message = f"{self.name} is empty: it holds no rows"
-            raise SchemaError(message)
-        return line
-
-    def _columns_of_first_object(self, columns: Columns) -> tuple[Columns, bytes]:
-        """Take the names from the first line that is an object; also return the lines read."""
-        line = read = self._first
-        while line:
-            try:
-                names = list(JsonRows.read(line))
-            except ValueError:
-                line = self._reader.line()
-                read += line
-            else:
-                return columns.resolve(names, self.name), read
-        message = f"{self.name} holds no JSON object to take the features from; name the features"
-        raise SchemaError(message)

@@ -1,14 +1,18 @@
 """Rows less their seasons: from the option of a model and its first rows on."""
 
 import logging
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from streamddcrp.data.laws.filters import FEWEST, looks
+from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.data.seasons.periods import LEAST, Search, in_words, read_periods
-from streamddcrp.data.seasons.tracker import Tracker
-from streamddcrp.data.seasons.watch import Watch, looks, on_trial
+from streamddcrp.data.seasons.tracker import NEEDED, Tracker
+from streamddcrp.data.seasons.watch import Watch, on_trial
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import SchemaError
 from streamddcrp.records import FINITE, MOST, VALUE, check_one, refuse_if
@@ -44,12 +48,14 @@ class Subtraction:
         self._how = option if isinstance(option, str) and option in {"auto", "calendar"} else ""
         self._given, self._needs_clock = ([], False) if self._how else read_periods(option)
         self.tracker: Tracker | None = None
+        self.uses: NDArray[np.bool_] | None = None  # columns that have the season; None: all
         self.n_rows = 0
         self.is_new = self.is_first = False
         self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
         self._watch: Watch | None = None
         self._search: Search | None = None  # in the rows up to the last stage
         self._next: Tracker | None = None  # of what was found, while it learns the rows so far ..
+        self._rivals = Rivals(0, 0)  # whether columns have it
         self._learned = 0  # .. and how many it has learned
 
     def check(self, t: FloatArray | None) -> None:
@@ -101,7 +107,10 @@ class Subtraction:
 
     def _learn(self, X: FloatArray, t: FloatArray, *, clocked: bool) -> FloatArray:
         """Learn rows up to the next that may change the periods."""
-        net = X.copy() if self.tracker is None else self.tracker.step(X, t)
+        net = X.copy()
+        if self.tracker is not None:
+            less = self.tracker.step(X, t)
+            net = less if self.uses is None else np.where(self.uses, less, X)
         look = looks(self.n_rows)
         self.n_rows += len(X)
         self.is_new = False
@@ -125,7 +134,9 @@ class Subtraction:
             tracker = self._track(trial.periods.tolist(), trial.gap, n_columns)
             tracker.restore(trial.arrays())
             self._kept = self._search = self._next = None
-            self._use(tracker, clocked=True)
+            uses = watch.uses
+            uses = uses if self.tracker is None or self.uses is None else uses | self.uses
+            self._use(tracker, uses, clocked=True)
             self._try(trial.gap, n_columns)
         elif watch.is_over:
             self._watch = None
@@ -136,10 +147,12 @@ class Subtraction:
         periods = on_trial(gap, used, n_columns)
         self._watch = Watch(n_columns, gap, periods) if periods else None
 
-    def _use(self, tracker: Tracker | None, *, clocked: bool) -> None:
-        """Subtract other seasons from now on, and say so."""
+    def _use(
+        self, tracker: Tracker | None, uses: NDArray[np.bool_] | None, *, clocked: bool
+    ) -> None:
+        """Subtract other seasons from now on, from all columns or some, and say so."""
         self.is_new, self.is_first = True, self.tracker is None
-        self.tracker = tracker
+        self.tracker, self.uses = tracker, None if uses is None or uses.all() else uses
         found = "none any more"
         if tracker is not None:
             found = in_words(tracker.periods.tolist(), tracker.gap, clocked=clocked)
@@ -163,7 +176,7 @@ class Subtraction:
         if periods:
             tracker = self._track(periods, gap, X.shape[1])
             tracker.step(X, t)
-            self._use(tracker, clocked=clocked)
+            self._use(tracker, None, clocked=clocked)
             self._watch = None
         self._kept = None
         for period in self._given:
@@ -192,22 +205,31 @@ class Subtraction:
             periods = before  # what is of use stays; what is not, and not found again, goes
         X, t = self._rows()
         if periods != before:
-            if periods and self._next is None:
-                self._next = self._track(periods, search.gap, X.shape[1])
-            if self._next is not None:
-                portion = max(2, work // (X.shape[1] * len(self._next.prior)))
-                done, self._learned = self._learned, min(self._learned + portion, len(X))
-                self._next.step(X[done : self._learned], t[done : self._learned])
-                if self._learned < len(X):
+            uses = None
+            if periods:
+                if self._next is None:
+                    self._next = self._track(periods, search.gap, X.shape[1])
+                    self._rivals = Rivals(X.shape[1], math.ceil(1.5 * periods[-1] / search.gap))
+                if not self._learn_again(self._next, X, t, work):
                     return
-            self._use(self._next, clocked=clocked)
-            self._watch = None
+                uses = self._rivals.leads > -NEEDED
+            if uses is None or uses.any():
+                self._use(self._next, uses, clocked=clocked)
+                self._watch = None
         stage = search.n_rows
         self._search, self._next, self._learned = None, None, 0
         if stage == STAGES[-1] or (stage >= _ENOUGH and len(periods) == 2):
             self._kept = None
         if stage == STAGES[-1] and not periods:
             _log.info("season: none found in the first %d rows", stage)
+
+    def _learn_again(self, tracker: Tracker, X: FloatArray, t: FloatArray, work: int) -> bool:
+        """Let what was found learn a portion of the rows so far; return whether it was the last."""
+        portion = max(FEWEST, work // (X.shape[1] * len(tracker.prior)))
+        done, self._learned = self._learned, min(self._learned + portion, len(X))
+        rows = X[done : self._learned]
+        self._rivals.step(rows, tracker.step(rows, t[done : self._learned]))
+        return self._learned == len(X)
 
     @property
     def _periods(self) -> list[float]:
@@ -223,7 +245,9 @@ class Subtraction:
 
     def at(self, t: FloatArray) -> FloatArray | float:
         """Return the seasons at times (N,) (or numbers of rows), to be subtracted."""
-        return 0.0 if self.tracker is None else self.tracker.at(t)
+        if self.tracker is None:
+            return 0.0
+        return self.tracker.at(t) if self.uses is None else self.tracker.at(t) * self.uses
 
     @property
     def nbytes(self) -> int:
@@ -244,6 +268,8 @@ class Subtraction:
         if self.tracker is not None:
             arrays |= self.tracker.arrays()
             meta |= {"periods": self.tracker.periods.tolist(), "gap": self.tracker.gap}
+            if self.uses is not None:
+                meta["uses"] = self.uses.tolist()
         if self._search is not None:
             arrays["season.leads"] = np.array(self._search.leads)
             meta["learned"] = self._learned
@@ -281,6 +307,10 @@ class Subtraction:
             refuse_if(not gap < periods[0] <= periods[-1] < MOST * gap, "periods")
             self.tracker = self._track(periods, gap, n_columns)
             self.tracker.restore(arrays)
+            if "uses" in meta:
+                fine = type(meta["uses"]) is list and {type(one) for one in meta["uses"]} == {bool}
+                refuse_if(not fine or len(meta["uses"]) != n_columns, "columns of season")
+                self.uses = np.array(meta["uses"])
         if "watch" in meta:
             gap = positive("gap", meta["gap"])
             periods = on_trial(gap, meta.get("periods", []), n_columns)
@@ -312,4 +342,6 @@ class Subtraction:
             found = search.found or []
             refuse_if(not found, "leads")
             self._next = self._track(found, search.gap, X.shape[1])
-            self._next.step(X[:learned], t[:learned])
+            self._rivals = Rivals(X.shape[1], math.ceil(1.5 * found[-1] / search.gap))
+            self._learned = 0
+            self._learn_again(self._next, X[:learned], t[:learned], MOST)

@@ -15,7 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.records import MOST, Array, refuse_if
 from streamddcrp.typing import FloatArray
@@ -39,12 +41,6 @@ def on_trial(gap: float, used: list[float], n_columns: int) -> list[float]:
     longer = [period for period in (DAY, WEEK) if not used or period > used[-1]]
     shown = [period for period in longer if SHORTEST <= period / gap <= LONGEST]
     return [*used, shown[0]] if shown and n_columns <= WIDEST else []
-
-
-def looks(n_rows: int) -> int:
-    """Return after how many rows, from the first one on, to look next: ever more seldom."""
-    every = 1 << max(4, (n_rows // 16).bit_length() - 1)
-    return (n_rows // every + 1) * every
 
 
 class Watch:
@@ -73,6 +69,7 @@ class Watch:
                 forget=setting.forget, rate=setting.rate, keep=setting.keep
             )
         self.n_rows = 0
+        self.rivals = Rivals(n_columns, setting.first)
         self._waiting: list[tuple[FloatArray, FloatArray]] = []  # to be learned together
         self.least = max(FEWEST, math.ceil(SEEN * rows))
         self.last = max(ROWS, math.ceil(CYCLES * rows))
@@ -87,10 +84,13 @@ class Watch:
     def is_won(self) -> bool:
         """Whether some column is clearly predicted better, by a season not below the noise."""
         self._learn()
-        leads = self.trial.state.lead > self.needed
-        if self.n_rows < self.least or not leads.any():
-            return False
-        return bool((self.trial.shares()[leads] > LARGE).any())
+        leads = (self.trial.state.lead > self.needed) & (self.rivals.leads > self.needed)
+        return self.n_rows >= self.least and bool((self.trial.shares()[leads] > LARGE).any())
+
+    @property
+    def uses(self) -> NDArray[np.bool_]:
+        """The columns (D,) that are not clearly told better by levels that jump."""
+        return np.asarray(self.rivals.leads > -NEEDED)
 
     def step(self, X: FloatArray, t: FloatArray) -> None:
         """Take rows (N, D) at times (N,); they are learned `TOGETHER` at least, or when asked."""
@@ -104,7 +104,8 @@ class Watch:
         if self._waiting:
             X, t = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
             self._waiting = []
-            self.trial.step(X, t, None if self.rival is None else self.rival.step(X, t))
+            other = X if self.rival is None else self.rival.step(X, t)
+            self.rivals.step(other, self.trial.step(X, t, other))
 
     @property
     def _parts(self) -> dict[str, Tracker]:
@@ -113,12 +114,12 @@ class Watch:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        return sum(tracker.nbytes for tracker in self._parts.values())
+        return self.rivals.nbytes + sum(tracker.nbytes for tracker in self._parts.values())
 
     def arrays(self) -> dict[str, Any]:
         """Return copies of the arrays, for a checkpoint."""
         self._learn()
-        return {
+        return self.rivals.arrays() | {
             part + name: array
             for part, tracker in self._parts.items()
             for name, array in tracker.arrays().items()
@@ -129,6 +130,7 @@ class Watch:
         refuse_if(type(n_rows) is not int or not 0 <= n_rows <= MOST, "rows of season")
         self.n_rows = n_rows
         refuse_if(self.is_over, "rows of season")
+        self.rivals.restore(arrays, n_rows)
         for part, tracker in self._parts.items():
             tracker.restore({
                 name.removeprefix(part): array

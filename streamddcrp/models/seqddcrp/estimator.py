@@ -1,6 +1,7 @@
 """The sequential distance-dependent CRP mixture as a streaming estimator."""
 
 import logging
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -10,10 +11,11 @@ from river import base
 from streamddcrp.contract import SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
+from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.times import is_stamp
 from streamddcrp.decay import Exponential, make_decay
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
@@ -29,6 +31,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
+from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
@@ -48,7 +51,7 @@ AUTO = "auto"
 CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
-    "_season",
+    "_season", "_laws",
 )  # fmt: skip
 
 
@@ -125,6 +128,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         where rows have times and up to 8 columns, all of numbers, with ``likelihood="auto"``. The
         last 1,024 rows are then learned again, while others come; without such a season, it
         changes nothing. None subtracts nothing.
+    columns : mapping of name to {"auto", "level", "slow"}, optional
+        With ``likelihood="auto"``, the law of columns of numbers. "slow": a column drifts by
+        itself, as temperatures do, and what its past does not foresee is clustered. "level": the
+        column as it is. "auto", the default of each: whichever predicts its values better, after
+        64, 128, .. 4096 rows; `column_laws` and the log say what was found.
 
     Notes
     -----
@@ -172,6 +180,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         warp: bool = True,
         time_unit: float | None = None,
         season: Any = CALENDAR,
+        columns: Mapping[Any, str] | None = None,
     ) -> None:
         self.preset = preset
         self.decay = decay
@@ -192,6 +201,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self.warp = warp
         self.time_unit = time_unit
         self.season = season
+        self.columns = columns
         self._preset = PRESETS[choice("preset", preset, PRESETS)]
         chosen = _is_auto(decay)
         self._decay = Exponential(self._preset.reaches[0]) if chosen else make_decay(decay)
@@ -209,6 +219,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if self._season is not None and isinstance(self._family, COUNTS):
             message = f"season: a season is subtracted from numbers, not from {likelihood!r}"
             raise ConfigError(message)
+        self._laws = _laws_for(columns, by_rows=free)
         whole("warmup", warmup, 1)
         for name, value in (("alpha", alpha), ("time_unit", time_unit)):
             if value is not None:
@@ -231,7 +242,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             and self._family.n_features is None
         )
         self._stream: Engine | None = None
-        self._warned_full = False  # that all tables are in use
+        self._warned_full = self._warned_odd = False  # tables all in use; values of no family
         self._alone: Alone | None = None  # takes usual rows one by one
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
@@ -255,11 +266,18 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return np.empty((0, N_COLUMNS))
         if self._season is not None:
             self._season.check(t)
+        if self._laws is not None:
+            self._laws.check(self._feature_names())
         family, reason = self._family_for(X, types)
         if family.is_scaled:
             family.hyper(X.shape[1])  # refuses a width it is not for
-        family.check_rows(X, self._feature_names())
         self._check_times(t)
+        try:
+            family.check_rows(X, self._feature_names())
+        except SchemaError as error:
+            if not self._is_auto or isinstance(family, NormalGamma):
+                raise
+            return self._advance_beyond(X, t, types, error.row or 0)
         may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
         before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
         try:
@@ -271,6 +289,46 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             for name, value in before.items():
                 setattr(self, name, value)
             raise
+
+    def _advance_beyond(
+        self, X: FloatArray, t: FloatArray | None, types: list[str], first: int
+    ) -> FloatArray:
+        """Learn rows the first of which that does not suit the chosen families is ``first``.
+
+        Columns of counts or flags that turn out to be numbers are numbers from there on, and the
+        rows kept are learned again; where none are kept any more, their odd values are missing.
+        """
+        _NUMBERS.check_rows(X, self._feature_names())  # what no family takes
+        X = X.copy()
+        before = self._advance(X[:first], None if t is None else t[:first], types)
+        net = self._net if first else []
+        self._take_for_numbers(X[first:])
+        after = self._advance(X[first:], None if t is None else t[first:], types)
+        self._net = net + self._net
+        return np.concatenate([before, after])
+
+    def _take_for_numbers(self, X: FloatArray) -> None:
+        """Change the families of columns to which the first of the rows X does not belong."""
+        assert self._family is not None  # for mypy
+        names, early = self._feature_names(), self._early
+        odd = ~(np.isnan(X) | self._family.suits(X))
+        said = ", ".join(repr(names[j]) for j in np.flatnonzero(odd[0]))
+        if early is None or self._stream is None:
+            X[odd] = np.nan
+            if not self._warned_odd:
+                _log.warning(
+                    "%s was taken for counts or flags: other values count as missing; "
+                    "likelihood='normal_gamma' takes all columns for numbers", said,
+                )  # fmt: skip
+            self._warned_odd = True
+            return
+        self._family = with_numbers(self._family, odd[0])
+        _log.info("%s is no count or flag: from now on its values are numbers", said)
+        early.begin(
+            self._recipe, self._family, self._stream, names, self._origin, self._season,
+            self._laws, raw=False,
+        )  # fmt: skip
+        self._stream = early.go_on(self._stream, names, at_once=True)
 
     def _family_for(self, X: FloatArray, types: list[str]) -> tuple[Likelihood, str | None]:
         """Return the family the rows must suit, and why if they are enough to choose it."""
@@ -313,21 +371,24 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             net = self._less_season(X, given, done, upto)
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
             names = self._feature_names()
-            found = self._finds_season()
-            if found or self._early.at_stage:
-                raw = found and self._season is not None and self._season.is_first
+            other_season = self._finds_season()
+            other_law = self._finds_law(anew=other_season)
+            if other_season or other_law or self._early.at_stage:
+                raw = other_season and self._season is not None and self._season.is_first
                 self._early.begin(
                     self._recipe, self._family_by_now, self._stream, names, self._origin,
-                    self._season, raw=raw,
+                    self._season, self._laws, raw=raw,
                 )  # fmt: skip
-            self._stream = self._early.go_on(self._stream, names)
+            # until a contest has ended, its leader learns rows by the old laws, which are gone
+            lawful = self._laws is not None and self._laws.in_use
+            self._stream = self._early.go_on(self._stream, names, at_once=other_law or lawful)
             if self._early.is_over:
                 self._types = None
             self._forget_early_rows()
             done = upto
         if self._stream is not None and done < len(X):
             rest = (X, given, done, len(X))
-            net = X[done:] if self._season is None else self._less_season(*rest)
+            net = self._less_season(*rest)
             out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
         if self._stream is not None:
             self._warn_when_full(self._stream)
@@ -347,7 +408,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     def _prepare_alone(self, engine: Engine) -> None:
         """Take usual rows one by one from now on, unless more than the engine has to see them."""
-        waits = self._early is not None or self._season is not None
+        waits = self._early is not None or self._season is not None or self._laws is not None
         if waits or not Alone.takes(engine):
             self._alone = None
         elif self._alone is None or not self._alone.suits(engine):
@@ -435,7 +496,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         early = self._nbytes_kept + (0 if self._early is None else self._early.nbytes)
         season = 0 if self._season is None else self._season.nbytes
-        return early + season + (0 if self._stream is None else self._stream.nbytes)
+        laws = 0 if self._laws is None else self._laws.nbytes
+        return early + season + laws + (0 if self._stream is None else self._stream.nbytes)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -453,6 +515,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         }
         if self._season is not None and not self._season.is_over:
             parts, meta["season"] = self._season.state()
+            arrays |= parts
+        if self._laws is not None:
+            parts, meta["laws"] = self._laws.state()
             arrays |= parts
         if self._early is not None and self._early.contest is not None:
             meta["contest"] = self._early.contest_meta()
@@ -472,10 +537,13 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._season = None
         elif self._season is not None:
             self._season.restore(arrays, meta["season"], D, self._last_time)
+        if "laws" not in meta:
+            self._laws = None
+        elif self._laws is not None:
+            self._laws.restore(arrays, meta["laws"], D)
         if meta["warmup"] is not None:
             refuse_unless_plain(meta, counts=("warmup",))
-            seeks = self._season is not None and self._season.seeks
-            goes_on = seeks or "contest" in meta or self._n_seen < meta["warmup"]
+            goes_on = self._seeks or "contest" in meta or self._n_seen < meta["warmup"]
             refuse_if(not goes_on, "warm-up")
             possible = {self.warmup, min(self.warmup, FAMILY_ROWS), SEASON_ROWS}
             refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
@@ -493,6 +561,14 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 self._recipe, self._stream, meta["contest"], arrays, self._feature_names(),
                 self._origin,
             )  # fmt: skip
+
+
+def _laws_for(given: Mapping[Any, str] | None, *, by_rows: bool) -> Laws | None:
+    """Return the laws of columns where the rows choose the family, else none."""
+    if given and not by_rows:
+        message = "columns: laws of columns need likelihood='auto' and preset='process'"
+        raise ConfigError(message)
+    return Laws(given) if by_rows else None
 
 
 def _is_auto(option: object) -> bool:

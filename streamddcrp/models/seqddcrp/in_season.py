@@ -5,8 +5,9 @@ import logging
 import numpy as np
 
 from streamddcrp.data import Vectorizer
+from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.likelihoods import Likelihood, NormalGamma
+from streamddcrp.likelihoods import Likelihood, NormalGamma, Product
 from streamddcrp.likelihoods.auto import choose_family
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.warmup import WarmUp
@@ -21,6 +22,7 @@ class InSeason:
     """The part of the model that knows of seasons."""
 
     _season: Subtraction | None  # None: there are none, and none are looked for
+    _laws: Laws | None  # None: columns are learned as they are
     _early: WarmUp | None
     _stream: Engine | None
     _family: Likelihood | None
@@ -38,7 +40,9 @@ class InSeason:
         if self._early.contest is not None:
             return 1
         season = None if self._season is None else self._season.rows_to_go(clocked=clocked)
-        return min(n for n in (self._early.rows_to_go, season, most) if n is not None)
+        look = None if self._laws is None else self._laws.next_look
+        law = None if look is None else look - self._early.n_rows
+        return min(n for n in (self._early.rows_to_go, season, law, most) if n is not None)
 
     def _finds_season(self) -> bool:
         """Whether seasons have just been found, so that the rows kept are to be learned again."""
@@ -60,22 +64,57 @@ class InSeason:
         return self._stream is not None
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
-        """Return rows a to b of a batch less their seasons, which learn them."""
-        if self._season is None:
-            return X[a:b]
-        self._net.append(self._season.step(X[a:b], None if t is None else t[a:b]))
-        return self._net[-1]
+        """Return rows a to b of a batch less what their season and their past foresee."""
+        net = X[a:b]
+        if self._season is not None:
+            net = self._season.step(net, None if t is None else t[a:b])
+        if self._laws is not None:
+            net = self._laws.step(net)
+        self._net.append(net)
+        return net
 
     @property
     def _has_season(self) -> bool:
-        """Whether the next batch may be learned less its seasons."""
-        return self._season is not None and not self._season.is_over
+        """Whether the next batch may be learned less something."""
+        return self._laws is not None or (self._season is not None and not self._season.is_over)
+
+    @property
+    def _seeks(self) -> bool:
+        """Whether seasons or laws are still looked for."""
+        seeks = self._season is not None and self._season.seeks and not self._is_given
+        return seeks or (self._laws is not None and self._laws.next_look is not None)
+
+    def _finds_law(self, *, anew: bool) -> bool:
+        """Whether it is time to look for laws, and some have just been found.
+
+        ``anew`` says that the seasons are others, so that the laws may be.
+        """
+        early, laws = self._early, self._laws
+        if early is None or laws is None or not (anew or early.n_rows == laws.next_look):
+            return False
+        rows = early.rows_less_season(self._season, self._vectorizer.n_features)
+        names = self._vectorizer.names
+        changed = laws.look(rows, early.n_rows, self._free_columns, names, anew=anew)
+        return changed and early.is_over
+
+    @property
+    def _free_columns(self) -> list[bool]:
+        """Which columns may have a law: those of numbers."""
+        family = self._family_by_now
+        numbers = np.zeros(self._vectorizer.n_features, dtype=bool)
+        if isinstance(family, Product):
+            for part, at in family.parts:
+                numbers[list(at)] = isinstance(part, NormalGamma)
+        else:
+            numbers[:] = isinstance(family, NormalGamma)
+        return numbers.tolist()
 
     def _forget_early_rows(self) -> None:
         """End the warm-up where it is over, no contest goes on and no season is sought."""
-        seeks = self._season is not None and self._season.seeks and not self._is_given
         if self._early is not None and self._early.is_over and self._early.contest is None:
-            self._early = self._early if seeks else None
+            self._early = self._early if self._seeks else None
+            if self._early is None and self._laws is not None and not self._laws.in_use:
+                self._laws = None
 
     def _end_contest(self) -> None:
         """Let the best of the candidates lead at once, where a contest goes on."""
@@ -87,7 +126,9 @@ class InSeason:
         """Keep to the seasons in use: what the model is compared with is not to change."""
         if self._season is not None:
             self._season.settle()
-            self._forget_early_rows()
+        if self._laws is not None:
+            self._laws.settle()
+        self._forget_early_rows()
 
     def _rows_less_season(self) -> FloatArray:
         """Return the rows of the last batch, less their seasons, where it may have some."""

@@ -1,7 +1,7 @@
 """What users see of a streaming model: bound, events, live tables, labels of the window."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import Event
+from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.reasons import Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
@@ -36,6 +37,7 @@ class TableViews(RowModel):
     _stream: Engine | None
     _early: WarmUp | None
     _season: Subtraction | None
+    _laws: Laws | None
     _first_time: float
     _backlog: Backlog
     window: int
@@ -83,6 +85,11 @@ class TableViews(RowModel):
         names = self._feature_names()
         return live_tables(self._stream.state, self._stream.likelihood, names)
 
+    def column_laws(self) -> dict[Hashable, str]:
+        """Say the law of each column: what is subtracted before its rows are clustered."""
+        names = self._feature_names()
+        return dict.fromkeys(names, "level") if self._laws is None else self._laws.in_words(names)
+
     def reference(self, ids: Sequence[int] | None = None) -> Reference:
         """Return tables as they are now, to tell how surprising later rows are to them.
 
@@ -117,10 +124,11 @@ class TableViews(RowModel):
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
-        if self._season is None or (self._early is not None and self._early.leads_raw):
+        if self._early is not None and self._early.leads_raw:
             return x
-        net: FloatArray = x - np.ravel(self._season.at(np.array([t])))
-        return net
+        if self._season is not None:
+            x = x - np.ravel(self._season.at(np.array([t])))
+        return x if self._laws is None else x - self._laws.ahead(len(x))
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         row, names, time = self._as_row(x, t)
@@ -159,7 +167,7 @@ class TableViews(RowModel):
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""
-        if self._season is None:
+        if self._season is None and self._laws is None:
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
         return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])

@@ -20,6 +20,7 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 
 from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, record
+from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
@@ -226,9 +227,9 @@ class WarmUp:
 
     def begin(
         self, recipe: Recipe, family: Likelihood, leader: Engine | None, names: list[str],
-        first_time: float | None, season: Subtraction | None, *, raw: bool,
+        first_time: float | None, season: Subtraction | None, laws: Laws | None, *, raw: bool,
     ) -> None:  # fmt: skip
-        """Begin a contest over all rows so far, less the seasons as they are known now.
+        """Begin a contest over all rows so far, less seasons and laws as they are known now.
 
         ``raw`` says whether the leader has learned rows with their seasons.
         """
@@ -239,13 +240,21 @@ class WarmUp:
                 "river's StandardScaler: it pulls regimes towards each other. Leave it out; the "
                 "model takes the scale of each column from its first rows"
             )
-        if season is not None and season.tracker is not None:
-            family, rows = family.on_grid(rows), rows - season.at(times)
+        net = rows if season is None else rows - season.at(times)
+        if laws is not None and laws.n_looked:
+            net = laws.begin(net, names)
+        if not np.array_equal(net, rows, equal_nan=True):
+            family, rows = family.on_grid(rows), net
         self.raw, self.late = raw or self.leads_raw, []
         self.contest = Contest(
             recipe, family, rows, times, names, first_time, self.n_rows - len(rows),
             None if leader is None else leader.opening,
         )  # fmt: skip
+
+    def rows_less_season(self, season: Subtraction | None, n_features: int) -> FloatArray:
+        """Return the rows kept, less the seasons as they are known now."""
+        rows = self.rows(n_features)
+        return rows if season is None else rows - season.at(self._last(self.times))
 
     @property
     def leads_raw(self) -> bool:

@@ -1,0 +1,177 @@
+"""Five unlike plants: what do the defaults make of states that nobody told them of?
+
+Each plant returns rows, the true state of each row, and times in seconds. `shifts` and `thermal`
+were in view when options were chosen; `batches`, `traffic` and `held` only judge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+from sklearn.metrics import adjusted_rand_score
+
+from benchmarks.machine import machine, markdown
+from streamddcrp import SeqDDCRP
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+MONDAY = 1_699_833_600.0  # 13 November 2023, 0 h
+
+
+class Plant(NamedTuple):
+    """A plant's rows (N, D), its states (N,) and the times (N,)."""
+
+    rows: FloatArray
+    state: IntArray
+    t: FloatArray
+
+
+def slow(rng: np.random.Generator, n: int, phi: float) -> FloatArray:
+    """Autoregressive noise of variance 1."""
+    steps = rng.normal(0.0, np.sqrt(1.0 - phi * phi), n)
+    return np.asarray(lfilter([1.0], [1.0, -phi], steps, zi=[phi * rng.normal()])[0])
+
+
+def lagged(target: FloatArray, tau: float) -> FloatArray:
+    """Follow a target by a first-order lag of ``tau`` rows."""
+    a = np.exp(-1.0 / tau)
+    return np.asarray(lfilter([1.0 - a], [1.0, -a], target, zi=[a * target[0]])[0])
+
+
+def stays(rng: np.random.Generator, n: int, k: int, mean: float, least: int) -> IntArray:
+    """States that last ``least`` rows and a geometric number more, each followed by another."""
+    out, done, state = np.empty(n, dtype=np.int64), 0, int(rng.integers(k))
+    while done < n:
+        stay = least + int(rng.geometric(1.0 / mean))
+        out[done : done + stay] = state
+        done, state = done + stay, (state + int(rng.integers(1, k))) % k
+    return out
+
+
+def shifts(seed: int) -> Plant:
+    """Pumps by a plan of shifts, some days at half load, beside a room and a slow tank."""
+    rng = np.random.default_rng([seed, 1])
+    day, days = 144, 28
+    n = day * days
+    state = np.zeros(n, dtype=np.int64)
+    for k in range(days):
+        if k % 7 < 6:
+            begin, end = (k + (np.array([6.0, 22.0]) + rng.normal(0.0, 0.3, 2)) / 24.0) * day
+            state[int(begin) : int(end)] = 1 + (rng.random() < 0.3)
+    turn = 2.0 * np.pi * np.arange(n) / day
+    flow = np.array([0.0, 40.0, 22.0])[state] + rng.normal(0.0, 1.5, n)
+    power = np.array([0.3, 7.5, 4.0])[state] + 0.4 * rng.normal(size=n)
+    room = 21.0 + 2.5 * np.sin(turn - 2.4) + 0.6 * slow(rng, n, 0.98) + 0.2 * rng.normal(size=n)
+    tank = 60.0 + 15.0 * slow(rng, n, 0.997) + 0.3 * rng.normal(size=n)
+    return Plant(np.c_[flow, power, room, tank], state, MONDAY + 600.0 * np.arange(n))
+
+
+def thermal(seed: int) -> Plant:
+    """A furnace at three duties; its temperature lags by 60 rows, the hall's drifts."""
+    rng = np.random.default_rng([seed, 2])
+    n = 4000
+    state = stays(rng, n, 3, 150.0, 40)
+    duty = np.array([10.0, 45.0, 80.0])[state] + 2.0 * rng.normal(size=n)
+    hall = 18.0 + 3.0 * slow(rng, n, 0.999) + 0.1 * rng.normal(size=n)
+    heat = hall + 6.0 * lagged(np.array([10.0, 45.0, 80.0])[state], 60.0) + rng.normal(size=n)
+    gas = np.array([1.0, 4.4, 8.1])[state] * rng.gamma(50.0, 0.02, n)
+    return Plant(np.c_[duty, hall, heat, gas], state, MONDAY + 60.0 * np.arange(n))
+
+
+def batches(seed: int) -> Plant:
+    """Batches of three recipes: fill, heat, react, cool and empty, with waits between them."""
+    rng = np.random.default_rng([seed, 3])
+    recipes = [(30, 40, 90, 40, 20), (30, 60, 50, 60, 20), (50, 30, 140, 30, 30)]
+    hot = [80.0, 120.0, 65.0]
+    state, target = [], []
+    while len(state) < 4000:
+        k = int(rng.integers(3))
+        wait = int(rng.integers(10, 60))
+        state += [0] * wait
+        target += [20.0] * wait
+        for phase, usual in enumerate(recipes[k], start=1):
+            length = max(5, int(usual * rng.normal(1.0, 0.08)))
+            state += [phase] * length
+            target += [hot[k] if phase in {2, 3} else 20.0] * length
+    s, n = np.array(state[:4000]), 4000
+    valve = np.array([0.0, 30.0, 0.0, 0.0, 0.0, -25.0])[s] + 0.8 * rng.normal(size=n)
+    stirrer = np.array([0.0, 60.0, 120.0, 120.0, 180.0, 40.0])[s] + 3.0 * rng.normal(size=n)
+    steam = np.array([0.0, 0.0, 9.0, 4.0, 0.0, 0.0])[s] + 0.3 * rng.normal(size=n)
+    vessel = lagged(np.array(target[:4000]), 25.0) + 0.5 * rng.normal(size=n)
+    cooling = 12.0 + slow(rng, n, 0.995) + 0.05 * rng.normal(size=n)
+    return Plant(np.c_[valve, stirrer, steam, vessel, cooling], s, MONDAY + 60.0 * np.arange(n))
+
+
+def traffic(seed: int) -> Plant:
+    """Counts of vehicles by the quarter of an hour: as usual, an incident, a closed lane."""
+    rng = np.random.default_rng([seed, 4])
+    day, days = 96, 42
+    n = day * days
+    state = np.zeros(n, dtype=np.int64)
+    for _ in range(24):
+        begin, length = int(rng.integers(4 * day, n)), int(rng.integers(12, 60))
+        state[begin : begin + length] = int(rng.integers(1, 3))
+    hour = np.arange(n) % day / 4.0
+    peaks = np.exp(-0.5 * ((hour - 8.0) / 1.5) ** 2) + np.exp(-0.5 * ((hour - 17.5) / 2.0) ** 2)
+    busy = 90.0 + 160.0 * peaks * np.where(np.arange(n) // day % 7 < 5, 1.0, 0.5)
+    mean = busy * np.array([1.0, 0.35, 0.6])[state]
+    left = rng.poisson(mean * np.array([0.5, 0.5, 0.1])[state] * rng.gamma(80.0, 1 / 80.0, n))
+    right = rng.poisson(mean * np.array([0.5, 0.5, 0.9])[state] * rng.gamma(80.0, 1 / 80.0, n))
+    speed = np.round(np.array([82.0, 35.0, 55.0])[state] + 4.0 * rng.normal(size=n))
+    return Plant(np.c_[left, right, speed].astype(float), state, MONDAY + 900.0 * np.arange(n))
+
+
+def held(seed: int) -> Plant:
+    """Three states of a machine by sensors of several rates; what is not new is sent again."""
+    rng = np.random.default_rng([seed, 5])
+    n = 4000
+    state = stays(rng, n, 3, 120.0, 60)
+    hold = [np.arange(n) // k * k for k in (1, 5, 10, 50)]
+    speed = np.round(np.array([0.0, 900.0, 1500.0])[state] + 8.0 * rng.normal(size=n))
+    shake = np.round(np.array([0.2, 2.0, 4.5])[state] * rng.lognormal(0.0, 0.25, n), 2)[hold[1]]
+    warm = 40.0 + 5.0 * slow(rng, n, 0.998) + lagged(np.array([0.0, 8.0, 20.0])[state], 100.0)
+    assay = (5.0 + 0.3 * slow(rng, n, 0.99) + 0.05 * rng.normal(size=n))[hold[3]]
+    warm = np.round(warm + 0.2 * rng.normal(size=n), 1)[hold[2]]
+    return Plant(np.c_[speed, shake, warm, assay], state, MONDAY + np.arange(n))
+
+
+PLANTS: dict[str, Callable[[int], Plant]] = {
+    "shifts": shifts, "thermal": thermal, "batches": batches, "traffic": traffic, "held": held,
+}  # fmt: skip
+
+
+def measured(plant: Plant, *, timed: bool) -> tuple[float, float, float, float]:
+    """Return the index of labels and of states, state switches in 1,000 rows, and µs a row."""
+    start = time.process_time()
+    out = SeqDDCRP().step_many(plant.rows, t=plant.t if timed else None)
+    micros = 1e6 * (time.process_time() - start) / len(plant.rows)
+    label, state = (out[name].to_numpy() for name in ("label", "state"))
+    switches = 1e3 * float(np.mean(np.diff(state[300:]) != 0))
+    scores = [adjusted_rand_score(plant.state, found) for found in (label, state)]
+    return scores[0], scores[1], switches, micros
+
+
+@click.command("plants", help="Plants of five unlike kinds: the states that the defaults find.")
+@click.option("--seeds", default=5, show_default=True, help="Number of seeds of each plant.")
+@click.argument("names", nargs=-1, type=click.Choice([*PLANTS]))
+def main(names: tuple[str, ...], seeds: int) -> None:
+    SeqDDCRP().step_many(np.zeros((10, 1)))  # compiles
+    rows = []
+    for name in names or PLANTS:
+        for timed in (True, False):
+            found = [measured(PLANTS[name](seed), timed=timed) for seed in range(seeds)]
+            each = zip(np.transpose(found), (2, 2, 0, 0), strict=True)
+            cells = (" ".join(f"{x:.{digits}f}" for x in xs) for xs, digits in each)
+            rows.append((name, "yes" if timed else "no", *cells))
+    header = ("plant", "times", "ARI, label", "ARI, state", "switches in 1,000", "CPU µs a row")
+    click.echo(f"\n{markdown(header, rows)}\n\n{machine()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a file holds, found by looking at its beginning."""

@@ -1,0 +1,348 @@
+"""How the cells of a text file are written, found in its first 100 kB.
+
+Each separator that may be meant cuts the sample into rows; the one with which most rows are of one
+width, and most cells are numbers, times or missing, is taken. What stands before the first row of
+that width is no table. The first row names the columns unless it is written like the rows below.
+"""
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from streamddcrp.errors import ConfigError
+
+SAMPLE = 100_000  # bytes
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
+MISSING = (
+    "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "--", "---", ".", "*", "missing",
+    "(null)", "<na>", r"\n", "-nan", "nd", "n.a.", "..", "#value!", "#div/0!", "bad", "no data",
+)  # fmt: skip
+_COMMENTS = ("#", "%", "//")
+_NUMBER = re.compile(r"[-+]?(\d[\d.,' ]*|[.,]\d+)([eE][-+]?\d+)?")
+_PLAIN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_DATED = re.compile(r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([T :].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
+_LETTERED = re.compile(r"[A-Za-z]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a table is written as text.
+
+    Parameters
+    ----------
+    sep : str
+        Between cells; a blank stands for any number of blanks and tabs.
+    decimal : str
+        Before the fraction of a number: a point or a comma.
+    thousands : str
+        Between groups of three digits, or nothing.
+    comment : str
+        What begins a line that is no row, or nothing.
+    encoding : str
+        One in which a line feed is one byte.
+    skip : int
+        Lines before the header, or before the first row.
+    header : bool
+        Whether a line names the columns.
+    extra : int
+        Lines between the header and the first row, of units.
+    missing : tuple of str
+        Marks of missing values beside the usual ones.
+    names : tuple of str
+        Of the columns, if they are not those of the header.
+    """
+
+    sep: str = ","
+    decimal: str = "."
+    thousands: str = ""
+    comment: str = ""
+    encoding: str = "utf-8"
+    skip: int = 0
+    header: bool = True
+    extra: int = 0
+    missing: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def said(self) -> str:
+        """Say in a few words what is not as usual; nothing where all is."""
+        words = [] if self.sep == "," else [f"cells between {SEPARATORS.get(self.sep, self.sep)}"]
+        words += ["decimal commas"] * (self.decimal == ",")
+        words += [f"thousands with {self.thousands!r}"] * bool(self.thousands)
+        words += [f"text in {self.encoding}"] * (self.encoding != "utf-8")
+        words += [f"lines before the table left out: {self.skip}"] * bool(self.skip)
+        words += [f"comments after {self.comment!r}"] * bool(self.comment)
+        words += ["a line of units"] * (self.extra == 1)
+        words += [f"{self.extra} lines below the header left out"] * (self.extra > 1)
+        if not self.header:
+            words.append(
+                "no header (the columns are c1, c2, ..; --header if the first line names them)"
+            )
+        return ", ".join(words)
+
+
+def find_encoding(head: bytes) -> str:
+    """Return UTF-8, or Latin-1 as Windows writes it where the bytes are no UTF-8.
+
+    A few bad bytes in what is UTF-8 elsewhere do not change it: their rows are refused.
+    """
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        if error.start >= len(head) - 3 and error.reason == "unexpected end of data":
+            return "utf-8"
+        kept = head.decode("utf-8", "ignore")
+        lost = head.decode("utf-8", "replace").count("\ufffd")
+        if lost > sum(letter > "\x7f" for letter in kept):
+            return "cp1252" if re.search(rb"[\x80-\x9f]", head) else "latin-1"
+    return "utf-8"
+
+
+def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
+    """Return how a file is written.
+
+    Parameters
+    ----------
+    head : bytes
+        Its beginning, up to the end of a line or of the file.
+    wanted : dict, optional
+        Parts of the dialect that are known: sep, decimal, encoding, skip, header, missing.
+    """
+    given = {name: value for name, value in (wanted or {}).items() if value is not None}
+    found = Dialect(encoding=find_encoding(head))
+    found = replace(found, **{k: v for k, v in given.items() if k not in ("skip", "header")})
+    text = head.decode(found.encoding, "replace").removeprefix("\ufeff")
+    if given.get("skip"):
+        text = "\n".join(text.split("\n")[given["skip"] :])
+    best, top = _cut(text, found.sep), -1.0
+    if "sep" not in given:
+        for sep in SEPARATORS:
+            cut = _cut(text, sep)
+            worth = cut.worth - (0.1 if sep == " " else 0.0)
+            if worth > top + 1e-9:
+                best, top, found = cut, worth, replace(found, sep=sep)
+        if top <= 0.5:
+            best, found = _cut(text, ","), replace(found, sep=",")
+    return _with_header(found, best, given)
+
+
+@dataclass
+class _Cut:
+    """The sample, cut into rows: of cells, with their first lines; of the usual width, if any."""
+
+    rows: list[list[str]]
+    lines: list[int]
+    comments: list[tuple[int, str]]
+    width: int = 1
+    worth: float = 0.0
+
+
+def _cut(text: str, sep: str) -> _Cut:
+    cut = _Cut([], [], [])
+    if sep == " ":
+        read: Any = ((number, line.split()) for number, line in enumerate(text.split("\n")))
+    else:
+        read = _records(text, sep)
+    for number, cells in read:
+        if cells and cells[0].lstrip().startswith(_COMMENTS) and not _NUMBER.match(cells[0]):
+            cut.comments.append((number, sep.join(cells)))
+        elif any(cell.strip() for cell in cells) or len(cells) > 1:
+            cut.rows.append(cells)
+            cut.lines.append(number)
+    if not cut.rows:
+        return cut
+    widths = Counter(map(len, cut.rows[-2000:]))
+    cut.width = max(widths, key=lambda width: (widths[width], width))
+    like = [row for row in cut.rows if len(row) == cut.width]
+    share = sum(len(row) >= cut.width > 1 for row in cut.rows) * len(like) / len(cut.rows) ** 2
+    cells = [cell for row in like[-200:] for cell in row]
+    kept = sum(map(_is_value, cells)) / max(len(cells), 1)
+    if cut.width > 1:
+        cut.worth = share * (1.0 + kept) * (kept > 0.5 or sep != " ")
+    return cut
+
+
+def _records(text: str, sep: str) -> Any:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep)
+    line = 0
+    try:
+        for cells in reader:
+            yield line, cells
+            line = reader.line_num
+    except csv.Error:
+        return
+
+
+def _is_value(cell: str) -> bool:
+    cell = cell.strip()
+    return not cell or is_number(cell) or bool(_DATED.fullmatch(cell)) or cell.lower() in MISSING
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell looks like a number, in any dialect."""
+    return bool(_NUMBER.fullmatch(cell.strip()))
+
+
+def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any]) -> Dialect:
+    """Find where the table begins, and what its first lines are."""
+    if cut.comments:
+        marks = Counter(
+            next(m for m in _COMMENTS if line.lstrip().startswith(m)) for _, line in cut.comments
+        )
+        found = replace(found, comment=marks.most_common(1)[0][0])
+    if not cut.rows:
+        return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
+    start = 0
+    if cut.width > 1 and "skip" not in given:
+        while len(cut.rows[start]) < cut.width and start < len(cut.rows) - 1:
+            start += 1
+    rows = cut.rows[start:]
+    names: tuple[str, ...] = ()
+    before = cut.rows[start - 1] if start else []
+    short = len(before) == cut.width - 1 and not any(map(_is_value, before))
+    if short and cut.width > 2 and _has_values(rows[0]):
+        start, rows = start - 1, cut.rows[start - 1 :]
+        tail = all(not row[-1].strip() for row in rows[1:] if len(row) == cut.width)
+        names = (*before, "") if tail else ("", *before)
+    line = cut.lines[start]
+    header = given.get("header")
+    noted = [text for number, text in cut.comments if number < line]
+    if header is None:
+        header = bool(names) or _is_header(rows)
+        if not header and noted:
+            title = noted[-1].lstrip("".join(_COMMENTS)).strip()
+            cells = (
+                title.split()
+                if found.sep == " "
+                else next(csv.reader([title], delimiter=found.sep))
+            )
+            if len(cells) == cut.width and not any(map(_is_value, cells)):
+                names = tuple(cells)
+    extra = _n_units(rows) if header else 0
+    values = [row for row in rows[header + extra :] if len(row) == cut.width]
+    if "decimal" not in given:
+        decimal, thousands = _find_decimal(values, found.sep)
+        found = replace(found, decimal=decimal, thousands=thousands)
+    if not header and not names:
+        names = ("",) * cut.width
+    skip = given.get("skip", 0) + line
+    return replace(found, skip=skip, header=bool(header), extra=extra, names=named(names))
+
+
+def _has_values(row: Sequence[str]) -> bool:
+    return any(cell.strip() and _is_value(cell) for cell in row)
+
+
+def _is_header(rows: list[list[str]]) -> bool:
+    """Whether the first row is unlike those below it."""
+    first, below = rows[0], [row for row in rows[1:101] if len(row) == len(rows[0])]
+    if not below:
+        return not all(is_number(cell) for cell in first)
+    numeric = [
+        place for place in range(len(first))
+        if sum(_is_value(row[place]) for row in below) > 0.8 * len(below)
+        and any(row[place].strip() for row in below)
+    ]  # fmt: skip
+    typed = [place for place in numeric if first[place].strip() and _is_value(first[place])]
+    if numeric:
+        if len(typed) < len(numeric) or not typed:
+            return not typed or 2 * len(typed) < len(numeric)
+        return _counts(first[place] for place in typed) and len(typed) > 1
+    again = sum(
+        any(row[place] == cell for row in below) for place, cell in enumerate(first) if cell
+    )
+    return again == 0 and len(set(first)) == len(first)
+
+
+def _counts(cells: Any) -> bool:
+    """Whether cells are whole numbers, each one more than the one before: names of columns."""
+    try:
+        numbers = [int(cell) for cell in cells]
+    except ValueError:
+        return False
+    return all(after - before == 1 for before, after in pairwise(numbers))
+
+
+def _n_units(rows: list[list[str]]) -> int:
+    """Count the lines of words between the header and numbers."""
+    below = [row for row in rows[4:104] if len(row) == len(rows[0])]
+    if len(below) < 2:
+        return 0
+    columns = [[row[place] for row in below] for place in range(len(rows[0]))]
+    numeric = [
+        place for place, column in enumerate(columns)
+        if all(map(_is_value, column)) and any(map(is_number, column))
+    ]  # fmt: skip
+    n_units = 0
+    for row in rows[1:4]:
+        cells = [row[place].strip() for place in numeric] if len(row) == len(rows[0]) else []
+        values = [cell for cell in cells if cell and _is_value(cell) and cell not in "-%"]
+        if values or not any(cells):
+            break
+        n_units += 1
+    return n_units
+
+
+def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
+    """Tell commas of thousands from those of decimals, and points likewise."""
+    cells = [cell.strip() for row in rows[:1000] for cell in row]
+    cells = [cell for cell in cells if _NUMBER.fullmatch(cell) and re.search(r"[,.' ]", cell)]
+    if not any(re.search("[,' ]", cell) or cell.count(".") > 1 for cell in cells):
+        return ".", ""
+    comma = point = grouped = 0
+    for cell in cells:
+        last = max(cell.rfind(","), cell.rfind("."))
+        if last < 0:
+            grouped += 1
+            continue
+        sign, rest = cell[last], re.split("[eE]", cell[last + 1 :])[0]
+        sure = (
+            len(rest) != 3
+            or cell.lstrip("-+")[:2] in ("0,", "0.")
+            or len({*cell} & {",", "."}) == 2
+        )
+        if cell.count(sign) > 1:
+            comma, point = comma + 2 * (sign == "."), point + 2 * (sign == ",")
+        elif sure:
+            comma, point = comma + (sign == ","), point + (sign == ".")
+    if comma == point == 0:  # all of the form 1,234
+        numbers = [c.strip() for row in rows[:1000] for c in row if is_number(c)]
+        written = [cell for cell in numbers if "," in cell]
+        comma = int(sep == ";" and len(written) >= 0.9 * len(numbers))
+    decimal = "," if comma > point else "."
+    signs = {".": ".", ",": ","}[{",": ".", ".": ","}[decimal]], "'", " "
+    thousands = next(
+        (s for s in signs if any(re.search(rf"\d{re.escape(s)}\d{{3}}", c) for c in cells)), ""
+    )
+    return decimal, thousands if grouped or thousands != " " else ""
+
+
+def named(names: Sequence[str]) -> tuple[str, ...]:
+    """Give the columns without a name one by their place: c1, c2, .."""
+    return tuple(name.strip() or f"c{place}" for place, name in enumerate(names, 1))
+
+
+def check_wanted(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
+    """Return the separator that an option names; ConfigError for what cannot be one."""
+    words = {"tab": "\t", r"\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",",
+             "semicolon": ";", "bar": "|"}  # fmt: skip
+    sep = words.get(sep or "", sep)
+    if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
+        message = f"--sep must be one character, tab or blanks, got {sep!r}"
+        raise ConfigError(message)
+    if decimal not in (None, ".", ","):
+        message = f"--decimal must be . or ',', got {decimal!r}"
+        raise ConfigError(message)
+    if encoding is not None:
+        try:
+            odd = "a\n".encode(encoding) != b"a\n"
+        except LookupError:
+            odd = True
+        if odd and not encoding.lower().startswith("utf"):
+            message = f"--encoding: {encoding!r} is not known; try utf-8, latin-1 or cp1252"
+            raise ConfigError(message)
+    return sep

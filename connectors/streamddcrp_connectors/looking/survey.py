@@ -1,0 +1,215 @@
+"""Which columns of a table a run uses when they are not named, and what it says of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamddcrp.data.clock import Wanted, find_kind, is_ambiguous, parse
+from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time, trimmed
+from streamddcrp_connectors.looking.dialect import Dialect
+
+ROWS = 3000  # of a sample that are looked at
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_WHY = {
+    "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
+    "empty": "empty",
+}  # fmt: skip
+
+
+class Survey(NamedTuple):
+    """What a sample shows.
+
+    Parameters
+    ----------
+    habits : mapping of str to Habit
+    times : tuple of str
+        Columns that make up the time.
+    kind : str or None
+        How the time is written.
+    features : tuple of str
+        Columns of numbers.
+    left_out : mapping of str to str
+        Other columns, and why they are left out.
+    """
+
+    habits: Mapping[str, Habit]
+    times: tuple[str, ...]
+    kind: str | None
+    features: tuple[str, ...]
+    left_out: Mapping[str, str]
+
+
+def survey(
+    table: Any, dialect: Dialect, wanted: Wanted, times: Sequence[str] | None, key: str | None,
+    texts: Sequence[str] = (),
+) -> Survey:  # fmt: skip
+    """Look at a table of strings.
+
+    Parameters
+    ----------
+    table : pyarrow.RecordBatch
+    dialect : Dialect
+    wanted : Wanted
+    times : sequence of str, optional
+        Columns of the time; None: it is to be found, if the rows are in the order of one. Empty:
+        there is none.
+    key : str, optional
+        Column of keys.
+    texts : sequence of str
+        Columns that are not looked at.
+    """
+    table = table.slice(0, ROWS)
+    names = [name for name in table.schema.names if name != key and name not in texts]
+    habits = {name: find_habit(name, table.column(name), dialect, wanted) for name in names}
+    if times is None:
+        times = _find_times(table, habits, wanted, key)
+    elif len(times) == 1 and _is_day(table, habits, times[0], wanted):
+        clocks = [name for name in names if habits[name].kind == "clock"]
+        times = (*times, *clocks[:1])
+    kind = _kind(table, times, wanted)
+    features, left_out = [], {}
+    some = any(habit.kind in ("number", "flag") for habit in habits.values())
+    for name in names:
+        habit = habits[name]
+        if name in times:
+            continue
+        empty = habit.kind == "empty" and not (some and _is_unnamed(name))
+        if habit.kind in ("number", "flag") or empty:
+            features.append(name)
+        else:
+            left_out[name] = _WHY[habit.kind]
+    return Survey(habits, tuple(times), kind, tuple(features), left_out)
+
+
+def _is_unnamed(name: str) -> bool:
+    return name[:1] == "c" and name[1:].isdigit()
+
+
+def _joined(table: Any, names: Sequence[str]) -> Any:
+    columns = [trimmed(pc.cast(table.column(name), pa.string())) for name in names]
+    return columns[0] if len(names) == 1 else pc.binary_join_element_wise(*columns, " ")
+
+
+def _kind(table: Any, names: Sequence[str], wanted: Wanted) -> str | None:
+    return find_kind(_joined(table, names), names[0], wanted) if names else None
+
+
+def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) -> bool:
+    """Whether a column holds days, many of them for several rows."""
+    if habits.get(name, Habit()).kind != "time" or len(table) < 2:
+        return False
+    times = parse(_joined(table, [name]), habits[name].clock)[0].drop_null().cast(pa.int64())
+    ticks = times.to_numpy()
+    return bool((ticks % (86_400 * 10**9) == 0).all() and len(np.unique(ticks)) < len(ticks))
+
+
+def _find_times(
+    table: Any, habits: Mapping[str, Habit], wanted: Wanted, key: str | None
+) -> tuple[str, ...]:
+    """Return the columns of a time in whose order the rows are."""
+    lower = {name.lower(): name for name in habits}
+    parts = [lower[part] for part in _PARTS if part in lower]
+    candidates: list[tuple[str, ...]] = []
+    if [part.lower() for part in parts[:3]] == ["year", "month", "day"]:
+        candidates.append(tuple(parts))
+    clocks = [name for name, habit in habits.items() if habit.kind == "clock"]
+    for name, habit in habits.items():
+        if habit.kind == "time":
+            if clocks and _is_day(table, habits, name, wanted):
+                candidates.append((name, clocks[0]))
+            candidates.append((name,))
+    named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
+    candidates += [(name,) for name in named if habits[name].kind == "number"]
+    return next((names for names in candidates if _is_in_order(table, names, wanted, key)), ())
+
+
+def _is_in_order(table: Any, names: Sequence[str], wanted: Wanted, key: str | None) -> bool:
+    ticks, lost = sample_times(table, names, wanted)
+    if lost or not len(ticks):
+        return False
+    if key is not None:
+        keys = np.unique(np.array(table.column(key).to_pylist(), dtype=str), return_inverse=True)[1]
+        order = np.argsort(keys, kind="stable")
+        return bool((np.diff(ticks[order])[np.diff(keys[order]) == 0] >= 0).all())
+    return bool((np.diff(ticks) >= 0).all())
+
+
+def sample_times(table: Any, names: Sequence[str], wanted: Wanted) -> tuple[Any, int]:
+    """Return the times of a sample in nanoseconds, or as numbers, and how many cannot be read."""
+    cells = _joined(table, names)
+    kind = find_kind(cells, names[0], wanted)
+    if kind is None:
+        return np.empty(0), len(cells)
+    times, _ = parse(cells, kind)
+    lost = times.null_count
+    times = times.drop_null()
+    return (times.cast(pa.int64()) if kind != "number" else times).to_numpy(), lost
+
+
+def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
+    """Say how the times of a sample were understood."""
+    ticks, lost = sample_times(table, found.times, wanted)
+    name, kind = " and ".join(found.times), found.kind or ""
+    steps = np.diff(ticks)
+    usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
+    words = [f"{name}: from {_stamp(ticks[0])}"]
+    if usual:
+        words.append(f"every {_span(usual)}")
+        gaps = int((steps > 1.5 * usual).sum())
+        words += [f"{gaps} gap{'s' * (gaps > 1)}"] * bool(gaps)
+    same, back = int((steps == 0).sum()), int((steps < 0).sum())
+    words += [f"{same} at the time of the row before"] * bool(same)
+    words += [f"{back} before it"] * bool(back)
+    words += [f"{lost} that cannot be read"] * bool(lost)
+    form, _, zone = kind.partition("@")
+    words += [_FORMS.get(form, "")] * (form in _FORMS)
+    words += [f"local time of {zone}"] * bool(zone)
+    if form in ("day", "month") and is_ambiguous(_joined(table, found.times)):
+        words.append("which is a guess: --day-first or --month-first says it")
+    return ", ".join(words)
+
+
+_FORMS = {
+    "s": "in seconds since 1970", "ms": "in milliseconds since 1970",
+    "us": "in microseconds since 1970", "ns": "in nanoseconds since 1970",
+    "excel": "in days of a spreadsheet", "day": "days before months", "month": "months before days",
+    "dayZ": "days before months", "monthZ": "months before days",
+}  # fmt: skip
+
+
+def _stamp(tick: int) -> str:
+    text = str(np.datetime64(int(tick), "ns").astype("datetime64[us]")).replace("T", " ")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.removesuffix(":00")
+
+
+def _span(nanoseconds: float) -> str:
+    seconds = nanoseconds / 1e9
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms")):
+        if seconds >= size and (size != 86_400 or seconds % size == 0):
+            return f"{round(seconds / size, 3):g} {unit}"
+    return f"{seconds:g} s"
+
+
+def said_of(table: Any, found: Survey, wanted: Wanted) -> list[str]:
+    """Say how times were understood, which columns are left out, and what is odd in the others."""
+    dated = found.times and found.kind not in (None, "number")
+    lines = [said_of_times(table, found, wanted)] if dated else []
+    if found.left_out:
+        shown = [f"{name or 'no name'} ({why})" for name, why in list(found.left_out.items())[:8]]
+        more = len(found.left_out) - len(shown)
+        lines.append("left out: " + ", ".join(shown) + f" and {more} more" * bool(more))
+    for name in found.features:
+        habit = found.habits[name]
+        words = [f"{habit.unit} behind the numbers"] * bool(habit.unit)
+        words += [f"{mark:g} is missing" for mark in habit.sentinels]
+        words += [f"{' and '.join(habit.flags)} are 0 and 1"] * (
+            bool(habit.flags) and habit.flags[0] != "false"
+        )
+        words += [f"missing as {', '.join(map(repr, habit.marks[:4]))}"] * bool(habit.marks)
+        if words and len(lines) < 12:
+            lines.append(f"{name}: {', '.join(words)}")
+    return lines

@@ -1,0 +1,350 @@
+r"""Times as people write them: the kind of a column, found in a sample, and its cells by that kind.
+
+A kind is a word: ``number``; ``timestamp`` and ``instant``, ISO 8601 without and with a zone, which
+Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, and ``excel``, days of a spreadsheet;
+``year``, ``day``, ``month`` or ``name`` for dates that begin with a year, a day or a month, or name
+the month, and ``%d/%m/%Y`` for one format. Their parts are put into ISO's order, and Arrow reads
+them, too. ``@Europe/Madrid`` behind a kind says where its clock stands; what follows a ``#`` is the
+last instant that was read, by which the hour that comes twice in autumn is told apart.
+"""
+
+import re
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from streamddcrp.errors import ConfigError
+
+TYPES = {
+    "number": pa.float64(),
+    "timestamp": pa.timestamp("ns"),
+    "instant": pa.timestamp("ns", "UTC"),
+}
+UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # in nanoseconds
+_DAY = 86_400 * 10**9
+_EXCEL = 25_569  # days from the first day of a spreadsheet to 1970
+_SPAN = 631_152_000, 4_102_444_800  # seconds of the years 1990 to 2099
+_MONTHS = pa.array(
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+)
+_CLOCK = (
+    r"(?P<H>\d{1,2})(?:[:h]?(?P<M>\d{2})(?::?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
+    r"(?: *(?P<p>[AaPp])\.?[Mm]\.?)?"
+)
+_ZONE = r" *(?P<z>Z|UTC|GMT|[-+]\d{2}:?\d{2}|[-+]\d{2})?(?: ?\(?[A-Z]{3,4}\)?)?$"
+_TIME = r"(?:[T :_-]+" + _CLOCK + ")?" + _ZONE
+_Y = r"(?P<y>\d{4}|\d{2})"
+_WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
+_NAMED = r"(?P<m>[A-Za-z]{3})[a-z]{0,6}\.?"
+_FORMS = {
+    "year": (
+        r"^(?P<y>\d{4})[-/. ](?P<m>\d{1,2})(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
+        r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})"
+        + _TIME.replace("+", "*", 1),
+        r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
+    ),
+    "day": (r"^(?P<d>\d{1,2})[-/. ](?P<m>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
+    "month": (r"^(?P<m>\d{1,2})[-/. ](?P<d>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
+    "name": (
+        _WEEKDAY + r"(?P<d>\d{1,2})[-/. ]?" + _NAMED + "[-/., ]*" + _Y + _TIME,
+        _WEEKDAY + _NAMED + r"[- ]+(?P<d>\d{1,2})(?:, *| +|-)(?P<y>\d{4}),?" + _TIME,
+        "^" + _NAMED + r"[-/., ]*(?P<y>\d{4})$",
+        r"^(?P<y>\d{4})[-/. ]" + _NAMED + r"(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
+        _WEEKDAY
+        + _NAMED
+        + r" +(?P<d>\d{1,2}) +(?P<H>\d{1,2}):(?P<M>\d{2}):(?P<S>\d{2})(?: [A-Z]{3,4})?"
+        r" (?P<y>\d{4})$",
+    ),
+}  # fmt: skip
+_DIRECTIVES = {
+    "Y": r"(?P<y>\d{4})", "y": r"(?P<y>\d{2})", "m": r"(?P<m>\d{1,2})", "d": r"(?P<d>\d{1,2})",
+    "b": "(?P<m>[A-Za-z]{3})", "B": "(?P<m>[A-Za-z]{3})[a-z]*", "a": "[A-Za-z]{3}",
+    "A": "[A-Za-z]+", "H": r"(?P<H>\d{1,2})", "I": r"(?P<H>\d{1,2})", "M": r"(?P<M>\d{1,2})",
+    "S": r"(?P<S>\d{1,2})", "f": r"(?P<f>\d{1,9})", "p": r"(?P<p>[AaPp])\.?[Mm]\.?",
+    "z": r"(?P<z>Z|UTC|GMT|[-+]\d{2}:?\d{2}|[-+]\d{2})", "Z": "[A-Za-z/_]+", "%": "%",
+}  # fmt: skip
+
+
+class Wanted(NamedTuple):
+    """What was said about the times of a source.
+
+    Parameters
+    ----------
+    format : str, optional
+        As for strptime.
+    unit : {"s", "ms", "us", "ns", "excel", "none"}, optional
+        Of times that are numbers; none: as they are.
+    zone : str, optional
+        Where the clock stood, for times without a zone.
+    day_first : bool, optional
+        Whether 1/2/2021 is the first of February.
+    """
+
+    format: str | None = None
+    unit: str | None = None
+    zone: str | None = None
+    day_first: bool | None = None
+
+    def check(self) -> None:
+        """Raise ConfigError if one of them cannot be used."""
+        if self.unit not in (None, "excel", "none", *UNITS):
+            message = f"--time-unit must be s, ms, us, ns, excel or none, got {self.unit!r}"
+            raise ConfigError(message)
+        if self.format is not None:
+            _pattern(self.format)
+        if self.zone is not None:
+            try:
+                pc.assume_timezone(pa.array([0], pa.timestamp("ns")), self.zone)
+            except pa.ArrowException:
+                message = f"--time-zone must be a name such as Europe/Madrid, got {self.zone!r}"
+                raise ConfigError(message) from None
+
+
+def find_kind(cells: Any, name: str = "", wanted: Wanted = Wanted()) -> str | None:  # noqa: B008
+    """Return the kind by which most of the cells can be read; None if none can.
+
+    Parameters
+    ----------
+    cells : pyarrow.Array of strings
+        A sample, trimmed; null where nothing stood.
+    name : str
+        Of the column: serial days of a spreadsheet are known by the word "date" in it.
+    wanted : Wanted
+
+    Examples
+    --------
+    >>> find_kind(pa.array(["3/1/2021", "17/1/2021"])), find_kind(pa.array(["1704067200000"]))
+    ('day', 'ms')
+    """
+    cells = cells.drop_null()
+    if not len(cells):
+        return None
+    kind = wanted.format or _best(cells, name, wanted)
+    if kind is None or wanted.zone is None or kind == "number":
+        return kind
+    zoned = kind == "instant" or kind.endswith("Z") or "%z" in kind
+    return kind if zoned else f"{kind}@{wanted.zone}"
+
+
+def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
+    numbers = read_cells(cells, pa.float64())
+    if wanted.unit is not None and numbers.null_count < len(cells):
+        return "number" if wanted.unit == "none" else wanted.unit
+    read = {"number": numbers}
+    if numbers.null_count:
+        read |= {kind: read_cells(cells, TYPES[kind]) for kind in ("timestamp", "instant")}
+        if min(column.null_count for column in read.values()):
+            unwanted = {True: "month", False: "day", None: ""}[wanted.day_first]
+            forms = [form + zone for zone in ("", "Z") for form in _FORMS if form != unwanted]
+            read |= {form: parse(cells, form)[0] for form in forms}
+    kind = min(read, key=lambda kind: read[kind].null_count)
+    if read[kind].null_count == len(cells):
+        return None
+    other = kind.replace("day", "month")
+    if other != kind and other in read and read[other].null_count == read[kind].null_count:
+        dots = "." in cells[0].as_py()
+        kind = min(kind, other, key=lambda k: (*_roughness(read[k]), (k != other) != dots))
+    return kind_of_numbers(numbers, name, cells) if kind == "number" else kind
+
+
+def is_ambiguous(cells: Any) -> bool:
+    """Whether days and months of all cells could change places, and neither way is smoother."""
+    by_day, by_month = (parse(cells.drop_null(), kind)[0] for kind in ("day", "month"))
+    same = by_day.null_count == by_month.null_count < len(by_day)
+    return same and _roughness(by_day) == _roughness(by_month) and by_day != by_month
+
+
+def _roughness(times: Any) -> tuple[int, int]:
+    steps = np.diff(times.drop_null().cast(pa.int64()).to_numpy())
+    return int((steps < 0).sum()), int(np.abs(steps).max(initial=0))
+
+
+def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
+    """Return what numbers count, by their size: seconds to nanoseconds, or days of a spreadsheet.
+
+    Parameters
+    ----------
+    numbers : pyarrow.Array
+    name : str
+        Of the column.
+    cells : pyarrow.Array of strings, optional
+        The numbers as they were written: 20210105 is a date.
+    """
+    values = numbers.drop_null().cast(pa.float64(), safe=False).to_numpy()
+    if not len(values) or not np.isfinite(values).all():
+        return "number"
+    low, high = values.min(), values.max()
+    for unit, size in UNITS.items():
+        if _SPAN[0] * 10**9 <= low * size and high * size <= _SPAN[1] * 10**9:
+            return unit
+    if cells is not None and (values == np.trunc(values)).all() and low >= 190001:
+        if high < 210013 and (len(values) < 3 or "month" not in name.lower()):
+            return "number"
+        if parse(cells, "year")[0].null_count == 0:
+            return "year"
+    if "date" in name.lower() and low >= 14_612 and high <= 73_051:  # the years 1940 to 2099
+        return "excel"
+    return "number"
+
+
+def parse(cells: Any, kind: str) -> tuple[Any, str]:
+    """Read strings, or numbers, as times of a kind; what cannot be read becomes null.
+
+    Returns
+    -------
+    times : pyarrow.Array
+        Of float64 or timestamp[ns], with the zone UTC where the cells have zones.
+    kind : str
+        For the cells that follow.
+    """
+    form, _, clock = kind.partition("@")
+    if form in TYPES:
+        times = read_cells(cells, TYPES[form])
+    elif form in UNITS or form == "excel":
+        times = _counted(read_cells(cells, pa.float64()), cells, form)
+    else:
+        times = _read_form(cells, form)
+    zone, _, last = clock.partition("#")
+    if not zone:
+        return times, kind
+    resolved, at = _in_zone(times, zone, int(last) if last else None)
+    return resolved, kind if at is None else f"{form}@{zone}#{at}"
+
+
+def read_cells(cells: Any, to: Any) -> Any:
+    """Parse strings by Arrow; those that do not parse become null."""
+    try:
+        return pc.cast(cells, to, safe=False)
+    except pa.ArrowInvalid:
+        return pa.array([_read_one(cell, to) for cell in cells], to)
+
+
+def _read_one(cell: Any, to: Any) -> Any:
+    try:
+        return pc.cast(cell, to, safe=False)
+    except pa.ArrowInvalid:
+        return pa.scalar(None, to)
+
+
+def _counted(numbers: Any, cells: Any, unit: str) -> Any:
+    """Turn counts of a unit into time stamps; whole ones to the last nanosecond."""
+    values = numbers.to_numpy(zero_copy_only=False)
+    lost = ~np.isfinite(values)
+    if unit == "excel":
+        ticks = np.rint((np.where(lost, 0.0, values) - _EXCEL) * 86_400e3) * 1e6
+    else:
+        whole = read_cells(cells, pa.int64()) if not pa.types.is_floating(cells.type) else None
+        if whole is not None and whole.null_count == numbers.null_count:
+            ticks = whole.fill_null(0).to_numpy(zero_copy_only=False).astype(object) * UNITS[unit]
+            ticks = ticks.astype(np.float64) if max(abs(ticks), default=0) >= 2**63 else ticks
+        else:
+            ticks = np.rint(np.where(lost, 0.0, values) * 1e6) * (UNITS[unit] / 1e6)
+    lost |= np.abs(ticks.astype(np.float64)) >= 2.0**63
+    return pa.array(np.where(lost, 0, ticks).astype(np.int64), pa.timestamp("ns"), mask=lost)
+
+
+def _read_form(cells: Any, form: str) -> Any:
+    """Put the parts of dates into ISO's order, and let Arrow read them."""
+    cells = pc.cast(cells, pa.string())
+    zoned = form.endswith("Z") or "%z" in form
+    patterns = _FORMS[form.rstrip("Z")] if form.rstrip("Z") in _FORMS else (_pattern(form),)
+    times = pa.nulls(len(cells), TYPES["instant" if zoned else "timestamp"])
+    for pattern in patterns:
+        iso, next_day = _iso(cells, pattern)
+        found = read_cells(iso, times.type)
+        if pc.any(next_day).as_py():
+            later = pc.if_else(next_day, _DAY, 0).cast(pa.int64())
+            found = pc.add(found.cast(pa.int64()), later).cast(found.type)
+        times = pc.coalesce(times, found)
+        if times.null_count == cells.null_count:
+            break
+    return times
+
+
+def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
+    parts = pc.extract_regex(cells, pattern)
+    n, there = len(cells), {field.name for field in parts.type}
+
+    def part(name: str, default: str = "") -> Any:
+        if name not in there:
+            return pa.array([default] * n)
+        found = pc.struct_field(parts, name)
+        return pc.if_else(pc.equal(found, ""), default, found)
+
+    def two(name: str, default: str) -> Any:
+        return pc.utf8_lpad(part(name, default), 2, "0")
+
+    year = part("y")
+    century = pc.if_else(pc.less(year, "69"), "20", "19")
+    year = pc.if_else(pc.equal(pc.utf8_length(year), 2), _join(century, year), year)
+    month = part("m", "1")
+    named = pc.index_in(pc.utf8_lower(month), _MONTHS)
+    month = pc.coalesce(pc.cast(pc.add(named, 1), pa.string()), month)
+    month = pc.utf8_lpad(month, 2, "0")
+    hour = two("H", "00")
+    if "p" in there:
+        half = pc.utf8_lower(part("p"))
+        hour = pc.if_else(pc.and_(pc.equal(hour, "12"), pc.not_equal(half, "")), "00", hour)
+        afternoon = pc.fill_null(pc.equal(half, "p"), False)
+        late = pc.cast(
+            pc.add(pc.cast(pc.if_else(afternoon, hour, "0"), pa.int32()), 12), pa.string()
+        )
+        hour = pc.if_else(afternoon, late, hour)
+    next_day = pc.fill_null(pc.equal(hour, "24"), False)
+    hour = pc.if_else(next_day, "00", hour)
+    fraction = part("f")
+    dot = pc.if_else(pc.equal(fraction, ""), "", ".")
+    zone = part("z")
+    zone = pc.if_else(pc.is_in(zone, pa.array(["UTC", "GMT"])), "Z", zone)
+    zone = pc.replace_substring_regex(zone, r"^([-+]\d{2}):?(\d{2})?$", r"\1:\2")
+    zone = pc.replace_substring_regex(zone, ":$", ":00")
+    clock = _join(hour, pa.scalar(":"), two("M", "00"), pa.scalar(":"), two("S", "00"))
+    date = _join(year, pa.scalar("-"), month, pa.scalar("-"), two("d", "01"))
+    return _join(date, pa.scalar("T"), clock, dot, fraction, zone), next_day
+
+
+def _join(*parts: Any) -> Any:
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _pattern(format: str) -> str:
+    """Turn a format of strptime into an expression."""
+    found = []
+    for literal, directive in re.findall(r"([^%]+)|%-?(.)", format):
+        if literal:
+            found.append(re.escape(literal).replace(r"\ ", " +"))
+        elif directive in _DIRECTIVES:
+            found.append(_DIRECTIVES[directive])
+        else:
+            known = " ".join(f"%{letter}" for letter in _DIRECTIVES)
+            message = f"--time-format: %{directive} is not known; there are {known}"
+            raise ConfigError(message)
+    pattern = "^" + "".join(found) + "$"
+    with suppress(re.error):
+        if "y" in re.compile(pattern).groupindex:
+            return pattern
+    message = f"--time-format must name each part of a date once, and the year, got {format!r}"
+    raise ConfigError(message)
+
+
+def _in_zone(times: Any, zone: str, last: int | None) -> tuple[Any, int | None]:
+    """Read a clock on the wall; the hour that comes twice goes on where the row before was."""
+    first, second = (
+        pc.assume_timezone(times, zone, ambiguous=which, nonexistent="earliest")
+        for which in ("earliest", "latest")
+    )
+    ticks = first.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).copy()
+    late = second.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    there = np.flatnonzero(times.is_valid().to_numpy(zero_copy_only=False))
+    before = dict(zip(there[1:].tolist(), there[:-1].tolist(), strict=True))
+    for row in np.flatnonzero(ticks != late).tolist():
+        known = ticks[before[row]] if row in before else last
+        if known is not None and ticks[row] < known:
+            ticks[row] = late[row]
+    lost = np.ones(len(ticks), bool)
+    lost[there] = False
+    at = int(ticks[there[-1]]) if len(there) else last
+    return pa.array(ticks, pa.timestamp("ns", "UTC"), mask=lost), at

@@ -1,0 +1,268 @@
+"""The laws of columns: chosen by evidence from rows, and applied to those that come."""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamddcrp.data.laws.filters import (
+    ABOUT_LEVEL,
+    AMONG,
+    INNOVATION,
+    LEVEL,
+    NOTHING,
+    Filters,
+    Law,
+    looks,
+    scale_of,
+)
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.records import FINITE, check_one, refuse_if
+from streamddcrp.typing import FloatArray
+
+_log = logging.getLogger(__name__)
+STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
+LAST = 4096  # rows after which laws are kept
+BEST = 6  # laws of a column that stay in the contest
+DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
+LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
+
+
+@dataclass(slots=True)
+class Contest:
+    """K laws that compete in each of D columns.
+
+    Attributes
+    ----------
+    filters : Filters
+        Of D times K; those of a column at rest have not begun.
+    score : ndarray, shape (D K,)
+        How well they have told the values.
+    """
+
+    filters: Filters
+    score: FloatArray
+
+    @classmethod
+    def of(cls, X: FloatArray, options: Sequence[str]) -> "Contest":
+        """Hold a contest of all laws over rows (N, D); with the best of each column it goes on."""
+        best = cls(Filters.of(BEST * X.shape[1]), np.zeros(BEST * X.shape[1]))
+        for d, option in enumerate(options):
+            scale, among = scale_of(X[:, d]), AMONG[option]
+            if scale is None:
+                continue
+            filters, score = Filters.of(len(among)), np.zeros(len(among))
+            for k, law in enumerate(among):
+                filters.begin(k, law, scale, NOTHING)
+            filters.step(np.repeat(X[:, d, None], len(among), axis=1), score)
+            credits = [_credit(one, law) for one, law in zip(score, among, strict=True)]
+            for k, at in enumerate(_finalists(among, credits), start=BEST * d):
+                best.filters.take(k, filters, at)
+                best.score[k] = score[at]
+        return best
+
+    def step(self, X: FloatArray) -> None:
+        """Let the laws foresee and learn rows (N, D)."""
+        self.filters.step(np.repeat(X, BEST, axis=1), self.score)
+
+    def best(self, before: Sequence[Law | None]) -> list[Law | None]:
+        """Return the law of each column; another one than before must lead it clearly."""
+        found: list[Law | None] = []
+        for d, old in enumerate(before):
+            known = [k for k in range(BEST * d, BEST * (d + 1)) if self.filters.columns.n[k] >= 0]
+            laws = [self.filters.laws.of(k) for k in known]
+            credits = [
+                _credit(self.score[k], law) + CHANGE * (law == old)
+                for k, law in zip(known, laws, strict=True)
+            ]
+            found.append(laws[int(np.argmax(credits))] if known else None)
+        return found
+
+
+def _finalists(laws: Sequence[Law], credits: Sequence[float]) -> list[int]:
+    """Return the places of the best laws of each kind: what rows show later, none has shown yet."""
+    order, found = np.argsort(np.negative(credits)).tolist(), list[int]()
+    for jumps, trend, n in ((False, False, 2), (True, True, 2), (True, False, 2)):
+        kind = [k for k in order if (laws[k].jumps, laws[k].trend) == (jumps, trend)]
+        found += [k for k in kind if laws[k].drifts][:n]
+    level = [k for k in order if not laws[k].drifts]
+    return level + found[: BEST - 1]
+
+
+def _credit(score: float, law: Law) -> float:
+    """Return a log score less what a law has to lead by."""
+    return score - (DRIFT + JUMPS * (law.jumps and not law.trend)) * law.drifts
+
+
+class Laws:
+    """The laws of the columns of a stream.
+
+    Parameters
+    ----------
+    given : mapping of name to {"auto", "level", "slow"}, optional
+    """
+
+    def __init__(self, given: Mapping[Any, str] | None = None) -> None:
+        self._given = {str(name): law for name, law in (given or {}).items()}
+        for name, law in self._given.items():
+            if law not in AMONG:
+                known = ", ".join(map(repr, AMONG))
+                message = f"columns: the law of {name!r} must be one of {known}; got {law!r}"
+                raise ConfigError(message)
+        self._filters: Filters | None = None  # None: nothing is subtracted
+        self._contest: Contest | None = None
+        self._chosen: list[Law | None] = []  # None: the column rests, or may have no law
+        self._said: list[tuple[Law, int]] = []  # what the log has been told
+        self.n_looked = 0  # rows after which laws were chosen last
+
+    @property
+    def in_use(self) -> bool:
+        """Whether something is subtracted from a column."""
+        return self._filters is not None
+
+    def check(self, names: Sequence[Any]) -> None:
+        """Refuse laws of columns that are not there."""
+        for name in self._given:
+            if name not in map(str, names):
+                message = f"columns: there is no column {name!r} among {', '.join(map(str, names))}"
+                raise SchemaError(message)
+
+    @property
+    def next_look(self) -> int | None:
+        """After how many rows laws are chosen next; None: never."""
+        if self.n_looked < STAGES[-1]:
+            return next(n for n in STAGES if n > self.n_looked)
+        return looks(self.n_looked) if self.n_looked < LAST else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        parts = [self._filters, None if self._contest is None else self._contest.filters]
+        return sum(part.nbytes for part in parts if part is not None)
+
+    def settle(self) -> None:
+        """Choose no other laws any more."""
+        self.n_looked, self._contest = LAST, None
+
+    def step(self, X: FloatArray) -> FloatArray:
+        """Return rows (N, D), each less what its columns' laws foresee; learn them."""
+        if self._contest is not None:
+            self._contest.step(X)
+        return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+
+    def ahead(self, n_columns: int) -> FloatArray:
+        """Return what would be subtracted from the next row, (D,)."""
+        return np.zeros(n_columns) if self._filters is None else self._filters.ahead()
+
+    def look(
+        self, X: FloatArray, n_rows: int, free: Sequence[bool], names: Sequence[Any], *, anew: bool
+    ) -> bool:
+        """Choose laws after so many rows; return whether any is another. `begin` uses them.
+
+        Parameters
+        ----------
+        X : ndarray, shape (N, D)
+            The last rows.
+        n_rows : int
+        free : sequence of bool, length D
+            Which columns may have a law.
+        names : sequence, length D
+        anew : bool
+            Whether to judge by these rows only, by all laws: rows before them do not count.
+        """
+        before = self._chosen or [None] * X.shape[1]
+        if anew or self._contest is None or n_rows <= STAGES[-1]:
+            given = [self._given.get(str(name), "auto") for name in names]
+            pairs = zip(given, free, strict=True)
+            options = [option if is_free else "level" for option, is_free in pairs]
+            self._contest = Contest.of(X, options)
+        self._chosen = self._contest.best(before)
+        self.n_looked = min(n_rows, LAST)
+        if self.n_looked == LAST:
+            self._contest = None
+        return _plan(before) != _plan(self._chosen)
+
+    def begin(self, X: FloatArray, names: Sequence[Any]) -> FloatArray:
+        """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
+        plan = _plan(self._chosen or [None] * X.shape[1])
+        filters = Filters.of(X.shape[1])
+        for d, (law, subtracted) in enumerate(plan):
+            scale = scale_of(X[:, d])
+            if subtracted and scale is not None:
+                filters.begin(d, law, scale, subtracted)
+        self._filters = filters if filters.laws.kind[:, 1].any() else None
+        net = X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+        if self.n_looked >= STAGES[-1]:
+            for d, (name, said) in enumerate(self.in_words(names).items()):
+                if plan[d] != (self._said[d] if self._said else (LEVEL, NOTHING)):
+                    _log.info("column %r is %s", name, said)
+            self._said = plan
+        return net
+
+    def in_words(self, names: Sequence[Any]) -> dict[Any, str]:
+        """Say the law of each column."""
+        if self._filters is None:
+            return dict.fromkeys(names, "level")
+        return {name: _said(self._filters, d) for d, name in enumerate(names)}
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return arrays and JSON values, for a checkpoint."""
+        arrays: dict[str, Any] = {}
+        if self._filters is not None:
+            arrays |= self._filters.arrays("law.")
+        if self._contest is not None:
+            arrays |= self._contest.filters.arrays("contest.law.")
+            arrays["contest.law.score"] = self._contest.score.copy()
+        return arrays, {"looked": self.n_looked, "chosen": self._chosen}
+
+    def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
+        """Take up what `state` returned; raises CheckpointError."""
+        looked = meta["looked"]
+        refuse_if(type(looked) is not int or not 0 <= looked <= LAST, "rows of laws")
+        self.n_looked = looked
+        known = {(*law,): law for law in AMONG["auto"]}
+        chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
+        refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
+        refuse_if(len(chosen) not in (0, n_columns), "laws")
+        self._chosen, self._said = chosen, _plan(chosen) if looked >= STAGES[-1] else []
+        if "law.laws.law" in arrays:
+            self._filters = Filters.of(n_columns)
+            self._filters.restore(arrays, "law.")
+        if "contest.law.score" in arrays:
+            score = arrays["contest.law.score"]
+            check_one("contest.law.score", score, (BEST * n_columns,), np.float64, FINITE)
+            self._contest = Contest(Filters.of(BEST * n_columns), score.copy())
+            self._contest.filters.restore(arrays, "contest.law.")
+
+
+def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
+    """Return the laws of the columns that drift, and what is subtracted from each column.
+
+    What drifts may confirm a change, but names no regime beside what rests.
+    """
+    rests, found = LEVEL in chosen, list[tuple[Law, int]]()
+    for law in chosen:
+        subtracted = NOTHING
+        if law is not None and law.drifts and (rests or law.trend or law.phi >= LASTING):
+            about_level = law.jumps and not law.trend and not rests
+            subtracted = ABOUT_LEVEL if about_level else INNOVATION
+        found.append((LEVEL if law is None or subtracted == NOTHING else law, subtracted))
+    return found
+
+
+def _said(filters: Filters, d: int) -> str:
+    """Say the law of a column in words."""
+    law, known = filters.laws.of(d), filters.columns
+    if not law.drifts:
+        return "level"
+    noise = float(known.noise[d, 1] / known.noise[d, 0])
+    what = "random walk" if law.phi == 1.0 else f"autoregression ({law.phi:g})"
+    what = f"trend ({law.phi:g})" if law.trend else what
+    steps = f"{what}, steps of sd {math.sqrt(noise * law.q):.3g}, noise {math.sqrt(noise):.3g}"
+    jumps = ", its jumps stay in" if filters.laws.kind[d, 1] == ABOUT_LEVEL else ""
+    return f"slow: {steps}{jumps}"
