@@ -32,7 +32,7 @@ BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 
 @uncounted
 def _push(received, links, gain, atoms, counts, start, i):
-    """Add what row ``i`` sends along its links, docs/math/links.md (3), to rows from ``start`` on."""
+    """Add what row ``i`` sends to rows from ``start`` on: docs/math/links.md (3)."""
     if counts[N_ACTIVE] > MANY:
         for j in range(start, i):
             if links[j] > 0.0:
