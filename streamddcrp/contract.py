@@ -14,7 +14,7 @@ engine into a river estimator: they read batches, check rows and times, and save
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 from streamddcrp.compilation import entry
 from streamddcrp.records import MOST, REAL, Within, empty
@@ -168,8 +168,8 @@ class Memory(Protocol):
     """What any engine's state has, beside its own groups of arrays."""
 
     @property
-    def events(self) -> EventRing:
-        """The last events."""
+    def events(self) -> Any:
+        """The last events: an `EventRing`, or its fields and further ones."""
         ...
 
     @property
