@@ -31,7 +31,8 @@ TIMES = {
 EPOCHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DIALECTS = {  # each changes some of how the table is written
     **{f"time {name}": {"time": name} for name in [*TIMES, *EPOCHS, "excel", "two columns"]},
-    "semicolons": {"sep": ";"}, "tabs": {"sep": "\t"}, "bars": {"sep": "|"}, "blanks": {"sep": " "},
+    "semicolons": {"sep": ";"}, "tabs": {"sep": "\t"},
+    "bars": {"sep": "|"}, "blanks": {"sep": " "},
     "decimal comma": {"decimal": ","}, "thousands": {"thousands": True}, "no header": {"header": ""},
     "units": {"units": True}, "comments": {"comment": True}, "preamble": {"preamble": True},
     "Latin-1": {"encoding": "latin-1"}, "bom": {"encoding": "utf-8-sig"}, "crlf": {"end": "\r\n"},
@@ -70,7 +71,7 @@ def written(how):
     header += ["flow", "level"] + (["note"] if how.get("note") else [])
     rows = []
     for i in range(N):
-        row = stamp(STAMPS[i], how) + [number(FLOW[i], how)]
+        row = [*stamp(STAMPS[i], how), number(FLOW[i], how)]
         row.append(missing if LEVEL[i] is None else number(LEVEL[i], how))
         row += [f'said {i % 3},\n"so"'] if how.get("note") else []
         rows.append(row)
@@ -165,10 +166,10 @@ def test_each_dialect_alone(tmp_path, names):
 
 @pytest.mark.parametrize(
     "pairs",
-    [pytest.param(PAIRS[::5], id="some"), pytest.param(PAIRS, marks=pytest.mark.slow, id="all")],
+    [pytest.param(PAIRS[::6], id="some"), pytest.param(PAIRS, marks=pytest.mark.slow, id="all")],
 )
 def test_dialects_in_pairs(tmp_path, pairs):
-    """Of 792 files that can be told, 158 each time."""
+    """Of 792 files that can be told, 132 each time."""
     read_so, wrong = 0, []
     for names in pairs:
         how = case(*names)
@@ -179,9 +180,9 @@ def test_dialects_in_pairs(tmp_path, pairs):
         read_so += 1
         try:
             check(path, how)
-        except Exception as error:  # noqa: BLE001 -- all are gathered
+        except Exception as error:  # all are gathered
             wrong.append((names, str(error)[:150]))
-    assert read_so > 150
+    assert read_so > 120
     assert not wrong, f"{len(wrong)} of {read_so}: {wrong[:40]}"
 
 
@@ -200,4 +201,8 @@ def test_what_is_said_goes_before_what_is_found(tmp_path):
     path.write_text("x;1,5;2\ny;2,5;-7\nz;3,5;4\n")
     reading = Reading(sep=";", decimal=",", header=False, missing=("-7",))
     _, table = read(path, Columns(reading=reading))
-    assert table.to_pylist() == [{"c2": 1.5, "c3": 2}, {"c2": 2.5, "c3": None}, {"c2": 3.5, "c3": 4}]
+    assert table.to_pylist() == [
+        {"c2": 1.5, "c3": 2},
+        {"c2": 2.5, "c3": None},
+        {"c2": 3.5, "c3": 4},
+    ]

@@ -300,7 +300,8 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
         if last < 0:
             grouped += 1
             continue
-        sign, rest = cell[last], re.match(r"\d*", cell[last + 1 :])[0]
+        sign, rest = cell[last], cell[last + 1 :]
+        rest = rest[: len(rest) - len(rest.lstrip("0123456789"))]  # less a unit or an exponent
         sure = (
             len(rest) != 3
             or cell.lstrip("-+")[:2] in ("0,", "0.")
