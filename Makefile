@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test uncompiled slow thorough fuzz wheel wheel-test research nightly lint bench docs docs-links clean
+.PHONY: demo test uncompiled slow thorough fuzz wheel wheel-test newest research nightly lint bench docs docs-links clean
 
 demo: $(VENV)/.demo
 	$(BIN)/streamddcrp demo --out demo
@@ -44,11 +44,18 @@ wheel: $(VENV)/.test
 wheel-test: wheel
 	sh tests/wheel_test.sh $(BIN)/python
 
+# The newest numba of the index, pre-releases too, which the package refuses: does it work without its inside?
+newest: $(VENV)/.test
+	$(PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/python -m pip install --quiet --editable ".[plot]" --group test
+	$(VENV)-newest/bin/python -m pip install --quiet --upgrade --pre numba
+	$(VENV)-newest/bin/python -m pytest tests/golden/test_another_numba.py -m ""
+
 # The papers' experiments and their baselines, made small.
 research: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist loadfile research
 
-nightly: uncompiled slow thorough wheel-test research
+nightly: uncompiled slow thorough wheel-test newest research
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

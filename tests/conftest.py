@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Before numpy is imported: several workers with threads for small matrices take four times as long.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from tests import processor  # noqa: F401 -- before numpy is imported
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

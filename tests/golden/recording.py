@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import json
 import math
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -13,12 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from llvmlite import binding
 from numba import config
+from numpy._core._multiarray_umath import __cpu_features__
 from scipy import sparse
 
 import streamddcrp
 from streamddcrp.checkpoint import decode_state
+from streamddcrp.kernel_folders import target
 
 SHOWN = 120  # floats of a column that the file shows; longer columns are thinned
 LISTED = 2000  # whole numbers of a column that the file shows; longer ones are hashed
@@ -31,10 +33,12 @@ MAGIC, TAIL = b"SDDCRP03", 40  # a state ends with eight bytes and a checksum
 
 def machine():
     """What the bits of a run depend on beside its code."""
-    name = config.CPU_NAME or binding.get_host_cpu_name()
     found = {lib: version(lib) for lib in ("numba", "llvmlite", "numpy", "scipy")}
-    return {"cpu": name, "compiled": not config.DISABLE_JIT, "svml": bool(config.USING_SVML)} | {
-        "libc": " ".join(platform.libc_ver()), **found
+    beyond = [name for name in ("X86_V4",) if __cpu_features__.get(name)]  # see tests.processor
+    return {
+        "target": " ".join(target()), "numpy uses": " ".join(beyond),
+        "blas": os.environ.get("OPENBLAS_CORETYPE"), "compiled": not config.DISABLE_JIT,
+        "svml": bool(config.USING_SVML), "libc": " ".join(platform.libc_ver()), **found,
     }  # fmt: skip
 
 

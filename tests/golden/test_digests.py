@@ -2,8 +2,8 @@
 
 One file a case lies in ``digests``. It holds labels and other whole numbers and names exactly;
 floats to ten digits, long columns thinned; and digests of the bits of all floats, and of the arrays
-and settings of checkpoints, by name. Values are compared everywhere, up to rounding; bits only on a
-machine and with versions such as those that made the file.
+and settings of checkpoints, by name. Values are compared everywhere, up to rounding; bits only with
+the versions that made the file, on any processor of the kind that kernels are compiled for.
 
 ``python -m tests.golden.test_digests [CASE ..]`` writes the files again, all or those named, and
 prints what has changed. That is legitimate only where numbers, columns or names of a state were to

@@ -15,13 +15,13 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_SEEN,
     N_TABLES,
 )
-from streamddcrp.models.seqddcrp.state import Atoms, ComponentTable
+from streamddcrp.models.seqddcrp.state import MIXED, Atoms, ComponentTable
 from streamddcrp.records import empty
 from tests.oracles.known_atoms import LASTING, KnownAtoms
 from tests.oracles.plain import plain
 
 BLOCK = 8
-LENGTHS = {"K": 80, "A": 80, "P": 1, "Q": 1}
+LENGTHS = {"K": 80, "A": 80, "P": 1, "Q": 1, **MIXED}
 
 
 def outlying(rng, n, share, dwell):

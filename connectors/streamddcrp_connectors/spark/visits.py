@@ -18,9 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.checkpoint.codec import Arrays, Meta, Upgrade, decode_state, encode_state
+from streamddcrp.checkpoint.codec import Upgrade, decode_state, encode_state
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.records import refuse_if
 from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, refusals
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
@@ -29,20 +30,11 @@ __all__ = ["KEY", "NUMBER", "OUTPUT", "Job", "State", "pack"]
 
 NUMBER = "__number__"  # of a packed row: what orders the rows of a key
 KEY, OUTPUT = "key", "output"  # columns of what comes out
-_STATE, _VERSION = "keyed-state", 2
-_CODEC, _MOST = "lz4", 255  # the codec of a model's state, and its largest ratio of compression
+_STATE, _VERSION = "keyed-state", 1
 Number = int | float
 
 
-def _compress(arrays: Arrays, meta: Meta) -> tuple[Arrays, Meta]:
-    """Turn a state of version 1 into one of version 2: the model's state is compressed."""
-    if "model" not in arrays:
-        return arrays, meta | {"size": 0}
-    packed = pa.compress(arrays["model"], codec=_CODEC)
-    return {"model": np.frombuffer(packed, np.uint8)}, meta | {"size": arrays["model"].nbytes}
-
-
-UPGRADES: dict[int, Upgrade] = {1: _compress}  # ``UPGRADES[v]``: of version v to v + 1
+UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]``: of version v to v + 1
 
 
 def pack(batch: Any, numbers: Any, key: str) -> Any:
@@ -98,7 +90,7 @@ class State:
         """Return the blob."""
         plain = {} if self.model is None else {"model": np.frombuffer(self.model, np.uint8)}
         meta = {"last": self.last, "seen": self.seen, "timer": self.timer}
-        return encode_state(_STATE, _VERSION, *_compress(plain, meta))
+        return encode_state(_STATE, _VERSION, plain, meta)
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "State":
@@ -112,24 +104,14 @@ class State:
         arrays, meta = decode_state(blob, _STATE, UPGRADES)
         try:
             known = ("last", "seen", "timer")
-            refuse_unless_plain(meta, counts=("size",), numbers=known, none=known)
-            model = _decompressed(arrays, meta["size"])
-        except (LookupError, ValueError, TypeError, OSError, pa.ArrowException) as error:
+            refuse_unless_plain(meta, numbers=known, none=known)
+            stored = arrays.get("model")
+            refuse_if(stored is not None and stored.dtype != np.uint8, "model")
+        except (LookupError, ValueError, TypeError) as error:
             message = f"the state of a key does not fit this release: {error}"
             raise CheckpointError(message) from error
+        model = None if stored is None else stored.tobytes()
         return cls(model, meta["last"], meta["seen"], meta["timer"])
-
-
-def _decompressed(arrays: Arrays, size: int) -> bytes | None:
-    """Return the model's state of a state of this version; None where there is none."""
-    if "model" not in arrays:
-        return None
-    packed = arrays["model"]
-    if packed.dtype != np.uint8 or size > _MOST * packed.nbytes:
-        message = f"{packed.nbytes} bytes of {packed.dtype} cannot hold {size}"
-        raise ValueError(message)
-    model: bytes = pa.decompress(packed, size, codec=_CODEC, asbytes=True)
-    return model
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.contract import LIVE, EventRing, empty_events
+from streamddcrp.contract import EVENT_CAPACITY, LIVE, SWAP
 from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    AT,
     DEAD_LOG_MASS,
     ENOUGH,
     FOLLOWED,
@@ -43,12 +44,16 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     RUNS_LAST,
     SINCE_BLOCK,
     STATE,
+    STAYING,
 )
+from streamddcrp.models.seqddcrp.kernels.states import MIXTURES, PLACES, STATES
 from streamddcrp.records import (
     CHANCE,
+    FINITE,
     MOST,
     PREPARED,
     REAL,
+    WEIGHT,
     Within,
     check_one,
     counters,
@@ -62,6 +67,7 @@ from streamddcrp.records import (
 from streamddcrp.records import arrays_of as stored_arrays
 from streamddcrp.typing import FloatArray, IntArray
 
+MIXED = {"M": MIXTURES, "S": STATES, "Y": PLACES}  # lengths that never change
 EXPECTED = Within(-0.5, MOST)  # a number of things; below 0 by rounding only
 
 
@@ -70,6 +76,7 @@ class Rows(NamedTuple):
 
     x: Annotated[FloatArray, "W D", PREPARED]
     t: Annotated[FloatArray, "W"]
+    clock: Annotated[FloatArray, "W"]  # the times as users gave them; not for kernels
     log_birth: Annotated[FloatArray, "W"]  # log alpha - log S_i as the customer arrived
     links: Annotated[FloatArray, "W W", CHANCE]  # q(c_i = j) for j < i in the window
     log_weight: Annotated[FloatArray, "W W", -np.inf]  # log p(c_i = j)
@@ -126,9 +133,25 @@ class Atoms(NamedTuple):
     n_rows: Annotated[IntArray, "K"]
     n_visits: Annotated[IntArray, "K"]
     reported: Annotated[IntArray, "K", Within(-2, 1)]
-    # Weight of the atom as the present state, up to a factor: `kernels.settled`.
+    # Weight of the atom as the present state, up to a factor: `kernels.states`.
     filtered: Annotated[FloatArray, "K", Within(0.0, MOST)]
+    joint: Annotated[FloatArray, "K", Within(0.0, MOST)]  # the same beside mixed states
     settled_at: Annotated[IntArray, "K", Within(-1, MOST)]  # last arrival in that state, or -1
+    alone: Annotated[IntArray, "K"]  # rows at which it was the most probable state
+    # Mixtures of atoms: places for mixed states, then for runs of rows that may become one.
+    # Expected rows at each atom, and at all; shares of the concentrations; weight as the present
+    # state, or nats by which the run predicts better; last arrival in the state, or first of the
+    # run, or -1.
+    mix: Annotated[FloatArray, "M K", WEIGHT]
+    mix_total: Annotated[FloatArray, "M", WEIGHT]
+    mix_conc: Annotated[FloatArray, "M 3", CHANCE, 1.0 / 3.0]
+    mix_weight: Annotated[FloatArray, "M", FINITE]
+    mix_at: Annotated[IntArray, "M", Within(-1, MOST), -1]
+    mix_id: Annotated[IntArray, "S", Within(-1, MOST), -1]
+    # What is known of stays in states, by their ids: number and rows, and who followed.
+    stay_ids: Annotated[IntArray, "Y", Within(-1, MOST), -1]
+    stays: Annotated[FloatArray, "Y 2", WEIGHT]
+    successors: Annotated[FloatArray, "Y Y", WEIGHT]
 
 
 class ComponentTable(NamedTuple):
@@ -192,9 +215,21 @@ class Scratch(NamedTuple):
     kept_term: Annotated[FloatArray, "W"]
 
 
+class Events(NamedTuple):
+    """Ring of the last events, as `streamddcrp.contract.EventRing`, with two times of users."""
+
+    kind: Annotated[IntArray, "E", Within(0, SWAP)]
+    label: Annotated[IntArray, "E"]
+    into: Annotated[IntArray, "E", Within(-1, MOST)]
+    arrival: Annotated[IntArray, "E"]
+    t: Annotated[FloatArray, "E", REAL]  # when it was noticed
+    begun: Annotated[FloatArray, "E", REAL]  # of its arrival
+
+
 COUNTS = counters({
     N_ROWS: up_to("W"), N_GROUPS: up_to("G"), N_TABLES: up_to("K"), N_ACTIVE: up_to("K"),
     REGIME: Within(-1, MOST), STATE: Within(-1, MOST), LIKELY: Within(-1, MOST),
+    STAYING: Within(-1, MOST), AT: Within(-1, "S"),
 })  # fmt: skip
 
 
@@ -206,7 +241,7 @@ class State:
     groups: Groups
     atoms: Atoms
     table: ComponentTable
-    events: EventRing
+    events: Events
     counts: Annotated[IntArray, COUNTS]
     sums: Annotated[FloatArray, REAL]
     scratch: Scratch
@@ -237,6 +272,7 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
         "O": width + _padded(n_groups) + _padded(capacity + 1),
         "L": LANES,
         "N": N_COLUMNS,
+        **MIXED,
     }
 
 
@@ -247,7 +283,7 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
     """
     lengths = _lengths(config, capacity, n_rows)
     counts = np.zeros(N_COUNTS, np.int64)
-    counts[REGIME] = counts[STATE] = counts[LIKELY] = -1
+    counts[REGIME] = counts[STATE] = counts[LIKELY] = counts[STAYING] = counts[AT] = -1
     counts[ENOUGH] = counts[RUNS_LAST] = 1
     sums = np.zeros(N_SUMS)
     sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
@@ -261,7 +297,7 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
         groups=empty(Groups, lengths),
         atoms=empty(Atoms, lengths),
         table=empty(ComponentTable, lengths),
-        events=empty_events(),
+        events=empty(Events, {"E": EVENT_CAPACITY}),
         counts=counts,
         sums=sums,
         scratch=empty(Scratch, lengths),
@@ -316,7 +352,18 @@ def _used(state: State) -> dict[str, int]:
     used = {axis: int(state.counts[at]) for axis, at in axes.items()}
     D, P, Q = state.rows.x.shape[1], state.table.stats.shape[1], state.table.post.shape[1]
     n_events = int(min(state.counts[N_EVENTS], len(state.events.kind)))
-    return {**used, "D": D, "P": P, "Q": Q, "E": n_events}
+    return {**used, **MIXED, "D": D, "P": P, "Q": Q, "E": n_events}
+
+
+def _with_mixed(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """Add the arrays of mixed states where a model was stored before there were any."""
+    if "atoms.mix" in arrays or len(arrays["counts"]) != STAYING:
+        return arrays
+    n_tables = len(arrays["table.ids"])
+    nothing = empty(Atoms, _lengths(config, n_tables))._asdict()
+    new = {f"atoms.{name}": array for name, array in nothing.items()}
+    counts = np.append(arrays["counts"], np.array([-1, 0, 0, 0, 0, 0, -1]))
+    return {**new, **arrays, "counts": counts}
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
@@ -327,8 +374,8 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     CheckpointError
         If an array is missing, or not of the declared type and shape.
     """
-    counts = arrays["counts"]
-    n_tables = len(arrays["table.ids"])
+    arrays = _with_mixed(config, arrays)
+    counts, n_tables = arrays["counts"], len(arrays["table.ids"])
     lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}
     check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
     state = empty_state(config, capacity=max(16, n_tables))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import betaincinv
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import Event
@@ -23,7 +24,15 @@ from streamddcrp.estimator.views import (
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
-from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, OUTLIER, SETTLED
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    N_EVENTS,
+    N_ROWS,
+    N_SEEN,
+    OUTLIER,
+    SETTLED,
+    SINCE,
+    STAYING,
+)
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
@@ -68,10 +77,9 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return []
-        unit = self._stream.time_unit if self._clocked else 1.0
-        log, read, first = self._stream.state.events, self._events_read, self._first_time
+        log, read = self._stream.state.events, self._events_read
         self._events_read = int(self._stream.state.counts[N_EVENTS])
-        return events_since(log, self._events_read, read, first, unit, self._backlog)
+        return events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
 
     def summary(self) -> pa.Table:
         """Return one row for each live table: id, weight, born, last seen, parameters.
@@ -84,6 +92,25 @@ class TableViews(RowModel):
             return no_tables()
         names = self._feature_names()
         return live_tables(self._stream.state, self._stream.likelihood, names)
+
+    def transitions(self) -> pa.Table:
+        """Return how long states last, and what usually follows them; one row for each state.
+
+        Of the column ``state`` of `step_many`, and of stays that have ended; of at most 16 states,
+        those with most stays. The present stay counts as one that goes on.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``state`` (int64); ``stays`` (int64), how many have ended; ``rows`` (float64), how many
+            a stay lasts on average, the posterior median, with ``rows_low`` and ``rows_high``
+            between which it is with probability .95, where rows end it independently of each other;
+            ``following``, a list of ``state`` and ``probability``, the most probable first: the
+            posterior mean of a Dirichlet distribution with weight 1 for all states together, and
+            -1 for one that has not been yet. Equation (8) of ``docs/math/states_over_tables.md``.
+        """
+        state = None if self._stream is None else self._stream.state
+        return no_stays() if state is None else stays_of(state)
 
     def column_laws(self) -> dict[Hashable, str]:
         """Say the law of each column: what is subtracted before its rows are clustered."""
@@ -184,6 +211,47 @@ def labels_in_window(config: Config, state: State) -> IntArray:
         )  # fmt: skip
     ids: IntArray = state.table.ids[path]
     return ids
+
+
+_FOLLOWING = pa.list_(pa.struct([("state", pa.int64()), ("probability", pa.float64())]))
+_STAYS = pa.schema([
+    ("state", pa.int64()), ("stays", pa.int64()), ("rows", pa.float64()),
+    ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("following", _FOLLOWING),
+])  # fmt: skip
+
+
+def no_stays() -> pa.Table:
+    """Return the table of a model that has not begun."""
+    return _STAYS.empty_table()
+
+
+def stays_of(state: State) -> pa.Table:
+    """Return one row for each state that has been left, or is the present one."""
+    atoms, counts = state.atoms, state.counts
+    present, since = int(counts[STAYING]), int(counts[N_SEEN] - counts[SINCE])
+    places = np.flatnonzero(atoms.stay_ids >= 0)
+    ids = atoms.stay_ids[places].tolist()
+    ended = dict(zip(ids, atoms.stays[places].tolist(), strict=True))
+    ended.setdefault(present, [0.0, 0.0])
+    followed = dict(zip(ids, atoms.successors[np.ix_(places, places)].tolist(), strict=True))
+    rows = []
+    for label in sorted(ended):
+        n, total = ended[label]
+        total += since if label == present else 0
+        others = [other for other in ids if other != label]
+        seen = dict(zip(ids, followed.get(label, [0.0] * len(ids)), strict=True)) | {-1: 0.0}
+        share = 1.0 / (len(others) + 1)
+        whole = sum(seen.values()) + 1.0
+        chances = {k: (seen[k] + share) / whole for k in [*others, -1]}
+        high, middle, low = (
+            1.0 / float(betaincinv(n + 0.5, total - n + 0.5, p)) for p in (0.025, 0.5, 0.975)
+        )
+        following = sorted(chances.items(), key=lambda pair: -pair[1])
+        rows.append({
+            "state": label, "stays": int(n), "rows": middle, "rows_low": low, "rows_high": high,
+            "following": [{"state": k, "probability": p} for k, p in following],
+        })  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=_STAYS)
 
 
 def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -> pa.Table:

@@ -42,7 +42,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.pace import forget
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
-from streamddcrp.models.seqddcrp.kernels.settled import follow, note_return
 from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.state import (
     CALL_BACK,
@@ -63,6 +62,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settle,
     weigh_groups,
 )
+from streamddcrp.models.seqddcrp.kernels.states import follow, found, note_return
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import (
     add_scores,
@@ -408,6 +408,7 @@ def step_rows(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b], t[b]
         )  # fmt: skip
         note_return(config, atoms, table, events, counts, t[b])
+        found(config, atoms, table, events, counts, t[b])
         out[b, P_CHANGE] = change_of_run(rows, groups, atoms, table, counts)
         if counts[SINCE_BLOCK] >= config.sweep_every:
             _block(config, rows, groups, atoms, table, events, counts, sums, scratch)

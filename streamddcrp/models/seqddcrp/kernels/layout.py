@@ -4,7 +4,7 @@ from streamddcrp.contract import N_OUTPUTS
 
 # outputs, behind those of all models
 OUTLIER = N_OUTPUTS  # 1 where the most probable table is none that is known
-SETTLED = N_OUTPUTS + 1  # id of the state: `kernels.settled`
+SETTLED = N_OUTPUTS + 1  # id of the state: `kernels.states`
 N_COLUMNS = N_OUTPUTS + 2
 
 # counts (int64)
@@ -25,7 +25,14 @@ FAILED = 12  # and those that had failed with n rows, at FAILED + n for 0 < n < 
 RUNS_LAST = 44  # whether rows of the same atom mostly follow each other
 STATE = 45  # id of the settled state, -1 before the first row
 LIKELY = 46  # id of the most probable one at the last row that is no outlier
-N_COUNTS = 47
+STAYING = 47  # id of the state of the last row, -1 before the first
+SINCE = 48  # its first arrival
+N_FOUNDED = 49  # mixed states so far
+N_RETURNED = 50  # and how often one of them has come back
+N_MIXED = 51  # rows whose most probable state was mixed
+N_LEFT = 52  # and how often the next one's was another
+AT = 53  # place of the mixed state that was the most probable one, -1: none
+N_COUNTS = 54
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables

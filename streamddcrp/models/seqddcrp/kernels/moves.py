@@ -24,7 +24,7 @@ from streamddcrp.models.seqddcrp.kernels.known import (
 )
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
-    LIKELY,
+    LAST_TIME,
     N_ACTIVE,
     N_BLOCKS,
     N_EVENTS,
@@ -34,10 +34,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     NEW_LOG_BETA,
     REGIME,
-    STATE,
 )
 from streamddcrp.models.seqddcrp.kernels.pace import long_stats
-from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import (
     activate,
@@ -49,6 +47,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     stick_bound,
     stick_term,
 )
+from streamddcrp.models.seqddcrp.kernels.states import join, rename, start_filter
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import sum_exp
 from streamddcrp.models.seqddcrp.kernels.visits import greet, note_birth
@@ -274,7 +273,7 @@ def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, 
         seen = atoms.n_rows[into]
         see_rows(atoms, scratch.moved, counts[N_ROWS], into)
         note_birth(config, atoms, table, counts, sums, into, seen)
-        report(atoms, table, events, counts, into, opener, rows.t[start])
+        report(atoms, table, events, counts, into, opener, sums[LAST_TIME])
         return True
     if into == K:
         close_last_column(counts)
@@ -415,14 +414,13 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         first, second = second, first
         table.ids[m] = first
         table.born[m] = table.born[l]
-    for at in (REGIME, STATE, LIKELY):
-        if counts[at] == second:
-            counts[at] = first
+    if counts[REGIME] == second:
+        counts[REGIME] = first
+    rename(atoms, counts, second, first)
     kind = MERGE if reported_m and reported_l else SWEEP_UP
     record(events, counts, N_EVENTS, kind, second, first, counts[N_SEEN] - 1, now)
     table.last_seen[m] = max(table.last_seen[m], table.last_seen[l])
-    atoms.filtered[m] += atoms.filtered[l]
-    atoms.settled_at[m] = max(atoms.settled_at[m], atoms.settled_at[l])
+    join(atoms, m, l)
     atoms.n_rows[m] += atoms.n_rows[l]
     atoms.n_visits[m] += atoms.n_visits[l]
     atoms.reported[m] = REPORTED if reported_m or reported_l else UNREPORTED

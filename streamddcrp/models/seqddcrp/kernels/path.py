@@ -2,7 +2,7 @@
 
 Under q each row has a most probable table of its own. Where regimes last, near tables then take
 turns though the regime has not changed. So where regimes last and return, the rows are labelled
-together, as by the hidden Markov model of `kernels.settled`, which stays or draws a table again:
+together, as by the hidden Markov model of `kernels.states`, which stays or draws a table again:
 
     p(k | k') = (1 - rho) [k = k'] + rho beta_k,    emissions p(x_r | rows of table k).
 
@@ -19,7 +19,7 @@ from streamddcrp.contract import LIVE
 from streamddcrp.likelihoods.kernels.families import log_predictives
 from streamddcrp.models.seqddcrp.kernels.known import is_known
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
-from streamddcrp.models.seqddcrp.kernels.settled import LEAST_WEIGHT, regimes_last, switch_rate
+from streamddcrp.models.seqddcrp.kernels.states import LEAST_WEIGHT, regimes_last, switch_rate
 
 UNLIKELY = math.log(1e-6)  # least log probability of a table at the first row
 

@@ -24,7 +24,6 @@ from streamddcrp.models.seqddcrp.kernels.moves import (
     put_links_back,
 )
 from streamddcrp.models.seqddcrp.kernels.pace import start_other
-from streamddcrp.models.seqddcrp.kernels.settled import start_filter
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
@@ -35,6 +34,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settled_objective,
     stick_bound,
 )
+from streamddcrp.models.seqddcrp.kernels.states import part, start_filter
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.visits import end_visit, note_run
 from streamddcrp.numerics import add, copy_row
@@ -186,7 +186,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     atoms.n_rows[m] -= atoms.n_rows[K]
     atoms.n_visits[m] -= atoms.n_visits[K]
     atoms.reported[K] = REPORTED
-    atoms.settled_at[K] = atoms.settled_at[m]
+    part(atoms, m, K, share)
     new, old = table.ids[K], table.ids[m]
     record(events, counts, N_EVENTS, SPLIT, new, old, counts[N_SEEN] - 1, now)
     if table.stats[K, 0] > table.stats[m, 0]:

@@ -332,7 +332,9 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.n_rows[K] = 0
     atoms.n_visits[K] = 0
     atoms.reported[K] = 0
-    atoms.settled_at[K] = -1
+    atoms.settled_at[K], atoms.alone[K] = -1, 0
+    for s in range(len(atoms.mix)):
+        atoms.mix[s, K] = 0.0
     rows.births[K] = 0.0
     rows.probs[K] = 0.0
     for g in range(counts[N_GROUPS]):

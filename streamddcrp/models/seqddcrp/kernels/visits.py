@@ -36,9 +36,9 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     RETURN_LEAD,
     WANDER_LEAD,
 )
-from streamddcrp.models.seqddcrp.kernels.settled import regimes_last
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import lately
+from streamddcrp.models.seqddcrp.kernels.states import regimes_last
 from streamddcrp.numerics import add, log_add_exp, scale
 
 VISIT = 2.0  # times as long an absence makes a return a visit

@@ -36,6 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     row_term,
     stick_term,
 )
+from streamddcrp.models.seqddcrp.kernels.states import close_state
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
 from streamddcrp.models.seqddcrp.kernels.vectors import shift
 from streamddcrp.models.seqddcrp.kernels.visits import are_mortal
@@ -339,8 +340,7 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.n_rows, m, K)
     close_gap(atoms.n_visits, m, K)
     close_gap(atoms.reported, m, K)
-    close_gap(atoms.filtered, m, K)
-    close_gap(atoms.settled_at, m, K)
+    close_state(atoms, m, K)
     close_component(table, m, K)
     counts[N_TABLES] -= 1
     left = 0

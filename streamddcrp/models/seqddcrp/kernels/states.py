@@ -1,0 +1,563 @@
+"""States over tables: the period that rows are in, without rows that only look otherwise.
+
+The label of a row is the most probable table, given that links reach some rows back: an odd row, or
+one between two tables that are near each other, changes it, and the next one changes it back. And
+noise of a shape that no table has is many tables, row by row. So the state is that of a hidden
+Markov model, filtered forward, with a *pure* state for each table and *mixed* states, each a
+distribution over tables: ``docs/math/states_over_tables.md``, equations (1) to (7).
+
+A state shows itself once it has been the most probable for two rows running. A row that is marked
+as an outlier says nothing. Without recall the filter is the probability of the labels. Where
+neither tables last nor mixed states are there, the state is the label. O(K) a row and state;
+nothing of it enters the bound or what is learned.
+"""
+
+import math
+
+from streamddcrp.compilation import uncounted
+from streamddcrp.contract import BIRTH, LABEL, P_NEW, RETURN, record
+from streamddcrp.models.seqddcrp.kernels.known import LASTING, REPORTED, is_known
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    AT,
+    ENOUGH,
+    FOLLOWED,
+    LIKELY,
+    N_EVENTS,
+    N_FOUNDED,
+    N_LEFT,
+    N_MIXED,
+    N_RETURNED,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+    NEW_BETA,
+    NEXT_ID,
+    OUTLIER,
+    REDRAWN,
+    RUNS_LAST,
+    SETTLED,
+    SINCE,
+    STATE,
+    STAYING,
+)
+from streamddcrp.models.seqddcrp.kernels.state import lately
+from streamddcrp.models.seqddcrp.kernels.table import close_gap
+
+LEAST_WEIGHT = 1e-6  # of a table for a new run
+RUNNING = 2  # rows that a state needs to show itself
+MEMORY = 500.0  # rows over which the evidence on rho fades
+LEAST_RATE = 1e-6
+LARGEST_RATE = 0.125  # of the filter: what draws again more often is a mixed state
+LONG = 3000.0  # rows that a stay in a mixed state lasts, before any has ended
+STATES, MIXTURES = 16, 24  # places of mixed states, and with them of runs that may become one
+CONCENTRATIONS = (0.3, 3.0, 30.0)
+LEAST_SHARE = 1e-4  # of a concentration, so that it can come back
+TOUCHED = 1e-3  # probability of a mixed state from which it learns a row
+CAP = 1000.0  # rows that a mixed state remembers
+EVERY = 8  # rows from one run to the next, and between looks at them
+WORTH = 20.0  # nats by which a run has to predict better to become a state
+HOPELESS = -8.0  # nats with which it is given up
+PURE = 0.8  # share of one table from which a run is not mixed
+RARE = 0.02  # share of a table below which it gives no name
+PLACES = 16  # states whose stays are remembered
+
+
+@uncounted
+def switch_rate(sums):
+    """Return rho, the probability that a row draws its table again."""
+    return min(max(sums[REDRAWN] / sums[FOLLOWED], LEAST_RATE), 1.0 - LEAST_RATE)
+
+
+@uncounted
+def regimes_last(config, counts, sums):
+    """Whether a regime lasts for two rows and more on average."""
+    return RUNNING * switch_rate(sums) < 1.0 if config.recall else counts[RUNS_LAST] == 1
+
+
+@uncounted
+def leave_rate(counts):
+    """Return the probability that a row leaves a mixed state, (4)."""
+    return (1.0 + counts[N_LEFT]) / (LONG + counts[N_MIXED])
+
+
+@uncounted
+def trusts_mixed(config, counts):
+    """Whether mixed states are periods, and not rows of clusters in no order: rule (7)."""
+    founded = counts[N_FOUNDED]
+    alone = config.hyper[0] == 1.0
+    return founded > 0 and (alone or counts[N_RETURNED] >= max(founded, 2))
+
+
+@uncounted
+def follow(config, atoms, table, counts, sums, scratch, out):
+    """Write the state of the row that `predict` has just weighed to ``out``, and remember it.
+
+    The weight of a new table is left behind those of the live ones, where one may be opened.
+    """
+    K = counts[N_TABLES]
+    atoms.filtered[K] = atoms.joint[K] = 0.0  # not stored: an outlier may open a table there
+    mixed = trusts_mixed(config, counts)
+    if out[OUTLIER] == 0.0:
+        if config.recall:
+            _filter(atoms, counts, sums, scratch)
+            _filter_jointly(atoms, counts, sums, scratch)
+        else:
+            for m in range(K):
+                atoms.filtered[m] = scratch.weight[m]
+            atoms.filtered[K] = out[P_NEW]
+        best = _largest(atoms.joint if mixed else atoms.filtered, K)
+        likely = table.ids[best] if best < K else counts[NEXT_ID]
+        s = _best_mixed(atoms, K)
+        if s >= 0:
+            counts[N_RETURNED] += counts[N_SEEN] - atoms.mix_at[s] > LASTING
+            counts[N_MIXED] += 1
+            atoms.mix_at[s] = counts[N_SEEN]
+            likely = atoms.mix_id[s] if mixed else likely
+        else:
+            atoms.alone[best] += 1
+        counts[N_LEFT] += counts[AT] >= 0 and s != counts[AT]
+        counts[AT] = s
+        if likely == counts[LIKELY]:
+            counts[STATE] = likely
+        counts[LIKELY] = likely
+    if counts[STATE] < 0 or not (mixed or regimes_last(config, counts, sums)):
+        counts[STATE] = counts[LIKELY] = int(out[LABEL])
+    out[SETTLED] = counts[STATE]
+    _stay(atoms, counts)
+
+
+@uncounted
+def _largest(weights, K):
+    best = 0
+    for m in range(1, K + 1):
+        if weights[m] > weights[best]:
+            best = m
+    return best
+
+
+@uncounted
+def _best_mixed(atoms, K):
+    """Return the place of the mixed state that is the most probable of all; -1: a pure one is."""
+    best, weight = -1, atoms.joint[_largest(atoms.joint, K)]
+    for s in range(STATES):
+        if atoms.mix_at[s] >= 0 and atoms.mix_weight[s] > weight:
+            best, weight = s, atoms.mix_weight[s]
+    return best
+
+
+@uncounted
+def _filter(atoms, counts, sums, scratch):
+    """Take the filter of pure states one row on, (1).
+
+    ``scratch.own`` holds the log densities of the row, and then densities relative to the largest,
+    that of a new table behind them. A table that is not known, or that has not
+    been reported to users, has no weight.
+    """
+    K, filtered, density = counts[N_TABLES], atoms.filtered, scratch.own
+    rho = switch_rate(sums)
+    is_new_known = counts[ENOUGH] == 1
+    before, top = 0.0, scratch.log_new[0] if is_new_known else -math.inf
+    for m in range(K):
+        before += filtered[m]
+        if atoms.reported[m] != REPORTED or not is_known(atoms, counts, m, 0):
+            density[m] = -math.inf
+        top = max(top, density[m])
+    stays = (1.0 - rho) / before if before > 0.0 else 0.0
+    redrawn, total = 0.0, 0.0
+    for m in range(K):
+        density[m] = math.exp(density[m] - top) if density[m] > -math.inf else 0.0
+        again = rho * max(atoms.beta[m], LEAST_WEIGHT) * density[m]
+        filtered[m] = stays * filtered[m] * density[m] + again
+        redrawn += again
+        total += filtered[m]
+    density[K] = math.exp(scratch.log_new[0] - top) if is_new_known else 0.0
+    if is_new_known:
+        filtered[K] = rho * max(sums[NEW_BETA], LEAST_WEIGHT) * density[K]
+        redrawn += filtered[K]
+        total += filtered[K]
+    if total > 0.0:
+        keep = 1.0 - 1.0 / MEMORY
+        sums[REDRAWN] = keep * sums[REDRAWN] + redrawn / total
+        sums[FOLLOWED] = keep * sums[FOLLOWED] + 1.0
+
+
+@uncounted
+def _filter_jointly(atoms, counts, sums, scratch):
+    """Take the filter of pure and mixed states one row on, (2) to (4); ``scratch.own``: densities.
+
+    The runs that may become mixed states learn the row, and how much better they have predicted it.
+    """
+    K, joint, density = counts[N_TABLES], atoms.joint, scratch.own
+    before, mixed, n_mixed, mean, n_known = 0.0, 0.0, 0, density[K], 1
+    for m in range(K):
+        before += joint[m]
+        mean += density[m]
+        n_known += atoms.reported[m] == REPORTED and is_known(atoms, counts, m, 0)
+    for s in range(STATES):
+        if atoms.mix_at[s] >= 0:
+            mixed += atoms.mix_weight[s]
+            n_mixed += 1
+    mean /= n_known
+    rho, leave, whole = min(switch_rate(sums), LARGEST_RATE), leave_rate(counts), before + mixed
+    if whole <= 0.0:
+        whole = 1.0
+    share = mixed / whole
+    drawn = (rho * (1.0 - share) + leave * share) / (1.0 + n_mixed / n_known)
+    total = 0.0
+    for m in range(K):
+        again = drawn * max(atoms.beta[m], LEAST_WEIGHT)
+        joint[m] = ((1.0 - rho) * joint[m] / whole + again) * density[m]
+        total += joint[m]
+    joint[K] = drawn * max(sums[NEW_BETA], LEAST_WEIGHT) * density[K]
+    total += joint[K]
+    for s in range(STATES):
+        if atoms.mix_at[s] >= 0:
+            p = _predictive(atoms, s, density, mean, K)
+            stays = (1.0 - leave) * atoms.mix_weight[s] / whole
+            atoms.mix_weight[s] = (stays + drawn / n_known) * p
+            total += atoms.mix_weight[s]
+    if total <= 0.0:
+        return
+    for s in range(STATES):
+        share = atoms.mix_weight[s] / total
+        if atoms.mix_at[s] >= 0 and share > TOUCHED:
+            _learn(atoms, s, density, mean, 1.0 / n_known, K, share)
+            if atoms.mix_total[s] > CAP:
+                _scale(atoms, s, CAP / atoms.mix_total[s])
+    for r in range(STATES, MIXTURES):
+        if atoms.mix_at[r] >= 0:
+            p = _learn(atoms, r, density, mean, 1.0 / n_known, K, 1.0)
+            atoms.mix_weight[r] += math.log(p / total)
+
+
+@uncounted
+def _predictive(atoms, m, density, mean, K):
+    """Density of the row in mixture ``m``, (2); ``mean`` is that of the base measure."""
+    seen = 0.0
+    for k in range(K):
+        seen += atoms.mix[m, k] * density[k]
+    p = 0.0
+    for g in range(len(CONCENTRATIONS)):
+        a = CONCENTRATIONS[g]
+        p += atoms.mix_conc[m, g] * (seen + a * mean) / (atoms.mix_total[m] + a)
+    return p
+
+
+@uncounted
+def _learn(atoms, m, density, mean, base, K, share):
+    """Let mixture ``m`` learn a share of the row, (3); return its density there before."""
+    p, seen = _predictive(atoms, m, density, mean, K), 0.0
+    for k in range(K):
+        seen += atoms.mix[m, k] * density[k]
+    by_count, by_base, total = 0.0, 0.0, 0.0
+    for g in range(len(CONCENTRATIONS)):
+        a, weight = CONCENTRATIONS[g], atoms.mix_conc[m, g]
+        by_count += weight / (atoms.mix_total[m] + a)
+        by_base += weight * a * base / (atoms.mix_total[m] + a)
+        ratio = (seen + a * mean) / (atoms.mix_total[m] + a) / p
+        atoms.mix_conc[m, g] *= ratio if share == 1.0 else ratio**share
+        total += atoms.mix_conc[m, g]
+    for g in range(len(CONCENTRATIONS)):
+        atoms.mix_conc[m, g] = max(atoms.mix_conc[m, g] / total, LEAST_SHARE)
+    for k in range(K):
+        atoms.mix[m, k] += share * (by_count * atoms.mix[m, k] + by_base) * density[k] / p
+    atoms.mix_total[m] += share
+    return p
+
+
+@uncounted
+def _scale(atoms, m, factor):
+    for k in range(atoms.mix.shape[1]):
+        atoms.mix[m, k] *= factor
+    atoms.mix_total[m] *= factor
+
+
+# -- runs that may become mixed states, (5) and (6) ---------------------------------------------
+
+
+@uncounted
+def found(config, atoms, table, events, counts, t):
+    """Make a mixed state of the best run if it is worth it, and begin another. O((M + K) K)."""
+    if not config.recall or counts[N_SEEN] % EVERY > 0:
+        return
+    now, K, best = counts[N_SEEN], counts[N_TABLES], -1
+    for r in range(STATES, MIXTURES):
+        if atoms.mix_at[r] >= 0 and now - atoms.mix_at[r] >= LASTING:
+            worth = atoms.mix_weight[r]
+            if worth > WORTH and (best < 0 or worth > atoms.mix_weight[best]):
+                most = 0.0
+                for k in range(K):
+                    most = max(most, atoms.mix[r, k])
+                best = r if most < PURE * atoms.mix_total[r] else best
+    if best >= 0:
+        _found_state(atoms, table, events, counts, best, t)
+        for r in range(STATES, MIXTURES):
+            atoms.mix_at[r] = -1
+    for r in range(STATES, MIXTURES):  # the best of each octave of age
+        if atoms.mix_at[r] >= 0 and atoms.mix_weight[r] < HOPELESS:
+            atoms.mix_at[r] = -1
+        for q in range(STATES, r):
+            if (
+                atoms.mix_at[r] >= 0
+                and atoms.mix_at[q] >= 0
+                and _octave(now - atoms.mix_at[r]) == _octave(now - atoms.mix_at[q])
+            ):
+                worse = r if atoms.mix_weight[q] >= atoms.mix_weight[r] else q
+                atoms.mix_at[worse] = -1
+    place = STATES
+    for r in range(STATES, MIXTURES):
+        if atoms.mix_at[place] >= 0 and (
+            atoms.mix_at[r] < 0 or atoms.mix_weight[r] < atoms.mix_weight[place]
+        ):
+            place = r
+    _clear(atoms, place)
+    atoms.mix_at[place] = now
+
+
+@uncounted
+def _octave(age):
+    n, age = 0, age // EVERY
+    while age > 0:
+        n, age = n + 1, age // 2
+    return n
+
+
+@uncounted
+def _clear(atoms, m):
+    for k in range(atoms.mix.shape[1]):
+        atoms.mix[m, k] = 0.0
+    atoms.mix_total[m], atoms.mix_weight[m], atoms.mix_at[m] = 0.0, 0.0, -1
+    for g in range(len(CONCENTRATIONS)):
+        atoms.mix_conc[m, g] = 1.0 / len(CONCENTRATIONS)
+
+
+@uncounted
+def _found_state(atoms, table, events, counts, run, t):
+    """Make a mixed state of a run; the state that its rows were counted for gives them back."""
+    now, K = counts[N_SEEN], counts[N_TABLES]
+    place, whole, old = 0, 0.0, _best_mixed(atoms, K - 1)
+    if old >= 0:
+        left = 0.0
+        for k in range(K):
+            atoms.mix[old, k] = max(atoms.mix[old, k] - atoms.mix[run, k], 0.0)
+            left += atoms.mix[old, k]
+        atoms.mix_total[old] = left
+    for s in range(STATES):
+        if atoms.mix_at[s] >= 0:
+            whole += atoms.mix_weight[s]
+        if atoms.mix_at[place] >= 0 and (
+            atoms.mix_at[s] < 0 or atoms.mix_total[s] < atoms.mix_total[place]
+        ):
+            place = s
+    for m in range(K):
+        whole += atoms.joint[m]
+    _clear(atoms, place)
+    same, gain = -1, 0.0
+    for s in range(STATES):
+        if atoms.mix_at[s] >= 0:
+            more = _merge_gain(atoms, s, run, K)
+            if more > gain:
+                same, gain = s, more
+    into = place if same < 0 else same
+    for k in range(K):
+        atoms.mix[into, k] += atoms.mix[run, k]
+    atoms.mix_total[into] += atoms.mix_total[run]
+    atoms.mix_at[into] = now
+    for m in range(K):
+        atoms.joint[m] *= TOUCHED / whole
+    for s in range(STATES):
+        atoms.mix_weight[s] *= TOUCHED / whole
+    atoms.mix_weight[into] = 1.0
+    counts[AT] = into
+    if same < 0:
+        for g in range(len(CONCENTRATIONS)):
+            atoms.mix_conc[into, g] = atoms.mix_conc[run, g]
+        counts[N_FOUNDED] += 1
+        _name(atoms, table, events, counts, into, now - atoms.mix_at[run], t)
+
+
+@uncounted
+def _name(atoms, table, events, counts, s, age, t):
+    """Name a mixed state after its largest table that is not a state by itself, or a new one."""
+    least = RARE * atoms.mix_total[s]
+    above = math.inf
+    while True:
+        k = -1
+        for m in range(counts[N_TABLES]):
+            here = least < atoms.mix[s, m] < above
+            if here and (k < 0 or atoms.mix[s, m] > atoms.mix[s, k]):
+                k = m
+        if k < 0:
+            break
+        free = atoms.alone[k] <= 2 * age
+        for other in range(STATES):
+            if other != s and atoms.mix_at[other] >= 0 and atoms.mix_id[other] == table.ids[k]:
+                free = False
+        if free:
+            atoms.mix_id[s] = table.ids[k]
+            return
+        above = atoms.mix[s, k]
+    atoms.mix_id[s] = counts[NEXT_ID]
+    counts[NEXT_ID] += 1
+    record(events, counts, N_EVENTS, BIRTH, atoms.mix_id[s], -1, counts[N_SEEN] - age, t)
+
+
+@uncounted
+def _merge_gain(atoms, a, b, K):
+    """Nats by which one Dirichlet-multinomial explains the rows of two mixtures better, (6)."""
+    apart = _log_marginal(atoms, a, a, K) + _log_marginal(atoms, b, b, K)
+    return _log_marginal(atoms, a, b, K) - apart
+
+
+@uncounted
+def _log_marginal(atoms, a, b, K):
+    """Log marginal of the counts of two mixtures together, or of one, over concentrations."""
+    total, top = 0.0, -math.inf
+    for g in range(len(CONCENTRATIONS)):
+        alpha, n, log_p = CONCENTRATIONS[g], 0.0, 0.0
+        for k in range(K):
+            count = atoms.mix[a, k] + (atoms.mix[b, k] if b != a else 0.0)
+            if count > 0.0:
+                log_p += math.lgamma(count + alpha / K) - math.lgamma(alpha / K)
+                n += count
+        log_p += math.lgamma(alpha) - math.lgamma(alpha + n)
+        if log_p > top:
+            total, top = total * math.exp(top - log_p) + 1.0, log_p
+        else:
+            total += math.exp(log_p - top)
+    return top + math.log(total / len(CONCENTRATIONS))
+
+
+# -- what happens to tables ----------------------------------------------------------------------
+
+
+@uncounted
+def join(atoms, m, l):
+    """Give column ``l``, which is to be removed, to column ``m``."""
+    for s in range(MIXTURES):
+        atoms.mix[s, m] += atoms.mix[s, l]
+    atoms.filtered[m] += atoms.filtered[l]
+    atoms.joint[m] += atoms.joint[l]
+    atoms.settled_at[m] = max(atoms.settled_at[m], atoms.settled_at[l])
+    atoms.alone[m] += atoms.alone[l]
+
+
+@uncounted
+def part(atoms, m, k, share):
+    """Give a share of column ``m`` to column ``k``."""
+    for s in range(MIXTURES):
+        atoms.mix[s, k] = share * atoms.mix[s, m]
+        atoms.mix[s, m] -= atoms.mix[s, k]
+    atoms.settled_at[k] = atoms.settled_at[m]
+
+
+@uncounted
+def rename(atoms, counts, old, new):
+    """Say ``new`` for ``old`` from now on."""
+    for at in (STATE, LIKELY, STAYING):
+        if counts[at] == old:
+            counts[at] = new
+    for s in range(STATES):
+        if atoms.mix_id[s] == old:
+            atoms.mix_id[s] = new
+    a, b = place_of(atoms, old), place_of(atoms, new)
+    if a < 0:
+        return
+    if b < 0:
+        atoms.stay_ids[a] = new
+        return
+    for i in range(atoms.stays.shape[1]):
+        atoms.stays[b, i] += atoms.stays[a, i]
+    for i in range(PLACES):
+        atoms.successors[b, i] += atoms.successors[a, i]
+    for i in range(PLACES):
+        atoms.successors[i, b] += atoms.successors[i, a]
+    atoms.successors[b, b] = 0.0
+    _forget_place(atoms, a)
+
+
+@uncounted
+def close_state(atoms, m, K):
+    """Remove column ``m`` of ``K``."""
+    close_gap(atoms.filtered, m, K)
+    close_gap(atoms.joint, m, K)
+    close_gap(atoms.settled_at, m, K)
+    close_gap(atoms.alone, m, K)
+    for s in range(MIXTURES):
+        close_gap(atoms.mix[s], m, K)
+
+
+@uncounted
+def note_return(config, atoms, table, events, counts, t):
+    """Report it if the arrival has brought the state back to an atom that was away. O(K)."""
+    arrival = counts[N_SEEN] - 1
+    for m in range(counts[N_TABLES]):
+        if table.ids[m] == counts[STATE]:
+            last = max(atoms.settled_at[m], table.born[m])
+            if arrival - last > lately(config) and atoms.reported[m] == REPORTED:
+                record(events, counts, N_EVENTS, RETURN, table.ids[m], -1, arrival, t)
+            atoms.settled_at[m] = arrival
+
+
+@uncounted
+def start_filter(rows, atoms, counts):
+    """Start over at q of the last row: a move has given rows to another table."""
+    K, last, pure = counts[N_TABLES], counts[N_ROWS] - 1, 0.0
+    for m in range(K):
+        pure += atoms.joint[m]
+    for m in range(K):
+        atoms.filtered[m] = max(rows.probs[m, last], 0.0)
+        atoms.joint[m] = pure * atoms.filtered[m]
+
+
+# -- stays -----------------------------------------------------------------------------------------
+
+
+@uncounted
+def place_of(atoms, label):
+    """Return where the stays of a state are counted; -1: nowhere."""
+    for i in range(PLACES):
+        if atoms.stay_ids[i] == label:
+            return i
+    return -1
+
+
+@uncounted
+def _forget_place(atoms, i):
+    atoms.stay_ids[i] = -1
+    for j in range(atoms.stays.shape[1]):
+        atoms.stays[i, j] = 0.0
+    for j in range(PLACES):
+        atoms.successors[i, j] = atoms.successors[j, i] = 0.0
+
+
+@uncounted
+def _taken_place(atoms, label, kept):
+    """Return the place of a state; where there is none, that of the state with fewest stays."""
+    place = place_of(atoms, label)
+    if place >= 0:
+        return place
+    for i in range(PLACES):
+        better = place < 0 or (
+            atoms.stay_ids[place] >= 0
+            and (atoms.stay_ids[i] < 0 or atoms.stays[i, 0] < atoms.stays[place, 0])
+        )
+        if i != kept and better:
+            place = i
+    _forget_place(atoms, place)
+    atoms.stay_ids[place] = label
+    return place
+
+
+@uncounted
+def _stay(atoms, counts):
+    """Count the stay that the arrival has ended, if any: number, rows, who follows."""
+    if counts[STATE] == counts[STAYING]:
+        return
+    if counts[STAYING] >= 0:
+        length = 1.0 * (counts[N_SEEN] - counts[SINCE])
+        here = _taken_place(atoms, counts[STAYING], -1)
+        atoms.stays[here, 0] += 1.0
+        atoms.stays[here, 1] += length
+        atoms.successors[here, _taken_place(atoms, counts[STATE], here)] += 1.0
+    counts[STAYING], counts[SINCE] = counts[STATE], counts[N_SEEN]
