@@ -117,11 +117,13 @@ class Event:
         Arrival index, from 0, of the row that it is about. Events come in the order in which they
         were noticed, and a birth may be noticed some rows after the first row of its table.
     t : float
-        Time of the row at which it was noticed.
+        Time of that row, as it was given; the row's number where rows have no times.
     into : int, optional
         For "merge", the id of the table it joined; for "split", of the one it came from.
     key : str or int, optional
         The stream it belongs to, in a model that keeps many (`Keyed`).
+    noticed : float, optional
+        Time of the row at which it was noticed, where that is not ``t``.
 
     Examples
     --------
@@ -135,6 +137,7 @@ class Event:
     t: float
     into: int | None = None
     key: str | int | None = None
+    noticed: float | None = None
 
 
 class EventRing(NamedTuple):

@@ -5,6 +5,9 @@ states *and* the cursor have reached the disk, and a process or machine that die
 leaves the last complete commit. While a store is open no other process can open it, so two runs
 cannot share a checkpoint by mistake.
 
+Each state and each cursor has a digest, and all of them together have one: a file that has lost a
+key is refused when it is opened, as is one with anything in it that was not made here.
+
 States that do not fit into memory are put aside between commits, into a temporary file that SQLite
 deletes (in $SQLITE_TMPDIR, $TMPDIR or /var/tmp); what was committed does not change.
 """
@@ -30,6 +33,10 @@ _STATES = (
     "primary key(op, key))"
 )
 _CURSORS = "cursor(source text primary key, offset text not null, digest blob not null)"
+_WHOLE = "whole(n integer not null, total blob not null, digest blob not null)"
+_SCHEMA = {f"CREATE TABLE {table}" for table in (_STATES, _CURSORS, _WHOLE)}
+_LEAST = 64  # bytes of a state with its digest
+_MODULUS = 1 << 256
 _PUT = "values(?, ?, ?, ?) on conflict do update set blob = excluded.blob, digest = excluded.digest"
 
 
@@ -70,6 +77,8 @@ class SqliteStore:
         with self._guard("open"):
             self._db.execute(f"pragma page_size={_PAGE}")
             self._db.execute("pragma locking_mode=exclusive")
+            self._db.execute("pragma trusted_schema=off")
+            self._db.execute("pragma cell_size_check=on")
             self._db.execute("pragma journal_mode=wal")
             self._db.execute("pragma synchronous=full")
             self._db.execute("attach '' as aside")
@@ -89,9 +98,36 @@ class SqliteStore:
             if empty:
                 self._db.execute(f"pragma application_id={_APPLICATION_ID}")
                 self._db.execute(f"pragma user_version={_VERSION}")
-                self._db.execute(f"create table {_STATES}")
-                self._db.execute(f"create table {_CURSORS}")
+                for table in _SCHEMA:
+                    self._db.execute(table)
+                self._db.execute("insert into whole values(0, ?, ?)", _sealed(0, 0))
+            self._n, self._total = self._whole()
             self._db.execute("commit")
+
+    def _whole(self) -> tuple[int, int]:
+        """Return how many states and cursors there are, and the sum of their digests; checked."""
+        made = {row[0] for row in self._db.execute("select sql from sqlite_master where sql != ''")}
+        rows = self._db.execute("select * from whole limit 2").fetchall() if made == _SCHEMA else []
+        pages = self._db.execute("pragma page_count").fetchone()[0]
+        if len(rows) == 1 and type(rows[0][0]) is int and 0 <= rows[0][0] <= pages * _PAGE / _LEAST:
+            n = rows[0][0]
+            found, total, keys, indexed = 0, 0, 0, 0
+            for table, name in (("state", "op, key"), ("cursor", "source, ''")):
+                query = f"select {name}, digest from main.{table} not indexed limit {n + 1}"
+                for *key, digest in self._db.execute(query):
+                    found += 1
+                    total += int.from_bytes(digest if isinstance(digest, bytes) else b"", "little")
+                    keys += hash((table, *key))
+                query = (
+                    f"select {name} from main.{table} indexed by sqlite_autoindex_{table}_1 "
+                    f"limit {n + 1}"
+                )
+                indexed += sum(hash((table, *key)) for key in self._db.execute(query))
+            total %= _MODULUS
+            if found == n and keys == indexed and rows[0][1:] == _sealed(n, total):
+                return n, total
+        message = f"{self.path} is damaged: states are missing or changed; restore it from a copy"
+        raise CheckpointError(message)
 
     def offset(self, source: str) -> Any | None:
         """Return the JSON value last committed for ``source``, or None."""
@@ -181,14 +217,34 @@ class SqliteStore:
         states = dirty.items() if isinstance(dirty, Mapping) else dirty
         with self._guard("write"):
             self._db.execute("begin immediate")
+            n, total = self._n, self._total
+            query = "select m.digest from aside.state join main.state m using(op, key)"
+            for (old,) in self._db.execute(query):
+                n, total = n - 1, total - int.from_bytes(old, "little")
+            for (new,) in self._db.execute("select digest from aside.state"):
+                n, total = n + 1, total + int.from_bytes(new, "little")
             self._db.execute("insert or replace into main.state select * from aside.state")
             self._db.execute("delete from aside.state")
-            self._put("main", op, states)
-            self._db.execute(
-                "insert or replace into cursor values(?,?,?)",
-                (source, text, _digest(source, text.encode())),
-            )
+            for key, blob in states:
+                new = _digest(op, key, blob)
+                n, total = self._swapped(n, total, "state where op=? and key=?", (op, key), new)
+                self._db.execute(f"insert into main.state {_PUT}", (op, key, blob, new))
+            new = _digest(source, text.encode())
+            n, total = self._swapped(n, total, "cursor where source=?", (source,), new)
+            self._db.execute("insert or replace into cursor values(?,?,?)", (source, text, new))
+            total %= _MODULUS
+            self._db.execute("update whole set n=?, total=?, digest=?", (n, *_sealed(n, total)))
             self._db.execute("commit")
+            self._n, self._total = n, total
+
+    def _swapped(
+        self, n: int, total: int, place: str, key: tuple[str, ...], new: bytes
+    ) -> tuple[int, int]:
+        """Return the number and the sum of digests with a new digest for the old one of a key."""
+        old = self._db.execute(f"select digest from main.{place}", key).fetchone()
+        if old is not None:
+            n, total = n - 1, total - int.from_bytes(old[0], "little")
+        return n + 1, total + int.from_bytes(new, "little")
 
     def close(self) -> None:
         """Release the file; what was committed stays."""
@@ -229,6 +285,12 @@ class SqliteStore:
             else:
                 message = f"cannot {action} the checkpoint {self.path}: {error}"
             raise CheckpointError(message) from error
+
+
+def _sealed(n: int, total: int) -> tuple[bytes, bytes]:
+    """Return a sum of ``n`` digests as stored, and the digest of both."""
+    data = total.to_bytes(32, "little")
+    return data, _digest("whole", str(n), data)
 
 
 def _digest(*parts: str | bytes) -> bytes:

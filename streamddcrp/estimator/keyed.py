@@ -22,6 +22,7 @@ from streamddcrp.contract import Event
 from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
@@ -160,10 +161,12 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
 
     def _each_key(self, groups: Groups, method: str) -> list[Any]:
         """Call a method of each key's model with its rows, for all keys or for none."""
-        results = []
+        results: list[Any] = []
         names = [self._name(key) for key in groups.keys]
         with self._residents.all_or_nothing(names):
             for name, (key, rows, times) in zip(names, groups, strict=True):
+                if results:
+                    pause()
                 model = self._residents.take(name)
                 with naming(key, groups):
                     results.append(getattr(model, method)(rows, times))

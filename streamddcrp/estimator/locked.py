@@ -4,8 +4,9 @@ Models keep work space, and predicting writes into it; two threads in one model 
 numbers. So every public method and property waits until no other thread is in the same model.
 Different models do not wait for each other.
 
-Where numbers of a stored state lead a kernel to divide by zero, or a solver to fail, the same
-place says so; and where time stamps fall, it shows them as such.
+While a method learns, Ctrl-C waits (`interrupts`). Where numbers of a stored state lead a kernel to
+divide by zero, or a solver to fail, this place says so; and where time stamps fall, it shows them
+as such.
 """
 
 import functools
@@ -19,8 +20,14 @@ import numpy as np
 
 from streamddcrp.data.times import as_given
 from streamddcrp.errors import CheckpointError, OrderError
+from streamddcrp.estimator.interrupts import undisturbed
 
 _MARK = "_holds_the_lock"
+_LEARNING = {
+    "learn_one", "learn_many", "step_many", "fit", "fit_predict", "close", "refine", "plant",
+    "new_document",
+}  # fmt: skip
+_LIGHT = "RowLearner.learn_one"  # delays signals itself, and only for rows that take long
 
 
 class _Lock(type(threading.RLock())):  # type: ignore[misc]  # which has no public name
@@ -37,7 +44,7 @@ class OneAtATime:
     """A model that any number of threads may call: they wait for each other.
 
     What is called first is done first; a long batch keeps the others waiting until its end. Costs
-    about 0.2 us a call.
+    about 0.2 us a call, and 1.5 us one that learns.
     """
 
     _lock: _Lock
@@ -74,6 +81,9 @@ def _locked(value: Any) -> Any:
 
 
 def _holding(method: Any) -> Callable[..., Any]:
+    learn = method.__name__ in _LEARNING and method.__qualname__ != _LIGHT
+    method = _undisturbed(method) if learn else method
+
     @functools.wraps(method)
     def hold(*given: Any, **options: Any) -> Any:  # the model first; quicker so than by name
         with given[0]._lock:
@@ -93,3 +103,12 @@ def _holding(method: Any) -> Callable[..., Any]:
 
     setattr(hold, _MARK, True)
     return hold
+
+
+def _undisturbed(method: Any) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def whole(*given: Any, **options: Any) -> Any:
+        with undisturbed:
+            return method(*given, **options)
+
+    return whole

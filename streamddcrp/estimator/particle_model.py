@@ -123,13 +123,17 @@ class ParticleModel(TimeLine, RowModel):
             t = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         if self._engine is not None:
             self._engine.likelihood.check_rows(X, self._feature_names())
-            out = in_pieces(self._backlog, self._engine, N_EVENTS, X, t, *side)
-        else:
-            out = self._begin(X, self._waiting.and_then(X, t, types, side), clocked=clocked)
-        self._clocked = clocked
-        self._last_time = float(t[-1]) if clocked else None
-        self._n_seen += len(X)
-        return out
+        begun, before = self._engine, self._n_seen
+        try:
+            if begun is not None:
+                return in_pieces(self._backlog, begun, N_EVENTS, X, t, *side)
+            return self._begin(X, self._waiting.and_then(X, t, types, side), clocked=clocked)
+        finally:  # whatever happened, this many have been learned
+            engine = self._engine
+            self._n_seen = len(self._waiting.X) if engine is None else engine.state.n_seen
+            if self._n_seen > before:
+                self._clocked = clocked
+                self._last_time = float(t[self._n_seen - before - 1]) if clocked else None
 
     def _begin(self, X: FloatArray, waiting: Waiting, *, clocked: bool) -> FloatArray:
         """Let rows wait, or start the engine on those that have waited and learn the others."""

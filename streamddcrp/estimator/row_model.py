@@ -11,7 +11,8 @@ from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.data.times import is_stamp
-from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.interrupts import undisturbed
 from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.estimator.stored import (
@@ -94,6 +95,11 @@ class RowLearner(Stored):
         """Whether `_advance` needs the types that the values of a row came as."""
         return False
 
+    @property
+    def n_seen(self) -> int:
+        """Number of rows learned."""
+        raise NotImplementedError
+
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
         """Take note of rows that have just been learned, with what `_advance` returned."""
 
@@ -118,16 +124,18 @@ class RowLearner(Stored):
 
     def _learn_row(self, x: Features, t: Any, *side: Any) -> None:
         """Learn one row; ``side`` inputs, where a model has them, are passed on to `_advance`."""
-        mark = self._vectorizer.mark()
+        mark, before = self._vectorizer.mark(), self.n_seen
         try:
             X = self._vectorizer.row(x)
             types = row_types(x, self._vectorizer.columns or ()) if self._wants_types else []
             times = None if t is None else np.array([as_time(t)])
-            out = self._advance(X, times, types, *side)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
+            with undisturbed:
+                out = self._advance(X, times, types, *side)
+                self._keep(X, times, t, out)
+        except BaseException:
+            if self.n_seen == before:
+                self._vectorizer.rollback(mark)
             raise
-        self._keep(X, times, t, out)
 
     def learn_many(self, batch: object, t: object = None) -> None:
         """Learn a batch of rows; the same, bit for bit, as learning them one by one.
@@ -145,15 +153,16 @@ class RowLearner(Stored):
         self._learn_batch(batch, t)
 
     def _learn_batch(self, batch: object, t: object, *side: Any) -> Any:
-        mark = self._vectorizer.mark()
+        mark, before = self._vectorizer.mark(), self.n_seen
         try:
             X, types = read_batch(batch, self._vectorizer)
             times = None if t is None else batch_times(t, len(X))
             self._backlog.begin()
             out = self._advance(X, times, types, *side)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            self._backlog.begin()
+        except BaseException:
+            if self.n_seen == before:
+                self._vectorizer.rollback(mark)
+                self._backlog.begin()
             raise
         self._keep(X, times, t, out)
         return out

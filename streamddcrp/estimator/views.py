@@ -17,8 +17,8 @@ from streamddcrp.contract import (
     P_NEW,
     SCORE,
     Event,
-    EventRing,
 )
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.records import MOST, Within, check_one
 from streamddcrp.typing import FloatArray, IntArray
@@ -110,15 +110,17 @@ class Backlog:
 
 
 def events_since(
-    log: EventRing, made: int, read: int, first_time: float, time_unit: float, backlog: Backlog
+    log: Any, made: int, read: int, first_time: float, time_unit: float, backlog: Backlog
 ) -> list[Event]:
-    """Return the events after the first ``read`` of the ``made`` ones."""
+    """Return the events after the first ``read`` of the ``made`` ones, from rings of them."""
     found = []
     for of, i in backlog.since(log, made, read):
-        t = first_time + float(of.t[i]) * time_unit
         if of.kind[i] < len(KINDS):  # others are housekeeping
             into = int(of.into[i]) if of.into[i] >= 0 else None
-            found.append(Event(KINDS[of.kind[i]], int(of.label[i]), int(of.arrival[i]), t, into))
+            noticed = first_time + float(of.t[i]) * time_unit
+            t = float(of.begun[i]) if hasattr(of, "begun") else noticed
+            what = KINDS[of.kind[i]], int(of.label[i]), int(of.arrival[i]), t, into
+            found.append(Event(*what, noticed=None if noticed == t else noticed))
     return found
 
 
@@ -133,6 +135,8 @@ def in_pieces(
         return np.asarray(engine.step(X, t, *side))
     parts = []
     for a in range(0, len(X), _PIECE):
+        if a:
+            pause()
         z = a + _PIECE
         parts.append(engine.step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))

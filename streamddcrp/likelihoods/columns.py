@@ -12,6 +12,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 
 TIED = 0.1  # share of a column's values that occur again, from which it is taken as rounded
+HELD = 1.1  # times that a value comes in succession, from which on values are held or sent again
 FEWEST_PAIRS = 4
 FEWEST_ROWS = 32
 SHIFTS = 0.25  # share of the differences that may be shifts of level
@@ -127,7 +128,13 @@ def column_cells(X: FloatArray) -> FloatArray:
     return steps
 
 
+def _anew(values: FloatArray) -> FloatArray:
+    """Return values (N,) without those that only repeat the one before: held, or sent again."""
+    return values[np.append(True, np.diff(values) != 0.0)] if len(values) else values
+
+
 def _step(values: FloatArray) -> float:
+    values = _anew(values)
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) < 2 or len(distinct) > (1.0 - TIED) * len(values):
         return 0.0
@@ -138,6 +145,13 @@ def _step(values: FloatArray) -> float:
 def column_powers(X: FloatArray) -> FloatArray:
     """Return 1 / tau for each column (D,) of first rows (N, D); tau of them count as one row."""
     return np.array([1.0 / _memory(_finite(column)) for column in X.T])
+
+
+def _held(x: FloatArray) -> float:
+    """Return how often each value of a column (N,) comes in succession; 1 where it is a grid."""
+    anew = _anew(x)
+    tied = len(anew) < FEWEST_ROWS or len(np.unique(anew)) <= (1.0 - TIED) * len(anew)
+    return 1.0 if tied else len(x) / len(anew)
 
 
 def column_shares(X: FloatArray) -> FloatArray:
@@ -190,6 +204,9 @@ def _memory(x: FloatArray) -> float:
     the largest differences are left out. 1 unless r is clear, and the ranks of rows are correlated
     at all: of columns of five levels in no order, r alone is clear in 1 of 300.
     """
+    held = _held(x)
+    if held > HELD:
+        return held * _memory(_anew(x))
     if len(x) < FEWEST_ROWS:
         return 1.0
     first, second, fourth = (_typical_square(x[lag:] - x[:-lag]) for lag in (1, 2, 4))

@@ -27,7 +27,7 @@ from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.plane import find_plane
 from streamddcrp.likelihoods.registry import family
-from streamddcrp.likelihoods.warp import Warp, find_warp
+from streamddcrp.likelihoods.warp import Warp, find_warp, log_slopes
 from streamddcrp.typing import FloatArray, IntArray
 
 MOST_WARPED = 3  # columns; with more, correlations matter more than shapes
@@ -136,9 +136,12 @@ class NormalGamma(Likelihood):
     def warped(self, X: FloatArray) -> Self:
         if X.shape[1] > MOST_WARPED:
             return self
-        steps = columns(0.0 if self.step is None else self.step, X.shape[1])
-        maps = [None if h > 0.0 else find_warp(x) for x, h in zip(X.T, steps, strict=True)]
-        return replace(self, warp=maps) if any(maps) else self
+        cells = column_cells(X) if self.step is None else columns(self.step, X.shape[1])
+        maps = [find_warp(x, step) for x, step in zip(X.T, cells, strict=True)]
+        # the cells of a map's images are of several widths; their mean square is what counts
+        spread = np.exp(2.0 * log_slopes(maps, X)).mean(axis=0)
+        step = np.where([one is None for one in maps], cells, cells * np.sqrt(spread))
+        return replace(self, warp=maps, step=step) if any(maps) else self
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         width = self._row_length(len(names))
@@ -146,10 +149,14 @@ class NormalGamma(Likelihood):
         at_rest = np.isclose(step**2 / 12.0, columns(self.rate, width) / self.shape)
         said = [
             f"{name!r} is rounded to steps of {h:g}: each value is treated as an interval"
-            for name, h, resting in zip(
-                names, step[width - len(names) :], at_rest[width - len(names) :], strict=True
+            for name, h, resting, warp in zip(
+                names,
+                step[width - len(names) :],
+                at_rest[width - len(names) :],
+                self.warp or [None] * len(names),
+                strict=True,
             )
-            if h > 0.0 and not resting
+            if h > 0.0 and not resting and warp is None
         ]
         for name, warp in zip(names, self.warp or (), strict=False):
             if warp is not None:

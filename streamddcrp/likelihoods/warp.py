@@ -25,6 +25,7 @@ LARGEST = 1e100  # image; beyond, squares overflow
 GAIN = 5.0  # nats that one Gaussian for all rows must gain
 FAR = 3.0  # deviations from the median beyond which values that follow each other may be a regime
 BY_CHANCE = 0.01  # expected number of runs of far values that chance may explain
+GOLDEN = 0.6180339887498949  # its multiples, less whole numbers, fill an interval evenly
 UNTIED = 0.9  # share of different values, below which a column counts as rounded
 # What is tried, a row for each map.
 _POWERS = np.array([[-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0]]).T
@@ -117,13 +118,17 @@ def log_slopes(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
     return np.nan_to_num(np.column_stack(found))
 
 
-def find_warp(x: FloatArray) -> Warp | None:
+def find_warp(x: FloatArray, step: float = 0.0) -> Warp | None:
     """Return the map that most raises the likelihood of values (N,) under one Gaussian.
 
-    None for rounded values, and where no map gains 5 nats. Far values in runs that chance does not
-    explain are left out: they are a regime, not a tail.
+    None where no map gains 5 nats, and for values that occur again though they are not rounded to
+    steps of ``step``. A rounded value stands for any in its cell: one of a sequence that fills it
+    evenly takes its place. Far values in runs that chance does not explain are left out: they are a
+    regime, not a tail.
     """
     x = x[np.isfinite(x)]
+    if step > 0.0:
+        x = x + step * (np.arange(len(x)) * GOLDEN % 1.0 - 0.5)
     if len(x) < FEWEST_ROWS or len(np.unique(x)) <= UNTIED * len(x):
         return None
     center, scale = _robust(x)

@@ -103,6 +103,11 @@ class Seasonal(Options, RowLearner, base.Transformer):
         self._clocked = t is not None
         return self._season.step(X, t)
 
+    @property
+    def n_seen(self) -> int:
+        """Number of rows learned."""
+        return self._season.n_rows
+
     # -- transforming ----------------------------------------------------------------------------
 
     def transform_one(self, x: Features, t: Any = None) -> dict[Hashable, Any]:

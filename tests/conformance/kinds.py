@@ -25,8 +25,6 @@ from streamddcrp import (
 from tests.conformance import forms, streams
 from tests.conformance.case import Case, Flat, Refusal, look_at_tables, state_of
 
-LATE = "test_events_have_the_time_of_their_arrival"
-LATE_BIRTHS = "births during warm-up have the time of the row at which they were noticed"
 BY_NAME = {"forms": None, "refused": (), "odd": (), "river": None}  # for streams of tables
 
 
@@ -55,7 +53,7 @@ def look_at_label(model, x, more):
 def seqddcrp(name, options, **more):
     flat = Flat(partial(streams.levels, 3, 4000), 8, 4, most=most_of_seqddcrp)
     usual = {
-        "flat": flat, "lacks": {"change", "order"}, "fails": {LATE: LATE_BIRTHS},
+        "flat": flat, "lacks": {"change", "order"},
         "look": look_at_label,
     }  # fmt: skip
     return of_numbers(f"SeqDDCRP, {name}", partial(SeqDDCRP, **options), **(usual | more))
@@ -242,7 +240,7 @@ def keyed(name, model, **more):
         "lacks": {
             "keyed", "summary", "gaps", "change", "checksum", "arrivals", "order", "estimator",
         },
-        "examples": 5, "fails": {LATE: LATE_BIRTHS},
+        "examples": 5,
         "look": look_at_key, "wait": None, "forms": forms.with_keys, "refused": (forms.NO_KEY,),
         "odd": (({"a": 1.0}, "column 'key'"), ({"key": 1.5, "a": 1.0}, "column 'key'")),
     }  # fmt: skip

@@ -3,6 +3,9 @@
 import copy
 import math
 import pickle
+import signal
+import time
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 
 import numpy as np
@@ -75,6 +78,51 @@ def test_rows_one_by_one_are_learned_as_in_a_batch(case, seed, n):
         for model in (whole, one_by_one):
             events_of(case, model)
         assert case.differences(one_by_one, whole) == []
+
+
+@contextmanager
+def alarm_after(seconds):
+    """Raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _leads(case):
+    return case is next(one for one in CASES if type(one.make()) is type(case.make()))
+
+
+@law(where=_leads)
+def test_an_interrupt_leaves_a_prefix(case):
+    """Whatever the moment, the model is as after some first rows, and can be stored and go on."""
+    stream = case.some(4)
+    whole, start = case.make(), time.perf_counter()
+    case.step(whole, stream)
+    took = time.perf_counter() - start
+    for share in (0.05, 0.4, 0.8):
+        model = case.make()
+        with suppress(KeyboardInterrupt), alarm_after(share * took):
+            case.step(model, stream)
+        n = getattr(model, "n_seen", None)
+        firsts = [n] if n is not None else [0, len(stream)]
+        unlike = {n: case.differences(restored(model), prefix(case, stream, n)) for n in firsts}
+        kept = [n for n in firsts if not unlike[n]]
+        assert kept, f"not as after the first rows: {unlike}"
+        if kept[0] < len(stream):
+            case.step(model, stream[kept[0] :])
+        assert case.differences(model, whole) == []
+
+
+def prefix(case, stream, n):
+    return case.learned(stream[:n]) if n else case.make()
 
 
 @law("foretell")

@@ -1,13 +1,15 @@
 """States of earlier releases load, the models go on as they did then, and public names are kept.
 
-``python -m tests.golden.test_states`` writes the files of the present version: a state of every
-public class of the conformance suite that can be stored, and the public names. Once a version is
-released its files are never written again, since the next one has to load them.
+``python -m tests.golden.test_states [CLASS ..]`` writes the files of the present version: states of
+the public classes of the conformance suite that can be stored, or of those named, and the public
+names. Once a version is released its files are never written again, since the next one has to load
+them.
 """
 
 import importlib
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,8 @@ def main():
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"names-{VERSION}.json").write_text(json.dumps(public_names(), indent=1) + "\n")
     for name, case in first_cases().items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         model = case.learned(halves(case)[0])
         path = FOLDER / f"{name}-{VERSION}.state"
         path.write_bytes(model.to_bytes())

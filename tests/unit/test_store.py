@@ -64,13 +64,16 @@ def failing_at_the_cursor(monkeypatch, failure):
         yield
 
 
+def refuse():
+    raise sqlite3.OperationalError
+
+
 def interrupt():
     raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
-    ("failure", "error"),
-    [(lambda: None, CheckpointError), (interrupt, KeyboardInterrupt)],  # null is refused by SQLite
+    ("failure", "error"), [(refuse, CheckpointError), (interrupt, KeyboardInterrupt)]
 )
 def test_failed_commit_changes_nothing(path, monkeypatch, failure, error):
     with SqliteStore(path) as store:

@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
 LAST = 4096  # rows after which laws are kept
 BEST = 6  # laws of a column that stay in the contest
+FAR_LARGER = 4.0  # times, of the variance of jumps, from which on all laws compete again
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
 
@@ -47,11 +48,21 @@ class Contest:
     score: FloatArray
 
     @classmethod
-    def of(cls, X: FloatArray, options: Sequence[str]) -> "Contest":
-        """Hold a contest of all laws over rows (N, D); with the best of each column it goes on."""
-        best = cls(Filters.of(BEST * X.shape[1]), np.zeros(BEST * X.shape[1]))
+    def of(cls, n_columns: int) -> "Contest":
+        """Return a contest before its first row."""
+        return cls(Filters.of(BEST * n_columns), np.zeros(BEST * n_columns))
+
+    def begin(self, X: FloatArray, options: Sequence[str], *, anew: bool) -> None:
+        """Hold a contest of all laws over rows (N, D); with the best of each column it goes on.
+
+        Without ``anew``, only in columns whose jumps are far larger than they have been expected.
+        """
         for d, option in enumerate(options):
-            scale, among = scale_of(X[:, d]), AMONG[option]
+            scale, among, at = scale_of(X[:, d]), AMONG[option], BEST * d
+            known = self.filters.laws.law[at, 2]
+            if not anew and (scale is None or scale.jump <= FAR_LARGER * known):
+                continue
+            self.filters.columns.n[at : at + BEST] = -1
             if scale is None:
                 continue
             filters, score = Filters.of(len(among)), np.zeros(len(among))
@@ -59,10 +70,9 @@ class Contest:
                 filters.begin(k, law, scale, NOTHING)
             filters.step(np.repeat(X[:, d, None], len(among), axis=1), score)
             credits = [_credit(one, law) for one, law in zip(score, among, strict=True)]
-            for k, at in enumerate(_finalists(among, credits), start=BEST * d):
-                best.filters.take(k, filters, at)
-                best.score[k] = score[at]
-        return best
+            for to, k in enumerate(_finalists(among, credits), start=at):
+                self.filters.take(to, filters, k)
+                self.score[to] = score[k]
 
     def step(self, X: FloatArray) -> None:
         """Let the laws foresee and learn rows (N, D)."""
@@ -85,11 +95,15 @@ class Contest:
 def _finalists(laws: Sequence[Law], credits: Sequence[float]) -> list[int]:
     """Return the places of the best laws of each kind: what rows show later, none has shown yet."""
     order, found = np.argsort(np.negative(credits)).tolist(), list[int]()
-    for jumps, trend, n in ((False, False, 2), (True, True, 2), (True, False, 2)):
-        kind = [k for k in order if (laws[k].jumps, laws[k].trend) == (jumps, trend)]
-        found += [k for k in kind if laws[k].drifts][:n]
-    level = [k for k in order if not laws[k].drifts]
-    return level + found[: BEST - 1]
+    kinds = {_kind(law) for law in laws if law.drifts}
+    for kind in sorted(kinds):
+        found.append(next(k for k in order if laws[k].drifts and _kind(laws[k]) == kind))
+    return [k for k in order if not laws[k].drifts] + found
+
+
+def _kind(law: Law) -> tuple[bool, bool, bool]:
+    """Return whether a law jumps, whether it has a trend, and without jumps whether it lasts."""
+    return law.jumps, law.trend, law.jumps or law.phi >= LASTING
 
 
 def _credit(score: float, law: Law) -> float:
@@ -174,11 +188,12 @@ class Laws:
             Whether to judge by these rows only, by all laws: rows before them do not count.
         """
         before = self._chosen or [None] * X.shape[1]
-        if anew or self._contest is None or n_rows <= STAGES[-1]:
-            given = [self._given.get(str(name), "auto") for name in names]
-            pairs = zip(given, free, strict=True)
-            options = [option if is_free else "level" for option, is_free in pairs]
-            self._contest = Contest.of(X, options)
+        given = [self._given.get(str(name), "auto") for name in names]
+        pairs = zip(given, free, strict=True)
+        options = [option if is_free else "level" for option, is_free in pairs]
+        if self._contest is None:
+            self._contest = Contest.of(X.shape[1])
+        self._contest.begin(X, options, anew=anew or n_rows <= STAGES[-1])
         self._chosen = self._contest.best(before)
         self.n_looked = min(n_rows, LAST)
         if self.n_looked == LAST:
@@ -243,7 +258,7 @@ class Laws:
 def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
     """Return the laws of the columns that drift, and what is subtracted from each column.
 
-    What drifts may confirm a change, but names no regime beside what rests.
+    What drifts may confirm a change, but names no regime beside what rests between jumps.
     """
     rests, found = LEVEL in chosen, list[tuple[Law, int]]()
     for law in chosen:

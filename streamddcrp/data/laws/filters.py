@@ -55,7 +55,7 @@ class Law(NamedTuple):
         return self.q > 0.0
 
 
-LEVEL = Law(0.0, 0.0, jumps=True)
+LEVEL, STILL = Law(0.0, 0.0, jumps=True), Law(0.0, 0.0, jumps=False)
 _DRIFTS = [
     Law(phi, q, jumps=jumps)
     for phi in (0.95, 0.99, 1.0)
@@ -65,7 +65,7 @@ _DRIFTS = [
 ]
 _TRENDS = [Law(phi, q, jumps=True, trend=True) for phi in (0.9, 0.97, 0.99) for q in (0.0003, 0.01)]
 AMONG: dict[str, list[Law]] = {
-    "auto": [LEVEL, *_DRIFTS, *_TRENDS],
+    "auto": [LEVEL, STILL, *_DRIFTS, *_TRENDS],
     "level": [LEVEL],
     "slow": [law for law in _DRIFTS if not law.jumps],
 }

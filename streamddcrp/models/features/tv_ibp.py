@@ -10,6 +10,7 @@ from river import base
 from streamddcrp.contract import Event
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.stored import refuse_unless_plain
@@ -157,17 +158,27 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         self._check_times(t)
         first, n = self._n_seen, len(X)
         times = np.arange(first, first + n, dtype=np.float64) if t is None else t
-        engine = self._engine
-        reported = self._step(engine, X, times) if engine else self._begin(X, times)
-        labels, probs = self._combinations.of_rows(reported, first)
-        if n:
-            self._clocked = t is not None
-            self._last_time = None if t is None else float(t[-1])
-        self._n_seen += n
-        return labels, probs, reported
+        labels, probs, reported = [], [], []
+        for a in range(0, max(n, 1), views.PIECE):  # in pieces, so that no event of them is lost
+            if a:
+                pause()
+                if self._engine is not None:
+                    self._backlog.keep(*views.events_of(self._engine))
+            piece = slice(a, a + views.PIECE)
+            reported.append(self._step(X[piece], times[piece]))
+            label, prob = self._combinations.of_rows(reported[-1], self._n_seen)
+            labels.append(label)
+            probs.append(prob)
+            if n:
+                self._clocked = t is not None
+                self._last_time = None if t is None else float(t[piece][-1])
+            self._n_seen += len(label)
+        return np.concatenate(labels), np.concatenate(probs), joined(reported)
 
-    def _begin(self, X: FloatArray, t: FloatArray) -> Reported:
-        """Let rows wait, or start the engine with those that have waited and learn them all."""
+    def _step(self, X: FloatArray, t: FloatArray) -> Reported:
+        """Learn rows, let them wait, or start the engine with those that have waited."""
+        if self._engine is not None:
+            return self._engine.step(X, t)
         wait = 0 if self.sigma_x is not None and self.baseline is not None else self.warmup
         rows = np.concatenate([self._waiting.reshape(len(self._waiting), X.shape[1]), X])
         times = np.concatenate([self._waiting_times, t])
@@ -180,18 +191,8 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
             scales, self._config, self._likelihood, rows[:wait], times[:wait]
         )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
-        reported = self._step(self._engine, rows[wait:], times[wait:])
+        reported = self._engine.step(rows[wait:], times[wait:])
         return joined([nothing_reported(max(wait - n_old, 0)), reported])
-
-    def _step(self, engine: FeatureEngine, X: FloatArray, t: FloatArray) -> Reported:
-        """Learn rows in pieces, so that no event of them is lost."""
-        parts = []
-        for a in range(0, len(X), views.PIECE):
-            if a:
-                self._backlog.keep(*views.events_of(engine))
-            piece = slice(a, a + views.PIECE)
-            parts.append(engine.step(X[piece], t[piece]))
-        return joined(parts) if parts else engine.step(X, t)
 
     # -- predicting ------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.expect import log_priors
 from streamddcrp.models.seqddcrp.kernels.layout import (
     N_COLUMNS,
+    N_EVENTS,
     N_FORBIDDEN,
     N_GROUPS,
     N_ROWS,
@@ -87,7 +88,9 @@ class Engine:
         times = self.in_time(t)
         given = given_weights(self.decay, config, state, times, clocked=self.clocked)
         self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
+        before = state.counts[_BEFORE].tolist()
         self.state, out = step(config, state, rows, times, given)
+        note_times(self.state, before, t, times)
         slopes = self.likelihood.log_slopes(X)
         if slopes is not None:
             out[:, SCORE] -= slopes
@@ -134,6 +137,27 @@ class Engine:
         return config, widened(self.state, config)
 
 
+_BEFORE = [N_SEEN, N_EVENTS, N_ROWS]  # counters of a state, for `note_times`
+
+
+def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray) -> None:
+    """Keep the users' times (N,) of rows just learned, also in their events.
+
+    A kernel only knows the engine's ``times``, from which users' times come back but for rounding.
+    ``before``: the counters `_BEFORE` as they were before these rows.
+    """
+    n_seen, n_events, n_rows = before
+    clock, events = np.concatenate([state.rows.clock[:n_rows], t]), state.events
+    made, w = state.counts[[N_EVENTS, N_ROWS]].tolist()
+    state.rows.clock[:w] = clock[len(clock) - w :]
+    first, room = n_seen - n_rows, len(events.kind)
+    for number in range(max(n_events, made - room), made):
+        i = number % room
+        events.t[i] = t[np.searchsorted(times, events.t[i])]
+        at = events.arrival[i] - first
+        events.begun[i] = clock[at] if at >= 0 else events.t[i]
+
+
 _NOTHING = np.empty((1, 0))
 
 
@@ -173,6 +197,7 @@ class Alone:
         self._as_it_is = rows is self._X and self._slopes is None  # a row without missing values
         self._state: State | None = None  # that the next two are bound to, with the settings
         self._config: Config | None = None
+        self._counts: Any = None
         self._learn = self._ask = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -203,12 +228,14 @@ class Alone:
             self.values = values
         if engine.state is not self._state or engine.config is not self._config:
             self._state, self._config = engine.state, engine.config
+            self._counts = engine.state.counts.data
             self._learn = self._ask = None
 
     def step(self) -> None:
         """Predict and learn the row; ``answer`` holds the prediction."""
-        engine, learn = self.engine, self._learn
+        engine, learn, counts = self.engine, self._learn, self._counts
         self._time[0] = engine.in_time(self.t)
+        seen, made, w = counts[N_SEEN], counts[N_EVENTS], counts[N_ROWS]
         if learn is None or not learn(self._rows, self._time, _NOTHING, 0, self._out):
             config, state = engine.config, engine.state
             engine.state = run(config, state, self._rows, self._time, _NOTHING, self._out)
@@ -216,6 +243,10 @@ class Alone:
                 step_rows, config, state.rows, state.groups, state.atoms, state.table, state.events,
                 state.counts, state.sums, state.scratch,
             )  # fmt: skip
+        if counts[N_EVENTS] == made and counts[N_ROWS] == w + 1:
+            engine.state.rows.clock[w] = self.t
+        else:
+            note_times(engine.state, [seen, made, w], np.array([self.t]), self._time)
         if self._slopes is not None:
             self.answer[SCORE] -= self._slopes[0]
 

@@ -16,6 +16,7 @@ from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.times import is_stamp
 from streamddcrp.decay import Exponential, make_decay
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
@@ -35,7 +36,7 @@ from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
-from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, SETTLED
+from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, N_SEEN, SETTLED
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import WarmUp
@@ -48,6 +49,7 @@ _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
 _NUMBERS = NormalGamma()
 AUTO = "auto"
+_BLOCK = 1024  # rows that are learned between two moments at which Ctrl-C is heard
 CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
@@ -278,14 +280,15 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             if not self._is_auto or isinstance(family, NormalGamma):
                 raise
             return self._advance_beyond(X, t, types, error.row or 0)
-        may_fail = self._decay.code == CALLER_GIVEN  # a user's decay, only when it is called
+        # a user's decay, only when it is called; and a contest, where memory runs out
+        may_fail = self._decay.code == CALLER_GIVEN or (self._early is not None and len(X) > 1)
         before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
         try:
             if reason is not None:
                 _log.info("likelihood: %s", reason)
                 self._family = family
             return self._accept(X, t, types)
-        except StreamDDCRPError:
+        except (StreamDDCRPError, MemoryError):
             for name, value in before.items():
                 setattr(self, name, value)
             raise
@@ -346,7 +349,27 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         return family.unscaled(), reason
 
     def _accept(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
-        """Learn rows that have been checked."""
+        """Learn rows that have been checked; after an interruption, note those that were."""
+        seen, last, known = self._n_seen, self._last_time, self._types
+        try:
+            return self._learn_checked(X, t, types)
+        except BaseException:
+            done = self._n_learned - seen
+            if self._is_auto and self._early is not None and not self._early.is_over:
+                self._types = widest(known, types)
+                self._family = self._family if self._in_season else None
+            self._n_seen = seen + done
+            self._last_time = float(t[done - 1]) if t is not None and done > 0 else last
+            raise
+
+    @property
+    def _n_learned(self) -> int:
+        """Number of rows that the parts of the model have learned."""
+        if self._early is not None:
+            return self._early.n_rows
+        return 0 if self._stream is None else int(self._stream.state.counts[N_SEEN])
+
+    def _learn_checked(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if t is not None:
             if self._clocked is None:
                 self._first_time = float(t[0])
@@ -386,14 +409,27 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 self._types = None
             self._forget_early_rows()
             done = upto
-        if self._stream is not None and done < len(X):
-            rest = (X, given, done, len(X))
-            net = self._less_season(*rest)
-            out.append(in_pieces(self._backlog, self._stream, N_EVENTS, net, t[done:]))
+            if done < len(X):
+                pause()
         if self._stream is not None:
+            out += self._learn_blocks(self._stream, X, given, t, done)
             self._warn_when_full(self._stream)
             self._prepare_alone(self._stream)
         return out[0] if len(out) == 1 else np.concatenate(out)
+
+    def _learn_blocks(
+        self, engine: Engine, X: FloatArray, given: FloatArray | None, t: FloatArray, done: int
+    ) -> list[FloatArray]:
+        """Learn the rows after the first ``done``, each block by all parts of the model."""
+        out = []
+        for a in range(done, len(X), _BLOCK):
+            if a > done:
+                pause()
+            b = min(a + _BLOCK, len(X))
+            with undisturbed:
+                net = self._less_season(X, given, a, b)
+                out.append(in_pieces(self._backlog, engine, N_EVENTS, net, t[a:b]))
+        return out
 
     def _warn_when_full(self, engine: Engine) -> None:
         if not self._warned_full and engine.n_forbidden:
@@ -430,14 +466,20 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if alone is None or not self._take_alone(alone, x, t, time):
             super()._learn_row(x, t, *side)
             return
-        alone.step()
-        self._n_seen += 1
-        self._warn_when_full(alone.engine)
-        if t is not None:
-            self._last_time, self._stamped = alone.t, is_stamp(t)
-        said, recent = alone.answer, self._recent
-        assert recent is not None  # for mypy
-        recent.add_one(alone.values, alone.t, said[SETTLED], said[SCORE])
+        try:
+            alone.step()
+            self._n_seen += 1
+            self._warn_when_full(alone.engine)
+            if t is not None:
+                self._last_time, self._stamped = alone.t, is_stamp(t)
+            said, recent = alone.answer, self._recent
+            assert recent is not None  # for mypy
+            recent.add_one(alone.values, alone.t, said[SETTLED], said[SCORE])
+        except BaseException:  # Ctrl-C, which waits for no single row here
+            if self._n_learned >= self._n_seen:
+                self._last_time = alone.t if self._clocked else None
+            self._n_seen = self._n_learned
+            raise
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         alone, time = self._alone, self._last_time if self._clocked else float(self._n_seen)

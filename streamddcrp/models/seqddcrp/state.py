@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.contract import LIVE, EventRing, empty_events
+from streamddcrp.contract import EVENT_CAPACITY, LIVE, SWAP
 from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
@@ -76,6 +76,7 @@ class Rows(NamedTuple):
 
     x: Annotated[FloatArray, "W D", PREPARED]
     t: Annotated[FloatArray, "W"]
+    clock: Annotated[FloatArray, "W"]  # the times as users gave them; not for kernels
     log_birth: Annotated[FloatArray, "W"]  # log alpha - log S_i as the customer arrived
     links: Annotated[FloatArray, "W W", CHANCE]  # q(c_i = j) for j < i in the window
     log_weight: Annotated[FloatArray, "W W", -np.inf]  # log p(c_i = j)
@@ -214,6 +215,17 @@ class Scratch(NamedTuple):
     kept_term: Annotated[FloatArray, "W"]
 
 
+class Events(NamedTuple):
+    """Ring of the last events, as `streamddcrp.contract.EventRing`, with two times of users."""
+
+    kind: Annotated[IntArray, "E", Within(0, SWAP)]
+    label: Annotated[IntArray, "E"]
+    into: Annotated[IntArray, "E", Within(-1, MOST)]
+    arrival: Annotated[IntArray, "E"]
+    t: Annotated[FloatArray, "E", REAL]  # when it was noticed
+    begun: Annotated[FloatArray, "E", REAL]  # of its arrival
+
+
 COUNTS = counters({
     N_ROWS: up_to("W"), N_GROUPS: up_to("G"), N_TABLES: up_to("K"), N_ACTIVE: up_to("K"),
     REGIME: Within(-1, MOST), STATE: Within(-1, MOST), LIKELY: Within(-1, MOST),
@@ -229,7 +241,7 @@ class State:
     groups: Groups
     atoms: Atoms
     table: ComponentTable
-    events: EventRing
+    events: Events
     counts: Annotated[IntArray, COUNTS]
     sums: Annotated[FloatArray, REAL]
     scratch: Scratch
@@ -285,7 +297,7 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
         groups=empty(Groups, lengths),
         atoms=empty(Atoms, lengths),
         table=empty(ComponentTable, lengths),
-        events=empty_events(),
+        events=empty(Events, {"E": EVENT_CAPACITY}),
         counts=counts,
         sums=sums,
         scratch=empty(Scratch, lengths),

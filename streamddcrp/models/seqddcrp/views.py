@@ -77,10 +77,9 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return []
-        unit = self._stream.time_unit if self._clocked else 1.0
-        log, read, first = self._stream.state.events, self._events_read, self._first_time
+        log, read = self._stream.state.events, self._events_read
         self._events_read = int(self._stream.state.counts[N_EVENTS])
-        return events_since(log, self._events_read, read, first, unit, self._backlog)
+        return events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
 
     def summary(self) -> pa.Table:
         """Return one row for each live table: id, weight, born, last seen, parameters.

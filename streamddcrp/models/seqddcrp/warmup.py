@@ -32,6 +32,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     LIKELY,
     N_COLUMNS,
     N_EVENTS,
+    N_ROWS,
     NEXT_ID,
     OUTLIER,
     REGIME,
@@ -284,7 +285,11 @@ class WarmUp:
             out = best.step(late, self._last(self.times)[len(labels) :])
             labels = np.concatenate([labels, out[:, LABEL]])
         old = None if leader is None else leader.state
-        _take_over_ids(old, self._last(self.labels), best.state, labels, self.n_rows - 1)
+        times = self._last(self.times)
+        n = int(best.state.counts[N_ROWS])
+        best.state.rows.clock[:n] = times[len(times) - n :]
+        made = _take_over_ids(old, self._last(self.labels), best.state, labels, self.n_rows - 1)
+        _note_times(best.state, made, times, self.n_rows)
         self.contest, self.late = None, []
         return best
 
@@ -313,10 +318,10 @@ class WarmUp:
 
 def _take_over_ids(
     old: State | None, old_labels: FloatArray, new: State, new_labels: FloatArray, last: int
-) -> None:
+) -> int:
     """Rename the tables of ``new`` after those of ``old`` that hold the same rows; report the rest.
 
-    ``last`` is the number of the last row.
+    ``last`` is the number of the last row. Return the number of events before.
 
     Each pair of tables is matched once, those with most rows in common first. A table of ``old``
     without a match has merged into the one that most of its rows are at now.
@@ -370,6 +375,16 @@ def _take_over_ids(
                 record(new.events, new.counts, N_EVENTS, kind, was, into, last, now_t)
     for label, arrival in births:
         record(new.events, new.counts, N_EVENTS, BIRTH, label, -1, arrival, now_t)
+    return 0 if old is None else int(old.counts[N_EVENTS])
+
+
+def _note_times(state: State, made: int, times: FloatArray, n_rows: int) -> None:
+    """Give the events after the first ``made`` ones the times of users; those (N,) of last rows."""
+    events, room = state.events, len(state.events.kind)
+    for number in range(made, int(state.counts[N_EVENTS])):
+        i = number % room
+        at = int(events.arrival[i]) - n_rows + len(times)
+        events.t[i], events.begun[i] = times[-1], times[max(at, 0)]
 
 
 def _reported(state: State | None) -> list[int]:

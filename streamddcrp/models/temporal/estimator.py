@@ -14,6 +14,7 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.epochs import Piece, Place, make_cut
 from streamddcrp.errors import StreamDDCRPError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.temporal.engine import Engine
@@ -239,12 +240,20 @@ class TemporalDPM(EpochViews, base.Clusterer):
             self._kind, self._clocked = kind, t is not None
         if self._stream is not None:
             self._stream.begin_call()
-        out = np.empty((n, N_OUTPUTS))
-        for piece in pieces:
-            self._end_warmup(piece.number)
-            out[piece.start : piece.stop] = self._take(rows[piece.start : piece.stop], piece)
-        self._n_seen += n
-        self._move(place.next(period=False) if epoch else place)
+        out, done = np.empty((n, N_OUTPUTS)), 0
+        try:
+            for piece in pieces:
+                if done:
+                    pause()
+                self._end_warmup(piece.number)
+                out[piece.start : piece.stop] = self._take(rows[piece.start : piece.stop], piece)
+                done = piece.stop
+        finally:  # whatever happened, this many have been learned
+            if 0 < done < n:
+                place = self._cut.pieces(self._place, None if t is None else t[:done], done)[1]
+            self._n_seen += done
+            if done or not n:
+                self._move(place.next(period=False) if epoch and done == n else place)
         return out
 
     def _take(self, rows: Any, piece: Piece) -> FloatArray:

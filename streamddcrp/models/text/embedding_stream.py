@@ -12,6 +12,7 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.contract import P_NEW
 from streamddcrp.data.kernels.boilerplate import FIRST_LOOK
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import FinalLabels, no_tables
 from streamddcrp.models.text.config import VectorConfig, make_vector_config, scales_of
@@ -265,13 +266,14 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         for a in range(0, len(X), PIECE):
             if a:
                 self._keep_events()
+                pause()
             piece = slice(a, a + PIECE)
             parts.append(step(self._config, self._memory, unit[piece], times[piece]))
-        out = np.concatenate(parts)
-        self._keep_finals(out)
-        self._clocked, self._last_time = t is not None, None if t is None else float(t[-1])
-        self._n_seen += len(X)
-        return out
+            self._keep_finals(parts[-1])
+            self._clocked = t is not None
+            self._last_time = None if t is None else float(t[piece][-1])
+            self._n_seen += len(parts[-1])
+        return np.concatenate(parts)
 
     def _begin(self, D: int, *, clocked: bool = False) -> None:
         """Make the state for vectors of ``D`` dimensions, which have times or not."""

@@ -16,6 +16,7 @@ from streamddcrp.data.languages import check_languages, is_due, known_lists, unt
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explains, Explanation, Explanations, explanation
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import Backlog, FinalLabels
@@ -198,6 +199,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
                 self._look_for_languages(self._languages)
             if done < len(t):
                 self._keep_events()
+                pause()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _look_for_languages(self, known: list[str]) -> None:

@@ -11,6 +11,7 @@ from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, N_OUTPUTS, P_NE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
@@ -163,6 +164,8 @@ class NestedCRPComponents(Explains, TreeModel):
                 self._step(self._waiting)
                 self._waiting = self._waiting[:0]
             start = stop
+            if start < len(X):
+                pause()
         return out
 
     def _step(self, X: FloatArray) -> None:

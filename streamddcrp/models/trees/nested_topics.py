@@ -11,6 +11,7 @@ import pyarrow as pa
 from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE, Part
 from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.planting import plant
@@ -142,6 +143,11 @@ class NestedCRPTopics(TreeModel):
     def _learn_many(self, batch: Any) -> FloatArray:
         return self._learn(read_bags(batch))
 
+    @property
+    def n_seen(self) -> int:
+        """Number of documents learned."""
+        return self._tree.n_seen
+
     def refine(self) -> None:
         """Place every document of the window again, and give every node its chance of a move.
 
@@ -199,6 +205,8 @@ class NestedCRPTopics(TreeModel):
                 if tidied:
                     self._forget_words()
             start = stop
+            if start < N:
+                pause()
         return out
 
     def _forget_words(self) -> None:

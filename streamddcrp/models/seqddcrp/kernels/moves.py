@@ -24,6 +24,7 @@ from streamddcrp.models.seqddcrp.kernels.known import (
 )
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
+    LAST_TIME,
     N_ACTIVE,
     N_BLOCKS,
     N_EVENTS,
@@ -272,7 +273,7 @@ def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, 
         seen = atoms.n_rows[into]
         see_rows(atoms, scratch.moved, counts[N_ROWS], into)
         note_birth(config, atoms, table, counts, sums, into, seen)
-        report(atoms, table, events, counts, into, opener, rows.t[start])
+        report(atoms, table, events, counts, into, opener, sums[LAST_TIME])
         return True
     if into == K:
         close_last_column(counts)
