@@ -271,7 +271,8 @@ def _written(command: Any) -> Any:
     "--max-ahead",
     metavar="TIME",
     help="Refuse rows whose time is farther ahead than this, as in 10min: time stamps ahead of the "
-    "clock, numbers ahead of all earlier rows [default: refuse none].",
+    "clock, numbers ahead of all earlier rows; or none [default: time stamps more than a day ahead "
+    "of the clock and of all earlier rows].",
 )
 @click.option(
     "--overwrite",
@@ -280,10 +281,10 @@ def _written(command: Any) -> Any:
 )
 @click.option(
     "--on-error",
-    default="stop",
-    show_default=True,
-    metavar="stop|dead-letter=FILE",
-    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and continue.",
+    metavar="stop|dead-letter[=FILE]",
+    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and continue "
+    "[default: stop; for live streams and --follow set it aside in the checkpoint's folder, or "
+    "log it where there is none].",
 )
 @click.option("--follow", is_flag=True, help="Wait for more lines at the end of the file.")
 @click.option(
@@ -302,6 +303,13 @@ def _written(command: Any) -> Any:
     "decided by the scheme before ://, the ending of the name, or the first bytes].",
 )
 @_written
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How messages on standard error are written.",
+)
 @click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
 )

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from streamddcrp.errors import ConfigError, OrderError
+from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
 from streamddcrp_connectors.run.deadletters import DeadLetters
@@ -118,7 +118,7 @@ def test_one_time_far_ahead_refuses_one_row(tmp_path, batch_rows):
     found, dead = go(tmp_path / "a", table, batch_rows=batch_rows, max_ahead="10")
     assert [row["row"] for row in dead] == [5, 6]
     assert len(found) == 38
-    assert "more than --max-ahead before all rows before it" in dead[0]["reason"]
+    assert "more than --max-ahead ahead of all rows before it" in dead[0]["reason"]
     _, poisoned = go(tmp_path / "b", table, batch_rows=batch_rows)
     assert len(poisoned) == 33
 
@@ -130,6 +130,23 @@ def test_time_stamps_are_held_against_the_clock(tmp_path):
     found, dead = go(tmp_path, table, max_ahead="10min")
     assert [row["row"] for row in dead] == [2, 4]
     assert len(found) == 3
+
+
+def test_a_stamp_of_next_year_is_set_aside_by_default_and_named(tmp_path):
+    stamps = [f"2026-01-01T00:{i:02d}:00Z" for i in range(40)]
+    stamps[7] = f"{time.gmtime().tm_year + 2}-01-01T00:00:00Z"
+    table = [{"t": stamp, "a": 1} for stamp in stamps]
+    for batch_rows in (1, 100):
+        found, dead = go(tmp_path / str(batch_rows), table, batch_rows=batch_rows)
+        assert [row["row"] for row in dead] == [7]
+        assert "more than a day (--max-ahead 30d, or none, allows it) ahead" in dead[0]["reason"]
+        assert len(found) == 39
+    _, poisoned = go(tmp_path / "none", table, max_ahead="none")
+    assert len(poisoned) == 32
+    with pytest.raises(SchemaError, match=r"row 7: column 't' is more than a day"):
+        go(tmp_path / "stop", table, dead=False)
+    future = [{"t": f"2099-01-{1 + i // 24:02d}T{i % 24:02d}:00:00Z", "a": 1} for i in range(99)]
+    assert len(go(tmp_path / "simulated", future)[0]) == 99
 
 
 def test_without_a_policy_the_first_late_row_stops_the_run(tmp_path):

@@ -3,7 +3,13 @@
 import http.server
 import json
 import re
+import shutil
+import socket
+import socketserver
+import subprocess
 import threading
+import time
+import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +24,8 @@ from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.live.webhook import WebhookSink
+from streamddcrp_connectors.live import delivery
+from streamddcrp_connectors.live.pagers import open_sink
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.models import Rows
@@ -27,6 +34,7 @@ from streamddcrp_connectors.run.silences import Silences
 from tests.conftest import REPOSITORY
 
 from .data import rows, write_csv
+from .servers import free_port
 from .toy import Toy
 
 
@@ -61,51 +69,190 @@ def batch(*numbers):
     return pa.record_batch({"row": pa.array(numbers, pa.int64()), "score": [0.5] * len(numbers)})
 
 
-def test_what_is_refused_is_posted_again_with_its_id(monkeypatch):
-    with listening([503, 500, 200, 302]) as (address, posts):
-        sink = WebhookSink(f"{address}/secret?room=1", "alarms")
+def delivered(sink):
+    """Wait until nothing waits."""
+    end = time.monotonic() + 20
+    while sink.sync()["waiting"]:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_what_may_pass_is_posted_again_with_its_id():
+    with listening([503, 500, 200, 302, 429]) as (address, posts):
+        sink = open_sink(f"{address}/secret?room=1", None, "alarms")
         assert sink.name == address
         sink.rewind(None)
         sink.write(batch(7, 8))
-        while sink.sync()["waiting"]:
-            sink._next_try = 0.0
+        delivered(sink)
         sink.finish()
-    assert [body["row"] for _, _, body in posts] == [7, 7, 7, 8, 8]
+    assert [body["row"] for _, _, body in posts] == [7, 7, 7, 8, 8, 8]
     assert {path for path, _, _ in posts} == {"/secret?room=1"}
     ids = [body["id"] for _, _, body in posts]
     assert ids == [headers["Idempotency-Key"] for _, headers, _ in posts]
     assert len(set(ids)) == 2
+    assert sink.undelivered == 0
 
 
-def test_what_could_not_be_delivered_is_in_the_checkpoint(monkeypatch):
+def test_what_is_refused_is_set_aside_and_the_rest_arrives(tmp_path, caplog):
+    with listening([400, 200, 404]) as (address, posts):
+        sink = open_sink(address, tmp_path, "alarms")
+        sink.rewind(None)
+        sink.write(batch(1, 2, 3, 4))
+        delivered(sink)
+        sink.finish()
+    assert [body["row"] for _, _, body in posts] == [1, 2, 3, 4]
+    aside = map(json.loads, (tmp_path / "alarms-undelivered.jsonl").read_text().splitlines())
+    assert [(line["reason"][:8], line["message"]["row"]) for line in aside] == [
+        ("HTTP 400", 1), ("HTTP 404", 3),
+    ]  # fmt: skip
+    assert sink.undelivered == 2
+    assert sum("not delivered" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_what_could_not_be_delivered_is_in_the_checkpoint(monkeypatch, tmp_path):
     monkeypatch.setenv("TOKEN", "t0ken")
     with listening([503]) as (address, posts):
-        sink = WebhookSink(f"{address}/?token_env=TOKEN", "alarms")
+        sink = open_sink(f"{address}/?token_env=TOKEN", tmp_path, "alarms")
         sink.rewind(None)
         sink.write(batch(7))
         position = json.loads(json.dumps(sink.sync()))
         assert "t0ken" not in json.dumps(position) + sink.name
         sink.abandon()  # the process dies
-        again = WebhookSink(f"{address}/?token_env=TOKEN", "alarms")
+        again = open_sink(f"{address}/?token_env=TOKEN", tmp_path, "alarms")
         again.rewind(position)
-        assert again.waiting
         again.write(batch(8))
-        assert again.sync()["waiting"] == []
-    assert [body["row"] for _, _, body in posts] == [7, 7, 8]
-    assert posts[0][2] == posts[1][2]
+        delivered(again)
+        again.finish()
+    assert [body["row"] for _, _, body in posts][-2:] == [7, 8]
+    assert posts[0][2] == posts[-2][2]
     assert posts[0][1]["Authorization"] == "Bearer t0ken"
 
 
-def test_nobody_listens(monkeypatch, caplog):
-    sink = WebhookSink("http://127.0.0.1:9", "alarms")
-    sink.rewind(None)
-    for number in range(1001):
-        sink.write(batch(number))
-        if number < 1000:
-            assert len(sink.sync()["waiting"]) == number + 1
-    with pytest.raises(ConnectionError, match="1,001 rows are waiting"):
-        sink.sync()
-    assert sum("does not accept rows" in record.getMessage() for record in caplog.records) == 1
+def test_learning_never_waits_for_a_pager(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(delivery, "_PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as hangs:  # it accepts, and answers nothing
+        sink = open_sink(f"http://127.0.0.1:{hangs.getsockname()[1]}", tmp_path, "alarms")
+        sink.rewind(None)
+        begun = time.monotonic()
+        for number in range(1200):
+            sink.write(batch(number))
+            if number % 100 == 0:
+                assert len(sink.sync()["waiting"]) == min(number + 1, 1000)
+        assert len(sink.sync()["waiting"]) == 1000
+        sink.finish()
+        assert time.monotonic() - begun < 4.0  # its time-out is 5 seconds
+    aside = (tmp_path / "alarms-undelivered.jsonl").read_text().splitlines()
+    assert [json.loads(line)["message"]["row"] for line in aside] == [*range(200)]
+    assert sink.undelivered == 1200
+    assert "1000 messages wait for the next run" in caplog.text
+
+
+ALARM = {"id": "a:0", "row": 3, "time": "2026-11-27T00:10:00Z", "key": "m3", "score": 19.7,
+         "threshold": 8.97, "status": "firing", "began": 3, "n": 2, "keys": "m3, m5",
+         "text": "2 of 20 keys (machine) began something new within 10s: m3, m5"}  # fmt: skip
+
+
+def told(row):
+    return pa.RecordBatch.from_pylist([{k: v for k, v in row.items() if k != "id"}])
+
+
+def test_a_chat_gets_a_text():
+    with listening([]) as (address, posts):
+        sink = open_sink(f"{address}/hook?template=slack", None, "alarms")
+        sink.rewind(None)
+        sink.write(told(ALARM))
+        sink.finish()
+    ((path, _, body),) = posts
+    assert path == "/hook"
+    lines = body["text"].splitlines()
+    assert lines[0] == f":rotating_light: {ALARM['text']}"
+    assert lines[1] == "2026-11-27T00:10:00Z, surprise 19.7 (threshold 8.97)"
+    with pytest.raises(ConfigError, match="template must be one of json, slack, alertmanager"):
+        open_sink(f"{address}/hook?template=fax", None, "alarms")
+
+
+def test_mail_arrives_or_is_refused_for_good(tmp_path):
+    with mail_server() as (port, mails):
+        address = f"smtp://127.0.0.1:{port}/?to=ops@example.com&from=plant@example.com"
+        sink = open_sink(address, tmp_path, "alarms")
+        sink.rewind(None)
+        sink.write(told(ALARM))
+        sink.finish()
+        refused = open_sink(address.replace("ops@", "nobody@"), tmp_path, "alarms")
+        refused.rewind(None)
+        refused.write(told(ALARM))
+        refused.finish()
+    (mail,) = mails
+    assert f"Subject: {ALARM['text']}" in mail.replace("\r\n ", " ").replace("\n ", " ")
+    assert "threshold: 8.97" in mail
+    assert (sink.undelivered, refused.undelivered) == (0, 1)
+    with pytest.raises(ConfigError, match="needs"):
+        open_sink("smtp://127.0.0.1/?to=ops@example.com", None, "alarms")
+
+
+@contextmanager
+def mail_server():
+    """Serve SMTP on a free port, refusing nobody@; yield the port and the mails."""
+    mails = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self):
+            self.wfile.write(b"220 here\r\n")
+            for line in self.rfile:
+                word = line.upper().split(b":")[0].split()[0]
+                if word == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    mails.append(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
+                if b"nobody@" in line:
+                    self.wfile.write(b"550 no such person\r\n")
+                else:
+                    self.wfile.write(b"221 bye\r\n" if word == b"QUIT" else b"250 fine\r\n")
+                if word == b"QUIT":
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield server.server_address[1], mails
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_alertmanager_shows_alarms_and_their_end(tmp_path):
+    program = shutil.which("prometheus-alertmanager")
+    if program is None:
+        pytest.skip("needs Debian's prometheus-alertmanager")
+    config = tmp_path / "config.yml"
+    config.write_text("route: {receiver: nobody}\nreceivers: [{name: nobody}]\n")
+    port = free_port()
+    server = subprocess.Popen(
+        [program, f"--config.file={config}", f"--storage.path={tmp_path / 'data'}",
+         f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    def shown():
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/alerts", timeout=5) as answer:
+            return sorted(alarm["labels"]["key"] for alarm in json.load(answer))
+
+    try:
+        sink = open_sink(
+            f"http://127.0.0.1:{port}/api/v2/alerts?template=alertmanager", tmp_path, "alarms"
+        )
+        sink.rewind(None)
+        sink.write(told(ALARM))  # before it listens
+        delivered(sink)
+        assert shown() == ["m3", "m5"]
+        sink.write(told(ALARM | {"status": "resolved", "keys": "m5"}))
+        delivered(sink)
+        sink.finish()
+        assert shown() == ["m3"]
+    finally:
+        server.kill()
+        server.wait()
+    assert sink.undelivered == 0
 
 
 @pytest.mark.parametrize("group", [None, "3"])
@@ -196,6 +343,16 @@ def test_a_run_posts_its_alarms_and_counts_them(monkeypatch, tmp_path):
     assert {body["kind"] for body in events} <= {"birth", "merge"}
 
 
+def asked(port, path):
+    """Return the status of an answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=5) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
 def test_metrics_are_served_and_the_dashboard_knows_their_names():
     pytest.importorskip("prometheus_client")
     from streamddcrp_connectors.live.metrics import Metrics
@@ -209,6 +366,15 @@ def test_metrics_are_served_and_the_dashboard_knows_their_names():
         judged = Alarms.none(np.zeros(2))
         judged.began[1] = True
         epoch = Epoch(given, batch(0, 1), events, None, 3, None, Summary(tables=4), 0.03, judged)
+        assert asked(port, "readyz") == 503
+        metrics.begin(epoch.summary)
+        assert asked(port, "readyz") == 503
+        epoch.summary.committed = time.monotonic()
+        assert asked(port, "readyz") == asked(port, "healthz") == 200
+        epoch.summary.waiting_for = "nats"
+        assert (asked(port, "readyz"), asked(port, "healthz")) == (503, 200)
+        epoch.summary.waiting_for, epoch.summary.alive = None, time.monotonic() - 301
+        assert asked(port, "healthz") == 503
         metrics.epoch(epoch)
         metrics.epoch(epoch)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:

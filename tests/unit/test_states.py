@@ -167,13 +167,19 @@ def test_noise_that_many_tables_make_up_is_one_state(seed):
     assert np.mean(state[1:] != state[:-1]) <= 0.002
 
 
-def test_two_mixtures_of_the_same_tables_are_two_states_that_return():
+def two_mixtures(n):
+    """Two mixtures of the same three Gaussians, which take turns of 400 rows."""
     rng = np.random.default_rng(3)
-    y = np.arange(4000) // 400 % 2
+    y = np.arange(n) // 400 % 2
     shares = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])
-    z = (rng.random(4000)[:, None] > np.cumsum(shares[y], axis=1)).sum(axis=1)
+    z = (rng.random(n)[:, None] > np.cumsum(shares[y], axis=1)).sum(axis=1)
+    return rng.normal(5.0 * z, 1.0)[:, None], y
+
+
+def test_two_mixtures_of_the_same_tables_are_two_states_that_return():
+    X, y = two_mixtures(4000)
     model = SeqDDCRP()
-    state = model.step_many(rng.normal(5.0 * z, 1.0)[:, None])["state"].to_numpy()
+    state = model.step_many(X)["state"].to_numpy()
     pairs = [np.bincount(state[1200:][y[1200:] == k]) for k in (0, 1)]
     assert pairs[0].argmax() != pairs[1].argmax()
     assert sum(p.max() for p in pairs) > 0.95 * 2800
@@ -241,8 +247,9 @@ def test_the_state_changes_with_the_regime_and_not_with_single_rows(seed):
     assert len(runs(state)) >= 0.7 * len(runs(y))
 
 
-def test_any_cutting_and_a_restart_give_the_same_states():
-    X, _ = flickering(5)
+@pytest.mark.parametrize("make", [lambda: flickering(5), lambda: two_mixtures(2400)])
+def test_any_cutting_and_a_restart_give_the_same_states(make):
+    X, _ = make()
     whole, cut = SeqDDCRP(), SeqDDCRP()
     wanted = whole.step_many(X)["state"].to_pylist()
     found = []
@@ -250,3 +257,4 @@ def test_any_cutting_and_a_restart_give_the_same_states():
         found += cut.step_many(X[start:stop])["state"].to_pylist()
         cut = SeqDDCRP.from_bytes(cut.to_bytes())
     assert found == wanted
+    assert cut.transitions().equals(whole.transitions())

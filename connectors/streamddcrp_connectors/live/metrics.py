@@ -1,7 +1,16 @@
-"""What a run does, for Prometheus: counts, a histogram of times, and how it stands now."""
+"""What a run does, for Prometheus: counts, a histogram of times, and how it stands now.
 
+Beside ``/metrics`` there are ``/healthz``, which answers 503 when the run has done nothing for
+`SILENT` seconds, and ``/readyz``, which does so until it stands where the last run ended, and
+while it waits for a server.
+"""
+
+import math
+import threading
 import time
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import prometheus_client as prometheus
 import pyarrow as pa
@@ -11,6 +20,21 @@ from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.run.loop import Epoch
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+KEYS = 100  # that have a metric of their own
+SILENT = 300.0  # seconds; a kernel may have to be compiled
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Quiet(WSGIRequestHandler):
+    timeout = 10
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing of each request."""
 
 
 class Metrics:
@@ -30,52 +54,84 @@ class Metrics:
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         registry = prometheus.CollectorRegistry()
-        self._rows = prometheus.Counter("streamddcrp_rows", "Rows learned.", registry=registry)
-        self._refused = prometheus.Counter(
-            "streamddcrp_refused_rows", "Rows that were set aside.", registry=registry
-        )
-        self._alarms = prometheus.Counter(
-            "streamddcrp_alarms", "Alarms that began.", registry=registry
-        )
-        self._events = prometheus.Counter(
-            "streamddcrp_events", "Births, returns, merges, splits, deaths.", ["kind"],
-            registry=registry,
-        )  # fmt: skip
-        self._tables = prometheus.Gauge(
-            "streamddcrp_tables", "Live tables of the models in memory.", registry=registry
-        )
+        self._summary: Any = None
+        self._last: float | None = None
+
+        def count(name: str, text: str, *labels: str) -> Any:
+            return prometheus.Counter(f"streamddcrp_{name}", text, labels, registry=registry)
+
+        def now(name: str, text: str, value: Any) -> None:
+            gauge = prometheus.Gauge(f"streamddcrp_{name}", text, registry=registry)
+            gauge.set_function(lambda: math.nan if self._summary is None else value(self._summary))
+
+        self._rows = count("rows", "Rows learned.")
+        self._refused = count("refused_rows", "Rows that were set aside.")
+        self._alarms = count("alarms", "Alarms that began.")
+        self._of_key = count("key_alarms", f"Alarms of keys, the first {KEYS} that had any.", "key")
+        self._events = count("events", "Births, returns, merges, splits, deaths.", "kind")
         self._seconds = prometheus.Histogram(
             "streamddcrp_batch_seconds", "From a batch's arrival to its commit.",
             buckets=_BUCKETS, registry=registry,
         )  # fmt: skip
-        waiting = prometheus.Gauge(
-            "streamddcrp_waiting", "1 while a server is away.", registry=registry
-        )
-        lag = prometheus.Gauge(
-            "streamddcrp_lag_seconds", "From the time stamp of the last row until now.",
-            registry=registry,
-        )  # fmt: skip
-        self._summary: Any = None
-        self._last: float | None = None
-        waiting.set_function(lambda: float(bool(self._summary and self._summary.waiting_for)))
-        lag.set_function(lambda: float("nan") if self._last is None else time.time() - self._last)
+        now("tables", "Live tables of the models in memory.", lambda run: run.tables)
+        now("waiting", "1 while a server is away.", lambda run: bool(run.waiting_for))
+        now("undelivered_messages", "Messages that nobody took.", lambda run: run.undelivered)
+        now("silenced_alarms", "Alarms that were not told.", lambda run: run.silenced)
+        now("checkpoint_age_seconds", "Since the last commit.", lambda _: self._since("committed"))
+        now("lag_seconds", "From the time stamp of the last row until now.", self._lag)
+        self._keys: set[str] = set()
+        serve = prometheus.make_wsgi_app(registry)
+
+        def answer(environ: Any, start: Any) -> Any:
+            good = {"/healthz": self.healthy, "/readyz": self.ready}.get(environ["PATH_INFO"])
+            if good is None:
+                return serve(environ, start)
+            start("200 OK" if good() else "503 Service Unavailable", [("Content-Length", "0")])
+            return []
+
         try:
-            self._server, self._thread = prometheus.start_http_server(
-                int(port), addr=host.strip("[]") or "127.0.0.1", registry=registry
+            self._server = make_server(
+                host.strip("[]") or "127.0.0.1", int(port), answer, _Server, _Quiet
             )
         except (ValueError, OverflowError, OSError) as error:
             message = f"--metrics must be HOST:PORT of this machine, got {address!r}: {error}"
             raise ConfigError(message) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def begin(self, summary: Any) -> None:
+        """Take what the run keeps up to date."""
+        self._summary = summary
+
+    def healthy(self) -> bool:
+        """Whether the run is not stuck."""
+        return self._summary is None or self._since("alive") < SILENT
+
+    def ready(self) -> bool:
+        """Whether the run stands where it should, and waits for no server."""
+        summary = self._summary
+        return summary is not None and summary.committed is not None and not summary.waiting_for
+
+    def _lag(self, _: Any) -> float:
+        return math.nan if self._last is None else time.time() - self._last
+
+    def _since(self, what: str) -> float:
+        then = getattr(self._summary, what)
+        return math.nan if then is None else time.monotonic() - then
 
     def epoch(self, epoch: Epoch) -> None:
         """Count a batch."""
-        self._summary = summary = epoch.summary
         self._rows.inc(0 if epoch.results is None else epoch.results.num_rows)
         self._refused.inc(epoch.refused)
-        self._tables.set(summary.tables)
         self._seconds.observe(epoch.seconds)
         if epoch.judged is not None:
             self._alarms.inc(int(epoch.judged.began.sum()))
+            if "key" in epoch.results.schema.names:
+                began = epoch.results.column("key").filter(pa.array(epoch.judged.began))
+                for key in map(str, began.to_pylist()):
+                    if key in self._keys or len(self._keys) < KEYS:
+                        self._keys.add(key)
+                        self._of_key.labels(key).inc()
         if epoch.events is not None:
             for count in pc.value_counts(epoch.events.column("kind")).to_pylist():
                 self._events.labels(count["values"]).inc(count["counts"])

@@ -10,7 +10,10 @@ oldest running transaction would not do: numbers are drawn before a transaction 
 The sink writes rows, and their count in the table ``streamddcrp_jobs``, in one transaction.
 """
 
+import getpass
 import io
+import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -44,7 +47,8 @@ _TYPES = {  # of PostgreSQL, as Arrow
     "timestamp with time zone": pa.timestamp("us", "UTC"),
 }
 _WHOLE = ("smallint", "integer", "bigint")
-_PASSING = ("starting up", "shutting down", "in recovery", "too many", "remaining connection slots")
+_PASSING = ("08", "53", "57P0")  # SQLSTATE: connection lost, too many, starting or going down
+_PROTOCOL = 3 << 16
 _LAYOUT = """
 select a.attname, format_type(a.atttypid, null), exists (
     select from pg_index i where i.indrelid = a.attrelid and i.indisunique
@@ -80,17 +84,11 @@ class _Database:
         """Yield a connection in autocommit mode, and turn errors into those the runner knows."""
         try:
             if self._connection is None:
-                self._connection = psycopg.connect(**self._options, autocommit=True)
+                self._connection = self._connect()
             yield self._connection
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             self.close()
-            text = " ".join(str(error).split())
-            if "FATAL:" in text and not any(passing in text for passing in _PASSING):
-                message = (
-                    f"{self.name} refuses the connection: {text.partition('FATAL:')[2].strip()}"
-                )
-                raise ConfigError(message) from error
-            raise ConnectionError(text) from error
+            raise ConnectionError(" ".join(str(error).split())) from error
         except psycopg.errors.UndefinedTable as error:
             message = f"{self.name}: {_first(error)}; make it first"
             raise ConfigError(message) from error
@@ -101,10 +99,54 @@ class _Database:
             message = f"{self.name}: {_first(error)}"
             raise ConfigError(message) from error
 
+    def _connect(self) -> Any:
+        """Connect; a refusal that will not pass is an error that ends the run.
+
+        libpq does not say by which SQLSTATE a server refuses, only in words of its language.
+        """
+        for again in (True, False):
+            try:
+                return psycopg.connect(**self._options, autocommit=True)
+            except psycopg.OperationalError as error:
+                text = " ".join(str(error).split())
+                state = _refusal(self._options)
+                if state is not None and state.startswith(_PASSING):
+                    raise ConnectionError(text) from error
+                if state is None and again:  # it lets clients in: now, or those with a password
+                    continue
+                message = (
+                    f"{self.name} refuses the connection: {text.rpartition('FATAL:')[2].strip()}"
+                )
+                raise ConfigError(message) from error
+        return None
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _refusal(options: dict[str, Any]) -> str | None:
+    """Ask for a connection, and return the SQLSTATE with which the server refuses it at once.
+
+    ConnectionError: there is no server.
+    """
+    given = {"user": options["user"] or getpass.getuser(), "database": options["dbname"]}
+    pairs = "".join(f"{name}\0{value}\0" for name, value in given.items())
+    body = struct.pack("!i", _PROTOCOL) + pairs.encode() + b"\0"
+    try:
+        with socket.create_connection((options["host"], options["port"]), 3.0) as server:
+            server.sendall(struct.pack("!i", len(body) + 4) + body)
+            answer = server.makefile("rb")
+            kind, size = answer.read(1), answer.read(4)
+            fields = answer.read(struct.unpack("!i", size)[0] - 4) if len(size) == 4 else b""
+    except OSError as error:
+        raise ConnectionError(str(error)) from error
+    if not size:
+        message = "it closes connections"
+        raise ConnectionError(message)
+    found = [field[1:].decode() for field in fields.split(b"\0") if field[:1] == b"C"]
+    return found[0] if kind == b"E" and found else None
 
 
 class PostgresSource(TableSource):

@@ -231,7 +231,9 @@ class Hub:
         now = stream.now()
         acknowledged = self.names.acknowledged(key)
         raised = now.get("alarmed") is not None and now["alarmed"] > acknowledged
-        return now | {"raised": raised, "alarms": stream.n_alarms}
+        by = self.names.acknowledged_by(key)
+        seen = stream.pyramid.n_rows
+        return now | {"raised": raised, "by": by, "alarms": stream.n_alarms, "rows": seen}
 
     def _tables(self, browser: Browser, key: str, stream: "Stream", streams: "Streams") -> str:
         acknowledged = self.names.acknowledged(key)
@@ -304,8 +306,11 @@ class Hub:
         buckets = stream.pyramid.view(-math.inf, math.inf, CARD).buckets
         now = self._now(key, stream)
         name = self.names.of(key).get(now["label"])
-        card = {"key": key, "name": name, "rows": stream.row + 1, "n": len(buckets), **now}
-        return card, buckets[:, LABEL], buckets[:, SCORE]
+        labels = buckets[:, LABEL]
+        other = np.flatnonzero((labels != labels[-1:]) & (labels >= 0))
+        since = float(buckets[other[-1] + 1, BEGIN]) if len(other) else None
+        card = {"key": key, "name": name, "n": len(buckets), "since": since, **now}
+        return card, labels, buckets[:, SCORE]
 
     def _once(self, key: Any, make: Any) -> Any:
         """Make what several browsers want only once."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamddcrp.errors import ConfigError, MissingExtraError
-from streamddcrp_connectors.page.access import is_loopback, token_of
+from streamddcrp_connectors.page.access import TOKEN, is_loopback, token_of
 from streamddcrp_connectors.page.frames import EVENTS, JSON, ROWS, arrow, frame
 
 if TYPE_CHECKING:  # heavy: the page's process starts before it
@@ -188,7 +188,10 @@ def opened(at: str, folder: Path | None) -> Iterator[LivePage]:
     """Open a page, say where it is, and close it at the end of the block."""
     page = LivePage(at, folder)
     try:
-        click.echo(f"streamddcrp: live page at {page.address}", err=True)
+        where = page.address
+        if folder is not None and not sys.stderr.isatty():  # a journal, which others may read
+            where = f"{where.partition('?')[0]}?token=... (the token is in {folder / TOKEN})"
+        click.echo(f"streamddcrp: live page at {where}", err=True)
         yield page
     finally:
         page.close()

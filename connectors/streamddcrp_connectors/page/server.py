@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 import json
+import time
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ HEADERS = {
 }
 LARGEST = 1 << 16  # bytes of a message from a browser
 MOST_ROWS = 20_000  # of a download
+MOST_ASKED = 100  # messages of a browser in a second; each may have a picture made
 
 
 class _Guarded(RequestHandler):
@@ -105,6 +107,7 @@ class _Socket(_Guarded, WebSocketHandler):
         """Take what is common to all handlers."""
         super().initialize(access, hub)
         self._sent: set[asyncio.Future[None]] = set()
+        self._asked = (0, 0)  # the second of the last messages, and how many
 
     def check_origin(self, origin: str) -> bool:
         """Refuse pages of others; `prepare` has checked it and the token before."""
@@ -139,7 +142,13 @@ class _Socket(_Guarded, WebSocketHandler):
         await asyncio.gather(*self._sent, return_exceptions=True)
 
     def on_message(self, message: str | bytes) -> None:
-        """Do what the browser asks for."""
+        """Do what the browser asks for, unless it asks too often."""
+        second, n = self._asked
+        now = int(time.monotonic())
+        self._asked = (now, n + 1 if now == second else 1)
+        if self._asked[1] > MOST_ASKED:
+            self.close(1008, "too many messages")
+            return
         try:
             asked = json.loads(message)
             self._do(asked) if isinstance(asked, dict) else self.close()
@@ -157,11 +166,11 @@ class _Socket(_Guarded, WebSocketHandler):
         elif do == "name" and self._known(key):
             self.hub.names.give(key, int(asked["label"]), str(asked.get("name") or ""))
         elif do == "acknowledge" and asked.get("all") is True and self.hub.streams is not None:
-            self.hub.names.acknowledge(
-                {key: stream.alarmed for key, stream in self.hub.streams.of.items()}
-            )
+            seen = {key: stream.alarmed for key, stream in self.hub.streams.of.items()}
+            self.hub.names.acknowledge(seen, str(asked.get("by") or ""))
         elif do == "acknowledge" and (stream := self._known(key)):
-            self.hub.names.acknowledge({key: stream.pyramid.span[1]})
+            seen = {key: stream.pyramid.span[1]}
+            self.hub.names.acknowledge(seen, str(asked.get("by") or ""))
         self.hub.changed()
 
     def _known(self, key: str) -> Any:

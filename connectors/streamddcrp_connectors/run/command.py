@@ -1,7 +1,9 @@
 """What ``streamddcrp run`` does: put the parts together, and report what went wrong."""
 
+import json
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,7 +21,7 @@ from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns, Reading
 from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
-from streamddcrp_connectors.run.deadletters import DeadLetters
+from streamddcrp_connectors.run.deadletters import NAME, DeadLetters
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.retries import Stopped
@@ -29,6 +31,8 @@ from streamddcrp_connectors.run.sources import open_source
 
 INTERRUPTED = 130
 REFUSED = 2
+UNDELIVERED = 3
+_LOG = logging.getLogger("streamddcrp.run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,12 @@ class Request:
     late: str | None = None
     max_ahead: str | None = None
     overwrite: bool = False
-    on_error: str = "stop"
+    on_error: str | None = None
     follow: bool = False
     format: str | None = None
     progress: bool | None = None
     memory_limit: str = "1GB"
+    log_format: str = "text"
     # how the source is written; None: found by looking
     sep: str | None = None
     decimal: str | None = None
@@ -87,22 +92,34 @@ class Request:
 def execute(request: Request, page: LivePage | None = None) -> int:
     """Run, on a page if there is one; return the exit code.
 
-    0 done, 2 refused with one message, 130 interrupted.
+    0 done, or asked to end by SIGTERM; 2 refused with one message; 3 done, but messages were not
+    delivered; 130 interrupted.
     """
-    try:
-        summary = _run(request, page)
-    except BrokenPipeError:  # who read our output has gone: nothing is wrong here
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Stopped:
-        click.echo("stopped while waiting: rows since the last commit come again", err=True)
-        return INTERRUPTED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        return REFUSED
-    return INTERRUPTED if summary.interrupted else 0
+    with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
+        try:
+            summary = _run(request, page)
+        except BrokenPipeError:  # who read our output has gone: nothing is wrong here
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        except Stopped as asked:
+            _LOG.warning("stopped while waiting: rows since the last commit come again")
+            return _asked(*asked.args)
+        except KeyboardInterrupt as asked:
+            return _asked(*asked.args)
+        except (StreamDDCRPError, OSError) as error:
+            if request.log_format == "json":
+                _LOG.error("%s", error)
+            else:
+                click.echo(f"streamddcrp: {error}", err=True)
+            return REFUSED
+    if summary.undelivered:
+        return UNDELIVERED
+    return _asked(summary.interrupted) if summary.interrupted else 0
+
+
+def _asked(number: int = signal.SIGINT) -> int:
+    """Return the status of a run that a signal ended: a stop by SIGTERM is a normal end."""
+    return 0 if number == signal.SIGTERM else INTERRUPTED
 
 
 def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
@@ -130,7 +147,6 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
 
 def _run(request: Request, page: LivePage | None) -> Summary:
     recipe, columns = recipe_and_columns(request)
-    dead_letters = _dead_letters(request.on_error)
     source = open_source(
         request.source,
         columns,
@@ -143,7 +159,7 @@ def _run(request: Request, page: LivePage | None) -> Summary:
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
         stack.enter_context(closing(source))
-        stack.enter_context(_telling(logging.WARNING if request.key else logging.INFO))
+        dead_letters = _dead_letters(request.on_error, folder, live=getattr(source, "live", False))
         store = stack.enter_context(open_store(folder)) if folder else None
         sink = open_sink(request.sink, sys.stdout.buffer, folder)
         events = _side_output(request.events, folder, "events")
@@ -194,7 +210,10 @@ def _run(request: Request, page: LivePage | None) -> Summary:
         refused = f", {summary.refused:,} refused" if summary.refused else ""
         more = "" if folder is None else "; the same command goes on from here"
         more = f" (interrupted{more})" if summary.interrupted else ""
-        click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}{more}", err=True)
+        if request.log_format == "json":
+            _LOG.info("%d rows%s -> %s%s", summary.rows, refused, sink.name, more)
+        else:
+            click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}{more}", err=True)
         if page is not None and not summary.interrupted:
             page.wait()
     if summary.rows and summary.refused == summary.rows:
@@ -210,20 +229,33 @@ def _number(text: str) -> float | str:
         return text
 
 
+class _Json(logging.Formatter):
+    """A JSON object for each record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record on one line."""
+        when = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
+        said = {"time": when, "level": record.levelname, "message": record.getMessage()}
+        return json.dumps(said)
+
+
 @contextmanager
-def _telling(level: int) -> Iterator[None]:
-    """Show what the models log, such as the likelihood they choose, on standard error."""
-    log = logging.getLogger("streamddcrp")
+def _telling(level: int, form: str) -> Iterator[None]:
+    """Show what is logged, such as the likelihood that a model chooses, on standard error."""
+    log, own = logging.getLogger("streamddcrp"), logging.getLogger("streamddcrp.run")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("streamddcrp: %(message)s"))
+    text = logging.Formatter("%(asctime)s %(levelname)s streamddcrp: %(message)s")
+    handler.setFormatter(_Json() if form == "json" else text)
     before = log.level
     log.addHandler(handler)
     log.setLevel(level)
+    own.setLevel(logging.INFO)
     try:
         yield
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
+        own.setLevel(logging.NOTSET)
 
 
 def _side_output(path: str | None, folder: Path | None, what: str) -> Sink | None:
@@ -242,12 +274,12 @@ def _metrics(address: str) -> Any:
     return Metrics(address)
 
 
-def _dead_letters(on_error: str) -> DeadLetters | None:
-    how, _, path = on_error.partition("=")
-    if how == "dead-letter" and path:
-        return DeadLetters(path)
-    if on_error != "stop":
-        message = f"--on-error must be stop or dead-letter=FILE, got {on_error!r}"
+def _dead_letters(on_error: str | None, folder: Path | None, *, live: bool) -> DeadLetters | None:
+    how, sign, path = (on_error or ("dead-letter" if live else "stop")).partition("=")
+    if how == "dead-letter" and bool(sign) == bool(path):
+        return DeadLetters(path or (folder and folder / NAME), say=not path)
+    if how != "stop" or sign:
+        message = f"--on-error must be stop, dead-letter or dead-letter=FILE, got {on_error!r}"
         raise ConfigError(message)
     return None
 

@@ -5,27 +5,64 @@ checkpoint like a file sink, so each refused row is in it exactly once.
 """
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from streamddcrp_connectors.run.columns import Refusal
 from streamddcrp_connectors.run.log import Log
 
+NAME = "refused.jsonl"  # in the folder of a checkpoint
+_SAID = 20  # rows that are logged
+_LOG = logging.getLogger("streamddcrp.run")
+
 
 class DeadLetters:
-    """Write refused rows to a file and count them."""
+    """Write refused rows to a file and count them.
 
-    def __init__(self, path: str | Path) -> None:
-        self.name = str(path)
-        self.identity = os.path.realpath(path)
-        self._log = Log(Path(path))
-        self.rewind, self.sync, self.close = self._log.rewind, self._log.sync, self._log.close
+    Parameters
+    ----------
+    path : path-like, optional
+        Without a file the first of them are logged with their values.
+    say : bool
+        Log the first of them in any case: nobody asked for the file.
+    """
+
+    def __init__(self, path: str | Path | None, *, say: bool = False) -> None:
+        self.name = "the log" if path is None else str(path)
+        self.identity = "" if path is None else os.path.realpath(path)
+        self._log = None if path is None else Log(Path(path))
+        self._said = 0 if say or path is None else _SAID
+
+    def rewind(self, position: Any) -> None:
+        """Stand where a checkpoint saw the file."""
+        if self._log is not None:
+            self._log.rewind(position)
+
+    def sync(self) -> Any:
+        """Force what was written to the disk; return the position."""
+        return None if self._log is None else self._log.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._log is not None:
+            self._log.close()
 
     def write(self, refused: Mapping[int, Refusal]) -> None:
-        """Append refused rows, in the order of their numbers."""
-        lines = [
-            json.dumps({"row": row, "reason": refused[row].reason, "values": refused[row].values})
-            for row in sorted(refused)
-        ]
-        self._log.append("".join(line + "\n" for line in lines).encode())
+        """Take refused rows, in the order of their numbers."""
+        rows = sorted(refused)
+        for row in rows[: max(_SAID - self._said, 0)]:
+            more = "; no more of them are shown" if self._said == _SAID - 1 else ""
+            values = json.dumps(refused[row].values) if self._log is None else self.name
+            _LOG.warning("set aside row %d: %s (%s)%s", row, refused[row].reason, values, more)
+            self._said += 1
+        if self._log is not None:
+            lines = [
+                json.dumps(
+                    {"row": row, "reason": refused[row].reason, "values": refused[row].values}
+                )
+                for row in rows
+            ]
+            self._log.append("".join(line + "\n" for line in lines).encode())

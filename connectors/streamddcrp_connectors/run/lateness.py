@@ -17,6 +17,7 @@ from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Rows
 
+_DAY = 86_400.0  # seconds
 MOST = 100_000  # rows that are waited with, and keys whose last time is kept
 
 
@@ -31,7 +32,8 @@ class Lateness:
         ``"dead-letter"`` or None the model refuses what is late.
     max_ahead : str or None
         Refuse rows that lie farther ahead: time stamps of the clock, numbers of the largest time
-        that was taken. Of the first row nothing is known.
+        that was taken. Of the first row nothing is known. ``"none"``: refuse none. Default: time
+        stamps a day ahead of the clock and of all rows before.
     columns : Columns
 
     Raises
@@ -45,12 +47,15 @@ class Lateness:
         if how not in {"dead-letter", "as-now", "wait"} or bool(span) != (how == "wait"):
             message = f"--late must be dead-letter, as-now or wait=5s, got {policy!r}"
             raise ConfigError(message)
-        if columns.time is None and (policy or max_ahead):
+        if columns.time is None and (policy or max_ahead not in (None, "none")):
             message = "--late and --max-ahead need a time: name its column with --time"
             raise ConfigError(message)
         self._as_now = how == "as-now"
         self._wait = seconds_of(span, "--late wait") if span else None
-        self._ahead = None if max_ahead is None else seconds_of(max_ahead, "--max-ahead")
+        self._given = max_ahead is not None
+        self._ahead = _DAY
+        if max_ahead is not None:
+            self._ahead = np.inf if max_ahead == "none" else seconds_of(max_ahead, "--max-ahead")
         self._columns = columns
         self._last: dict[str, Any] = {}  # times by key, those of as-now
         self._newest: Any = None  # of all rows
@@ -84,7 +89,8 @@ class Lateness:
             return rows, {}
         self._since = time.monotonic()
         refused: dict[int, Refusal] = {}
-        if self._ahead is not None:
+        stamped = pa.types.is_timestamp(rows.batch.column(self._columns.time).type)
+        if self._ahead < np.inf and (self._given or stamped):
             rows, refused = self._set_aside(rows)
             if not len(rows):
                 return rows, refused
@@ -117,10 +123,13 @@ class Lateness:
 
     def _set_aside(self, rows: Rows) -> tuple[Rows, dict[int, Refusal]]:
         times = _numbers(rows)
-        ahead = _span(self._ahead or 0.0, rows)
+        ahead, option = _span(self._ahead, rows), "--max-ahead"
         if isinstance(ahead, int):
-            bad = times > time.time_ns() + ahead
-            what = "the clock"
+            clock, what = time.time_ns(), "the clock"
+            if not self._given:  # of a series that lies in the future as a whole, ahead of itself
+                clock = max(clock, times.min() if self._newest is None else self._newest)
+                option = "a day (--max-ahead 30d, or none, allows it)"
+            bad = times > clock + ahead
         else:
             before = np.concatenate([[self._first(times)], times[:-1]])
             fine = np.where(times <= before + ahead, times, -np.inf)
@@ -134,7 +143,7 @@ class Lateness:
         if not bad.any():
             return rows, {}
         column = self._columns.time
-        return _apart(rows, bad, f"column {column!r} is more than --max-ahead before {what}")
+        return _apart(rows, bad, f"column {column!r} is more than {option} ahead of {what}")
 
     def _first(self, times: Any) -> Any:
         return times[0] if self._newest is None else self._newest

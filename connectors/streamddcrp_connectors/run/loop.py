@@ -4,7 +4,7 @@ import logging
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,18 +43,28 @@ class Summary:
         Why the last of them was.
     tables : int
         Live tables of the models in memory.
-    interrupted : bool
-        The run was asked to end before the source did.
+    interrupted : int
+        The signal by which the run was asked to end before the source did; 0: it was not.
     waiting_for : str or None
         Name of a server that is away.
+    undelivered : int
+        Messages that nobody took, of this start.
+    silenced : int
+        Alarms that were not told.
+    alive, committed : float
+        When the run last did anything, and last committed: times of the monotonic clock.
     """
 
     rows: int = 0
     refused: int = 0
     reason: str = ""
     tables: int = 0
-    interrupted: bool = False
+    interrupted: int = 0
     waiting_for: str | None = None
+    undelivered: int = 0
+    silenced: int = 0
+    alive: float = field(default_factory=time.monotonic)
+    committed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,10 @@ class Epoch:
 
 
 class Watcher(Protocol):
-    """Someone who looks on: metrics, a page. Its errors end the run, so it should have none."""
+    """Someone who looks on: metrics, a page. Its errors end the run, so it should have none.
+
+    It may have a method ``begin(summary)``, called before the first row is read.
+    """
 
     def epoch(self, epoch: Epoch) -> None:
         """Take note of a batch; called after its commit."""
@@ -130,6 +143,8 @@ class Loop:
         self._committed = getattr(source, "committed", lambda _: None)
         self._cursor: dict[str, Any] = {}
         self._warned = False
+        for watcher in watchers:
+            getattr(watcher, "begin", lambda _: None)(summary)
 
     def begin(self, cursor: dict[str, Any], *, overwrite: bool) -> None:
         """Stand where the last run ended, and commit that."""
@@ -147,6 +162,7 @@ class Loop:
         """Do epochs until the source ends; see `gathered` for how."""
         at = self._cursor["source"]
         for batch, offset in gathered(self._source, at, self._coming, *how):
+            self._summary.alive = time.monotonic()
             quiet = batch is None and offset == at
             overdue = self._alarming is not None and self._alarming.overdue
             if not quiet or self._lateness.overdue or self._outputs.waiting or overdue:
@@ -170,9 +186,10 @@ class Loop:
             if len(last):
                 sink.write(last)
         self._outputs.finish()
+        self._summary.undelivered = self._outputs.undelivered
 
     def _wait(self, where: str | None) -> None:
-        self._summary.waiting_for = where
+        self._summary.waiting_for, self._summary.alive = where, time.monotonic()
         if self._progress is not None:
             self._progress(self._summary)
 
@@ -194,6 +211,9 @@ class Loop:
                 self._outputs.write(None, None, told, {})
             if epoch is not None or told is not None or not end:
                 self._commit(offset)
+        self._summary.undelivered = self._outputs.undelivered
+        if self._alarming is not None:
+            self._summary.silenced = self._alarming.n_silenced
         if epoch is not None:
             self._summary.tables = self._models.n_tables
             epoch = replace(epoch, seconds=time.monotonic() - since)
@@ -264,6 +284,7 @@ class Loop:
             self._models.save(self._cursor)
         elif self._outputs.live:
             self._outputs.sync(self._going)
+        self._summary.committed = time.monotonic()
         if offset is not None:
             self._committed(offset)
 

@@ -1,6 +1,7 @@
 """Names that people give to regimes, kept with the checkpoint: for pages, reports, events."""
 
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from streamddcrp.errors import CheckpointError
 FILE = "page-names.json"
 LONGEST = 60  # letters of a name
 MOST = 10_000
+SEEN = 1000  # acknowledgements that are kept
 
 
 class Names:
@@ -37,6 +39,7 @@ class Names:
         self._path = None if folder is None else folder / FILE
         self._names: dict[str, dict[int, str]] = {}
         self._acknowledged: dict[str, float] = {}
+        self.history: list[dict[str, Any]] = []  # who acknowledged what, and when
         self.version = 0
         self._read_at = 0  # when the file was written that was read last
         if self._path is not None and self._path.exists():
@@ -67,9 +70,13 @@ class Names:
         """Return the time up to which alarms of a stream were acknowledged."""
         return self._acknowledged.get(key, -np.inf)
 
+    def acknowledged_by(self, key: str) -> str:
+        """Return who last acknowledged alarms of a stream, if they said so."""
+        return next((seen["by"] for seen in reversed(self.history) if key in seen["keys"]), "")
+
     def give(self, key: str, label: int, name: str) -> None:
         """Name a regime; an empty name takes its name away."""
-        text = " ".join("".join(c if c.isprintable() else " " for c in name).split())[:LONGEST]
+        text = _plain(name)
         names = self._names.setdefault(key, {})
         if not text:
             names.pop(label, None)
@@ -77,12 +84,17 @@ class Names:
             names[label] = text
         self._write()
 
-    def acknowledge(self, times: Mapping[str, float]) -> None:
+    def acknowledge(self, times: Mapping[str, float], by: str = "") -> None:
         """Note that somebody has seen the alarms of streams up to a time each."""
+        seen = []
         for key, t in times.items():
             room = len(self._acknowledged) < MOST or key in self._acknowledged
             if room and t > self.acknowledged(key):
                 self._acknowledged[key] = t
+                seen.append(key)
+        if seen:
+            self.history.append({"at": time.time(), "by": _plain(by), "keys": seen})
+            del self.history[:-SEEN]
         self._write()
 
     def _read(self, path: Path) -> None:
@@ -94,6 +106,10 @@ class Names:
                 self._names[key] = {int(label): str(name) for label, name in names.items()}
             for key, t in kept["acknowledged"].items():
                 self._acknowledged[key] = float(t)
+            self.history = [
+                {"at": float(seen["at"]), "by": str(seen["by"]), "keys": [*map(str, seen["keys"])]}
+                for seen in kept.get("history", [])
+            ]
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             message = f"{path} does not hold names of regimes: {error}; restore or remove it"
             raise CheckpointError(message) from error
@@ -101,5 +117,10 @@ class Names:
     def _write(self) -> None:
         self.version += 1
         if self._path is not None:
-            kept = {"names": self._names, "acknowledged": self._acknowledged}
+            kept: dict[str, Any] = {"names": self._names, "acknowledged": self._acknowledged}
+            kept["history"] = self.history
             write_atomic(self._path, json.dumps(kept, indent=1).encode())
+
+
+def _plain(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:LONGEST]

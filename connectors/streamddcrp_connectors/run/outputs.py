@@ -56,6 +56,11 @@ class Outputs:
         """Whether one of them has to be synced again, though nothing came."""
         return any(getattr(sink, "waiting", False) for sink in self.sinks.values())
 
+    @property
+    def undelivered(self) -> int:
+        """Messages that nobody took so far."""
+        return sum(getattr(sink, "undelivered", 0) for sink in self.sinks.values())
+
     def identities(self) -> dict[str, str]:
         """Say what a checkpoint must agree with."""
         return {name: sink.identity for name, sink in self.sinks.items()}
@@ -65,7 +70,7 @@ class Outputs:
         words = {"events": "file of events", "alarms": "file of alarms"}
         paths = {"source": source.identity().get("path")}
         paths |= {words.get(name, name): sink.identity for name, sink in self.sinks.items()}
-        if self.dead_letters is not None:
+        if self.dead_letters is not None and self.dead_letters.identity:
             paths["file of refused rows"] = self.dead_letters.identity
         for what, path in paths.items():
             for other, same in paths.items():

@@ -20,14 +20,14 @@ class Patience:
     Parameters
     ----------
     asked_to_stop : callable
-        Whether the run was asked to end.
+        The signal by which the run was asked to end, or 0.
     waiting : callable
         Told what is waited for, and None when that is over.
     """
 
     def __init__(
         self,
-        asked_to_stop: Callable[[], bool] = lambda: False,
+        asked_to_stop: Callable[[], int] = lambda: 0,
         waiting: Callable[[str | None], None] = lambda _: None,
     ) -> None:
         self._asked_to_stop, self._waiting = asked_to_stop, waiting
@@ -59,8 +59,8 @@ class Patience:
             self._waiting(where)
         end = time.monotonic() + self._pause
         while (rest := end - time.monotonic()) > 0:
-            if self._asked_to_stop():
-                raise Stopped
+            if number := self._asked_to_stop():
+                raise Stopped(number)
             time.sleep(min(rest, 0.05))
         self._pause = min(2 * self._pause, MOST)
 

@@ -7,6 +7,8 @@ and goes on after the recorded offset: outputs and states are those of a run tha
 first commit is made before any row is read, so that a sink can rely on its position.
 """
 
+import logging
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,6 +30,7 @@ from streamddcrp_connectors.run.sources import Source
 __all__ = ["STORE_NAME", "Epoch", "Summary", "Watcher", "open_store", "run"]
 
 STORE_NAME = "state.sqlite"
+_LOG = logging.getLogger("streamddcrp.run")
 
 
 def run(
@@ -131,6 +134,8 @@ def run(
     job = describe(source, recipe, outputs)
     cursor = find_cursor(store, job, overwrite=overwrite)
     summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
+    if cursor["source"] is not None:
+        _LOG.info("resumed at row %s of %s", f"{summary.rows:,}", source.name)
     alarming = Alarming(alarm_rule) if alarms is not None or watchers else None
     lateness = Lateness(late, max_ahead, source.columns)
     model = recipe.make()  # options that cannot be used are refused before any file is touched
@@ -141,7 +146,7 @@ def run(
         )
         raise ConfigError(message)
     models = Models(recipe, source.columns.key, store, memory_limit)
-    with Interrupts() as interrupts, outputs.closing():
+    with Interrupts(safe=store is not None) as interrupts, outputs.closing():
         loop = Loop(
             source, models, outputs, store, watchers, progress, summary, interrupts, lateness,
             alarming, names,
@@ -151,8 +156,8 @@ def run(
             loop.go_on(batch_rows, batch_wait, idle)
         except Stopped:
             raise
-        except KeyboardInterrupt:
-            summary.interrupted = True
+        except KeyboardInterrupt as asked:
+            summary.interrupted = asked.args[0] if asked.args else signal.SIGINT
             if store is None:  # else they wait in the checkpoint
                 loop.end()
         with interrupts.held():

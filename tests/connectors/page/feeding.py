@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp import Alarm
 from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.loop import Epoch, Summary
@@ -25,6 +26,7 @@ class Feeder:
         self.page = LivePage(at, folder)
         self.page.name = "machine.csv"
         self.address = self.page.address
+        self.alarm = Alarm()
         self.n = 0
 
     @property
@@ -38,7 +40,11 @@ class Feeder:
     def feed(self, n, *, keys=None, texts=None, events=NO_EVENTS, stories=None):
         """Hand over ``n`` rows that are learned now; a regime lasts 200 of them."""
         rows, results = self.batch(n, keys, texts)
-        epoch = Epoch(rows, results, events, None, 0, Stories(stories or []), Summary())
+        judged = self.alarm.step_many(results.column("score").to_numpy(), keys=keys)
+        models = Stories(stories or [])
+        epoch = Epoch(
+            rows, results, events, None, 0, models, Summary(), 0.0, judged, self.alarm.calibrating
+        )
         self.page.epoch(epoch)
         self.n += n
 

@@ -1,9 +1,16 @@
-// Many streams: a card each, those with an alarm first.
+// Many streams: a card each, those with an alarm first, then those that changed their regime last.
 
 import { inks, surface } from "./colours.js"
 import { element } from "./panels.js"
+import { whole } from "./scales.js"
 
 const SPARK = 30, RIBBON = 8
+
+/** Why there is no threshold yet. */
+export function calibrating(facts, needed) {
+  const of = needed ? ` of ${whole(needed)}` : ""
+  return `calibrating: ${whole(facts.rows)}${facts.rows < needed ? of : ""} rows`
+}
 
 export class Fleet {
   constructor(grid, addressOf) {
@@ -21,7 +28,8 @@ export class Fleet {
     }, { rootMargin: "200px" })
   }
 
-  clear() {
+  clear(needed = 0) {
+    this.needed = needed
     this.seen.disconnect()
     this.cards.clear()
     this.grid.replaceChildren()
@@ -62,16 +70,20 @@ export class Fleet {
     const regime = facts.label < 0 ? "warm-up" : facts.name ?? `regime ${facts.label}`
     if (card.regime.textContent !== regime) card.regime.textContent = regime
     const when = facts.raised ? this.clock.near(facts.alarmed, facts.t) : ""
-    const state = facts.raised ? `▲ alarm ${facts.alarm ? "now" : when}` : "no alarm"
+    const calm = facts.threshold === null ? calibrating(facts, this.needed) : facts.since === null ? "no alarm" : `no alarm, ${regime} since ${this.clock.near(facts.since, facts.t)}`
+    const seen = facts.alarm && facts.by ? `alarm, seen by ${facts.by}` : calm
+    const state = facts.raised ? `▲ alarm ${facts.alarm ? "now" : when}` : seen
     if (card.state.textContent !== state) card.state.textContent = state
     card.box.classList.toggle("raised", facts.raised)
     card.rank = facts.alarm && facts.raised ? 0 : facts.raised ? 1 : 2
   }
 
-  /** Those with an alarm first, the latest on top; then by key. */
+  /** Those with an alarm first, the latest on top; then those whose regime changed last; then by key. */
   arrange() {
+    const latest = ({ rank, facts }) => (rank < 2 ? facts.alarmed : facts.since) ?? -Infinity
+    const later = (a, b) => (latest(a) === latest(b) ? 0 : latest(b) > latest(a) ? 1 : -1)
     const order = [...this.cards.values()].sort(
-      (a, b) => a.rank - b.rank || (a.rank < 2 ? b.facts.alarmed - a.facts.alarmed : 0) || a.key.localeCompare(b.key, "en", { numeric: true }),
+      (a, b) => a.rank - b.rank || later(a, b) || a.key.localeCompare(b.key, "en", { numeric: true }),
     )
     order.forEach((card, i) => {
       card.box.hidden = !card.key.toLowerCase().includes(this.filter)

@@ -1,7 +1,7 @@
 // The page: what is shown, what the server says, what the keys and buttons do.
 
 import { Colours } from "./colours.js"
-import { Fleet } from "./fleet.js"
+import { calibrating, Fleet } from "./fleet.js"
 import { History } from "./history.js"
 import { Link } from "./link.js"
 import { Events, Regimes, sentence, swatch } from "./panels.js"
@@ -69,7 +69,7 @@ function show() {
   const whole = view.key === null
   document.body.dataset.view = whole ? "fleet" : "stream"
   $("up").hidden = whole || !scene.job.key
-  $("acknowledge").hidden = true
+  raise(false)
   $("name").textContent = whole ? `${scene.job.name}, by ${scene.job.key}` : scene.job.key ? `${view.key}` : scene.job.name
   document.title = `${$("name").textContent} – streamddcrp`
   $("pause").textContent = view.end === null ? "Pause" : "Resume"
@@ -105,7 +105,7 @@ const onFrame = {
     $("regimes-title").textContent = frame.job.text ? "Stories" : "Regimes"
     $("bands").hidden = !(frame.job.text || frame.job.epochs)
     readAddress()
-    fleet.clear()
+    fleet.clear(frame.job.calibrating)
     document.body.dataset.view = "waiting"
     show()
   },
@@ -145,8 +145,7 @@ const onFrame = {
     fleet.take(frame, colours, scene.clock)
     counts(frame)
     const raised = [...fleet.cards.values()].filter((card) => card.facts.raised).length
-    $("acknowledge").hidden = !raised
-    $("acknowledge").textContent = "Acknowledge all"
+    raise(raised, "Acknowledge all")
     notice(`${whole(fleet.cards.size)} streams, ${raised ? `${whole(raised)} with an alarm that no one has acknowledged` : "no alarm"}.`)
     note(frame.learned)
   },
@@ -216,6 +215,12 @@ function note(when) {
   $("link").title = `drawn ${Math.round(latencies.at(-1))} ms after it was learned`
 }
 
+/** Offer to acknowledge, and to say who does. */
+function raise(raised, words = "") {
+  $("acknowledge").hidden = $("who").hidden = !raised
+  if (raised) $("acknowledge").textContent = words
+}
+
 function facts() {
   const { now } = history
   if (!now) return
@@ -223,11 +228,10 @@ function facts() {
   if ($("now").textContent !== name) $("now").textContent = $("now").title = name
   swatch($("now-swatch"), plot.paint.get(now.label))
   regimes.mark(now.label)
-  $("surprise").textContent = `${number(now.score)} / ${number(now.threshold)}`
+  $("surprise").textContent = `${number(now.score)} / ${now.threshold === null ? calibrating(now, scene.job.calibrating) : number(now.threshold)}`
   $("surprise").className = now.alarm ? "alarm" : ""
   $("alarms").textContent = whole(now.alarms)
-  $("acknowledge").hidden = !now.raised
-  $("acknowledge").textContent = "Acknowledge alarm"
+  raise(now.raised, "Acknowledge alarm")
   const [begin, end] = history.span
   for (const kind of ["csv", "arrow"]) {
     $(kind).href = `/shown?${new URLSearchParams({ key: view.key, begin, end, as: kind })}`
@@ -316,7 +320,9 @@ $("live").onclick = keys.l
 $("back").onclick = keys.ArrowLeft
 $("forward").onclick = keys.ArrowRight
 $("theme").onclick = toggle
-$("acknowledge").onclick = () => link.send({ do: "acknowledge", key: view.key ?? "", all: view.key === null })
+$("who").value = localStorage.getItem("who") ?? ""
+$("who").onchange = () => localStorage.setItem("who", $("who").value)
+$("acknowledge").onclick = () => link.send({ do: "acknowledge", key: view.key ?? "", all: view.key === null, by: $("who").value })
 $("span").onchange = () => {
   go({ span: $("span").value === "all" ? null : parseFloat($("span").value) })
   $("span").blur()

@@ -117,7 +117,9 @@ export function sentence(event, nameOf) {
     case "death": return `${who} is gone`
     case "merge": return `${who} became part of ${nameOf(event.into)}`
     case "split": return `${who} split off from ${nameOf(event.into)}`
-    default: return `alarm in ${who}`
+    case "candidate": return `${who} may be beginning`
+    case "alarm": return `alarm in ${who}`
+    default: return `${event.kind}: ${who}`
   }
 }
 

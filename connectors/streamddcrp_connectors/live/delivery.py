@@ -1,0 +1,157 @@
+"""Messages for people and pagers: each at least once, and learning never waits for them.
+
+A thread delivers one message after another. What waits is in the checkpoint as well; each message
+has an ``id``, which stays the same when it is sent again after an answer that was lost. What the
+receiver refuses for good, and the oldest of more than `MOST` that wait, go to a file of JSON lines
+beside the checkpoint, ``alarms-undelivered.jsonl``, and are counted.
+"""
+
+import json
+import logging
+import threading
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+from streamddcrp_connectors.run.retries import FIRST
+from streamddcrp_connectors.run.retries import MOST as LONGEST
+from streamddcrp_connectors.run.sinks import json_lines
+
+MOST = 1000  # messages that may wait
+_PATIENCE = 2.0  # seconds without a delivery, at the end of a run
+_LOG = logging.getLogger("streamddcrp")
+
+
+class RefusedError(Exception):
+    """The receiver will never take this message."""
+
+
+class DeliverySink:
+    """Deliver rows as messages.
+
+    Parameters
+    ----------
+    name : str
+        For messages and checkpoints: without secrets.
+    what : str
+        ``"alarms"`` or ``"events"``.
+    folder : Path or None
+        Of the checkpoint.
+    post : callable
+        Delivers a message. It raises RefusedError, or OSError where it may work later.
+    """
+
+    live = True
+
+    def __init__(
+        self, name: str, what: str, folder: Path | None, post: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self.name = self.identity = name
+        self.undelivered = 0
+        self._what, self._post = what, post
+        self._aside = Path(folder or ".") / f"{what}-undelivered.jsonl"
+        self._job, self._rows = "", 0
+        self._change = threading.Condition()  # guards all that follows
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._recorded = 0  # how many of them the last position has
+        self._ending = False
+        self._moved = time.monotonic()
+        self._thread = threading.Thread(target=self._deliver, daemon=True)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is something new to record, though no row came."""
+        return len(self._waiting) < self._recorded
+
+    def rewind(self, position: dict[str, Any] | None) -> None:
+        """Stand where ``position`` says."""
+        if position is None:
+            position = {"job": f"{uuid.uuid4().hex[:16]}-{self._what}", "rows": 0, "waiting": []}
+        self._job, self._rows = position["job"], position["rows"]
+        self._waiting.extend(position["waiting"])
+        self._thread.start()
+
+    def write(self, batch: Any) -> None:
+        """Give each row its id, and let it be delivered."""
+        with self._change:
+            for line in json_lines(batch).splitlines():
+                self._waiting.append({"id": f"{self._job}:{self._rows}", **json.loads(line)})
+                self._rows += 1
+            n_over = max(len(self._waiting) - MOST, 0)
+            over = [self._waiting.popleft() for _ in range(n_over)]
+            self._change.notify_all()
+        if over:
+            self._set_aside(over, f"more than {MOST:,} messages wait")
+
+    def sync(self) -> dict[str, Any]:
+        """Return the position, of which what waits is a part."""
+        with self._change:
+            self._recorded = len(self._waiting)
+            return {"job": self._job, "rows": self._rows, "waiting": list(self._waiting)}
+
+    def finish(self) -> None:
+        """Wait for what is being delivered; set aside what no checkpoint keeps."""
+        self._moved = time.monotonic()
+        with self._change:
+            while self._waiting and time.monotonic() - self._moved < _PATIENCE:
+                self._change.wait(_PATIENCE / 10)
+        left = self._end()
+        if left and self._recorded:
+            self.undelivered += len(left)
+            _LOG.warning("%s: %d messages wait for the next run", self.name, len(left))
+        elif left:
+            self._set_aside(left, "the run has ended")
+
+    def abandon(self) -> None:
+        """Let the thread end; it is not waited for, since its receiver may hang."""
+        self._end()
+
+    def _end(self) -> list[dict[str, Any]]:
+        with self._change:
+            left = list(self._waiting)
+            self._waiting.clear()
+            self._ending = True
+            self._change.notify_all()
+        return left
+
+    def _deliver(self) -> None:
+        pause = 0.0
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._waiting or self._ending)
+                if self._ending:
+                    return
+                message = self._waiting[0]
+            try:
+                self._post(message)
+            except RefusedError as error:
+                self._set_aside([message], str(error))
+            except (OSError, HTTPException) as error:
+                if not pause:
+                    reason = getattr(error, "reason", None) or error
+                    _LOG.warning("%s takes no messages (%s); will try again", self.name, reason)
+                pause = min(max(2 * pause, FIRST), LONGEST)
+                with self._change:
+                    self._change.wait_for(lambda: self._ending, pause)
+                continue
+            pause = 0.0
+            with self._change:
+                if self._waiting and self._waiting[0] is message:
+                    self._waiting.popleft()
+                self._moved = time.monotonic()
+                self._change.notify_all()
+
+    def _set_aside(self, messages: list[dict[str, Any]], reason: str) -> None:
+        lines = [json.dumps({"reason": reason, "message": message}) for message in messages]
+        if not self.undelivered:
+            _LOG.warning("%s: not delivered (%s): see %s", self.name, reason, self._aside)
+        self.undelivered += len(messages)
+        try:
+            with self._aside.open("a", encoding="utf-8") as file:
+                file.writelines(line + "\n" for line in lines)
+        except OSError as error:
+            _LOG.error("%d messages are lost: cannot write %s: %s", len(lines), self._aside, error)

@@ -1,0 +1,157 @@
+"""Where messages go: web addresses, in the form that the receiver wants, and e-mail.
+
+``https://host/path`` gets each row as a JSON object; with ``template=slack`` a text, as chats want;
+with ``template=alertmanager`` the alarms of Prometheus' Alertmanager, at ``/api/v2/alerts``.
+``smtp://host/?to=ops@example.com&from=plant@example.com`` gets an e-mail.
+"""
+
+import datetime as dt
+import json
+import smtplib
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlunsplit
+
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.live.delivery import DeliverySink, RefusedError
+from streamddcrp_connectors.run.alarming import RESOLVED
+
+_TIMEOUT = 5.0  # seconds
+_PORTS = {"http": 80, "https": 443, "smtp": 25}
+_LATER = {408, 425, 429}  # refusals that pass
+_LASTS = dt.timedelta(days=1)  # an alarm of which nobody hears again
+Message = dict[str, Any]
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirected post would become a request without the message."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Follow nowhere."""
+
+
+def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
+    """Open a web address or a mail server as a sink.
+
+    A ``token_env`` or ``token_file`` among the options is sent as ``Authorization: Bearer``. Paths
+    may be secret: messages show the host only.
+    """
+    scheme = spec.partition(":")[0]
+    address = Address.parse(spec, port=_PORTS[scheme], options=None, secrets=["password", "token"])
+    ((host, port),) = address.hosts
+    name = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    if scheme == "smtp":
+        return DeliverySink(name, what, folder, _mail(address))
+    options = dict(address.options)
+    template = options.pop("template", "json")
+    if template not in TEMPLATES:
+        message = f"{name}: template must be one of {', '.join(TEMPLATES)}, got {template!r}"
+        raise ConfigError(message)
+    headers = {"Content-Type": "application/json"}
+    if (token := address.secret("token")) is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    where = name.partition("://")[2]
+    url = urlunsplit((scheme, where, f"/{address.path}", urlencode(options), ""))
+    return DeliverySink(name, what, folder, _web(url, headers, TEMPLATES[template]))
+
+
+def _web(url: str, headers: dict[str, str], form: Callable[[Message], Any]) -> Any:
+    opener = urllib.request.build_opener(_NoRedirects)
+
+    def post(message: Message) -> None:
+        body = json.dumps(form(message)).encode()
+        given = {**headers, "Idempotency-Key": message["id"]}
+        request = urllib.request.Request(url, body, given, method="POST")
+        try:
+            with opener.open(request, timeout=_TIMEOUT) as answer:
+                answer.read(1 << 16)
+        except urllib.error.HTTPError as error:
+            error.close()
+            if 400 <= error.code < 500 and error.code not in _LATER:
+                reason = f"HTTP {error.code} {error.reason}"
+                raise RefusedError(reason) from error
+            raise
+
+    return post
+
+
+def _mail(address: Address) -> Any:
+    options = address.options
+    if not {"to", "from"} <= options.keys() <= {"to", "from", "tls"}:
+        message = "an smtp address needs ?to=ADDRESS,...&from=ADDRESS, and may have tls=yes"
+        raise ConfigError(message)
+    password, tls = address.secret(), address.tls
+
+    def post(message: Message) -> None:
+        mail = EmailMessage()
+        mail["Subject"], mail["From"], mail["To"] = _said(message), options["from"], options["to"]
+        mail["Message-ID"] = f"<{message['id'].replace(':', '.')}@streamddcrp>"
+        mail.set_content("\n".join(f"{name}: {value}" for name, value in message.items()))
+        try:
+            with smtplib.SMTP(*address.hosts[0], timeout=_TIMEOUT) as server:
+                if tls is not None:
+                    server.starttls(context=tls)
+                if address.user and password is not None:
+                    server.login(address.user, password)
+                server.send_message(mail)
+        except smtplib.SMTPRecipientsRefused as error:
+            code, reason = next(iter(error.recipients.values()))
+            if code >= 500:
+                raise RefusedError(reason) from error
+            raise
+        except smtplib.SMTPResponseException as error:
+            if error.smtp_code >= 500:
+                raise RefusedError(str(error)) from error
+            raise
+
+    return post
+
+
+def _said(message: Message) -> str:
+    """Return a message as a sentence."""
+    if "text" in message:
+        return str(message["text"])
+    return " ".join(f"{name} {value}" for name, value in message.items() if name != "id")
+
+
+def _slack(message: Message) -> Any:
+    lines = [_said(message)]
+    if "score" in message:
+        sign = ":white_check_mark:" if message["status"] == RESOLVED else ":rotating_light:"
+        when = message.get("time", f"row {message['row']}")
+        lines = [
+            f"{sign} {lines[0]}",
+            f"{when}, surprise {message['score']:.3g} (threshold {message['threshold']:.3g})",
+        ]
+    return {"text": "\n".join(lines)}
+
+
+def _alertmanager(message: Message) -> Any:
+    """Return the alarms of a message; those of several keys one by one, as it groups by itself."""
+    keys = message["keys"].split(", ") if message.get("keys") else [None]
+    now = dt.datetime.now(dt.UTC)
+    over = message.get("status") == RESOLVED
+    found = []
+    for key in keys:
+        labels = {"alertname": "streamddcrp", "severity": "warning"}
+        labels |= {} if key is None else {"key": key}
+        notes = {
+            "summary": _said(message),
+            "description": ", ".join(f"{name} {value}" for name, value in message.items()),
+        }
+        ends = (now if over else now + _LASTS).isoformat()
+        alarm = {"labels": labels, "annotations": notes, "endsAt": ends}
+        found.append(alarm if over else alarm | {"startsAt": now.isoformat()})
+    return found
+
+
+TEMPLATES: dict[str, Callable[[Message], Any]] = {
+    "json": lambda message: message,
+    "slack": _slack,
+    "alertmanager": _alertmanager,
+}
