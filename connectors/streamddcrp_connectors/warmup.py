@@ -46,7 +46,7 @@ def warmup(models: tuple[str, ...], all_: bool, native: bool, progress: bool | N
             for name, model_class in bar:
                 bar.set_description(name)
                 began = time.perf_counter()
-                _exercise(name, model_class)
+                exercise(name, model_class)
                 bar.write(f"{name}: ready after {time.perf_counter() - began:.1f} s", sys.stdout)
     except StreamDDCRPError as error:
         click.echo(f"streamddcrp: {error}", err=True)
@@ -54,7 +54,7 @@ def warmup(models: tuple[str, ...], all_: bool, native: bool, progress: bool | N
     click.echo(f"machine code in {cache_root()}")
 
 
-def _exercise(name: str, model_class: Any) -> None:
+def exercise(name: str, model_class: Any) -> None:
     """Call what users call, on a few rows, so that every kernel they need is compiled."""
     from streamddcrp.errors import SchemaError  # noqa: PLC0415 -- heavy: not for --help
 

@@ -116,7 +116,8 @@ def _from_interface(batch: Any) -> Any:
         with suppress(pa.ArrowInvalid):  # a series is no table
             table = pa.table((pa.table if stream else pa.record_batch)(batch))
             index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-            return table.drop_columns([name for name in index if isinstance(name, str)])
+            kept = table.drop_columns([name for name in index if isinstance(name, str)])
+            return kept.replace_schema_metadata(None)  # by which Arrow would look for the index
     return pa.chunked_array(batch) if stream else pa.array(batch)
 
 

@@ -234,7 +234,8 @@ def _counted(numbers: Any, cells: Any, unit: str) -> Any:
     values = numbers.to_numpy(zero_copy_only=False)
     lost = ~np.isfinite(values)
     if unit == "excel":
-        ticks = np.rint((np.where(lost, 0.0, values) - _EXCEL) * 86_400e3) * 1e6
+        days = np.clip(np.where(lost, 0.0, values) - _EXCEL, -106_000.0, 106_000.0)
+        ticks = np.rint(days * 86_400e3).astype(np.int64) * 10**6
     else:
         whole = read_cells(cells, pa.int64()) if not pa.types.is_floating(cells.type) else None
         if whole is not None and whole.null_count == numbers.null_count:

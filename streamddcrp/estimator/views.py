@@ -16,6 +16,7 @@ from streamddcrp.contract import (
     P_CHANGE,
     P_NEW,
     SCORE,
+    Engine,
     Event,
 )
 from streamddcrp.estimator.interrupts import pause
@@ -126,7 +127,7 @@ def events_since(
 
 
 def in_pieces(
-    backlog: Backlog, engine: Any, counter: int, X: FloatArray, t: FloatArray, *side: Any,
+    backlog: Backlog, engine: Engine, counter: int, X: FloatArray, t: FloatArray, *side: Any,
     note: Callable[[int], None] = lambda made: None,
 ) -> FloatArray:  # fmt: skip
     """Let an engine learn rows in pieces, so that its rings lose no event of them.
@@ -134,14 +135,15 @@ def in_pieces(
     ``counter``: place of the number of events among the counters of its state; ``note`` is called
     after each piece with the number of events before it.
     """
+    step: Callable[..., FloatArray] = engine.step
     if len(X) <= _PIECE:
-        return np.asarray(engine.step(X, t, *side))
+        return np.asarray(step(X, t, *side))
     parts = []
     for a in range(0, len(X), _PIECE):
         if a:
             pause()
         z, made = a + _PIECE, int(engine.state.counts[counter])
-        parts.append(engine.step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
+        parts.append(step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))
         note(made)
     return np.concatenate(parts)

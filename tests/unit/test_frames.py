@@ -6,7 +6,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from streamddcrp import NestedCRPTopics, SeqDDCRP, TemporalDPM, TextStream, fit_nested_components
+from streamddcrp import (
+    Keyed,
+    NestedCRPTopics,
+    SeqDDCRP,
+    TemporalDPM,
+    TextStream,
+    fit_nested_components,
+)
 from streamddcrp.data.batches import as_observations
 from streamddcrp.errors import SchemaError
 from streamddcrp.models.temporal.batch import as_epochs
@@ -131,3 +138,19 @@ def test_a_frame_with_two_columns_of_one_name_is_refused():
     frame = pd.DataFrame(np.zeros((3, 2)), columns=["a", "a"])
     with pytest.raises(SchemaError, match="Duplicate column names"):
         SeqDDCRP().learn_many(frame)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.date_range("2020-01-01", periods=6, freq="h"),
+        [*"uvwxyz"],
+        pd.MultiIndex.from_product([[1, 2], [3, 4, 5]]),
+        pd.Index([3, 1, 2, 9, 8, 7], name="flow"),
+        [0, 0, 1, 1, 2, 2],
+    ],
+)
+def test_frames_of_any_index(index):
+    columns = {"pump": [*"ababab"], "flow": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
+    found = Keyed(SeqDDCRP(), by="pump").step_many(pd.DataFrame(columns, index=index))
+    assert found.equals(Keyed(SeqDDCRP(), by="pump").step_many(columns))

@@ -30,7 +30,7 @@ _WRITTEN = re.compile(
 )
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?$"
 _TIME_NAMES = re.compile(
-    r"(?:^|[_ ])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc)(?:$|[_ ])",
+    r"(?:^|[_ ])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|c1)(?:$|[_ ])",
     re.I,
 )
 _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])

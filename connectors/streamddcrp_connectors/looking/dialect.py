@@ -23,10 +23,11 @@ MISSING = (
     "(null)", "<na>", r"\n", "-nan", "nd", "n.a.", "..", "#value!", "#div/0!", "bad", "no data",
 )  # fmt: skip
 _COMMENTS = ("#", "%", "//")
-_NUMBER = re.compile(r"[-+]?(\d[\d.,' ]*|[.,]\d+)([eE][-+]?\d+)?")
-_PLAIN = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_DATED = re.compile(r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([T :].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
-_LETTERED = re.compile(r"[A-Za-z]+$")
+_UNIT = r"(?: ?(?:%|°?[A-Za-z]{1,3}(?:/[a-z]{1,3})?))?"
+_NUMBER = re.compile(r"[-+]?(?:[$€£¥] ?)?(\d[\d.,' ]*|[.,]\d+)([eE][-+]?\d+)?" + _UNIT)
+_DATED = re.compile(
+    r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([T :][^,;|\t]*)?|\d{1,2}:\d{2}(:\d{2}[^,;|\t]*)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +300,8 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
         if last < 0:
             grouped += 1
             continue
-        sign, rest = cell[last], re.split("[eE]", cell[last + 1 :])[0]
+        sign, rest = cell[last], cell[last + 1 :]
+        rest = rest[: len(rest) - len(rest.lstrip("0123456789"))]  # less a unit or an exponent
         sure = (
             len(rest) != 3
             or cell.lstrip("-+")[:2] in ("0,", "0.")
