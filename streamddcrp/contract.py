@@ -14,7 +14,7 @@ engine into a river estimator: they read batches, check rows and times, and save
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 from streamddcrp.compilation import entry
 from streamddcrp.records import MOST, REAL, Within, empty
@@ -164,13 +164,37 @@ def record(events, counts, at, kind, label, into, index, t):  # type: ignore[no-
     counts[at] += 1
 
 
+class Memory(Protocol):
+    """What any engine's state has, beside its own groups of arrays."""
+
+    @property
+    def events(self) -> Any:
+        """The last events: an `EventRing`, or its fields and further ones."""
+        ...
+
+    @property
+    def counts(self) -> IntArray:
+        """Counters, the number of events among them."""
+        ...
+
+
+@runtime_checkable
 class Engine(Protocol):
-    """What `streamddcrp.estimator.row_model.RowModel` drives."""
+    """What `streamddcrp.estimator` drives where rows of numbers sit at tables.
+
+    Models with side inputs (parents, groups) take them after the times. Engines of texts, epochs,
+    trees and features have methods of their own, and these columns.
+    """
+
+    @property
+    def state(self) -> Memory:
+        """The state; `step` may replace it by a larger one."""
+        ...
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict, then learn rows (N, D) at times (N,); return (N, N_OUTPUTS) or more columns."""
         ...
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, object]:
-        """Predict a row (D,): the outputs, and the probabilities of the tables."""
+        """Predict a row (D,): the outputs, and the probabilities of the tables. Changes nothing."""
         ...

@@ -5,7 +5,7 @@ check whether the arrays overlap, which for a hundred numbers take as long as th
 are as long as a multiple of eight, and what is computed of the last ones is harmless. ``+``, ``-``,
 ``*`` and ``/`` work on lanes, and between lanes and numbers.
 
-Outside of compiled code lanes are arrays, and each function here does to them what it says.
+In plain Python a lane is a NumPy array; the functions below operate on it directly.
 """
 
 import inspect

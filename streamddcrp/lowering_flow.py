@@ -1,7 +1,7 @@
 """How loops over ranges, and calls, become LLVM's code in fewer instructions.
 
 numba makes an object of each range, one of its iterator and one of each step, in some hundred
-instructions, and after each call tells six ways in which it may have ended apart. Here a loop is a
+instructions, and distinguishes six return statuses after each call. Here a loop is a
 number that is compared and raised, and what is called writes its exception where its caller would
 copy it to.
 """

@@ -323,7 +323,8 @@ def refuse_if(wrong: bool, what: str) -> None:
 
 def nbytes_of(state: Any) -> int:
     """Return the bytes of the arrays of a state with slots: each an array, or a tuple of arrays."""
-    names = (f.name for f in fields(state)) if is_dataclass(state) else type(state).__slots__
+    slots = getattr(state, "_fields", None) or type(state).__slots__
+    names = (f.name for f in fields(state)) if is_dataclass(state) else slots
     groups = (getattr(state, name) for name in names)
     parts = (group if isinstance(group, tuple) else (group,) for group in groups)
     return sum(array.nbytes for part in parts for array in part)

@@ -2,7 +2,7 @@
 
 import logging
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from streamddcrp.contract import (
     P_CHANGE,
     P_NEW,
     SCORE,
+    Engine,
     Event,
 )
 from streamddcrp.estimator.interrupts import pause
@@ -125,20 +126,21 @@ def events_since(
 
 
 def in_pieces(
-    backlog: Backlog, engine: Any, counter: int, X: FloatArray, t: FloatArray, *side: Any
+    backlog: Backlog, engine: Engine, counter: int, X: FloatArray, t: FloatArray, *side: Any
 ) -> FloatArray:
     """Let an engine learn rows in pieces, so that its rings lose no event of them.
 
     ``counter``: place of the number of events among the counters of its state.
     """
+    step: Callable[..., FloatArray] = engine.step
     if len(X) <= _PIECE:
-        return np.asarray(engine.step(X, t, *side))
+        return np.asarray(step(X, t, *side))
     parts = []
     for a in range(0, len(X), _PIECE):
         if a:
             pause()
         z = a + _PIECE
-        parts.append(engine.step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
+        parts.append(step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))
     return np.concatenate(parts)
 

@@ -95,7 +95,7 @@ class _Fleet(NamedTuple):
 
 
 class Alarm(Stored):
-    """Alarm when a score is too high to be one of those that usually come.
+    """Raise an alarm when a score is unusually high.
 
     The threshold is the k-th largest of the last m scores, k = floor(rate (m + 1)), so that a score
     that is exchangeable with them exceeds it with probability k / (m + 1), whatever their law: the
@@ -104,12 +104,12 @@ class Alarm(Stored):
     tail for surprise (-log density). With less than 100 rows, or 0.1 / rate, there is no alarm
     and the threshold is infinite.
 
-    Rows in a row that alarm are one alarm, which ends when 10 rows (``average``, if that is more)
-    have stayed below the threshold. Only its first row enters the calibration, and no score enters
-    as more than a little above the threshold, so that an anomaly hardly lifts it, however long or
-    large; what has the given rate is the beginning of alarms. Where more than 2 rate m + 3 alarms
-    began among the m rows, these no longer say what is usual, and scores enter as they are. Should
-    an alarm never end, the scores have become different for good.
+    Consecutive alarming rows form one alarm, which ends when 10 rows (``average``, if that is more)
+    have stayed below the threshold. Only its first row enters the calibration, and every score is
+    capped slightly above the threshold, so that an anomaly hardly lifts it, however long or large;
+    what has the given rate is the beginning of alarms. Where more than 2 rate m + 3 alarms began
+    among the m rows, these no longer say what is usual, and scores enter as they are. Should an
+    alarm never end, the scores have become different for good.
 
     With ``keys`` each key has its own threshold and its own alarms. One with fewer than 1 / rate
     rows is judged by the scores that all keys of its age had, each less the level of its key, and

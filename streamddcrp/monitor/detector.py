@@ -47,10 +47,10 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
     """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.
 
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the
-    threshold is that of an `Alarm`. The model takes in whatever lasts, so its own surprise is for
-    rows that are odd by themselves and for moments of change. For anomalies that last, the score is
-    the surprise relative to a `Reference`: the tables as they were after the first rows, which are
-    taken for normal; the mean of a few rows then shows small anomalies, too.
+    threshold is that of an `Alarm`. The model adapts to anything that persists, so its own surprise
+    is for rows that are odd by themselves and for moments of change. For anomalies that last, the
+    score is the surprise relative to a `Reference`: the tables as they were after the first rows,
+    which are taken for normal; the mean of a few rows then shows small anomalies, too.
 
     Parameters
     ----------

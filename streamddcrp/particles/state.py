@@ -96,7 +96,7 @@ class Children(NamedTuple):
 
 
 class ParticleState:
-    """What can be read off any state of particles."""
+    """What can be read off any state of particles, a named tuple of groups that kernels take."""
 
     __slots__ = ()
     counts: IntArray
@@ -278,15 +278,14 @@ def learn_rows(
 ) -> _State:
     """Let a kernel learn rows in order; return the state, or a larger one that replaced it.
 
-    ``kernel`` is called with the settings, the fields of the state, ``inputs``, the number of rows
-    done, and ``outputs``; it returns the number of rows done, fewer than all where it runs out of
+    ``kernel`` is called with the settings, the state, ``inputs``, the number of rows done, and
+    ``outputs``; it returns the number of rows done, fewer than all where it runs out of
     room. ``grown`` returns the state with more room. The first input has one entry per row.
     """
     n = len(inputs[0])
     run, done = entry_point(kernel), 0
     while True:
-        parts = (getattr(state, name) for name in state.__slots__)  # type: ignore[attr-defined]
-        done = run(config, *parts, *inputs, done, *outputs)
+        done = run(config, state, *inputs, done, *outputs)
         if done == n:
             return state
         state = grown(state, config)

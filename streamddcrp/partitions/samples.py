@@ -176,7 +176,7 @@ class _Samples:
         total = float(self.f[sizes].sum()) + self.constant - 2.0 * shared
         return max(total, 0.0) / self.scale
 
-    def settle(self, place: IntArray, rng: np.random.Generator) -> float:
+    def move_singles(self, place: IntArray, rng: np.random.Generator) -> float:
         """Move single customers until no move lowers the loss; return it."""
         while True:
             counts, sizes = self.count(place)
@@ -325,7 +325,7 @@ def point_estimate(
     for start in range(n_starts):
         from_known = start % 2 == 0 and start // 2 < len(known)
         place: IntArray = (known[start // 2][1] if from_known else nowhere).copy()
-        found = samples.settle(place, rng)
+        found = samples.move_singles(place, rng)
         if found < least:
             best, least = place, found
     _, first, table = np.unique(best, return_index=True, return_inverse=True)

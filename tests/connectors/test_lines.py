@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamddcrp.errors import SchemaError
 from streamddcrp_connectors.run import lines
-from streamddcrp_connectors.run.lines import LineReader
+from streamddcrp_connectors.run.lines import LineReader, RotatedError
 
 text = st.lists(st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b" "]), max_size=40).map(b"".join)
 
@@ -132,7 +132,7 @@ def test_a_followed_file_must_stay_the_same_file(tmp_path, change):
             other = tmp_path / "other"
             other.write_bytes(b"1\n2\n3\n")
             other.replace(path)
-        with pytest.raises(SchemaError, match="while it was being followed"):
+        with pytest.raises(RotatedError, match="while it was being followed"):
             next(blocks)
 
 

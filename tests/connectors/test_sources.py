@@ -299,3 +299,51 @@ def test_memory_does_not_grow_with_the_file(tmp_path, kind):
 
 def test_names_of_the_test_data():
     assert as_arrow(TABLE).column_names == list(NAMES)
+
+
+@pytest.mark.parametrize("how", ["rename", "cut"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_log_that_is_rotated_is_read_to_the_last_row(tmp_path, kind, how):
+    path = tmp_path / f"log.{kind}"
+    head = "t,a\n" if kind == "csv" else ""
+    line = "{0},{0}\n" if kind == "csv" else '{{"t": {0}, "a": {0}}}\n'
+    columns = Columns("t", None, ("a",))
+
+    def write(numbers, mode="a"):
+        with path.open(mode) as file:
+            file.write((head if mode == "w" else "") + "".join(line.format(i) for i in numbers))
+
+    def rotate(number):
+        older = path.with_name(f"{path.name}.{9 - number}")
+        if how == "rename":
+            path.rename(older)
+        else:
+            older.write_bytes(path.read_bytes())
+        os.utime(older, ns=(number, number))  # in their order, whatever the clock's steps are
+
+    write(range(10), "w")
+    found, offset = [], None
+    for number in range(1, 7):
+        source = open_source(path, columns, follow=True, idle=0.3, batch_rows=4)
+        read = source.read_after(offset)
+        rotated = number % 2 == 0  # while the run is away, or while it reads
+        for batch, then in read:
+            offset = then
+            if batch is not None:
+                found += batch.column("t").to_pylist()
+            elif not rotated:
+                rotated = True
+                write(range(20 * number - 10, 20 * number))
+                if how == "cut":  # it has read them before
+                    while found[-1] < 20 * number - 1:
+                        more, offset = next(read)
+                        found += [] if more is None else more.column("t").to_pylist()
+                rotate(number)
+                write(range(20 * number, 20 * number + 10), "w")
+        source.close()
+        if number % 2 == 1:
+            write(range(20 * number + 10, 20 * number + 20))
+            rotate(number + 1)
+            write(range(20 * number + 20, 20 * number + 30), "w")
+    assert found == [float(i) for i in range(len(found))]
+    assert len(found) >= 120

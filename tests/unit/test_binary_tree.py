@@ -101,7 +101,7 @@ def test_no_step_lowers_the_bound(seed, depth, gamma):
     for _ in range(4):
         tree.sweep(1)
         trace.append(tree.bound())
-        tree.settle(tree.local(tree.points))  # the points of tangency alone
+        tree.move_tangents(tree.local(tree.points))  # the points of tangency alone
         trace.append(tree.bound())
     assert min(np.diff(trace)) > -1e-9 * abs(trace[0])
     tree.keep(tree.level == depth)  # moves are for trees whose paths end in leaves

@@ -21,6 +21,7 @@ from streamddcrp.data.laws.filters import (
 )
 from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from streamddcrp.likelihoods.columns import column_powers, column_steps
 from tests.oracles import laws as twin
 
 STILL = [law for law in AMONG["auto"] if not law.jumps]
@@ -286,3 +287,25 @@ def test_a_family_of_the_user_still_refuses():
     model = SeqDDCRP(likelihood="gamma_poisson")
     with pytest.raises(SchemaError, match="row 410, column '0': GammaPoisson expects counts"):
         model.learn_many(odd_counts(600, 410)[:, :1])
+
+
+# -- noise as it comes -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["lognormal", "negative binomial"])
+def test_skewed_whole_numbers_are_no_regimes(kind):
+    rng = np.random.default_rng(3)
+    y = rng.lognormal(2.0, 0.8, 1500).round()
+    y = y if kind == "lognormal" else rng.negative_binomial(1, 0.1, 1500) * 1.0
+    label = SeqDDCRP().step_many(y[:, None])["label"].to_numpy()[300:]
+    assert np.mean(np.diff(label) != 0) < 0.005
+
+
+def test_values_sent_again_are_no_grid_and_count_once():
+    x = np.random.default_rng(5).normal(size=200)
+    twice = np.repeat(x, 2)[:, None]
+    assert column_steps(twice)[0] == column_steps(x[:, None])[0] == 0.0
+    # exactly twice the rows
+    assert column_powers(twice)[0] == 0.5 * column_powers(x[:, None])[0]
+    grid = x.round(1)[:, None]
+    assert column_steps(grid)[0] == pytest.approx(0.1)

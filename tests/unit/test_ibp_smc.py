@@ -172,7 +172,7 @@ def test_a_row_drawn_anew_is_weighed_as_all_rows_are():
                 return made
 
             draw = plain(resample_row, MOST_TOGETHER=2, _prepare_flips=flips, enumerate_row=weigh)
-            draw(config, particles, state.rows, state.sums, state.scratch, i, n - 1, row, row)
+            draw(config, state, i, n - 1, row, row)
     assert {(2, 1), (2, 1 + G)} <= set(compared)
 
 

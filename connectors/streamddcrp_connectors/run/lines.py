@@ -11,6 +11,10 @@ MAX_LINE = 1 << 24
 _READ = 1 << 18
 
 
+class RotatedError(SchemaError):
+    """A followed file was renamed or cut, and all of it was read; what comes is in another."""
+
+
 class LineReader:
     r"""Cut a stream of bytes into blocks of whole lines, in memory bounded by the block.
 
@@ -166,19 +170,21 @@ class LineReader:
         return True
 
     def _check_same_file(self) -> None:
-        """Refuse to wait at the end of a file that was cut or exchanged."""
+        """Say when no more can come at the end of a file, since it was cut or exchanged."""
         opened = os.fstat(self._stream.fileno())
+        cut = opened.st_size < self._stream.tell()
         try:
             there = os.stat(self._name)
         except OSError:
-            return  # removed, perhaps to be written again: nothing more can come wrong
-        if opened.st_size < self._stream.tell():
-            message = f"{self._name} was cut while it was being followed"
-        elif not os.path.samestat(opened, there):
-            message = f"{self._name} was replaced by another file while it was being followed"
-        else:
+            return  # removed, perhaps to be written again
+        if not cut and os.path.samestat(opened, there):
             return
-        raise SchemaError(message)
+        if not cut:  # what writes may still hold the old file open
+            time.sleep(self._poll)
+            if os.fstat(self._stream.fileno()).st_size > self._stream.tell():
+                return
+        message = f"{self._name} was {'cut' if cut else 'replaced'} while it was being followed"
+        raise RotatedError(message)
 
     def _check_length(self, length: int) -> None:
         if length > MAX_LINE:

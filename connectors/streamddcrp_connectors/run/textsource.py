@@ -1,8 +1,11 @@
 """Rows of text: tables, JSON lines and plain lines from a file, a growing file, or a pipe."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,10 +17,12 @@ from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows
-from streamddcrp_connectors.run.lines import LineReader
+from streamddcrp_connectors.run.lines import LineReader, RotatedError
 from streamddcrp_connectors.run.places import Place, packing
 
 Offset = dict[str, Any]
+_PACKED = (".gz", ".zst", ".bz2", ".xz")
+_LOG = logging.getLogger("streamddcrp.run")
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _JSON_ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*(\{|$)")
@@ -169,10 +174,8 @@ class TextSource:
             if (byte, offset) != (self._reader.position, None):
                 self._go_to(self._place, byte, offset)
         elif self.replayable:
-            number = self._owned.fileno()
             if offset is not None:
-                size = os.fstat(number).st_size
-                check_fingerprint(reading(number), size, byte, offset, self.name)
+                self._find(byte, offset)
             self._reader.seek(byte)
 
         def here() -> Offset:
@@ -183,15 +186,66 @@ class TextSource:
                 seen |= fingerprint(reading(self._owned.fileno()), byte)
             return {"byte": byte, "row": row, "kind": kind} | seen
 
-        for block in self._blocks():
-            if not block:
-                yield None, here()
-                continue
-            byte += len(block)
-            batch, kind = self._rows.decode(block, self.columns, kind)
-            if batch.num_rows:
-                row += batch.num_rows
-                yield batch, here()
+        at = offset  # where the run would go on: of a new file, only once a row of it was read
+        while True:
+            try:
+                for block in self._blocks():
+                    if not block:
+                        yield None, here() if at is None or at is offset else at
+                        continue
+                    byte += len(block)
+                    batch, kind = self._rows.decode(block, self.columns, kind)
+                    if batch.num_rows:
+                        row += batch.num_rows
+                        at = here()
+                        yield batch, at
+            except RotatedError as error:
+                at = here() if at is None or at is offset else at
+                byte = self._next(str(error))
+            else:
+                return
+
+    def _generations(self) -> list[Path]:
+        """Return the file and those it was before, renamed, the oldest first."""
+        path = Path(self.name)
+        found = [path, *path.parent.glob(f"{escape(path.name)}[.-]*")]
+        kept = [(one.stat().st_mtime_ns, one != path, one) for one in found if one.is_file()]
+        return [one for *_, one in sorted(kept) if one.suffix not in _PACKED]
+
+    def _find(self, byte: int, offset: Offset) -> None:
+        """Open the file that was read before; of one that is followed, whatever its name is now."""
+        try:
+            number = self._owned.fileno()
+            check_fingerprint(reading(number), os.fstat(number).st_size, byte, offset, self.name)
+        except SchemaError:
+            for path in self._generations() if self.live else []:
+                with suppress(SchemaError), path.open("rb") as file:
+                    number, size = file.fileno(), path.stat().st_size
+                    check_fingerprint(reading(number), size, byte, offset, self.name)
+                    self._open(path)
+                    return
+            raise
+
+    def _open(self, path: Path) -> None:
+        self._owned.close()
+        self._owned = path.open("rb", buffering=0)
+        self._reader.go_on(self._owned, 0)
+
+    def _next(self, why: str) -> int:
+        """Go on in the file that came after the one that was read; return where its rows begin."""
+        paths = self._generations()
+        opened = os.fstat(self._owned.fileno())
+        same = [os.path.samestat(opened, path.stat()) for path in paths]
+        cut = opened.st_size < self._reader.position
+        after = same.index(True) + 1 if True in same and not cut else len(paths) - 1
+        path = paths[min(after, len(paths) - 1)]
+        head = self._sample[: self._start]
+        self._open(path)
+        with path.open("rb") as file:
+            begin = len(head) if file.read(len(head)) == head else 0
+        self._reader.seek(begin)
+        _LOG.info("%s: going on with %s", why, path)
+        return begin
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield the lines of whole rows: a quoted cell may go on in the next line."""

@@ -1,4 +1,4 @@
-"""Compiled empirical Bayes: a step of the base measure towards the current tables.
+"""Compiled empirical Bayes: a step of the base measure, docs/math/atoms.md (11).
 
 With E_m the expectation under the posterior of table m, the step maximises
 

@@ -84,8 +84,5 @@ def predict_row(
 ) -> FloatArray:
     """Return the outputs (6,) for one row; leaves the tables' probabilities in scratch."""
     out = np.empty(N_OUTPUTS)
-    entry_point(predict)(
-        config, state.particles, state.tables, state.ring, state.recent, state.names, state.counts,
-        state.sums, state.scratch, np.ascontiguousarray(x), t, given, 0, out,
-    )  # fmt: skip
+    entry_point(predict)(config, state, np.ascontiguousarray(x), t, given, 0, out)
     return out

@@ -224,7 +224,7 @@ def sample_ddcrp(
     burn_in : int, default 200
         Sweeps before the first draw. Each customer starts at its own table: joining whole
         subtrees is easy for it, splitting a table that a seating in order has mixed up is not. With
-        more than ten million links to choose from, the rows are seated in order first nevertheless.
+        more than ten million links to choose from, chains start from a seating in order.
     thin : int, default 1
         Sweeps for each draw that is kept.
     n_chains : int, default 4

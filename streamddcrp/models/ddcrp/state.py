@@ -8,7 +8,6 @@ S and Q entries of statistics and cached posteriors.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -185,10 +184,7 @@ class Scratch(NamedTuple):
     prior_post: Annotated[FloatArray, "Q"]
 
 
-@dataclass(slots=True)
-class State(ParticleState):
-    """The filter's memory; exactly one owner."""
-
+class _Groups(NamedTuple):
     particles: Particles
     tables: Tables
     ring: Ring
@@ -198,6 +194,12 @@ class State(ParticleState):
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
+
+
+class State(ParticleState, _Groups):
+    """The filter's memory; exactly one owner."""
+
+    __slots__ = ()
 
 
 _GROUPS: dict[str, Any] = {

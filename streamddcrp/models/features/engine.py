@@ -19,17 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.compilation import entry_point
+from streamddcrp.contract import LIVE, N_OUTPUTS, SCORE
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.kernels.arrival import anneal, predict, rename, step_rows
 from streamddcrp.models.features.kernels.slots import (
     ALL,
-    LIVE,
-    LOG_DENSITY,
     LOG_EVIDENCE,
     N_ACTIVE,
     N_EVENTS,
     N_NAMED,
-    N_OUTPUTS,
     N_REPORTED,
     N_SEEN,
     SHAPE,
@@ -61,7 +59,9 @@ WAY = ((0.0, 0.8, 1.0), (0.0, 0.6, 1.0))  # share of the levels; of the way, on 
 class Reported(NamedTuple):
     """Predictions of N rows."""
 
-    out: FloatArray  # (N, 3) log predictive density, probability of a new feature, live features
+    out: (
+        FloatArray  # (N, N_OUTPUTS) SCORE, P_NEW (of a new feature) and LIVE_TABLES of the contract
+    )
     ids: IntArray  # (N, F) live features (-1 behind the last)
     probs: FloatArray  # (N, F) probability that the row has each
 
@@ -111,10 +111,7 @@ def predict_rows(config: Config, state: State, X: FloatArray) -> tuple[Reported,
     """Predict rows (N, D), each as if it came next; also return them without their noise (N, D)."""
     rows, seen, reported = _prepared(X)
     fit = np.empty(X.shape)
-    entry_point(predict)(
-        config, state.particles, state.names, state.counts, state.sums, state.scratch, rows, seen,
-        *reported, fit,
-    )  # fmt: skip
+    entry_point(predict)(config, state, rows, seen, *reported, fit)
     return reported, fit
 
 
@@ -142,10 +139,7 @@ def start(
     other, _ = step(few, empty_state(few, hot, X.shape[1], baseline), X, t)
     other = state_from_arrays(few, arrays_of(other), more=4)  # slots: nothing grows on the way
     log_weight = np.zeros(runs)
-    entry_point(anneal)(
-        few, other.particles, other.rows, other.counts, other.sums, other.scratch, shapes, rates,
-        log_weight,
-    )  # fmt: skip
+    entry_point(anneal)(few, other, shapes, rates, log_weight)
     return _joined(config, state, other, log_weight, float(t[-1]))
 
 
@@ -191,7 +185,7 @@ def _joined(config: Config, state: State, other: State, log_gain: FloatArray, ti
     for name in Names._fields:
         merged.pop(f"names.{name}", None)
     joined = state_from_arrays(config, merged)
-    entry_point(rename)(config, joined.particles, joined.names, joined.counts, joined.scratch, time)
+    entry_point(rename)(config, joined, time)
     return joined
 
 
@@ -308,7 +302,7 @@ class FeatureEngine:
         log_unit = self._log_units(X)
         self.state, reported = step(self.config, self.state, self.to_units(X), t)
         reported = _trimmed(reported)
-        reported.out[:, LOG_DENSITY] -= log_unit
+        reported.out[:, SCORE] += log_unit
         for unit in log_unit.tolist():  # one by one: the same bits in any cutting
             self.log_unit += unit
         return reported
@@ -321,7 +315,7 @@ class FeatureEngine:
             parts.append(_trimmed(piece))
             fits.append(fit * self.scales.scale + self.scales.centre)
         reported = joined(parts)
-        reported.out[:, LOG_DENSITY] -= self._log_units(X)
+        reported.out[:, SCORE] += self._log_units(X)
         return reported, np.concatenate(fits)
 
     def _log_units(self, X: FloatArray) -> FloatArray:

@@ -7,7 +7,6 @@ stream.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -196,9 +195,8 @@ class Scratch(NamedTuple):
     like: Annotated[FloatArray, "Y"]
 
 
-@dataclass(slots=True)
-class State:
-    """The engine's memory; `counts` and `sums` are laid out in `kernels.layout`."""
+class State(NamedTuple):
+    """The engine's memory; `counts` and `sums` are laid out in `kernels.slots`."""
 
     particles: Particles
     rows: Rows

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import Event
+from streamddcrp.contract import LIVE_TABLES, P_NEW, SCORE, Event
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
@@ -24,7 +24,6 @@ from streamddcrp.models.features.engine import (
     nothing_reported,
     scales_of,
 )
-from streamddcrp.models.features.kernels.slots import LOG_DENSITY, N_FEATURES, P_NEW
 from streamddcrp.models.features.state import make_config
 from streamddcrp.plots.series import Cause
 from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
@@ -216,7 +215,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         labels, sure = self._combinations.of_rows(reported, self._n_seen, learn=False)
         out, ids, probs = reported
         row = np.array(
-            [labels[0], sure[0], -out[0, LOG_DENSITY], out[0, P_NEW], np.nan, out[0, N_FEATURES]]
+            [labels[0], sure[0], out[0, SCORE], out[0, P_NEW], np.nan, out[0, LIVE_TABLES]]
         )
 
         def probabilities() -> dict[int, float]:
@@ -364,7 +363,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
 
     def _said(self, out: Any) -> tuple[FloatArray, FloatArray]:
         labels, _, reported = out
-        return labels, -reported[0][:, LOG_DENSITY]
+        return labels, reported[0][:, SCORE]
 
     def _causes(self, rows: IntArray) -> tuple[Cause, ...]:
         return views.causes(self.assignments(), rows)

@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamddcrp.contract import BIRTH, DEATH, MERGE, EventRing
+from streamddcrp.contract import BIRTH, DEATH, LIVE_TABLES, MERGE, P_NEW, SCORE, EventRing
 from streamddcrp.models.features.engine import FeatureEngine, Reported
 from streamddcrp.models.features.kernels import slots
-from streamddcrp.models.features.kernels.slots import LOG_DENSITY, N_EVENTS, N_FEATURES, P_NEW
+from streamddcrp.models.features.kernels.slots import N_EVENTS
 from streamddcrp.plots.series import Cause
 from streamddcrp.records import check
 from streamddcrp.typing import FloatArray, IntArray
@@ -75,7 +75,7 @@ class Combinations:
         """
         out, ids, probs = reported
         on = np.where(probs > ON, ids, -1)
-        started = ~np.isnan(out[:, LOG_DENSITY])
+        started = ~np.isnan(out[:, SCORE])
         new = started & (out[:, P_NEW] > ON)
         plain = started & ~new
         rows = first + np.arange(len(out))
@@ -110,13 +110,13 @@ def _keys(ids: IntArray) -> NDArray[np.uint64]:
 def predictions(labels: IntArray, sure: FloatArray, reported: Reported) -> pa.RecordBatch:
     """Return the predictions of rows by name; NaN is null."""
     out, ids, probs = reported
-    waits = np.isnan(out[:, LOG_DENSITY])
+    waits = np.isnan(out[:, SCORE])
     on = probs > ON
     offsets = np.concatenate([[0], np.cumsum(on.sum(axis=1))]).astype(np.int32)
-    floats = {"label_prob": sure, "score": -out[:, LOG_DENSITY], "p_new": out[:, P_NEW]}
+    floats = {"label_prob": sure, "score": out[:, SCORE], "p_new": out[:, P_NEW]}
     columns: dict[str, Any] = {"label": pa.array(labels)}
     columns |= {name: pa.array(np.ascontiguousarray(v), mask=waits) for name, v in floats.items()}
-    columns["n_tables"] = pa.array(np.where(waits, 0.0, out[:, N_FEATURES]).astype(np.int64))
+    columns["n_tables"] = pa.array(np.where(waits, 0.0, out[:, LIVE_TABLES]).astype(np.int64))
     for name, values in (("features", ids[on]), ("feature_probs", probs[on])):
         columns[name] = pa.ListArray.from_arrays(pa.array(offsets), pa.array(values))
     return pa.RecordBatch.from_pydict(columns)

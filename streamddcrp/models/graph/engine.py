@@ -89,10 +89,7 @@ class Scratch(NamedTuple):
     sums: Annotated[FloatArray, "3"]  # weights of all children, at new tables, at the last item's
 
 
-@dataclass(slots=True)
-class State(ParticleState):
-    """The sampler's memory; exactly one owner."""
-
+class _Groups(NamedTuple):
     particles: Particles
     pool: Pool
     memo: Memo
@@ -104,6 +101,12 @@ class State(ParticleState):
     sums: FloatArray
     children: Children
     scratch: Scratch
+
+
+class State(ParticleState, _Groups):
+    """The sampler's memory; exactly one owner."""
+
+    __slots__ = ()
 
 
 def empty_state(config: Config) -> State:
@@ -257,10 +260,7 @@ def predict_row(
 ) -> FloatArray:
     """Predict one row; return (6,). Leaves the tables' probabilities in ``scratch.at_name``."""
     out = np.empty(N_OUTPUTS)
-    entry_point(_predict_row)(
-        config, state.particles, state.pool, state.memo, state.grid, state.names, state.counts,
-        state.children, state.scratch, x, parents, out,
-    )  # fmt: skip
+    entry_point(_predict_row)(config, state, x, parents, out)
     return out
 
 

@@ -53,8 +53,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         model of one sequence. ``transitions`` is then what follows what; no groups are given. Only
         clusters with auxiliary items, so n_shared at most, can follow themselves or several others.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the first rows. Not one that regresses on the
-        past.
+        "auto" picks a family for each column from the first rows. Autoregressive families are not
+        supported.
     n_particles : int, default 50
     moves : int, default 5
         Auxiliary items resampled after each arrival, in each particle: they are drawn from the

@@ -239,6 +239,19 @@ def _paths(group: Any, n_rows: int, n_layers: int) -> list[Path]:
     return [path_of(one, n_layers, row) for row, one in enumerate(given)]
 
 
+class _State(NamedTuple):
+    """What a sweep updates: one particle, whose clusters are not shared."""
+
+    particles: Particles
+    own: Cells
+    aux: Cells
+    groups: Groups
+    grid: Grid
+    clusters: Clusters
+    scratch: Scratch
+    counts: IntArray
+
+
 class _Chain:
     """The state of the sampler; before the first sweep no row has a cluster.
 
@@ -260,23 +273,25 @@ class _Chain:
             "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0,
             "B": 1, "T": 1,
         }  # fmt: skip
-        self.particles, self.scratch = empty(Particles, lengths), empty(Scratch, lengths)
-        self.particles.weight[0] = 1.0
-        self.groups, self.grid = empty(Groups, lengths), empty(Grid, lengths)
-        self.own, self.aux = (empty(Cells, {"P": 1, "R": R}) for R in (n, M))
-        self.groups.node[:], self.groups.n[:] = node, (A, len(node))
-        self.groups.size[:] = np.bincount(group, minlength=len(node))
         family, hyper = config.family, config.hyper
         shape = n + M, int(n_stats(family, hyper))
         post = np.zeros((n + M, int(n_post(family, hyper))))
-        self.clusters = Clusters(np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy())
-        posterior(family, hyper, self.clusters.stats[0], self.clusters.prior)
-        self.counts = np.zeros(N_COUNTS, np.int64)
+        self.state = _State(
+            particles=empty(Particles, lengths), scratch=empty(Scratch, lengths),
+            groups=empty(Groups, lengths), grid=empty(Grid, lengths),
+            own=empty(Cells, {"P": 1, "R": n}), aux=empty(Cells, {"P": 1, "R": M}),
+            clusters=Clusters(np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy()),
+            counts=np.zeros(N_COUNTS, np.int64),
+        )  # fmt: skip
+        self.state.particles.weight[0] = 1.0
+        self.state.groups.node[:], self.state.groups.n[:] = node, (A, len(node))
+        self.state.groups.size[:] = np.bincount(group, minlength=len(node))
+        posterior(family, hyper, self.state.clusters.stats[0], self.state.clusters.prior)
         self.labels, self.n = np.full(n, -1), 0
         items = np.where(node > 0, config.n_node, config.n_root)  # above each group
         parents = [np.arange(config.n_root)]
         parents += [config.n_root + np.arange(config.n_node)] * (A - 1)
-        parents += [m + np.arange(s) for m, s in zip(items, self.groups.size, strict=True)]
+        parents += [m + np.arange(s) for m, s in zip(items, self.state.groups.size, strict=True)]
         self.n_parents, times = np.unique(np.concatenate(parents), return_counts=True)
         self.n_parents, self.times = self.n_parents.astype(np.float64), times.astype(np.float64)
 
@@ -292,41 +307,38 @@ class _Chain:
 
     def sweep_rows(self) -> None:
         """Draw all clusters, of rows and auxiliary items, once."""
-        sweep_rows(
-            self.config, self.particles, self.own, self.aux, self.groups, self.grid,
-            self.clusters, self.scratch, self.counts, self.rows, self.group, self.labels, self.n,
-        )  # fmt: skip
+        sweep_rows(self.config, self.state, self.rows, self.group, self.labels, self.n)
         self.n += len(self.rows)
-        self.particles.n_tables[0] = self._tables[-1] + 1
+        self.state.particles.n_tables[0] = self._tables[-1] + 1
 
     @property
     def _tables(self) -> IntArray:
         """Tables in use."""
-        return np.flatnonzero((self.clusters.size > 0) | (self.particles.n_aux[0] > 0))
+        return np.flatnonzero((self.state.clusters.size > 0) | (self.state.particles.n_aux[0] > 0))
 
     def names(self) -> tuple[IntArray, IntArray]:
         """Clusters of rows, after their smallest row, and of auxiliary items, -1 without rows."""
         labels = named(self.labels)
-        name = np.full(len(self.clusters.size), -1)
+        name = np.full(len(self.state.clusters.size), -1)
         name[self.labels] = labels
-        aux = dense(self.aux, 0, int(self.groups.n[0]), len(name))
+        aux = dense(self.state.aux, 0, int(self.state.groups.n[0]), len(name))
         auxiliary = [np.repeat(name, counts) for counts in aux]
         return labels, np.concatenate([np.sort(items) for items in auxiliary])
 
     def log_joint(self) -> float:
         """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m)."""
         alpha, tables = self.config.alpha, self._tables
-        K = len(self.clusters.size)
+        K = len(self.state.clusters.size)
         aux, own = (
             dense(cells, 0, int(n), K)[:, tables]
-            for cells, n in zip((self.aux, self.own), self.groups.n, strict=True)
+            for cells, n in zip((self.state.aux, self.state.own), self.state.groups.n, strict=True)
         )
-        above = aux[self.groups.node]
+        above = aux[self.state.groups.node]
         total = _log_factorials(aux[0]) + _log_factorials(above + own) - _log_factorials(above)
         total += _log_factorials(aux[0] + aux[1:]) - (len(aux) - 1) * _log_factorials(aux[0])
         total += len(tables) * math.log(alpha) - self.times @ np.log(alpha + self.n_parents)
-        with_rows = self.clusters.size > 0
-        return float(total + self.clusters.post[with_rows, 0].sum())
+        with_rows = self.state.clusters.size > 0
+        return float(total + self.state.clusters.post[with_rows, 0].sum())
 
 
 def _log_factorials(counts: IntArray) -> float:

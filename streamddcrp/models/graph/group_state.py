@@ -5,7 +5,6 @@ R cells of a particle.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -104,10 +103,7 @@ class Scratch(NamedTuple):
     only: Annotated[FloatArray, "K"]
 
 
-@dataclass(slots=True)
-class State(ParticleState):
-    """The sampler's memory; exactly one owner."""
-
+class _Groups(NamedTuple):
     particles: Particles
     own: Cells  # rows of each group; in a Markov chain of the start, then after each table
     aux: Cells  # auxiliary items of each node
@@ -122,6 +118,12 @@ class State(ParticleState):
     sums: FloatArray
     children: Children
     scratch: Scratch
+
+
+class State(ParticleState, _Groups):
+    """The sampler's memory; exactly one owner."""
+
+    __slots__ = ()
 
 
 def empty_state(config: Config) -> State:

@@ -169,10 +169,7 @@ class GroupEngine(ParticleEngine):
         g = int(np.argmin(state.groups.size[:others] / away))
         node = int(self._node[g])
         alone = node > 0 and int((self._node == node).sum()) == 1
-        entry_point(forget_group)(
-            self.config, state.particles, state.own, state.aux, state.pool, state.groups,
-            state.grid, state.names, state.events, state.counts, state.scratch, g, alone, t,
-        )  # fmt: skip
+        entry_point(forget_group)(self.config, state, g, alone, t)
         self._warn_when_full("max_groups", "groups")
         self.paths.pop(g)
         if alone:
@@ -220,10 +217,7 @@ class GroupEngine(ParticleEngine):
         group = self._number.get(path, -1)
         node = self._place.get(path[0], 0) if len(path) == 2 else 0
         unknown = len(path) == 2 and node == 0
-        entry_point(_predict_row)(
-            config, state.particles, state.own, state.aux, state.pool, state.memo, state.grid,
-            state.names, state.counts, state.children, state.scratch, x, group, node, unknown, out,
-        )  # fmt: skip
+        entry_point(_predict_row)(config, state, x, group, node, unknown, out)
         return out
 
     def alpha_weights(self) -> tuple[FloatArray, FloatArray]:

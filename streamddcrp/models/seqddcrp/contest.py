@@ -10,7 +10,7 @@ Of a few rows, many tables are easily right by chance. So a candidate must lead 
 tables most seldom; and one that expects every other row to open a table, which hardly looks at
 their order, waits for some rows.
 
-A prior gives up that trails the best one of those before it at the same row: by 20 nats, or by 10
+Drop a prior that trails the best earlier one at the same row: by 20 nats, or by 10
 for each column if that is more, since what a prior loses until its tables are known grows with
 their columns.
 

@@ -75,7 +75,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
         the warm-up best; 8 where there is no warm-up. A short reach expects the next row where the
-        last one sits: regimes last. A long one suits rows that come in no order. 1 is left out
+        last one sits: regimes last. A long one suits rows that come in no order. 1 is not tried
         where the noise of a column is correlated from row to row.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
@@ -100,7 +100,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     n_sweeps : int, default 1
         Coordinate-ascent sweeps over the window in each block.
     look_back : int, default 128
-        The last 4, 8, .. up to so many arrivals may move to a new table together, if
+        The last 4, 8, ... arrivals, up to this many, may move to a new table together, if
         that raises the bound; 0 turns this off.
     birth_threshold : float, default 0.05
         An arrival opens a table if it would do so with at least this probability.

@@ -135,11 +135,11 @@ class TableViews(RowModel):
     def recent_labels(self) -> IntArray:
         """Return the labels of the last rows as they look now, oldest first.
 
-        A row's label in `step_many` was given before the row was learned; the rows that came since
-        have had their say here. Where tables are seldom opened they are the most probable path of
-        tables through these rows, so that near tables do not take turns row by row. The rows are
-        those whose links may still change: the last ``window`` to ``window + sweep_every``, fewer
-        at the start of a stream; all 0 in warm-up.
+        A row's label in `step_many` was given before the row was learned; these labels use later
+        rows. Where tables are seldom opened they are the most probable path of tables through these
+        rows, so that near tables do not take turns row by row. The rows are those whose links may
+        still change: the last ``window`` to ``window + sweep_every``, fewer at the start of a
+        stream; all 0 in warm-up.
 
         Returns
         -------

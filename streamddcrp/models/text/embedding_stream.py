@@ -199,7 +199,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         Expected cosine of two vectors of one story. Default: each story has its own, any of .2 to
         .5, and it is summed out. More of it, more and tighter stories.
     temper : float, default 0.25
-        Power of the likelihood, for the dimensions of an embedding repeat each other.
+        Exponent on the likelihood, because embedding dimensions are redundant.
     births : int, default 3
         Number of vectors from which the birth of a story is reported.
 

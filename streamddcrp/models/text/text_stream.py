@@ -33,12 +33,12 @@ from streamddcrp.typing import FloatArray
 class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
-    A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models.
-    A text is assigned on arrival, compiled code reading its words from the bytes; it is visited
-    again three times while others come, and after ``lag`` of them its label is final. Stories that
-    turn out to be one are merged, one that is two is split; stories that get no more texts are
-    forgotten, their words too, so that memory does not grow with the stream. No number of stories
-    is given, nothing is trained.
+    A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models. A
+    text is assigned on arrival, compiled code reading its words from the bytes; it is visited again
+    three times while others come, and after ``lag`` of them its label is final. Stories that turn
+    out to be one are merged, a story that turns out to be two is split; stories that get no more
+    texts are forgotten, their words too, so that memory does not grow with the stream. No number of
+    stories is given, nothing is trained.
 
     Parameters
     ----------
@@ -72,9 +72,9 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
     Words that many texts have and that say nothing about the rest of them are set aside. About
     100,000 headlines or tweets a second on one core, in some MB of memory. A document is a text, a
     list of words, or a dict of counts of words; a word counts once a document. A text without words
-    has the label -1, changes no story and is no surprise; so has one of boilerplate alone, but for
-    its surprise. Of a document the first 65,536 different words count, of a word the first 64
-    bytes. There are no random numbers. The algorithm is described in `streamddcrp.models.text`.
+    has the label -1 and the score 0; so does pure boilerplate, but with a score of its own. The
+    first 65,536 different words of a document count, and the first 64 bytes of a word. There are no
+    random numbers. The algorithm is described in `streamddcrp.models.text`.
 
     Examples
     --------

@@ -76,7 +76,7 @@ class BinaryTree(ComponentTree):
         out: FloatArray = self.weights.M[0] + local.loadings @ self.weights.M[1:]
         return out
 
-    def settle(self, local: Local) -> None:
+    def move_tangents(self, local: Local) -> None:
         """Move the points of tangency of the window to the expected psi."""
         self.X = np.concatenate([self.X[:, : self.X.shape[1] // 2], self.expected(local)], axis=1)
 

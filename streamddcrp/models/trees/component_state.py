@@ -268,7 +268,7 @@ class ComponentState:
         """Points of the window, (n, D)."""
         return self.X
 
-    def settle(self, local: Local) -> None:
+    def move_tangents(self, local: Local) -> None:
         """Change what else belongs to the rows of the window: of points, nothing."""
 
     def left_over(self) -> float:
@@ -298,7 +298,7 @@ class ComponentState:
             scale = self.n_seen / len(self.X)
             stats = local.stats.times(scale) if alone else self.past.plus(local.stats)
             self.weights = global_step(stats, self.weights, self.prior)
-            self.settle(local)
+            self.move_tangents(local)
 
     def bound(self) -> float:
         """Return the bound, the window standing for all points that were seen."""

@@ -15,7 +15,7 @@ from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.planting import plant
-from streamddcrp.models.trees.topic_moves import settle, tidy
+from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
 from streamddcrp.models.trees.tree import ids_of, slots_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
@@ -193,7 +193,7 @@ class NestedCRPTopics(TreeModel):
             stop = min(N, start + due - tree.n_seen)
             bags = self._encode(rows[start:stop], learn=True)
             out[start:stop, : P_NEW + 1] = tree.learn(*bags)
-            tidied = settle(tree)
+            tidied = tidy_if_due(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
             out[start:stop, SCORE] /= -sizes

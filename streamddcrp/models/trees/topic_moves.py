@@ -28,7 +28,7 @@ _CLOSE = 1e-2  # and until it changes by less than this part
 _OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
 
 
-def settle(tree: TopicTree) -> bool:
+def tidy_if_due(tree: TopicTree) -> bool:
     """Drop nodes without documents where a chunk ends, or tidy up where that is due: then True."""
     if tree.n_seen == tree.next_tidy:
         tidy(tree)

@@ -27,8 +27,8 @@ from streamddcrp.models.ddcrp.kernels.link import (
     choose,
     cut,
     detach,
+    relink,
     score_tables,
-    settle,
     span,
 )
 
@@ -153,4 +153,4 @@ def move_branch(i, u_table, u_link, c):
     for t in range(n_touched):
         c.mass[c.touched[t]] = 0.0
     turn_around(u, i, c)
-    settle(u, j, k, log_joint, size, whole, log_moved, c.moved, c)
+    relink(u, j, k, log_joint, size, whole, log_moved, c.moved, c)

@@ -74,15 +74,15 @@ def _best_gain(particles, scratch):
 
 
 @kernel
-def predict(
-    config, particles, tables, ring, recent, names, counts, sums, scratch, x, t, given, b, out
-):  # fmt: skip
+def predict(config, state, x, t, given, b, out):
     """Predict a row at time ``t``, docs/math/ddcrp.md (6), by every particle; changes ``scratch``.
 
     p_q(x) = [sum_k s_k p(x | T_k) + alpha p(x)] / (alpha + F), p(x) = sum_q W_q p_q(x).
     ``out`` : label, its probability, -log p(x), probability of a new table, of another table than
     the last row's, live tables.
     """
+    particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
+    names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
     n = counts[N_SEEN]
     mass, score, at_name = scratch.mass, scratch.score, scratch.at_name
     at_name[:] = 0.0
@@ -91,7 +91,7 @@ def predict(
     own = log_predictive(config.family, config.hyper, scratch.prior_post, x)
     for p in range(len(particles.weight)):
         K = particles.n_tables[p]
-        masses_of(counts, ring, recent, tables, n, p, K, factor, mass)
+        masses_of(state, n, p, K, factor, mass)
         log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
         top, links = own, config.alpha
         for k in range(K):
@@ -130,10 +130,10 @@ def predict(
 
 
 @inner
-def _seat(
-    config, particles, tables, ring, recent, names, counts, sums, scratch, x, t, p, uniforms, at
-):
+def _seat(config, state, x, t, p, uniforms, at):
     """Seat the arrival in one particle."""
+    particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
+    names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
     n = counts[N_SEEN]
     k = draw_table(uniforms[at], scratch.new[p], scratch.weight[p], particles.n_tables[p])
     here = n & (len(ring.t) - 1)
@@ -141,9 +141,7 @@ def _seat(
         ring.link[p, here] = n
         if k >= 0:
             factor = carried_factor(config, sums, t)
-            ring.link[p, here] = draw_link(
-                counts, ring, recent, tables, n, p, k, factor, uniforms[at + 1]
-            )
+            ring.link[p, here] = draw_link(state, n, p, k, factor, uniforms[at + 1])
     if k < 0:
         k = open_table(particles, tables, p, name_of(n, recent.name, names, counts))
     add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
@@ -154,8 +152,9 @@ def _seat(
 
 
 @inner
-def _reweight(particles, sums, scratch):
+def _reweight(state):
     """Multiply the weights by the predictive densities, add their sum to the evidence."""
+    particles, sums, scratch = state.particles, state.sums, state.scratch
     weight, gain = particles.weight, scratch.gain
     top = _best_gain(particles, scratch)
     total = 0.0
@@ -168,8 +167,10 @@ def _reweight(particles, sums, scratch):
 
 
 @inner
-def _note_seats(particles, tables, names, counts, scratch):
+def _note_seats(state):
     """Note the table at which the arrival most probably sits."""
+    particles, tables, names = state.particles, state.tables, state.names
+    counts, scratch = state.counts, state.scratch
     at_name = scratch.at_name
     at_name[:] = 0.0
     best = -1
@@ -182,8 +183,9 @@ def _note_seats(particles, tables, names, counts, scratch):
 
 
 @inner
-def _copy(particles, tables, ring, counts, p, to, stop):
+def _copy(state, p, to, stop):
     """Make particle ``to`` a copy of particle p; only what is in use is copied."""
+    particles, tables, ring, counts = state.particles, state.tables, state.ring, state.counts
     mask = len(ring.t) - 1
     particles.last[to] = particles.last[p]
     K = particles.n_tables[p]
@@ -196,25 +198,28 @@ def _copy(particles, tables, ring, counts, p, to, stop):
 
 
 @inner
-def _resample(particles, tables, ring, counts, scratch, stop, uniform):
+def _resample(state, stop, uniform):
     """Draw P particles by their weights; copies take the places of those left out."""
+    particles, scratch = state.particles, state.scratch
     P = len(particles.weight)
     systematic(particles.weight, uniform, scratch.offspring)
     ancestors_of(scratch.offspring, scratch.ancestor)
     place_children(scratch.ancestor, P, scratch.used, scratch.place)
     for p in range(P):
         if scratch.place[p] != scratch.ancestor[p]:
-            _copy(particles, tables, ring, counts, scratch.ancestor[p], scratch.place[p], stop)
+            _copy(state, scratch.ancestor[p], scratch.place[p], stop)
     particles.weight[:] = 1.0 / P
 
 
 @inner
-def _forget(config, particles, tables, ring, counts, sums):
+def _forget(config, state):
     """Let customers leave the ring that no link needs, close tables that no one can join.
 
     The next arrival is ``n``; the first customer that it, or a renewed link, may leave from is
     ``earliest``. Where the time of the next arrival is unknown that of the last one must do.
     """
+    particles, tables, ring = state.particles, state.tables, state.ring
+    counts, sums = state.counts, state.sums
     n, mask = counts[N_SEEN], len(ring.t) - 1
     earliest = n + 1 - max(config.rejuvenate, 1)
     while counts[FIRST] < min(earliest, n):
@@ -246,8 +251,9 @@ def _forget(config, particles, tables, ring, counts, sums):
 
 
 @inner
-def _weigh_names(particles, tables, names, counts):
+def _weigh_names(state):
     """Weigh the tables over the particles."""
+    particles, tables, names, counts = state.particles, state.tables, state.names, state.counts
     names.weight[:] = 0.0
     names.n_holders[:] = 0
     counts[MOST_TABLES] = 0
@@ -259,15 +265,14 @@ def _weigh_names(particles, tables, names, counts):
 
 
 @kernel
-def step_rows(
-    config, particles, tables, ring, recent, names, events, counts, sums, scratch, X, t, uniforms,
-    given, start, out,
-):  # fmt: skip
+def step_rows(config, state, X, t, uniforms, given, start, out):
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
     ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table and link of
     the arrival and, with rejuvenation, of the customers whose links are resampled.
     """
+    particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
+    names, events, counts = state.names, state.events, state.counts
     P, L = len(particles.weight), config.rejuvenate
     per_particle = 2 + 2 * L if L > 0 else 1
     mask = len(ring.t) - 1
@@ -279,34 +284,26 @@ def step_rows(
             or counts[N_NAMES] + 1 + L > len(names.opener)
         ):
             return b
-        predict(
-            config, particles, tables, ring, recent, names, counts, sums, scratch, X[b], t[b],
-            given, b, out[b],
-        )  # fmt: skip
+        predict(config, state, X[b], t[b], given, b, out[b])
         ring.t[n & mask] = t[b]
         recent.x[n % len(recent.x)] = X[b]
         recent.name[n % len(recent.x)] = -1
         for p in range(P):
-            _seat(
-                config, particles, tables, ring, recent, names, counts, sums, scratch, X[b], t[b],
-                p, uniforms[b], 1 + p * per_particle,
-            )  # fmt: skip
-        _reweight(particles, sums, scratch)
-        _note_seats(particles, tables, names, counts, scratch)
+            _seat(config, state, X[b], t[b], p, uniforms[b], 1 + p * per_particle)
+        _reweight(state)
+        _note_seats(state)
         if effective_size(particles.weight) < 0.5 * P:
-            _resample(particles, tables, ring, counts, scratch, n + 1, uniforms[b, 0])
+            _resample(state, n + 1, uniforms[b, 0])
         counts[N_SEEN] = n + 1
         if L > 0:
             for p in range(P):
                 at = 3 + p * per_particle
                 for i in range(max(n + 1 - L, 0), n + 1):
-                    update(
-                        config, particles, tables, ring, recent, names, counts, sums, scratch, p, i,
-                        uniforms[b, at + 2 * (n - i)], uniforms[b, at + 2 * (n - i) + 1],
-                    )  # fmt: skip
+                    u = at + 2 * (n - i)
+                    update(config, state, p, i, uniforms[b, u], uniforms[b, u + 1])
                 particles.last[p] = ring.label[p, n & mask]
-        _forget(config, particles, tables, ring, counts, sums)
-        _weigh_names(particles, tables, names, counts)
+        _forget(config, state)
+        _weigh_names(state)
         # later customers may open their table again
         refresh_names(names, events, counts, counts[N_SEEN] + 1 - max(L, 1), t[b])
     return X.shape[0]

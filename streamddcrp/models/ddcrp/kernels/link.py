@@ -164,7 +164,7 @@ def choose(u, n, score):
 
 
 @uncounted
-def settle(i, j, k, log_joint, size, whole, log_moved, moved, c):
+def relink(i, j, k, log_joint, size, whole, log_moved, moved, c):
     """Link i to j and move S to slot k, or, where they are, to one of their own (k = -1).
 
     ``whole``: they own their slot. ``size``: how many of them are on the stack, 0: none is yet.
@@ -262,7 +262,7 @@ def redraw(i, u_table, u_link, size, whole, log_moved, moved, c):
     m, log_sum = choose(u_table, n_touched + 1, c.score)
     k = c.touched[m] if m < n_touched else -1
     chosen = draw_link(u_link, i, k, stay, n_touched, c)
-    settle(i, chosen, k, c.joint[m], size, whole, log_moved, moved, c)
+    relink(i, chosen, k, c.joint[m], size, whole, log_moved, moved, c)
     return log_sum
 
 
@@ -295,7 +295,7 @@ def redraw_counted(rng, i, size, n_touched, whole, log_moved, moved, c):
         j = int(rng.random() * i)
         while c.slot[j] != k:
             j = int(rng.random() * i)
-    settle(i, j, k, c.joint[m], size, whole, log_moved, moved, c)
+    relink(i, j, k, c.joint[m], size, whole, log_moved, moved, c)
 
 
 # --- The same with the parameters of tables -------------------------------------------------------
@@ -356,7 +356,7 @@ def update_with_parameters(i, variant, rng, eta, holder, aux, c):
     log_joint = 0.0
     if k >= 0:
         log_joint = log_union(c.family, c.hyper, c.stats[k], c.marginal[k], c.moved, c.work, c.post)
-    settle(i, chosen, k, log_joint, size, whole, log_moved, c.moved, c)
+    relink(i, chosen, k, log_joint, size, whole, log_moved, c.moved, c)
     if k >= 0:
         return
     k = c.slot[i]

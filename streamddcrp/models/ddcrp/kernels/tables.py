@@ -31,8 +31,9 @@ def carried_factor(config, sums, t):
 
 
 @inner
-def masses_of(counts, ring, recent, tables, i, p, K, factor, out_mass):
+def masses_of(state, i, p, K, factor, out_mass):
     """Sum the weights of customer i's links to the earlier customers of each table."""
+    counts, ring, recent, tables = state.counts, state.ring, state.recent, state.tables
     mask = len(ring.t) - 1
     weight = recent.weight[i % len(recent.weight)]
     for k in range(K):
@@ -60,8 +61,9 @@ def draw_table(uniform, new, weight, K):
 
 
 @inner
-def draw_link(counts, ring, recent, tables, i, p, k, factor, uniform):
+def draw_link(state, i, p, k, factor, uniform):
     """Draw whom customer i links to at table k, in proportion to the decay."""
+    counts, ring, recent, tables = state.counts, state.ring, state.recent, state.tables
     mask = len(ring.t) - 1
     weight = recent.weight[i % len(recent.weight)]
     total = tables.carried[p, k] * factor
@@ -135,14 +137,14 @@ def _mark_followers(ring, p, i, stop, out_inside):
 
 
 @inner
-def update(
-    config, particles, tables, ring, recent, names, counts, sums, scratch, p, i, u_table, u_link
-):
+def update(config, state, p, i, u_table, u_link):
     """Resample the link of customer i given all other links: collapsed Gibbs.
 
     With S the customers below i, i included, and T_k the tables without them, i links to itself
     with weight alpha m(S), to some member of table k with weight s_k m(T_k + S) / m(T_k).
     """
+    particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
+    names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
     stop, mask, L = counts[N_SEEN], len(ring.t) - 1, len(recent.x)
     family, hyper = config.family, config.hyper
     stats, post, taken = tables.stats[p], tables.post[p], scratch.taken
@@ -153,7 +155,7 @@ def update(
     size = _mark_followers(ring, p, i, stop, scratch.inside)
     x = recent.x[i % L]
     factor = carried_factor(config, sums, ring.t[i & mask])
-    masses_of(counts, ring, recent, tables, i, p, K, factor, mass)
+    masses_of(state, i, p, K, factor, mass)
     # cut
     if opens:
         taken[:] = stats[old]
@@ -189,7 +191,7 @@ def update(
     if k < 0:
         ring.link[p, i & mask] = i
     else:
-        ring.link[p, i & mask] = draw_link(counts, ring, recent, tables, i, p, k, factor, u_link)
+        ring.link[p, i & mask] = draw_link(state, i, p, k, factor, u_link)
     # join
     if k == old:
         stats[old] = scratch.kept_stats

@@ -10,20 +10,17 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.contract import LIVE, LIVE_TABLES, P_NEW, SCORE
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row
 from streamddcrp.models.features.kernels.names import name_features
 from streamddcrp.models.features.kernels.rejuvenate import rejuvenate, resample_row
 from streamddcrp.models.features.kernels.slots import (
     ALL,
     IMPUTE,
-    LIVE,
-    LOG_DENSITY,
     LOG_EVIDENCE,
     MERGE,
     N_ACTIVE,
-    N_FEATURES,
     N_SEEN,
-    P_NEW,
     ROW,
     SHAPE,
     allocate,
@@ -38,41 +35,41 @@ from streamddcrp.particles.kernels.resample import merge_equal, optimal, place_c
 
 
 @entry
-def step_rows(
-    config, particles, rows, names, counts, sums, work, X, seen, t, done, out, out_id, out_prob
-):
+def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
     """Predict and learn rows ``done`` on; return how many are done, fewer where slots run out.
 
     ``X`` (N, D): 0 where a value is missing; ``seen`` (N, D): 1 where there is one; ``t`` (N,) is
-    written beside events. ``out`` (N, 3); ``out_id``, ``out_prob`` (N, 64): public ids of the live
-    features (-1 behind the last) and the probability of each.
+    written beside events. ``out`` (N, N_OUTPUTS); ``out_id``, ``out_prob`` (N, 64): public ids of
+    the live features (-1 behind the last) and the probability of each.
     """
+    particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
     for n in range(done, len(X)):
         if not _room(config, particles, counts):
             return n
         n_dims = int(seen[n].sum())
-        n_pool = weigh(config, particles, counts, sums, work, X[n], seen[n], n_dims)
-        _report(particles, names, counts, work, out[n], out_id[n], out_prob[n])
-        settle(config, particles, rows, counts, sums, work, X[n], seen[n], n_dims, n_pool)
+        n_pool = weigh(config, state, X[n], seen[n], n_dims)
+        _report(state, out[n], out_id[n], out_prob[n])
+        keep_children(config, state, X[n], seen[n], n_dims, n_pool)
         if config.moves > 0:
             for i in range(counts[N_ACTIVE]):
-                rejuvenate(config, particles, rows, counts, sums, work, i)
+                rejuvenate(config, state, i)
                 rescale(config, particles, sums, work, i, counts[N_SEEN], 0)
         counts[N_SEEN] += 1
-        name_features(config, particles, names, counts, work, t[n])
+        name_features(config, state, t[n])
     return len(X)
 
 
 @entry
-def predict(config, particles, names, counts, sums, work, X, seen, out, out_id, out_prob, out_fit):
+def predict(config, state, X, seen, out, out_id, out_prob, out_fit):
     """Predict rows (N, D), each as if it came next, and learn nothing.
 
     ``out_fit`` (N, D) : the rows without their noise, as the features explain them.
     """
+    particles, counts, work = state.particles, state.counts, state.scratch
     for n in range(len(X)):
         n_dims = int(seen[n].sum())
-        weigh(config, particles, counts, sums, work, X[n], seen[n], n_dims)
-        _report(particles, names, counts, work, out[n], out_id[n], out_prob[n])
+        weigh(config, state, X[n], seen[n], n_dims)
+        _report(state, out[n], out_id[n], out_prob[n])
         out_fit[n] = 0.0
         for i in range(counts[N_ACTIVE]):
             w = math.exp(work.total[i] - work.increment[0])
@@ -100,8 +97,9 @@ def _room(config, particles, counts):
 
 
 @uncounted
-def _report(particles, names, counts, work, out, out_id, out_prob):
-    """Write the prediction of a row."""
+def _report(state, out, out_id, out_prob):
+    """Write the prediction of a row: score, p_new (of a new feature), live features."""
+    particles, names, counts, work = state.particles, state.names, state.counts, state.scratch
     n_live = 0
     for g in range(len(names.label)):
         work.place_of[g] = -1
@@ -111,9 +109,9 @@ def _report(particles, names, counts, work, out, out_id, out_prob):
             out_prob[n_live] = 0.0
             n_live += 1
     out_id[n_live:] = -1
-    out[LOG_DENSITY] = work.increment[0]
+    out[SCORE] = -work.increment[0]
     out[P_NEW] = 0.0
-    out[N_FEATURES] = n_live
+    out[LIVE_TABLES] = n_live
     for i in range(counts[N_ACTIVE]):
         w = math.exp(work.total[i] - work.increment[0])
         out[P_NEW] += w * work.marginal[i, 0]
@@ -127,7 +125,7 @@ def _report(particles, names, counts, work, out, out_id, out_prob):
 
 
 @entry
-def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weight):
+def anneal(config, state, shapes, rates, log_weight):
     """Anneal particles through priors of the noise variance; sum their log importance weights.
 
     After each change of prior as many rows as the window has, at random, and all scales are
@@ -135,6 +133,7 @@ def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weigh
     ``shapes``, ``rates`` (L + 1,): of the inverse gamma priors; the particles were made under the
     first. ``log_weight`` (>= particles,): 0; afterwards the log importance weights.
     """
+    particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
     t = counts[N_SEEN] - 1
     n_window = min(t + 1, config.order)
     half = sums[SHAPE] - shapes[0]  # half the number of values
@@ -152,7 +151,7 @@ def anneal(config, particles, rows, counts, sums, work, shapes, rates, log_weigh
             for k in range(n_window):
                 u = uniform(config.seed, t, i, ROW, step + k)
                 row = t - min(int(u * n_window), n_window - 1)
-                resample_row(config, particles, rows, sums, work, i, t, row, step + k)
+                resample_row(config, state, i, t, row, step + k)
             rescale(config, particles, sums, work, i, t, level)
         step += n_window
 
@@ -166,17 +165,19 @@ def _log_factor(a, b, half, gain):
 
 
 @entry
-def rename(config, particles, names, counts, work, time):
+def rename(config, state, time):
     """Give ids to the features of particles that were joined from two runs."""
-    name_features(config, particles, names, counts, work, time)
+    name_features(config, state, time)
 
 
 ONE = np.uint64(1)
 
 
 @uncounted
-def settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool):
+def keep_children(config, state, x, seen, n_dims, n_pool):
     """Choose the children that go on, and make them particles that have learned the row."""
+    particles, rows, counts = state.particles, state.rows, state.counts
+    sums, work = state.sums, state.scratch
     t = counts[N_SEEN]
     row_hash = hash_of(t, config.seed)
     if n_pool > 1:
@@ -197,8 +198,8 @@ def settle(config, particles, rows, counts, sums, work, x, seen, n_dims, n_pool)
         i, c = work.place[m], work.child[m]
         particles.weight[i] = work.child_weight[m]
         _learn(
-            config, particles, sums, work, i, t, x, seen, n_dims, work.pool_mask[c],
-            work.pool_new[c], work.scale[work.ancestor[m]], row_hash,
+            config, state, i, t, x, seen, n_dims, work.pool_mask[c], work.pool_new[c],
+            work.scale[work.ancestor[m]], row_hash,
         )  # fmt: skip
     _close_gaps(particles, work, n)
     counts[N_ACTIVE] = n
@@ -267,8 +268,9 @@ def _close_gaps(particles, work, n):
 
 
 @uncounted
-def _learn(config, particles, sums, work, i, t, x, seen, n_dims, mask, option, scales, row_hash):
+def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash):
     """Give a particle the row with the features of ``mask`` and new ones; let go of row t - r."""
+    particles, sums, work = state.particles, state.sums, state.scratch
     n_owners, owners, cov, mean = (
         particles.n_owners[i], particles.owners[i], particles.cov[i], particles.mean[i],
     )  # fmt: skip

@@ -10,10 +10,10 @@ particles of half the weight have it; it is dead when no particle has it.
 import numpy as np
 
 from streamddcrp.compilation import uncounted
+from streamddcrp.contract import LIVE
 from streamddcrp.models.features.kernels.slots import (
     BIRTH,
     DEATH,
-    LIVE,
     MERGE_EVENT,
     N_ACTIVE,
     N_EVENTS,
@@ -34,8 +34,9 @@ _FS, _BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFF)
 
 
 @uncounted
-def name_features(config, particles, names, counts, work, time):
+def name_features(config, state, time):
     """Match the features of all particles; give ids to those that become live, record deaths."""
+    particles, names, counts, work = state.particles, state.names, state.counts, state.scratch
     t = counts[N_SEEN] - 1
     names.weight[:] = 0.0
     names.best[:] = 0.0
@@ -71,7 +72,7 @@ def name_features(config, particles, names, counts, work, time):
     for g in range(len(names.label)):
         if names.used[g]:
             copy_row(names.loading[g], particles.mean[names.holder[g], names.slot[g]])
-    _settle(config, particles, names, counts, t)
+    _note_final(config, particles, names, counts, t)
 
 
 @uncounted
@@ -122,7 +123,7 @@ def _rename(row, old, new):
 
 
 @uncounted
-def _settle(config, particles, names, counts, t):
+def _note_final(config, particles, names, counts, t):
     """Record the features of the row that is about to leave the window: these are final."""
     row = t - config.order + 1
     if row < 0:

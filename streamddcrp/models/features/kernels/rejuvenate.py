@@ -27,13 +27,14 @@ ONE = np.uint64(1)
 
 
 @uncounted
-def rejuvenate(config, particles, rows, counts, sums, work, i):
+def rejuvenate(config, state, i):
     """Resample ``config.moves`` rows of the window, chosen at random, by exact Gibbs steps.
 
     Irreversible changes are left out: a feature whose other owners have all left the window stays,
     as does one whose history would become disconnected. Features that only this row ever had are
     resampled jointly with the others, and so is the number of new ones.
     """
+    rows, counts, work = state.rows, state.counts, state.scratch
     t = counts[N_SEEN]
     n_window = min(t + 1, config.order)
     work.has_odds[:] = 0
@@ -41,11 +42,11 @@ def rejuvenate(config, particles, rows, counts, sums, work, i):
         u = uniform(config.seed, t, i, ROW, step)
         row = t - min(int(u * n_window), n_window - 1)
         if rows.whole[row % len(rows.x)]:
-            resample_row(config, particles, rows, sums, work, i, t, row, step)
+            resample_row(config, state, i, t, row, step)
 
 
 @uncounted
-def resample_row(config, particles, rows, sums, work, i, t, row, step):
+def resample_row(config, state, i, t, row, step):
     """Resample the features of a row of the window; ``step`` indexes the draws of an arrival.
 
     All of them, in groups at random, each group jointly given the others; with the last group
@@ -53,6 +54,7 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     features ``work.row_odds`` holds the odds at all rows of the window. The particle's moments
     change only if the features of the row do.
     """
+    particles, rows, sums, work = state.particles, state.rows, state.sums, state.scratch
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     cov, mean = particles.cov[i], particles.mean[i]
     at = row - max(t + 1 - config.order, 0)
@@ -126,7 +128,7 @@ def resample_row(config, particles, rows, sums, work, i, t, row, step):
     if own == 0 and option == 0 and now == mask:
         return
     remove_row(cov, mean, work.slots, n_slots, work.on, n_on, x, noise, work.v, work.e)
-    _put(config, particles, sums, work, i, row, mask, now, option, n_free, own, x, rate)
+    _put(config, state, i, row, mask, now, option, n_free, own, x, rate)
 
 
 @uncounted
@@ -183,8 +185,9 @@ def _flip(cov, c, now, n_slots, k, loading, work):
 
 
 @uncounted
-def _put(config, particles, sums, work, i, row, mask, wanted, option, n_free, own, x, rate):
+def _put(config, state, i, row, mask, wanted, option, n_free, own, x, rate):
     """Assign the features that were drawn to the row."""
+    particles, sums, work = state.particles, state.sums, state.scratch
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     row_hash = hash_of(row, config.seed)
     if own > 0:

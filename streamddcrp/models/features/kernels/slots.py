@@ -23,15 +23,8 @@ LOG_EVIDENCE = 0
 SHAPE = 1  # of the noise variance; 0 where it is known
 N_SUMS = 2
 
-# columns of out
-LOG_DENSITY = 0
-P_NEW = 1  # probability that the row has a feature that no row had before
-N_FEATURES = 2  # number of live features before the row
-N_OUTPUTS = 3
-
 N_REPORTED = 64  # features that are reported of a row, at most
 ROUNDING = 2.0**-52  # of a rate: a row far beyond the others takes nearly all of it along
-LIVE = 0.5  # weight of the particles that have a feature from which on it is live
 MOST_FEATURES = 63  # a particle, one of them the baseline
 MOST_NEW = 12  # new features of a row
 MOST_ENUMERATED = 8  # features of an arrival of which all subsets are weighed

@@ -161,13 +161,14 @@ def most_new(config, t):
 
 
 @uncounted
-def weigh(config, particles, counts, sums, work, x, seen, n_dims):
+def weigh(config, state, x, seen, n_dims):
     """Make the children of all particles, a few of each; return how many.
 
     ``work.pool_*`` holds their particles, features, options of new ones and weights, which are
     normalised by their sum; ``work.total`` (P,) the log of each particle's weight times density;
     ``work.marginal`` (P, K) the probabilities of its features, slot 0 that of a new one.
     """
+    particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
     t = counts[N_SEEN]
     q = min(t, config.order) + 1
     n_most = most_new(config, t)

@@ -42,8 +42,9 @@ from streamddcrp.particles.kernels.resample import (
 
 
 @uncounted
-def _seat(particles, pool, memo, children, i):
+def _seat(state, i):
     """Seat arrival i in the particles of the children, after `extend_joined`."""
+    particles, pool, memo, children = state.particles, state.pool, state.memo, state.children
     entry, near, held = particles.entry, particles.near, particles.held
     n_tables = particles.n_tables
     label, opened, successor = particles.label, particles.opened, memo.successor
@@ -67,8 +68,9 @@ def _seat(particles, pool, memo, children, i):
 
 
 @uncounted
-def _clear(particles, pool, p):
+def _clear(state, p):
     """Empty a particle's place."""
+    particles, pool = state.particles, state.pool
     for k in range(particles.n_tables[p]):
         if particles.entry[p, k] >= 0:
             drop(pool, particles.entry[p, k])
@@ -77,8 +79,9 @@ def _clear(particles, pool, p):
 
 
 @uncounted
-def _copy(particles, pool, p, to):
+def _copy(state, p, to):
     """Make the empty place ``to`` a copy of particle p."""
+    particles, pool = state.particles, state.pool
     entry, near, held, holders = particles.entry, particles.near, particles.held, pool.holders
     K = particles.n_tables[p]
     particles.n_tables[to] = K
@@ -95,23 +98,25 @@ def _copy(particles, pool, p, to):
 
 
 @uncounted
-def _copy_ancestors(particles, pool, children, n):
+def _copy_ancestors(state, n):
     """Make particles the copies of the ancestors of ``n`` children; the other places are empty."""
+    particles, children = state.particles, state.children
     place_children(children.ancestor, n, children.used, children.place)
     for p in range(len(particles.weight)):
         if not children.used[p]:
-            _clear(particles, pool, p)
+            _clear(state, p)
     for c in range(n):
         if children.place[c] != children.ancestor[c]:
-            _clear(particles, pool, children.place[c])
+            _clear(state, children.place[c])
     for c in range(n):
         if children.place[c] != children.ancestor[c]:
-            _copy(particles, pool, children.ancestor[c], children.place[c])
+            _copy(state, children.ancestor[c], children.place[c])
 
 
 @uncounted
-def _keep_best(config, particles, pool, counts, children, size):
+def _keep_best(config, state, size):
     """Keep as many of all children as there are places."""
+    particles, counts, children = state.particles, state.counts, state.children
     n, P = counts[N_SEEN], len(particles.weight)
     if config.merge:
         merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, MERGE)
@@ -123,7 +128,7 @@ def _keep_best(config, particles, pool, counts, children, size):
         u = uniform(config.seed, n, 0, RESAMPLE, 0)
         kept = optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
     total = list_kept(children, kept)
-    _copy_ancestors(particles, pool, children, kept)
+    _copy_ancestors(state, kept)
     weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
     for c in range(kept):
         weight[place[c]] = children.kept_weight[c] / total
@@ -131,8 +136,9 @@ def _keep_best(config, particles, pool, counts, children, size):
 
 
 @uncounted
-def _draw_one_each(config, particles, pool, counts, children, size):
+def _draw_one_each(config, state, size):
     """Draw one child of each particle."""
+    particles, counts, children = state.particles, state.counts, state.children
     n = counts[N_SEEN]
     a, kept = 0, 0
     for p in range(len(particles.weight)):
@@ -141,7 +147,7 @@ def _draw_one_each(config, particles, pool, counts, children, size):
             total += children.weight[z]
             z += 1
         if total <= 0.0:
-            _clear(particles, pool, p)
+            _clear(state, p)
             a = z
             continue
         u = uniform(config.seed, n, p, CHOOSE, 0)
@@ -155,8 +161,9 @@ def _draw_one_each(config, particles, pool, counts, children, size):
 
 
 @uncounted
-def _resample(config, particles, pool, children, n):
+def _resample(config, state, n):
     """Resample the particles when their effective number is below half of them."""
+    particles, children = state.particles, state.children
     P = len(particles.weight)
     if effective_size(particles.weight) < 0.5 * P:
         if config.scheme == SYSTEMATIC:
@@ -164,15 +171,15 @@ def _resample(config, particles, pool, children, n):
             systematic(particles.weight, u, children.offspring)
         else:
             stratified(particles.weight, config.seed, n, RESAMPLE, children.offspring)
-        _copy_ancestors(
-            particles, pool, children, ancestors_of(children.offspring, children.ancestor)
-        )
+        _copy_ancestors(state, ancestors_of(children.offspring, children.ancestor))
         particles.weight[:] = 1.0 / P
 
 
 @uncounted
-def _note_last(particles, pool, names, counts, at_name):
+def _note_last(state):
     """Note at which table the last arrival most probably sits."""
+    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
+    at_name = state.scratch.at_name
     weight, entry, label, n = particles.weight, particles.entry, particles.label, counts[N_SEEN]
     at, best = (n - 1) % label.shape[1], -1
     at_name[:] = 0.0
@@ -186,8 +193,9 @@ def _note_last(particles, pool, names, counts, at_name):
 
 
 @uncounted
-def _has_room(config, particles, pool, names, counts):
+def _has_room(config, state):
     """Whether there is room for any outcome of an arrival and of the revisions after it."""
+    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
     new_tables = 1 + config.moves
     return (
         pool.n_free[0] > len(particles.weight) + 2 + config.moves * (2 * len(particles.weight) + 2)
@@ -197,11 +205,12 @@ def _has_room(config, particles, pool, names, counts):
 
 
 @uncounted
-def _leave(config, particles, pool, i_window, i_memory):
+def _leave(config, state, i_window, i_memory):
     """Let an item leave the window, and one leave memory (negative: none).
 
     Tables that are empty then die, unless they are those of the whole graph.
     """
+    particles, pool = state.particles, state.pool
     entry, near, held = particles.entry, particles.near, particles.held
     n_tables = particles.n_tables
     weight, label = particles.weight, particles.label
@@ -224,64 +233,52 @@ def _leave(config, particles, pool, i_window, i_memory):
 
 
 @entry
-def predict_row(
-    config, particles, pool, memo, grid, names, counts, children, scratch, x, parents, out
-):
+def predict_row(config, state, x, parents, out):
     """Predict a row with its parents; only work space changes."""
-    top = score_arrival(config, particles, pool, memo, counts, x)
-    weigh(
-        config, particles, pool, memo, grid, names, counts, children, scratch, parents, False, top,
-        out,
-    )  # fmt: skip
+    top = score_arrival(config, state, x)
+    weigh(config, state, parents, False, top, out)
 
 
 @entry
-def step_rows(
-    config, particles, pool, memo, grid, names, recent, events, counts, sums, children, scratch, X,
-    t, parents, offsets, start, out,
-):  # fmt: skip
+def step_rows(config, state, X, t, parents, offsets, start, out):
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
     ``parents`` : int64, arrival indices; those of row b from ``offsets[b]`` to ``offsets[b + 1]``.
     Both are empty where parents are the last items.
     """
+    particles, grid, names, recent = state.particles, state.grid, state.names, state.recent
+    events, counts, sums = state.events, state.counts, state.sums
     P, R = len(particles.weight), particles.label.shape[1]
     for b in range(start, X.shape[0]):
         n = counts[N_SEEN]
-        if not _has_room(config, particles, pool, names, counts):
+        if not _has_room(config, state):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
-        top = score_arrival(config, particles, pool, memo, counts, X[b])
-        size = weigh(
-            config, particles, pool, memo, grid, names, counts, children, scratch, mine,
-            config.merge, top, out[b],
-        )  # fmt: skip
+        top = score_arrival(config, state, X[b])
+        size = weigh(config, state, mine, config.merge, top, out[b])
         copy_row(recent.x[n % len(recent.x)], X[b])
         recent.name[n % R] = -1
         each = config.scheme in (SYSTEMATIC, STRATIFIED)
         if each:
-            _draw_one_each(config, particles, pool, counts, children, size)
+            _draw_one_each(config, state, size)
         else:
-            _keep_best(config, particles, pool, counts, children, size)
-        extend_joined(config, particles, pool, memo, names, recent.name, counts, children, X[b])
-        _seat(particles, pool, memo, children, n)
+            _keep_best(config, state, size)
+        extend_joined(config, state, recent.name, X[b])
+        _seat(state, n)
         if each:
-            _resample(config, particles, pool, children, n)
+            _resample(config, state, n)
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         counts[STAMP] += 1
         count_parents(config, grid, 0, len(mine) if config.given else min(n, config.r))
-        _leave(config, particles, pool, n - config.r, n + 1 - R)
+        _leave(config, state, n - config.r, n + 1 - R)
         for move in range(config.moves):
             back = min(config.rejuvenate, n + 1)
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     u = uniform(config.seed, n, p, REVISE_WHICH, move)
-                    revise(
-                        config, particles, pool, memo, grid, names, recent, counts, scratch, p,
-                        n - int(u * back), move,
-                    )  # fmt: skip
-        weigh_names(particles, pool, names, counts)
-        _note_last(particles, pool, names, counts, scratch.at_name)
+                    revise(config, state, p, n - int(u * back), move)
+        weigh_names(state)
+        _note_last(state)
         refresh_names(names, events, counts, n + 2 - max(config.rejuvenate, 1), t[b])
     return X.shape[0]

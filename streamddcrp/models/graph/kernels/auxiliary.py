@@ -29,10 +29,10 @@ from streamddcrp.particles.kernels.random import draw, draw_log, uniform
 
 
 @uncounted
-def n_clusters(entry, n_aux, n_tables, p):
+def n_clusters(particles, p):
     """Count the tables in use; alpha depends on their number, where it is learned."""
-    n = 0
-    for k in range(n_tables[p]):
+    entry, n_aux, n = particles.entry, particles.n_aux, 0
+    for k in range(particles.n_tables[p]):
         n += entry[p, k] >= 0 or n_aux[p, k] > 0
     return n
 
@@ -44,11 +44,12 @@ def base_row(grid, p):
 
 
 @uncounted
-def _log_new(config, particles, grid, p, stamp):
+def _log_new(config, state, p):
     """Log weight of a new table beside those in use."""
+    particles, grid, stamp = state.particles, state.grid, state.counts[STAMP]
     if len(config.nodes) == 0:
         return math.log(config.alpha)
-    k = n_clusters(particles.entry, particles.n_aux, particles.n_tables, p)
+    k = n_clusters(particles, p)
     row = base_row(grid, p)
     one = sums_at(config, grid, row, k, 0, stamp)
     more = sums_at(config, grid, row, k + 1, 0, stamp)
@@ -67,11 +68,13 @@ def free_slot(entry, n_aux, n_tables, p):
 
 
 @uncounted
-def fill(config, particles, aux, grid, counts, scratch, n, a):
+def fill(config, state, n, a):
     """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
 
     With the items of the root, node 0, they are a Chinese restaurant process.
     """
+    particles, aux, grid = state.particles, state.aux, state.grid
+    counts, scratch = state.counts, state.scratch
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
     work, items = scratch.work, scratch.items
     before = config.n_root if a > 0 else 0
@@ -83,7 +86,7 @@ def fill(config, particles, aux, grid, counts, scratch, n, a):
             K = n_tables[p]
             join, opens = 1.0, config.alpha
             if len(config.nodes) > 0:
-                k = n_clusters(entry, n_aux, n_tables, p)
+                k = n_clusters(particles, p)
                 join, opens = factors(config, grid, base_row(grid, p), k, before + i, counts[STAMP])
             spread(aux, p, a, K, items)
             for k in range(K):
@@ -103,8 +106,9 @@ def fill(config, particles, aux, grid, counts, scratch, n, a):
 
 
 @uncounted
-def _connects(config, own, aux, groups, p, a, k):
+def _connects(config, state, p, a, k):
     """Whether several neighbours of a node have items at a table."""
+    own, aux, groups = state.own, state.aux, state.groups
     found = 0
     if config.n_node > 0:
         for c in range(0 if a > 0 else 1, 1 if a > 0 else groups.n[0]):
@@ -139,13 +143,15 @@ def _add_node(aux, p, a, scratch):
 
 
 @uncounted
-def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp):
+def move(config, state, p, n, number):
     """Resample the table of one auxiliary item from its full conditional: docs/math/graphs.md (8).
 
     With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
     groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
     neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
     """
+    particles, own, aux = state.particles, state.own, state.aux
+    groups, scratch = state.groups, state.scratch
     entry, n_aux, K = particles.entry, particles.n_aux, particles.n_tables[p]
     n_nodes = groups.n[0]
     a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
@@ -155,7 +161,7 @@ def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp
         size += 1
     at = start + draw(scratch.work, size, uniform(config.seed, n, p, WHICH_ITEM, number))
     old = table_at(aux, p, at, a)
-    if aux.items[p, at] == 1 and _connects(config, own, aux, groups, p, a, old):
+    if aux.items[p, at] == 1 and _connects(config, state, p, a, old):
         return
     items, log_weight, n_users, only = (
         scratch.items, scratch.log_weight, scratch.n_users, scratch.only,
@@ -180,7 +186,7 @@ def move(config, particles, own, aux, groups, grid, scratch, p, n, number, stamp
         if items[k] == 0 and n_users[k] == 1:
             log_weight[k] = math.log(only[k]) if only[k] > 1 else 0.0
     n_aux[p, old] -= 1
-    log_weight[K] = _log_new(config, particles, grid, p, stamp)
+    log_weight[K] = _log_new(config, state, p)
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
     if k == K:
         k = free_slot(entry, n_aux, particles.n_tables, p)

@@ -44,8 +44,9 @@ OPENED = 3  # hashes the number of clusters a particle opened, where alpha depen
 
 
 @uncounted
-def score_arrival(config, particles, pool, memo, counts, x):
+def score_arrival(config, state, x):
     """Score the arrival at all clusters; return the log of the largest density."""
+    particles, pool, memo, counts = state.particles, state.pool, state.memo, state.counts
     counts[STAMP] += 1
     which, score = memo.which, memo.score
     size = held_clusters(
@@ -60,11 +61,12 @@ def score_arrival(config, particles, pool, memo, counts, x):
 
 
 @uncounted
-def compare_anew(particles, memo, children, size):
+def compare_anew(state, size):
     """Write densities relative to the largest one of the children; return its log.
 
     The largest of all may be that of a table which no child joins; others vanish beside it.
     """
+    particles, memo, children = state.particles, state.memo, state.children
     entry, score, lik = particles.entry, memo.score, memo.lik
     top = -np.inf
     for c in range(size):
@@ -79,13 +81,14 @@ def compare_anew(particles, memo, children, size):
 
 
 @uncounted
-def report(names, counts, children, at_name, size, top, total, new, stays, out):
+def report(state, size, top, total, new, stays, out):
     """Normalise the weights of tables and children; write the prediction in ``out``.
 
     ``total``, ``new``, ``stays`` : weights of all children, of those at new tables, and of those at
     the table of the row before. ``top`` : log of the largest density of a table.
     """
-    n, weight = counts[N_SEEN], children.weight
+    names, counts, children = state.names, state.counts, state.children
+    n, weight, at_name = counts[N_SEEN], children.weight, state.scratch.at_name
     for g in range(len(at_name)):
         at_name[g] /= total
     for c in range(size):
@@ -112,8 +115,10 @@ def list_kept(children, kept):
 
 
 @uncounted
-def extend_joined(config, particles, pool, memo, names, recent_name, counts, children, x):
+def extend_joined(config, state, recent_name, x):
     """Make, of each cluster that a child joins, the one with the arrival in it."""
+    particles, pool, memo = state.particles, state.pool, state.memo
+    names, counts, children = state.names, state.counts, state.children
     n, to, place, successor = counts[N_SEEN], children.to, children.place, memo.successor
     size = 0
     for c in range(children.n[0]):
@@ -131,8 +136,9 @@ def extend_joined(config, particles, pool, memo, names, recent_name, counts, chi
 
 
 @uncounted
-def weigh_names(particles, pool, names, counts):
+def weigh_names(state):
     """Sum the weights of the particles that have each table, and count them."""
+    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
     total, n_holders, name = names.weight, names.n_holders, pool.name
     total[:] = 0.0
@@ -219,14 +225,15 @@ def count_parents(config, grid, row, m):
 
 
 @uncounted
-def _children(
-    config, particles, pool, memo, grid, children, scratch, parents, n, stamp, keyed, sums
-):  # fmt: skip
+def _children(config, state, parents, keyed):
     """List the children with their weights and keys; return how many there are.
 
     ``sums`` gets the weights of all, of those at new tables, and of those at the last item's table.
     The key of a child is the hash of what the future depends on, once the arrival sits there.
     """
+    particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
+    children, scratch = state.children, state.scratch
+    n, stamp, sums = state.counts[N_SEEN], state.counts[STAMP], scratch.sums
     weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
     near, label, opened, key = particles.near, particles.label, particles.opened, particles.key
     name, mixed, successor_mixed = pool.name, pool.mixed, memo.successor_mixed
@@ -300,9 +307,7 @@ def _children(
 
 
 @uncounted
-def weigh(
-    config, particles, pool, memo, grid, names, counts, children, scratch, parents, keyed, top, out
-):
+def weigh(config, state, parents, keyed, top, out):
     """List the children, docs/math/graphs.md (3), of an arrival that was scored; return how many.
 
     A child sits the arrival at a table with n_k > 0 of its m parents, with weight
@@ -313,17 +318,13 @@ def weigh(
     ``out`` : label, its probability, -log density, probability of a new table, of another table
     than the last row's, live tables.
     """
-    n = counts[N_SEEN]
-    at_name, sums = scratch.at_name, scratch.sums
+    at_name, sums = state.scratch.at_name, state.scratch.sums
     size = 0
     for _ in range(2):
         at_name[:] = 0.0
-        size = _children(
-            config, particles, pool, memo, grid, children, scratch, parents, n, counts[STAMP],
-            keyed, sums,
-        )  # fmt: skip
+        size = _children(config, state, parents, keyed)
         if sums[0] > LEAST:
             break
-        top = compare_anew(particles, memo, children, size)
-    report(names, counts, children, at_name, size, top, sums[0], sums[1], sums[2], out)
+        top = compare_anew(state, size)
+    report(state, size, top, sums[0], sums[1], sums[2], out)
     return size

@@ -36,8 +36,9 @@ def _items_above(config, groups, g):
 
 
 @uncounted
-def _empty_table(particles, pool, p, k):
+def _empty_table(state, p, k):
     """Take the data out of a table."""
+    particles, pool = state.particles, state.pool
     drop(pool, particles.entry[p, k])
     particles.entry[p, k] = -1
     if particles.last[p] == k:
@@ -45,12 +46,13 @@ def _empty_table(particles, pool, p, k):
 
 
 @uncounted
-def _forget_rows(config, particles, own, pool, groups, grid, p, k):
+def _forget_rows(config, state, p, k):
     """Forget the rows at a table: what is left is as if they had never come.
 
     Auxiliary items stay, at a table without data. In a Markov chain the rows after those at the
     table now follow nothing that is known, like the first row.
     """
+    own, groups, grid = state.own, state.groups, state.grid
     for c in range(own.n[p]):
         if table_of(own.cell[p, c]) == k:
             g = row_of(own.cell[p, c])
@@ -62,12 +64,15 @@ def _forget_rows(config, particles, own, pool, groups, grid, p, k):
         _resize(config, grid, p, m + after, m)
         _resize(config, grid, p, m + first, m + first + after)
         join_first(own, p, k + 1)
-    _empty_table(particles, pool, p, k)
+    _empty_table(state, p, k)
 
 
 @uncounted
-def _least_missed(particles, own, pool, names, counts, rows):
+def _least_missed(state):
     """Return the name of the cluster with the fewest rows for the time that it has been away."""
+    particles, own, pool = state.particles, state.own, state.pool
+    names, counts = state.names, state.counts
+    rows = state.scratch.at_name
     rows[:] = 0.0
     for p in range(len(particles.weight)):
         if particles.weight[p] > 0.0:
@@ -85,25 +90,27 @@ def _least_missed(particles, own, pool, names, counts, rows):
 
 
 @uncounted
-def forget_cluster(config, particles, own, pool, groups, grid, names, counts, scratch):
+def forget_cluster(config, state):
     """Forget the rows of the cluster that is least missed, in all particles."""
-    name = _least_missed(particles, own, pool, names, counts, scratch.at_name)
+    particles, pool = state.particles, state.pool
+    name = _least_missed(state)
     for p in range(len(particles.weight)):
         for k in range(particles.n_tables[p]):
             e = particles.entry[p, k]
             if e >= 0 and pool.name[e] == name:
-                _forget_rows(config, particles, own, pool, groups, grid, p, k)
+                _forget_rows(config, state, p, k)
 
 
 @entry
-def forget_group(
-    config, particles, own, aux, pool, groups, grid, names, events, counts, scratch, g, also_node, t
-):  # fmt: skip
+def forget_group(config, state, g, also_node, t):
     """Forget the rows of a group: what is left is as if they had never come.
 
     Clusters that have rows of other groups keep what they learned of them. ``also_node``: the node
     above has no other group, and its auxiliary items go as well.
     """
+    particles, own, aux = state.particles, state.own, state.aux
+    groups, grid, names = state.groups, state.grid, state.names
+    events, counts, scratch = state.events, state.counts, state.scratch
     a, m = groups.node[g], _items_above(config, groups, g)
     n_counted = 0
     for p in range(len(particles.weight)):
@@ -128,7 +135,7 @@ def forget_group(
             scratch.n_users[table_of(own.cell[p, c])] += 1
         for k in range(particles.n_tables[p]):
             if particles.entry[p, k] >= 0 and scratch.n_users[k] == 0:
-                _empty_table(particles, pool, p, k)
+                _empty_table(state, p, k)
     groups.n[1] -= 1
     for i in range(g, groups.n[1]):
         groups.node[i], groups.size[i] = groups.node[i + 1], groups.size[i + 1]
@@ -138,5 +145,5 @@ def forget_group(
         groups.n[0] -= 1
         for i in range(groups.n[1]):
             groups.node[i] -= groups.node[i] > a
-    weigh_names(particles, pool, names, counts)
+    weigh_names(state)
     refresh_names(names, events, counts, counts[N_SEEN], t)

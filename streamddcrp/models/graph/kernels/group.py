@@ -74,15 +74,16 @@ def _opening(config, grid, row, k, m, unknown, stamp):
 
 
 @uncounted
-def _children(
-    config, particles, own, aux, pool, memo, grid, children, scratch, g, a, unknown, stamp
-):  # fmt: skip
+def _children(config, state, g, a, unknown):
     """List the children for an arrival of group g below node a; return how many there are.
 
     Returns, too, the sums of the weights of all, of those at new tables, and of those at the table
     of the row before. In a Markov chain a particle has its own idea of the group.
     """
-    weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
+    particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
+    memo, grid, children, scratch = state.memo, state.grid, state.children, state.scratch
+    stamp = state.counts[STAMP]
+    weight, entry = particles.weight, particles.entry
     parent, table, child_weight = children.parent, children.table, children.weight
     at_name, lik, name = scratch.at_name, memo.lik, pool.name
     own_lik, last = lik[EMPTY], particles.last
@@ -100,7 +101,7 @@ def _children(
         factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
         if len(config.nodes) > 0:
-            k = n_clusters(entry, particles.n_aux, n_tables, p)
+            k = n_clusters(particles, p)
             row = base_row(grid, p)
             factor, opens = _opening(config, grid, row, k, n_aux + size, unknown, stamp)
         empty = 0
@@ -139,10 +140,7 @@ def _children(
 
 
 @uncounted
-def _weigh(
-    config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, g, a, unknown,
-    top, out,
-):  # fmt: skip
+def _weigh(config, state, g, a, unknown, top, out):
     """Weigh the children for an arrival of group g below node a; return how many there are.
 
     A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters that have
@@ -151,19 +149,17 @@ def _weigh(
     """
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
-        M, total, new, stays = _children(
-            config, particles, own, aux, pool, memo, grid, children, scratch, g, a, unknown,
-            counts[STAMP],
-        )  # fmt: skip
+        M, total, new, stays = _children(config, state, g, a, unknown)
         if total > LEAST:
             break
-        top = compare_anew(particles, memo, children, M)
-    report(names, counts, children, scratch.at_name, M, top, total, new, stays, out)
+        top = compare_anew(state, M)
+    report(state, M, top, total, new, stays, out)
     return M
 
 
 @uncounted
-def _clear(particles, own, aux, pool, p):
+def _clear(state, p):
+    particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
     for k in range(particles.n_tables[p]):
         if particles.entry[p, k] >= 0:
             drop(pool, particles.entry[p, k])
@@ -175,7 +171,8 @@ def _clear(particles, own, aux, pool, p):
 
 
 @uncounted
-def _copy(particles, own, aux, pool, grid, p, to):
+def _copy(state, p, to):
+    particles, own, aux, pool, grid = state.particles, state.own, state.aux, state.pool, state.grid
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     particles.last[to] = particles.last[p]
@@ -192,8 +189,9 @@ def _copy(particles, own, aux, pool, grid, p, to):
 
 
 @uncounted
-def _keep_best(config, particles, own, aux, pool, grid, counts, children, M):
+def _keep_best(config, state, M):
     """Keep as many of all children as there are places, by optimal resampling."""
+    particles, counts, children = state.particles, state.counts, state.children
     n, P = counts[N_SEEN], len(particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
     kept = optimal(children.weight, M, P, u, children.chosen, children.kept_weight)
@@ -202,20 +200,22 @@ def _keep_best(config, particles, own, aux, pool, grid, counts, children, M):
     place_children(ancestor, kept, children.used, place)
     for p in range(P):
         if not children.used[p]:
-            _clear(particles, own, aux, pool, p)
+            _clear(state, p)
     for c in range(kept):
         if place[c] != ancestor[c]:
-            _clear(particles, own, aux, pool, place[c])
+            _clear(state, place[c])
     for c in range(kept):
         if place[c] != ancestor[c]:
-            _copy(particles, own, aux, pool, grid, ancestor[c], place[c])
+            _copy(state, ancestor[c], place[c])
     for c in range(kept):
         particles.weight[place[c]] = children.kept_weight[c] / total
 
 
 @uncounted
-def _seat(config, particles, own, aux, pool, memo, grid, counts, children, scratch, g, a):
+def _seat(config, state, g, a):
     """Seat the arrival in the particles of the children, after `extend_joined`."""
+    particles, own, aux, pool, memo = state.particles, state.own, state.aux, state.pool, state.memo
+    grid, counts, children, scratch = state.grid, state.counts, state.children, state.scratch
     n, successor, to, place = counts[N_SEEN], memo.successor, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
     m = config.n_root if a == 0 else config.n_node
@@ -245,8 +245,9 @@ def _seat(config, particles, own, aux, pool, memo, grid, counts, children, scrat
 
 
 @uncounted
-def _note_last(particles, pool, names, counts):
+def _note_last(state):
     """Note at which table the last arrival sits in the heaviest particle."""
+    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
     weight, best, best_p = particles.weight, -1.0, 0
     for p in range(len(weight)):
         if weight[p] > 0.0 and weight[p] > best:
@@ -256,24 +257,18 @@ def _note_last(particles, pool, names, counts):
 
 
 @entry
-def predict_row(
-    config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, x, g, a,
-    unknown, out,
-):  # fmt: skip
+def predict_row(config, state, x, g, a, unknown, out):
     """Predict a row of a group; only work space changes."""
-    top = score_arrival(config, particles, pool, memo, counts, x)
-    _weigh(
-        config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, g, a,
-        unknown, top, out,
-    )  # fmt: skip
+    top = score_arrival(config, state, x)
+    _weigh(config, state, g, a, unknown, top, out)
 
 
 @entry
-def step_rows(
-    config, particles, own, aux, pool, memo, groups, grid, names, recent, events, counts, sums,
-    children, scratch, X, t, group, start, out,
-):  # fmt: skip
+def step_rows(config, state, X, t, group, start, out):
     """Predict and learn rows from ``start`` on; return the first one for which there is no room."""
+    particles, own, pool, groups = state.particles, state.own, state.pool, state.groups
+    grid, names, recent, events = state.grid, state.names, state.recent, state.events
+    counts, sums = state.counts, state.sums
     P = len(particles.weight)
     for b in range(start, X.shape[0]):
         n, g = counts[N_SEEN], group[b]
@@ -290,20 +285,17 @@ def step_rows(
             return b
         if n == 0:
             groups.n[0] = 1
-            fill(config, particles, aux, grid, counts, scratch, n, 0)
+            fill(config, state, n, 0)
         while groups.n[0] <= a:
             groups.n[0] += 1
-            fill(config, particles, aux, grid, counts, scratch, n + 1, groups.n[0] - 1)
+            fill(config, state, n + 1, groups.n[0] - 1)
         groups.n[1] = max(groups.n[1], g + 1)
-        top = score_arrival(config, particles, pool, memo, counts, X[b])
-        M = _weigh(
-            config, particles, own, aux, pool, memo, grid, names, counts, children, scratch, g, a,
-            False, top, out[b],
-        )  # fmt: skip
-        _keep_best(config, particles, own, aux, pool, grid, counts, children, M)
+        top = score_arrival(config, state, X[b])
+        M = _weigh(config, state, g, a, False, top, out[b])
+        _keep_best(config, state, M)
         recent[0] = -1
-        extend_joined(config, particles, pool, memo, names, recent, counts, children, X[b])
-        _seat(config, particles, own, aux, pool, memo, grid, counts, children, scratch, g, a)
+        extend_joined(config, state, recent, X[b])
+        _seat(config, state, g, a)
         groups.size[g] += 1
         groups.seen[g] = n
         counts[STAMP] += 1
@@ -312,15 +304,12 @@ def step_rows(
         for number in range(config.moves):
             for p in range(P):
                 if particles.weight[p] > 0.0:
-                    move(
-                        config, particles, own, aux, groups, grid, scratch, p, n, number,
-                        counts[STAMP],
-                    )  # fmt: skip
-        weigh_names(particles, pool, names, counts)
-        _note_last(particles, pool, names, counts)
+                    move(config, state, p, n, number)
+        weigh_names(state)
+        _note_last(state)
         refresh_names(names, events, counts, n + 1, t[b])
         if counts[N_NAMES] > config.max_tables:
-            forget_cluster(config, particles, own, pool, groups, grid, names, counts, scratch)
-            weigh_names(particles, pool, names, counts)
+            forget_cluster(config, state)
+            weigh_names(state)
             refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]

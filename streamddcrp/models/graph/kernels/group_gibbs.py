@@ -20,9 +20,7 @@ from streamddcrp.particles.kernels.random import draw_log, uniform
 
 
 @entry
-def sweep_rows(
-    config, particles, own, aux, groups, grid, clusters, scratch, counts, X, group, labels, n
-):  # fmt: skip
+def sweep_rows(config, state, X, group, labels, n):
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
 
     A row of group g below node a joins a cluster of m auxiliary items of the node and m' rows of
@@ -33,12 +31,14 @@ def sweep_rows(
     ``particles`` : one, whose ``entry`` is a table's place in ``clusters``, or -1. ``labels`` (N,)
     are tables. ``n`` : rows drawn in the sweeps before, which fixes the random numbers.
     """
+    particles, own, aux = state.particles, state.own, state.aux
+    groups, clusters, scratch = state.groups, state.clusters, state.scratch
     family, hyper, log_weight = config.family, config.hyper, scratch.log_weight
     entries, items, mine = particles.entry[0], scratch.items, scratch.n_users
     size, stats, post = clusters.size, clusters.stats, clusters.post
     if n == 0:
         for a in range(groups.n[0]):
-            fill(config, particles, aux, grid, counts, scratch, a, a)
+            fill(config, state, a, a)
     for b in range(len(X)):
         x, g, old = X[b], group[b], labels[b]
         a = groups.node[g]
@@ -75,7 +75,7 @@ def sweep_rows(
         add_stats(family, hyper, x, 1.0, stats[new])
         posterior(family, hyper, stats[new], post[new])
         for number in range(config.moves):
-            move(config, particles, own, aux, groups, grid, scratch, 0, n + b, number, 0)
+            move(config, state, 0, n + b, number)
 
 
 @kernel

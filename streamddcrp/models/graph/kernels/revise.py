@@ -105,12 +105,14 @@ def _prior_terms(config, particles, p, i, n, tables, near, log_count, opens):
 
 
 @uncounted
-def revise(config, particles, pool, memo, grid, names, recent, counts, scratch, p, i, move):
+def revise(config, state, p, i, move):
     """Resample the table of item i from its full conditional, which leaves the target invariant.
 
     Irreversible moves are left out: i stays where its table would be dead or disconnected without
     it. Neither can happen to a table of the whole graph.
     """
+    particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
+    names, recent, counts, scratch = state.names, state.recent, state.counts, state.scratch
     n, R, r = counts[N_SEEN], particles.label.shape[1], config.r
     family, hyper, entry = config.family, config.hyper, particles.entry
     x = recent.x[i % len(recent.x)]

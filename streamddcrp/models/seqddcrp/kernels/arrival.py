@@ -306,7 +306,7 @@ def _seat(
 
 @uncounted
 def _learn(config, rows, atoms, table, counts, sums, scratch):
-    """Move alpha, the base measure and the tables' memories; the next arrivals use them."""
+    """Move alpha, docs/math/atoms.md (10), base measure and memories; later arrivals use them."""
     if config.alpha_rate < np.inf:
         openings = 1.0 + sums[FROZEN_OPENINGS]
         rate = config.alpha_rate + sums[FROZEN_RATE]

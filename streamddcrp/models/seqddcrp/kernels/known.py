@@ -1,8 +1,8 @@
 """Which atoms are known as regimes, and which hold no more than outliers.
 
-A row that no table explains opens one, and so does an outlier. Which of the two it was only later
-rows can tell, and how likely each is, only the atoms before it. So of every atom the rows that were
-seen there on arrival are counted.
+A row that no table explains opens one, and so does an outlier. Only later rows show which it was;
+earlier atoms give the prior probability of each. So of every atom the rows that were seen there on
+arrival are counted.
 
 - It has *lasted* with 32 of them, or with four and more a visit.
 - It has *failed* if it has not and none of the last 32 arrivals was seen there; or if it is

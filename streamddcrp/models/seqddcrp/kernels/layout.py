@@ -3,7 +3,7 @@
 from streamddcrp.contract import N_OUTPUTS
 
 # outputs, behind those of all models
-OUTLIER = N_OUTPUTS  # 1 where the most probable table is none that is known
+OUTLIER = N_OUTPUTS  # 1 if the most probable table is not yet established
 SETTLED = N_OUTPUTS + 1  # id of the state: `kernels.states`
 N_COLUMNS = N_OUTPUTS + 2
 

@@ -68,7 +68,7 @@ CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothin
 
 @uncounted
 def _screen(config, rows, atoms, table, counts, sums, scratch):
-    """Find the best run of last rows to move; return its length, 0 for none, and the column.
+    """Find the best run to move, docs/math/atoms.md (7); return length, 0 for none, and column.
 
     Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best. Long ones can
     wait for every fourth block. The column behind the last stands for a new table.
@@ -300,7 +300,7 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
 
 @entry
 def overlap_entropy(a, b):
-    """h(a, b) = (a+b) log(a+b) - a log a - b log b: entropy lost by making two options one."""
+    """Entropy lost by making two options one: docs/math/atoms.md (9)."""
     if a <= 0.0 or b <= 0.0:
         return 0.0
     return (a + b) * math.log(a + b) - a * math.log(a) - b * math.log(b)
@@ -320,7 +320,7 @@ def _long_gain(config, atoms, table, scratch, m, l):
 
 @uncounted
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
-    """Return what the bound gains by merging ``m`` and ``l``, but for the sticks; rough if less."""
+    """Gain of a merge but for the sticks, docs/math/atoms.md (8); rough if less than ``least``."""
     gain = 0.0
     if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds nothing, exactly
         for p in range(len(scratch.stats)):

@@ -10,7 +10,7 @@ long one, until that leads by 5 nats. Both are weights of rows, so the bound sta
 It is a quarter of the independent rows: where tau rows count as one, the short memory holds tau
 times as many, up to `memory`. What looks like a level that moves is slow noise there.
 
-Of few rows less can be said of which table is which. So tables that forget faster are merged only
+With few rows, tables are harder to tell apart. So tables that forget faster are merged only
 if the long memory agrees, and where atoms are known to die, all tables keep the long one.
 """
 

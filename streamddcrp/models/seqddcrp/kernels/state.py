@@ -155,7 +155,7 @@ def refresh_weights(config, atoms, counts, sums):
 
 @uncounted
 def refresh_sticks(config, atoms, counts, sums):
-    """Do `refresh_weights`, and refresh E log beta, too."""
+    """Do `refresh_weights`, and refresh E log beta, docs/math/atoms.md (6), too."""
     K = counts[N_TABLES]
     refresh_weights(config, atoms, counts, sums)
     if not config.recall:
@@ -177,7 +177,7 @@ def refresh_sticks(config, atoms, counts, sums):
 
 @entry
 def stick_term(gamma, births, tail):
-    """Return the share of one stick in B(c)."""
+    """Return the share of one stick in B(c): docs/math/atoms.md (5)."""
     return math.lgamma(1.0 + births) - log_rising(gamma + tail, 1.0 + births) + math.log(gamma)
 
 
@@ -196,7 +196,7 @@ def stick_bound(config, atoms, counts, sums):
 
 @uncounted
 def settled_objective(config, rows, atoms, table, counts, sums):
-    """Bound on the log evidence so far, after `settle` and `refresh_terms`. O(W + K)."""
+    """Bound so far, docs/math/atoms.md (4), after `settle` and `refresh_terms`. O(W + K)."""
     total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
     for r in range(counts[N_ROWS]):
         total += rows.term[r]
@@ -219,7 +219,7 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
 
 @uncounted
 def mix_row(rows, groups, atoms, counts, r):
-    """Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
+    """docs/math/atoms.md (2): Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
     active, n_active, links, probs = atoms.active, counts[N_ACTIVE], rows.links[r], rows.probs
     last = n_active - 1
     if n_active > MANY:

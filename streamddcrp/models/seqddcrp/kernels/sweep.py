@@ -32,7 +32,7 @@ BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 
 @uncounted
 def _push(received, links, gain, atoms, counts, start, i):
-    """Add what row ``i`` sends along its links to what rows from ``start`` on receive."""
+    """Add what row ``i`` sends to rows from ``start`` on: docs/math/links.md (3)."""
     if counts[N_ACTIVE] > MANY:
         for j in range(start, i):
             if links[j] > 0.0:
@@ -47,7 +47,7 @@ def _push(received, links, gain, atoms, counts, start, i):
 
 @entry
 def sweep(config, rows, groups, atoms, table, counts, scratch, start):
-    """Exact coordinate ascent over the rows from ``start`` on, youngest first, all else fixed.
+    """Exact coordinate ascent, docs/math/atoms.md (3), from row ``start`` on, youngest first.
 
     G_i = l_i + sum_{s>i} A_si G_s;
     log A_ij = log p_ij + G_i.Z_j;  log A_ig = log p_ig + G_i.Zbar_g;

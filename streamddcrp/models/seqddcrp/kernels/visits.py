@@ -10,7 +10,7 @@ but `LEAST` rows, by which its spread is known. Whether levels wander is learned
 is predicted from all n rows and from n_a, and the difference of the log densities is added up. If
 levels do not wander, a lead of 5 nats ever comes about with probability e^-5 at most.
 
-Nor need an atom come back at all. Where clusters die and others are born, each absent atom would
+An atom may also never return. Where clusters die and others are born, each absent atom would
 take the next one that is born near it. If atoms return, a run of rows that is at none of the atoms
 present is at one of the k absent ones or at a new one, in proportion 1 to gamma; if they die, it is
 at a new one. So the log of

@@ -50,7 +50,7 @@ MOST_GROWTH = 30.0  # of a group's log mass in one step, beyond which a sum woul
 
 @uncounted
 def _join_group(config, rows, groups, counts, sides, r):
-    """Let evicted row ``r`` join the group of its most probable atom, or make one of its own.
+    """Let evicted row ``r`` join its likeliest atom's group, docs/math/links.md (8), or make one.
 
     Return the group, and by how much its log mass grew; infinity for a new one.
     """
