@@ -284,7 +284,7 @@ def _times(
     held: Any, name: str, kind: TimeKind | None, wanted: Wanted, cells: Cells | None
 ) -> tuple[Any, TimeKind | None, Any]:
     if cells is not None or _is_text(held.type):
-        held = trimmed(pc.cast(held, pa.string())) if cells is None else cells.present(held)
+        held = trimmed(pc.cast(held, pa.string()))
         kind = kind or first_kind(held, name, wanted)
         if kind is None:
             return pa.nulls(len(held), pa.float64()), None, held
@@ -296,6 +296,8 @@ def _times(
         if kind in (None, "number"):
             return _typed_numbers(held, name).cast(pa.float64(), safe=False), kind, held
     array, kind = parse(held, kind)
+    if cells is not None and array.null_count > held.null_count:
+        held = cells.present(held)
     return array, kind, held
 
 
