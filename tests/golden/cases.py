@@ -5,6 +5,9 @@ from types import CodeType
 CASES = {}
 
 EXEMPT = {
+    "Explanation": "what `explain_one` returns; recorded by tests of reasons",
+    "Explanations": "what `explain_many` returns",
+    "Part": "of an `Explanation`",
     "Event": "what `events` of every model returns; recorded as columns in most cases",
     "DDCRPSamples": "what `sample_ddcrp` returns",
     "GraphCRPSamples": "what `sample_graph_crp` returns",

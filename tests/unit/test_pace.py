@@ -75,7 +75,7 @@ def test_clusters_that_move_keep_their_ids(speed):
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 8_000)
     level = 4.2 * label + speed * np.arange(8_000)
-    model = SeqDDCRP()
+    model = SeqDDCRP(columns={"0": "level", "1": "level"})  # a law of drift would do it, too
     found = model.step_many(level[:, None] + rng.normal(size=(8_000, 2)))["label"].to_numpy()
     assert adjusted_rand_score(label[1_000:], found[1_000:]) > 0.95
     fast = model._stream.state.atoms.is_fast[:2]

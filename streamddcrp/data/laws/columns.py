@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.data.laws.filters import (
-    ABOUT_LEVEL,
     AMONG,
     INNOVATION,
     LEVEL,
@@ -200,7 +199,16 @@ class Laws:
             self._contest = None
         return _plan(before) != _plan(self._chosen)
 
-    def begin(self, X: FloatArray, names: Sequence[Any]) -> FloatArray:
+    @property
+    def is_given(self) -> bool:
+        """Whether a column is slow because a user says so."""
+        return "slow" in self._given.values()
+
+    def leave(self) -> None:
+        """Subtract nothing: the tables tell the rows as well without."""
+        self._filters = None
+
+    def begin(self, X: FloatArray) -> FloatArray:
         """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
         plan = _plan(self._chosen or [None] * X.shape[1])
         filters = Filters.of(X.shape[1])
@@ -209,13 +217,18 @@ class Laws:
             if subtracted and scale is not None:
                 filters.begin(d, law, scale, subtracted)
         self._filters = filters if filters.laws.kind[:, 1].any() else None
-        net = X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+        return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+
+    def say(self, names: Sequence[Any]) -> None:
+        """Write to the log which laws are others than it says."""
         if self.n_looked >= STAGES[-1]:
+            plan = _plan(self._chosen or [None] * len(names))
+            if self._filters is None:
+                plan = [(LEVEL, NOTHING)] * len(names)
             for d, (name, said) in enumerate(self.in_words(names).items()):
                 if plan[d] != (self._said[d] if self._said else (LEVEL, NOTHING)):
                     _log.info("column %r is %s", name, said)
             self._said = plan
-        return net
 
     def in_words(self, names: Sequence[Any]) -> dict[Any, str]:
         """Say the law of each column."""
@@ -258,14 +271,15 @@ class Laws:
 def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
     """Return the laws of the columns that drift, and what is subtracted from each column.
 
-    What drifts may confirm a change, but names no regime beside what rests between jumps.
+    What drifts may confirm a change, but names no regime beside what rests between jumps. Where no
+    column rests, one that drifts and jumps goes on as it is: only its level names regimes.
     """
     rests, found = LEVEL in chosen, list[tuple[Law, int]]()
     for law in chosen:
         subtracted = NOTHING
-        if law is not None and law.drifts and (rests or law.trend or law.phi >= LASTING):
-            about_level = law.jumps and not law.trend and not rests
-            subtracted = ABOUT_LEVEL if about_level else INNOVATION
+        lasts = law is not None and law.phi >= LASTING and not law.jumps
+        if law is not None and law.drifts and (rests or law.trend or lasts):
+            subtracted = INNOVATION
         found.append((LEVEL if law is None or subtracted == NOTHING else law, subtracted))
     return found
 
@@ -279,5 +293,4 @@ def _said(filters: Filters, d: int) -> str:
     what = "random walk" if law.phi == 1.0 else f"autoregression ({law.phi:g})"
     what = f"trend ({law.phi:g})" if law.trend else what
     steps = f"{what}, steps of sd {math.sqrt(noise * law.q):.3g}, noise {math.sqrt(noise):.3g}"
-    jumps = ", its jumps stay in" if filters.laws.kind[d, 1] == ABOUT_LEVEL else ""
-    return f"slow: {steps}{jumps}"
+    return f"slow: {steps}"

@@ -28,7 +28,7 @@ GAUSSIAN = 0.954  # median distance of two values with noise of variance 1
 LEAST_SHARE = 1e-4  # of a column's variance that is noise
 JUMP_VARIANCE = 50.0  # least variance of a jump
 BELOW_NOISE = 1.0  # variance of a drift, over that of the noise, that splits no regime
-NOTHING, INNOVATION, ABOUT_LEVEL = 0, 1, 2  # what is subtracted: .., drift and level, the drift
+NOTHING, INNOVATION = 0, 1  # what is subtracted: .., drift and level
 
 
 def looks(n_rows: int) -> int:
@@ -90,7 +90,7 @@ class Rules(NamedTuple):
     """The laws of the columns."""
 
     law: Annotated[FloatArray, "D 5", FINITE]  # phi, q, variance of a jump, center, trend
-    kind: Annotated[IntArray, "D 2", Within(0, 2)]  # whether it jumps, what is subtracted
+    kind: Annotated[IntArray, "D 2", Within(0, 1)]  # whether it jumps, what is subtracted
 
     def of(self, d: int) -> Law:
         """Return the law of a column."""

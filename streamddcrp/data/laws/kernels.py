@@ -48,9 +48,7 @@ def _foreseen(law, d, emits, state):
             p = math.exp(state.log_w[d, k])
             drift += p * (1.0 - law[d, 4]) * state.guess[d, k, 0]
             level += p * state.guess[d, k, 1]
-    if emits == 0:
-        return 0.0
-    return drift + level - law[d, 3] if emits == 1 else drift
+    return drift + level - law[d, 3] if emits == 1 else 0.0
 
 
 @kernel
@@ -231,7 +229,7 @@ def step_laws(law, kind, state, seen, X, out, score):
     law : ndarray, shape (D, 5)
         phi, q, variance of a jump, center, and 1 for a trend, else 0, of each column.
     kind : ndarray of int64, shape (D, 2)
-        1 where the level may jump; what is subtracted: 0 nothing, 1 drift and level, 2 the drift.
+        1 where the level may jump; 1 where drift and level are subtracted.
     state : `State`
     seen : ndarray, shape (SLOTS, 3)
         Work space.
@@ -271,6 +269,4 @@ def shift_laws(law, kind, state, out):
                 moved = guess[0] * law[d, 0]
                 drift += p * (1.0 - law[d, 4]) * moved
                 level += p * (guess[1] + law[d, 4] * moved)
-        out[d] = 0.0
-        if kind[d, 1] > 0:
-            out[d] = drift + level - law[d, 3] if kind[d, 1] == 1 else drift
+        out[d] = drift + level - law[d, 3] if kind[d, 1] == 1 else 0.0

@@ -32,7 +32,7 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE, column_powers
 from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
 from streamddcrp.models.seqddcrp.config import Candidate
-from streamddcrp.models.seqddcrp.engine import Engine, given_weights, run
+from streamddcrp.models.seqddcrp.engine import Engine, given_weights, note_times, run
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import grown
@@ -247,6 +247,7 @@ class Contest:
         surprise = out[:, SCORE]
         trial = Trial(entry, surprise, entry.start - np.cumsum(surprise * counts))
         if not self.trials or trial.score > self.best.score:
+            note_times(engine.state, [self.n_before, 0, 0], self.times, times)
             self.best, self.engine, self.labels = trial, engine, out[:, LABEL]
         self.trials.append(trial)
 

@@ -14,7 +14,7 @@ then learns the rows that came meanwhile.
 import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
@@ -32,7 +32,6 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     LIKELY,
     N_COLUMNS,
     N_EVENTS,
-    N_ROWS,
     NEXT_ID,
     OUTLIER,
     REGIME,
@@ -48,6 +47,8 @@ from streamddcrp.typing import FloatArray, IntArray
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
+JUDGED = 512  # rows on which laws must tell rows better than tables alone, by ..
+LAWS_LEAD = 10.0  # .. nats
 KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
 
 
@@ -242,9 +243,23 @@ class WarmUp:
                 "river's StandardScaler: it pulls regimes towards each other. Leave it out; the "
                 "model takes the scale of each column from its first rows"
             )
-        net = rows if season is None else rows - season.at(times)
+        net = plain = rows if season is None else rows - season.at(times)
         if laws is not None and laws.n_looked:
-            net = laws.begin(net, names)
+            net = laws.begin(plain)
+            if laws.in_use and not laws.is_given:
+                plainly = replace(recipe, reaches=(), temper=False, warp=False)
+                n = min(len(rows), JUDGED)
+                scores = [
+                    _score(Contest(
+                        plainly, family.on_grid(X[-n:]), X[-n:], times[-n:], names, first_time,
+                        self.n_rows - n, None,
+                    ))
+                    for X in (plain, net)
+                ]  # fmt: skip
+                if scores[1] < scores[0] + LAWS_LEAD:
+                    laws.leave()
+                    net = plain
+            laws.say(names)
         if not np.array_equal(net, rows, equal_nan=True):
             family, rows = family.on_grid(rows), net
         self.raw, self.late = raw or self.leads_raw, []
@@ -286,8 +301,6 @@ class WarmUp:
             labels = np.concatenate([labels, out[:, LABEL]])
         old = None if leader is None else leader.state
         times = self._last(self.times)
-        n = int(best.state.counts[N_ROWS])
-        best.state.rows.clock[:n] = times[len(times) - n :]
         made = _take_over_ids(old, self._last(self.labels), best.state, labels, self.n_rows - 1)
         _note_times(best.state, made, times, self.n_rows)
         self.contest, self.late = None, []
@@ -314,6 +327,11 @@ class WarmUp:
                 _log.info("links reach back about %g rows", best.decay.scale)
         for remark in best.likelihood.remarks(names):
             _log.log(logging.INFO if is_last else logging.DEBUG, "%s", remark)
+
+
+def _score(contest: Contest) -> float:
+    contest.go(at_once=True)
+    return contest.best.score
 
 
 def _take_over_ids(
