@@ -10,6 +10,7 @@ from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.likelihoods import Likelihood, NormalGamma, Product
 from streamddcrp.likelihoods.auto import choose_family
 from streamddcrp.models.seqddcrp.engine import Engine
+from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray
 
@@ -32,6 +33,8 @@ class InSeason:
     _is_given: bool
     _net: list[FloatArray]  # the last batch less its seasons
     _vectorizer: Vectorizer
+    _recipe: Recipe
+    _origin: float | None  # time of the first row, where rows have times
 
     def _rows_to_go(self, most: int) -> int:
         """Return the number of rows up to the next after which the model may be rebuilt."""
@@ -95,7 +98,12 @@ class InSeason:
         rows = early.rows_less_season(self._season, self._vectorizer.n_features)
         names = self._vectorizer.names
         changed = laws.look(rows, early.n_rows, self._free_columns, names, anew=anew)
-        return changed and early.is_over
+        if not (changed and early.is_over) or laws.in_use:
+            return changed and early.is_over
+        return early.would_tell(
+            laws, self._recipe, self._family_by_now, self._feature_names(), self._origin,
+            self._season,
+        )  # fmt: skip
 
     @property
     def _free_columns(self) -> list[bool]:

@@ -14,6 +14,7 @@ then learns the rows that came meanwhile.
 import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -246,19 +247,10 @@ class WarmUp:
         net = plain = rows if season is None else rows - season.at(times)
         if laws is not None and laws.n_looked:
             net = laws.begin(plain)
-            if laws.in_use and not laws.is_given:
-                plainly = replace(recipe, reaches=(), temper=False, warp=False)
-                n = min(len(rows), JUDGED)
-                scores = [
-                    _score(Contest(
-                        plainly, family.on_grid(X[-n:]), X[-n:], times[-n:], names, first_time,
-                        self.n_rows - n, None,
-                    ))
-                    for X in (plain, net)
-                ]  # fmt: skip
-                if scores[1] < scores[0] + LAWS_LEAD:
-                    laws.leave()
-                    net = plain
+            judged = laws.in_use and not laws.is_given
+            if judged and not self._are_told(recipe, family, plain, net, names, first_time):
+                laws.leave()
+                net = plain
             laws.say(names)
         if not np.array_equal(net, rows, equal_nan=True):
             family, rows = family.on_grid(rows), net
@@ -267,6 +259,33 @@ class WarmUp:
             recipe, family, rows, times, names, first_time, self.n_rows - len(rows),
             None if leader is None else leader.opening,
         )  # fmt: skip
+
+    def would_tell(
+        self, laws: Laws, recipe: Recipe, family: Likelihood, names: list[str],
+        first_time: float | None, season: Subtraction | None,
+    ) -> bool:  # fmt: skip
+        """Whether the laws chosen last would tell the rows kept better than tables alone."""
+        trial, plain = deepcopy(laws), self.rows_less_season(season, len(names))
+        net = trial.begin(plain)
+        if not trial.in_use or trial.is_given:
+            return trial.in_use
+        return self._are_told(recipe, family, plain, net, names, first_time)
+
+    def _are_told(
+        self, recipe: Recipe, family: Likelihood, plain: FloatArray, net: FloatArray,
+        names: list[str], first_time: float | None,
+    ) -> bool:  # fmt: skip
+        """Whether rows less what laws foresee are told clearly better than plain ones."""
+        n = min(len(plain), JUDGED)
+        recipe = replace(recipe, reaches=(), temper=False, warp=False)
+        times, scores = self._last(self.times)[-n:], []
+        for X in (plain[-n:], net[-n:]):
+            contest = Contest(
+                recipe, family.on_grid(X), X, times, names, first_time, self.n_rows - n, None
+            )
+            contest.go(at_once=True)
+            scores.append(contest.best.score)
+        return scores[1] > scores[0] + LAWS_LEAD
 
     def rows_less_season(self, season: Subtraction | None, n_features: int) -> FloatArray:
         """Return the rows kept, less the seasons as they are known now."""
@@ -327,11 +346,6 @@ class WarmUp:
                 _log.info("links reach back about %g rows", best.decay.scale)
         for remark in best.likelihood.remarks(names):
             _log.log(logging.INFO if is_last else logging.DEBUG, "%s", remark)
-
-
-def _score(contest: Contest) -> float:
-    contest.go(at_once=True)
-    return contest.best.score
 
 
 def _take_over_ids(
