@@ -34,7 +34,7 @@ class InSeason:
     _net: list[FloatArray]  # the last batch less its seasons
     _vectorizer: Vectorizer
     _recipe: Recipe
-    _origin: float | None  # time of the first row, where rows have times
+    _first_time: float
 
     def _rows_to_go(self, most: int) -> int:
         """Return the number of rows up to the next after which the model may be rebuilt."""
@@ -100,10 +100,10 @@ class InSeason:
         changed = laws.look(rows, early.n_rows, self._free_columns, names, anew=anew)
         if not (changed and early.is_over) or laws.in_use:
             return changed and early.is_over
+        origin = self._first_time if self._clocked else None
         return early.would_tell(
-            laws, self._recipe, self._family_by_now, self._feature_names(), self._origin,
-            self._season,
-        )  # fmt: skip
+            laws, self._recipe, self._family_by_now, names, origin, self._season
+        )
 
     @property
     def _free_columns(self) -> list[bool]:
