@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.compilation import entry_point, entry_with
-from streamddcrp.contract import P_NEW, SCORE, Part
+from streamddcrp.contract import KINDS, P_NEW, SCORE, Part
 from streamddcrp.decay import Decay
 from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import Likelihood
@@ -188,9 +188,12 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
     first, room = n_seen - n_rows, len(events.kind)
     for number in range(max(n_events, made - room), made):
         i = number % room
-        events.t[i] = t[np.searchsorted(times, events.t[i])]
-        at = events.arrival[i] - first
-        events.begun[i] = clock[at] if at >= 0 else events.t[i]
+        noticed, at = (
+            t[min(np.searchsorted(times, events.t[i]), len(t) - 1)],
+            events.arrival[i] - first,
+        )
+        events.begun[i] = clock[at] if at >= 0 else noticed
+        events.t[i] = noticed if events.kind[i] < len(KINDS) else events.begun[i]
 
 
 _NOTHING = np.empty((1, 0))
