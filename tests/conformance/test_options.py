@@ -211,7 +211,7 @@ def test_densities_integrate_to_one():
 
 
 @pytest.mark.parametrize("cut", [10, 40, 63, 64, 68])
-@pytest.mark.parametrize("make", [partial(SeqDDCRP, warmup=64), DDCRPSampler, GraphCRP, GroupDP])
+@pytest.mark.parametrize("make", [DDCRPSampler, GraphCRP, GroupDP])
 def test_rows_after_the_choice_of_family_in_the_same_batch_are_checked(make, cut):
     counts = pa.table({"n": np.r_[np.arange(69) % 7, -5, 3, 4]})
     model = make()
