@@ -126,7 +126,10 @@ class SqliteStore:
             total %= _MODULUS
             if found == n and keys == indexed and rows[0][1:] == _sealed(n, total):
                 return n, total
-        message = f"{self.path} is damaged: states are missing or changed; restore it from a copy"
+        message = (
+            f"{self.path} is damaged (states are missing or changed), or was written with another "
+            "STREAMDDCRP_STATE_KEY; restore it from a copy, or set the key"
+        )
         raise CheckpointError(message)
 
     def offset(self, source: str) -> Any | None:

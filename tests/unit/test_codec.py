@@ -312,5 +312,5 @@ def test_a_store_with_a_key(monkeypatch, tmp_path):
     with SqliteStore(tmp_path / "s.sqlite") as store:
         assert store.get("model", "a") == b"state"
     monkeypatch.setenv(KEY, "another key of some length")
-    with SqliteStore(tmp_path / "s.sqlite") as store, pytest.raises(CheckpointError):
-        store.get("model", "a")
+    with pytest.raises(CheckpointError, match="another STREAMDDCRP_STATE_KEY"):
+        SqliteStore(tmp_path / "s.sqlite")
