@@ -24,6 +24,7 @@ from streamddcrp.typing import FloatArray, IntArray
 FEWEST = 32  # values from which a column may have a law
 ROUNDED = 0.9  # share of different values, below which a column is taken for rounded or held
 OFTEN = 0.1  # least share of values that differ from the one before, for the noise to be seen
+LEAST_NOISE = 1e-280  # variance
 GAUSSIAN = 0.954  # median distance of two values with noise of variance 1
 LEAST_SHARE = 1e-4  # of a column's variance that is noise
 JUMP_VARIANCE = 50.0  # least variance of a jump
@@ -190,4 +191,6 @@ def scale_of(y: FloatArray) -> Scale | None:
         usual = 0.0
     cell = float(np.median(np.diff(distinct))) if len(distinct) < ROUNDED * len(y) else 0.0
     noise = max(usual**2, LEAST_SHARE * variance, cell * cell / 12.0)
+    if not LEAST_NOISE < noise < 1.0 / LEAST_NOISE:  # squares would be lost
+        return None
     return Scale(noise, max(JUMP_VARIANCE, 2.0 * variance / noise), float(np.median(y)))
