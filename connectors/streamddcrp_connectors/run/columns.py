@@ -158,13 +158,17 @@ class Columns:
         if not rest:
             message = f"{where} has no column left for the features beside the time and the key"
             raise ConfigError(message)
-        if len(rest) > MOST_FEATURES:
-            message = (
-                f"{where} has {len(rest):,} columns beside the time and the key; a model takes at "
-                f"most {MOST_FEATURES:,} features: name those to use, --features a,b,c"
-            )
-            raise SchemaError(message)
+        _refuse_too_many(rest, where)
         return replace(self, features=rest)
+
+
+def _refuse_too_many(features: Sequence[str], where: str) -> None:
+    if len(features) > MOST_FEATURES:
+        message = (
+            f"{where} has {len(features):,} columns beside the time and the key; a model takes at "
+            f"most {MOST_FEATURES:,} features: name those to use, --features a,b,c"
+        )
+        raise SchemaError(message)
 
 
 def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[Columns, Survey]:
@@ -187,8 +191,10 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
     """
     times: tuple[str, ...] | None = columns.times
     named = columns.features is not None
-    if named:
-        table = table.select(list(columns.raw))
+    if named:  # in rows of JSON a column may come later
+        there = {*table.schema.names}
+        table = table.select([name for name in columns.raw if name in there])
+        times = tuple(name for name in columns.times if name in there)
     elif columns.time is None and not columns.text:
         times = None
     texts = (columns.features or ()) if columns.text else ()
@@ -204,6 +210,7 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
             f"{left or 'no other'}{ways}"
         )
         raise ConfigError(message)
+    _refuse_too_many(found.features, where)
     return replace(columns, time=TOGETHER.join(found.times) or None, features=found.features), found
 
 
