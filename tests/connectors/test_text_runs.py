@@ -115,7 +115,8 @@ def test_what_is_not_text_is_set_aside(invoke, tmp_path):
     assert "give '' for a text without words" in dead[0]["reason"]
     assert "UTF-8" in dead[-1]["reason"]
     (tmp_path / "x.csv").write_bytes(b'x\noil\nbad \xff\n""\n\x00\x01 oil\n')
-    out = lines(invoke("run", "x.csv", "--text", "x", "--on-error", "dead-letter=dead2.jsonl"))
+    out = lines(invoke("run", "x.csv", "--text", "x", "--encoding", "utf-8",
+                       "--on-error", "dead-letter=dead2.jsonl"))  # fmt: skip
     assert [(line["row"], line["label"] < 0) for line in out] == [(0, False), (2, True), (3, False)]
     pq.write_table(pa.table({"x": pa.array([b"oil"])}), tmp_path / "x.parquet")
     refused = invoke("run", "x.parquet", "--text", "x")
