@@ -32,6 +32,7 @@ LEFT_OUT = {
     "plant.csv --follow": "runs until it is interrupted; the README has such a line",
     "mosquitto -c": "wants a system's own configuration",
     "psql plant": "wants a database",
+    "[[silence]]": "a file of settings, of a kind that the tests of alarms read",
     "kafka-topics.sh": "the page says that it was not tried",
 }
 

@@ -404,7 +404,8 @@ def _lost(held: Any, array: Any) -> list[int]:
 def _stamps(held: Any, name: str, kind: TimeKind | None, wanted: Wanted) -> tuple[Any, TimeKind]:
     if pa.types.is_timestamp(held.type) or pa.types.is_date(held.type):
         zoned = getattr(held.type, "tz", None) is not None
-        kind = kind or ("instant" if zoned else "timestamp")
+        if kind is None or kind.partition("@")[0] not in ("timestamp", "instant"):
+            kind = "instant" if zoned else "timestamp"
         if wanted.zone is not None and not zoned and "@" not in kind:
             kind = f"timestamp@{wanted.zone}"
         try:
