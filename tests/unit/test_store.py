@@ -289,10 +289,7 @@ class StoreAgainstDictionary(RuleBasedStateMachine):
 
     @rule()
     def fail(self):
-        with (
-            failing_at_the_cursor(pytest.MonkeyPatch(), refuse),
-            pytest.raises(CheckpointError),
-        ):
+        with failing_at_the_cursor(pytest.MonkeyPatch(), refuse), pytest.raises(CheckpointError):
             self.store.commit("model", {"a": b"lost"}, "rows", "lost")
 
     @rule()
