@@ -22,7 +22,7 @@ def copy_repository(folder):
     for name in COPIED:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(REPOSITORY / name, folder / name, ignore=ignored)
-    for name in ("tests/__init__.py", "tests/conftest.py", "pyproject.toml"):
+    for name in ("tests/__init__.py", "tests/conftest.py", "tests/processor.py", "pyproject.toml"):
         shutil.copy(REPOSITORY / name, folder / name)
 
 
