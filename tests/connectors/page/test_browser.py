@@ -142,7 +142,7 @@ def test_keys_names_and_addresses(feeder, visit, tmp_path):
     assert look(page, theme) == "light"
     page.keyboard.press("t")
     until(page, theme, lambda x: x == "dark")
-    page.focus("#regimes button >> nth=0")
+    page.focus("#regimes button:text-is('Name') >> nth=0")
     page.keyboard.press("Enter")
     page.keyboard.type("cleaning")
     page.keyboard.press("Enter")
