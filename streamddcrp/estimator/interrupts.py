@@ -1,10 +1,10 @@
 """Ctrl-C while a model learns: it waits until the model is whole.
 
 Learning changes many arrays and a few counters. An exception that a signal handler raises between
-two of these changes would leave a model that is no prefix of its stream. So while a public method
-learns, signal handlers written in Python wait. They run at the next `pause`, between two blocks of
-rows, where everything learned so far has been noted; or when the method ends. Outside the main
-thread Python runs no handlers, and nothing is done.
+two of these changes would leave a model in a state that no prefix of its stream leads to. So while
+a public method learns, signal handlers written in Python wait. They run at the next `pause`,
+between two blocks of rows, where everything learned so far has been noted; or when the method
+ends. Outside the main thread Python runs no handlers, and nothing is done.
 """
 
 import signal

@@ -36,7 +36,7 @@ class Explanation(ResultCard):
         The sum of the surprises where a model does not say what it expects.
     shared : float
         Share of the excess that is left when the best single part is left out: 0 where one part
-        explains all, near 1 where many do so together; 0 for a row that is no surprise.
+        explains all, near 1 where many do so together; 0 for an unsurprising row.
     regime : int or None
         The regime that was expected: the settled state before the row.
 

@@ -128,13 +128,13 @@ def column_cells(X: FloatArray) -> FloatArray:
     return steps
 
 
-def _anew(values: FloatArray) -> FloatArray:
+def _without_repeats(values: FloatArray) -> FloatArray:
     """Return values (N,) without those that only repeat the one before: held, or sent again."""
     return values[np.append(True, np.diff(values) != 0.0)] if len(values) else values
 
 
 def _step(values: FloatArray) -> float:
-    values = _anew(values)
+    values = _without_repeats(values)
     distinct, counts = np.unique(values, return_counts=True)
     if len(distinct) < 2 or len(distinct) > (1.0 - TIED) * len(values):
         return 0.0
@@ -149,9 +149,9 @@ def column_powers(X: FloatArray) -> FloatArray:
 
 def _held(x: FloatArray) -> float:
     """Return how often each value of a column (N,) comes in succession; 1 where it is a grid."""
-    anew = _anew(x)
-    tied = len(anew) < FEWEST_ROWS or len(np.unique(anew)) <= (1.0 - TIED) * len(anew)
-    return 1.0 if tied else len(x) / len(anew)
+    fresh = _without_repeats(x)
+    tied = len(fresh) < FEWEST_ROWS or len(np.unique(fresh)) <= (1.0 - TIED) * len(fresh)
+    return 1.0 if tied else len(x) / len(fresh)
 
 
 def column_shares(X: FloatArray) -> FloatArray:
@@ -206,7 +206,7 @@ def _memory(x: FloatArray) -> float:
     """
     held = _held(x)
     if held > HELD:
-        return held * _memory(_anew(x))
+        return held * _memory(_without_repeats(x))
     if len(x) < FEWEST_ROWS:
         return 1.0
     first, second, fourth = (_typical_square(x[lag:] - x[:-lag]) for lag in (1, 2, 4))

@@ -79,7 +79,7 @@ class _Own(NamedTuple):
 
     @classmethod
     def of(cls, n_keys: int, average: int) -> Self:
-        """Make room for keys of which nothing is known."""
+        """Make room for new keys."""
         return cls(
             np.zeros((n_keys, average)), np.full((n_keys, 2, MOST), -np.inf),
             np.zeros((n_keys, N_COUNTS), np.int64), np.zeros(n_keys),

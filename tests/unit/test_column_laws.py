@@ -111,7 +111,7 @@ def test_a_jump_is_seen_at_once_and_an_old_level_comes_back():
 
 def chosen(y):
     laws = Laws()
-    laws.look(y[:, None], len(y), [True], ["y"], anew=True)
+    laws.look(y[:, None], len(y), [True], ["y"], from_scratch=True)
     laws.begin(y[:, None])
     return laws.in_words(["y"])["y"]
 

@@ -88,7 +88,7 @@ class DeliverySink:
             self._set_aside(over, f"more than {MOST:,} messages wait")
 
     def sync(self) -> dict[str, Any]:
-        """Return the position, of which what waits is a part."""
+        """Return the position, which includes the messages that wait."""
         with self._change:
             self._recorded = len(self._waiting)
             return {"job": self._job, "rows": self._rows, "waiting": list(self._waiting)}

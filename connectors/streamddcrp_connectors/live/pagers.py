@@ -24,7 +24,7 @@ from streamddcrp_connectors.run.alarming import RESOLVED
 _TIMEOUT = 5.0  # seconds
 _PORTS = {"http": 80, "https": 443, "smtp": 25}
 _LATER = {408, 425, 429}  # refusals that pass
-_LASTS = dt.timedelta(days=1)  # an alarm of which nobody hears again
+_LASTS = dt.timedelta(days=1)  # an alarm that no later message mentions
 Message = dict[str, Any]
 
 

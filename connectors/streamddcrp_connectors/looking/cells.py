@@ -102,7 +102,7 @@ class Cells:
         -------
         numbers : pyarrow.Array
         cells : pyarrow.Array
-            Those that held something: where a number is null nevertheless, it could not be read.
+            Cells that held something: a number that is still null could not be read.
         """
         habit = self.habits.get(name, _USUAL)
         odd = self.dialect.decimal == "," or self.dialect.thousands or habit.unit or habit.flags

@@ -43,7 +43,7 @@ class Dialect:
     thousands : str
         Between groups of three digits, or nothing.
     comment : str
-        What begins a line that is no row, or nothing.
+        Mark at the beginning of a comment line, or empty.
     encoding : str
         One in which a line feed is one byte.
     skip : int

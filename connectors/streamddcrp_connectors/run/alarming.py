@@ -31,7 +31,7 @@ class AlarmRule(NamedTuple):
     rate : float
         One false alarm in 1 / rate rows of a key.
     per : str, optional
-        In place of it one false alarm of all keys in such a time or so many rows; see `Alarm`.
+        Instead, one false alarm over all keys per this time or number of rows; see `Alarm`.
     group : str, optional
         Alarms that begin within such a time of the first are one message.
     silences : path-like, optional
@@ -90,7 +90,7 @@ class Alarming:
         if state is None or store is None:
             return
         kept = Alarm.from_bytes(base64.b64decode(state["alarm"]))
-        if (kept.rate, kept.per) == (self.alarm.rate, self.alarm.per):  # else it begins anew
+        if (kept.rate, kept.per) == (self.alarm.rate, self.alarm.per):  # else it starts over
             self.alarm = kept
             self.alarm.join(store.states(_OP))
         self._began, self.n_silenced = dict(state["began"]), state["silenced"]

@@ -84,7 +84,7 @@ class LineReader:
         self._data, self._at, self._n_lines, self.position = b"", 0, 0, position
 
     def peek(self, size: int) -> bytes:
-        """Return about so many bytes from here on, to be handed over all the same.
+        """Return about this many bytes from here on; they are still handed over later.
 
         Whole lines, one that is not blank at least; of a stream without a known end those that are
         there.

@@ -51,15 +51,15 @@ class Contest:
         """Return a contest before its first row."""
         return cls(Filters.of(BEST * n_columns), np.zeros(BEST * n_columns))
 
-    def begin(self, X: FloatArray, options: Sequence[str], *, anew: bool) -> None:
+    def begin(self, X: FloatArray, options: Sequence[str], *, from_scratch: bool) -> None:
         """Hold a contest of all laws over rows (N, D); with the best of each column it goes on.
 
-        Without ``anew``, only in columns whose jumps are far larger than they have been expected.
+        Without ``from_scratch``, only in columns whose jumps are far larger than expected.
         """
         for d, option in enumerate(options):
             scale, among, at = scale_of(X[:, d]), AMONG[option], BEST * d
             known = self.filters.laws.law[at, 2]
-            if not anew and (scale is None or scale.jump <= FAR_LARGER * known):
+            if not from_scratch and (scale is None or scale.jump <= FAR_LARGER * known):
                 continue
             self.filters.columns.n[at : at + BEST] = -1
             if scale is None:
@@ -171,9 +171,15 @@ class Laws:
         return np.zeros(n_columns) if self._filters is None else self._filters.ahead()
 
     def look(
-        self, X: FloatArray, n_rows: int, free: Sequence[bool], names: Sequence[Any], *, anew: bool
+        self,
+        X: FloatArray,
+        n_rows: int,
+        free: Sequence[bool],
+        names: Sequence[Any],
+        *,
+        from_scratch: bool,
     ) -> bool:
-        """Choose laws after so many rows; return whether any is another. `begin` uses them.
+        """Choose laws after ``n_rows`` rows; return whether any has changed. `begin` uses them.
 
         Parameters
         ----------
@@ -183,7 +189,7 @@ class Laws:
         free : sequence of bool, length D
             Which columns may have a law.
         names : sequence, length D
-        anew : bool
+        from_scratch : bool
             Whether to judge by these rows only, by all laws: rows before them do not count.
         """
         before = self._chosen or [None] * X.shape[1]
@@ -192,7 +198,7 @@ class Laws:
         options = [option if is_free else "level" for option, is_free in pairs]
         if self._contest is None:
             self._contest = Contest.of(X.shape[1])
-        self._contest.begin(X, options, anew=anew or n_rows <= STAGES[-1])
+        self._contest.begin(X, options, from_scratch=from_scratch or n_rows <= STAGES[-1])
         self._chosen = self._contest.best(before)
         self.n_looked = min(n_rows, LAST)
         if self.n_looked == LAST:

@@ -62,7 +62,7 @@ class Rivals:
         return self.filters.arrays("rivals.") | own
 
     def restore(self, arrays: Mapping[str, Any], n_rows: int) -> None:
-        """Take up what `arrays` returned after so many rows; raises CheckpointError.
+        """Restore what `arrays` returned after a number of rows; raises CheckpointError.
 
         A state of before there were rivals has none: they begin now.
         """

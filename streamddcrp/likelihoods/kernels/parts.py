@@ -43,7 +43,7 @@ def _usual_log(dof: float) -> float:
 
 @uncounted
 def _variance(scale: float, dof: float) -> float:
-    """Return the variance of Student's T, or what stands for it where there is none."""
+    """Return the variance of Student's t, or a finite substitute if it has none."""
     return scale * dof / (dof - 2.0) if dof > 2.0 else scale
 
 

@@ -188,10 +188,8 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
     first, room = n_seen - n_rows, len(events.kind)
     for number in range(max(n_events, made - room), made):
         i = number % room
-        noticed, at = (
-            t[min(np.searchsorted(times, events.t[i]), len(t) - 1)],
-            events.arrival[i] - first,
-        )
+        noticed = t[min(np.searchsorted(times, events.t[i]), len(t) - 1)]
+        at = events.arrival[i] - first
         events.begun[i] = clock[at] if at >= 0 else noticed
         events.t[i] = noticed if events.kind[i] < len(KINDS) else events.begun[i]
 

@@ -395,7 +395,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
             names = self._feature_names()
             other_season = self._finds_season()
-            other_law = self._finds_law(anew=other_season)
+            other_law = self._finds_law(from_scratch=other_season)
             if other_season or other_law or self._early.at_stage:
                 raw = other_season and self._season is not None and self._season.is_first
                 self._early.begin(

@@ -87,17 +87,19 @@ class InSeason:
         seeks = self._season is not None and self._season.seeks and not self._is_given
         return seeks or (self._laws is not None and self._laws.next_look is not None)
 
-    def _finds_law(self, *, anew: bool) -> bool:
+    def _finds_law(self, *, from_scratch: bool) -> bool:
         """Whether it is time to look for laws, and some have just been found.
 
-        ``anew`` says that the seasons are others, so that the laws may be.
+        ``from_scratch`` says that the seasons are others, so that the laws may be.
         """
         early, laws = self._early, self._laws
-        if early is None or laws is None or not (anew or early.n_rows == laws.next_look):
+        if early is None or laws is None or not (from_scratch or early.n_rows == laws.next_look):
             return False
         rows = early.rows_less_season(self._season, self._vectorizer.n_features)
         names = self._vectorizer.names
-        changed = laws.look(rows, early.n_rows, self._free_columns, names, anew=anew)
+        changed = laws.look(
+            rows, early.n_rows, self._free_columns, names, from_scratch=from_scratch
+        )
         if not (changed and early.is_over) or laws.in_use:
             return changed and early.is_over
         origin = self._first_time if self._clocked else None
