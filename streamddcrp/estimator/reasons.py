@@ -47,7 +47,7 @@ class Explanation(ResultCard):
     >>> model.learn_many([{"flow": i % 3, "level": i % 2} for i in range(60)])
     >>> why = model.explain_one({"flow": 1.0, "level": 9.0})
     >>> print(why.parts[0])
-    level 9, expected 0.5 ± 0.6: 14 standard deviations high
+    level 9, expected 0.5 ± 0.5: 16 standard deviations high
     """
 
     parts: tuple[Part, ...]
