@@ -355,17 +355,6 @@ def _used(state: State) -> dict[str, int]:
     return {**used, **MIXED, "D": D, "P": P, "Q": Q, "E": n_events}
 
 
-def _with_mixed(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-    """Add the arrays of mixed states where a model was stored before there were any."""
-    if "atoms.mix" in arrays or len(arrays["counts"]) != STAYING:
-        return arrays
-    n_tables = len(arrays["table.ids"])
-    nothing = empty(Atoms, _lengths(config, n_tables))._asdict()
-    new = {f"atoms.{name}": array for name, array in nothing.items()}
-    counts = np.append(arrays["counts"], np.array([-1, 0, 0, 0, 0, 0, -1]))
-    return {**new, **arrays, "counts": counts}
-
-
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
     """Rebuild the state that `arrays_of` described.
 
@@ -374,7 +363,6 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     CheckpointError
         If an array is missing, or not of the declared type and shape.
     """
-    arrays = _with_mixed(config, arrays)
     counts, n_tables = arrays["counts"], len(arrays["table.ids"])
     lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}
     check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)

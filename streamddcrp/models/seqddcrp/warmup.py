@@ -26,7 +26,7 @@ from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.models.seqddcrp.contest import FEW, Contest
-from streamddcrp.models.seqddcrp.engine import Engine
+from streamddcrp.models.seqddcrp.engine import Engine, note_times
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
     LAST_TIME,
@@ -48,8 +48,8 @@ from streamddcrp.typing import FloatArray, IntArray
 _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
-JUDGED = 512  # rows on which laws must tell rows better than tables alone, by ..
-LAWS_LEAD = 10.0  # .. nats
+JUDGED = 512  # last rows, on which laws are compared with tables alone
+LAWS_LEAD = 10.0  # nats by which laws must lead there
 KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
 
 
@@ -321,7 +321,7 @@ class WarmUp:
         old = None if leader is None else leader.state
         times = self._last(self.times)
         made = _take_over_ids(old, self._last(self.labels), best.state, labels, self.n_rows - 1)
-        _note_times(best.state, made, times, self.n_rows)
+        note_times(best.state, [self.n_rows - len(times), made, 0], times, best.in_time(times))
         self.contest, self.late = None, []
         return best
 
@@ -408,15 +408,6 @@ def _take_over_ids(
     for label, arrival in births:
         record(new.events, new.counts, N_EVENTS, BIRTH, label, -1, arrival, now_t)
     return 0 if old is None else int(old.counts[N_EVENTS])
-
-
-def _note_times(state: State, made: int, times: FloatArray, n_rows: int) -> None:
-    """Give the events after the first ``made`` ones the times of users; those (N,) of last rows."""
-    events, room = state.events, len(state.events.kind)
-    for number in range(made, int(state.counts[N_EVENTS])):
-        i = number % room
-        at = int(events.arrival[i]) - n_rows + len(times)
-        events.t[i], events.begun[i] = times[-1], times[max(at, 0)]
 
 
 def _reported(state: State | None) -> list[int]:
