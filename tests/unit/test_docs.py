@@ -9,7 +9,7 @@ from tests.conftest import REPOSITORY
 NAMES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md")
 DOCS = REPOSITORY / "docs"
 NOTES = REPOSITORY / "research" / "notes"
-SITE = [*DOCS.glob("*.md"), *DOCS.glob("math/*.md")]
+SITE = [*DOCS.glob("*.md"), *DOCS.glob("math/*.md"), *DOCS.glob("tasks/*.md")]
 PAGES = sorted([*SITE, *NOTES.glob("*.md"), *(REPOSITORY / name for name in NAMES)])
 FENCE = re.compile(r"^(`{3,}|:{3,}).*?^\1[`:]*$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
