@@ -6,7 +6,7 @@ variance. So an atom that was worth n rows is worth, after an absence of a rows,
 
     n_a = 1 / (1 / n + a / memory^2),
 
-but at least `LEAST` rows, which keep its spread. Whether levels wander is learned: a visit that ends
+but at least `LEAST` rows, for its spread. Whether levels wander is learned: a visit that ends
 is predicted from all n rows and from n_a, and the difference of the log densities is added up. If
 levels do not wander, a lead of 5 nats ever comes about with probability e^-5 at most.
 
