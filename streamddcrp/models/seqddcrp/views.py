@@ -1,4 +1,4 @@
-"""What users see of a streaming model: bound, events, live tables, labels of the window."""
+"""What a streaming model shows its users: bound, events, live tables, labels of the window."""
 
 import math
 from collections.abc import Hashable, Sequence
