@@ -1,4 +1,4 @@
-"""What the model does with seasons: it learns rows less them, and again where some are found."""
+"""Seasons in the model: rows are learned less the season, and again when one is found."""
 
 import logging
 
