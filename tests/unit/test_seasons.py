@@ -564,13 +564,28 @@ def test_rows_without_times_are_not_looked_at():
     assert model.nbytes == plain.nbytes
 
 
-def test_counts_and_flags_are_left_as_they_are(caplog):
-    flags = np.random.default_rng(2).random(900) < 0.3
-    table = pa.table({"y": cycle(900), "flag": flags})
+def test_a_season_of_numbers_is_subtracted_beside_flags(caplog):
+    rng = np.random.default_rng(2)
+    state = (np.arange(1500) // 130) % 2
+    flags = rng.random(1500) < np.where(state == 1, 0.9, 0.1)
+    table = pa.table({"y": cycle(1500) + 3.0 * state, "flag": flags})
     with caplog.at_level(logging.INFO, "streamddcrp"):
-        found, plain, _ = both(table, 3600.0)
-    assert "season: left in, as not all columns are numbers" in caplog.text
+        found, plain, model = both(table, 3600.0)
+    assert model._season.uses.tolist() == [False, True]  # by name: the flag first
+    kinds = {at: type(part).__name__ for part, at in model._stream.likelihood.parts}
+    assert kinds == {(1,): "NormalGamma", (0,): "BetaBernoulli"}
+    scores = [
+        adjusted_rand_score(state[500:], out["label"].to_numpy()[500:]) for out in (found, plain)
+    ]
+    assert scores[0] > max(0.8, scores[1])
+
+
+def test_a_season_of_flags_is_left_in(caplog):
+    day = (np.arange(900) % 24 < 12) * 1.0
+    table = pa.table({"flag": (np.random.default_rng(2).random(900) < 0.1 + 0.8 * day)})
+    found, plain, model = both(table, 3600.0)
     assert found.equals(plain)
+    assert model._season is None or model._season.tracker is None
 
 
 def test_a_week_beside_the_day_must_lead_over_the_day():

@@ -239,6 +239,14 @@ class Subtraction:
     def _track(self, periods: list[float], gap: float, n_columns: int) -> Tracker:
         return Tracker(periods, gap, n_columns, judges=bool(self._how))
 
+    def keep_to(self, numbers: NDArray[np.bool_]) -> bool:
+        """Subtract from columns (D,) of numbers only; return whether any of them has the season."""
+        uses = numbers if self.uses is None else numbers & self.uses
+        self.uses = None if uses.all() else uses
+        if not uses.any():
+            self.tracker = self.uses = None
+        return bool(uses.any())
+
     def settle(self) -> None:
         """Look for nothing any more."""
         self._kept = self._watch = self._search = self._next = None

@@ -127,8 +127,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
         then of levels without the season, all columns are taken for numbers, and the warm-up has at
         least 512 rows. "calendar" subtracts a day, and a week, once they have proved themselves:
-        where rows have times and up to 8 columns, all of numbers, with ``likelihood="auto"``. The
-        last 1,024 rows are then learned again, while others come; without such a season, it
+        where rows have times and up to 8 columns, with ``likelihood="auto"``, from the columns of
+        numbers. The last 1,024 rows are then learned again, while others come; without such a season, it
         changes nothing. None subtracts nothing.
     columns : mapping of name to {"auto", "level", "slow"}, optional
         With ``likelihood="auto"``, the law of columns of numbers. "slow": a column drifts by

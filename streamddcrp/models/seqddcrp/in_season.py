@@ -3,6 +3,7 @@
 import logging
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.laws.columns import Laws
@@ -52,17 +53,18 @@ class InSeason:
         if self._season is None or not self._season.is_new or self._is_given:
             return False
         assert self._early is not None  # for mypy
-        if self._is_auto and self._season.is_first:
-            family = self._family if self._early.is_over else self._family_by_rows
-            if not isinstance(family, NormalGamma):
+        if self._is_auto:
+            family = self._family_by_now
+            if self._season.is_first and not self._early.is_over:
+                family = self._family_by_rows
+            if not self._season.keep_to(_numbers(family, self._vectorizer.n_features)):
                 self._season.settle()
-                self._season.tracker = None
                 _log.info(
-                    'season: left in, as not all columns are numbers; season="auto" takes them '
+                    'season: left in, as its columns are no numbers; season="auto" takes them '
                     "for numbers"
                 )
                 return False
-            self._family, self._types = NormalGamma(), None
+            self._family, self._types = family.unscaled(), None
         self._early.last = max(self._early.last, SEASON_ROWS)
         return self._stream is not None
 
@@ -111,14 +113,7 @@ class InSeason:
     @property
     def _free_columns(self) -> list[bool]:
         """Which columns may have a law: those of numbers."""
-        family = self._family_by_now
-        numbers = np.zeros(self._vectorizer.n_features, dtype=bool)
-        if isinstance(family, Product):
-            for part, at in family.parts:
-                numbers[list(at)] = isinstance(part, NormalGamma)
-        else:
-            numbers[:] = isinstance(family, NormalGamma)
-        return numbers.tolist()
+        return _numbers(self._family_by_now, self._vectorizer.n_features).tolist()
 
     def _forget_early_rows(self) -> None:
         """End the warm-up where it is over, no contest goes on and no season is sought."""
@@ -165,3 +160,11 @@ class InSeason:
             return NormalGamma()
         rows = self._early.rows(self._vectorizer.n_features)
         return choose_family(rows, self._types)
+
+
+def _numbers(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
+    """Return which columns (D,) a family takes for numbers."""
+    found = np.full(n_columns, isinstance(family, NormalGamma))
+    for part, at in family.parts if isinstance(family, Product) else ():
+        found[list(at)] = isinstance(part, NormalGamma)
+    return found
