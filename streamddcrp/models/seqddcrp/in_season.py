@@ -1,6 +1,7 @@
 """Seasons in the model: rows are learned less the season, and again when one is found."""
 
 import logging
+from copy import deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from streamddcrp.likelihoods import Likelihood, NormalGamma, Product
 from streamddcrp.likelihoods.auto import choose_family
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.recipe import Recipe
-from streamddcrp.models.seqddcrp.warmup import WarmUp
+from streamddcrp.models.seqddcrp.warmup import CLEAR_LEAD, WarmUp
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,10 @@ class InSeason:
     _vectorizer: Vectorizer
     _recipe: Recipe
     _first_time: float
+
+    @property
+    def _origin(self) -> float | None:
+        return self._first_time if self._clocked else None
 
     def _rows_to_go(self, most: int) -> int:
         """Return the number of rows up to the next after which the model may be rebuilt."""
@@ -64,9 +69,30 @@ class InSeason:
                     "for numbers"
                 )
                 return False
+        else:
+            family = self._family_by_now
+        if self._season.is_sought and not self._is_told(family):
+            self._season.refuse(clocked=bool(self._clocked))
+            return False
+        if self._is_auto:
             self._family, self._types = family.unscaled(), None
         self._early.last = max(self._early.last, SEASON_ROWS)
         return self._stream is not None
+
+    def _is_told(self, family: Likelihood) -> bool:
+        """Whether the seasons just found tell the rows kept better: tables know other cycles."""
+        assert self._early is not None  # for mypy
+        assert self._season is not None
+        names, width, scores = self._vectorizer.names, self._vectorizer.n_features, []
+        free = _numbers(family, width).tolist()
+        for season in (self._season.before(), self._season):
+            laws = Laws() if self._laws is None else deepcopy(self._laws)
+            rows = self._early.rows_less_season(season, laws, width)
+            if laws.subtracts:
+                laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
+                rows = laws.begin(rows)
+            scores.append(self._early.told(self._recipe, family, rows, names, self._origin))
+        return scores[1] > scores[0] + CLEAR_LEAD
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
         """Return rows a to b of a batch less what their season and their past foresee."""
@@ -105,15 +131,14 @@ class InSeason:
         )
         if not (changed and early.is_over) or laws.subtracts or others_held:
             return (changed or others_held) and early.is_over
-        origin = self._first_time if self._clocked else None
         return early.would_tell(
-            laws, self._recipe, self._family_by_now, names, origin, self._season
+            laws, self._recipe, self._family_by_now, names, self._origin, self._season
         )
 
     @property
     def _free_columns(self) -> list[bool]:
         """Which columns may have a law: those of numbers."""
-        return _numbers(self._family_by_now, self._vectorizer.n_features).tolist()
+        return [*_numbers(self._family_by_now, self._vectorizer.n_features)]
 
     def _forget_early_rows(self) -> None:
         """End the warm-up where it is over, no contest goes on and no season is sought."""
