@@ -203,7 +203,7 @@ class TableViews(RowModel):
         """Explain a row by its surprise to a reference."""
         row, names, time = self._as_row(x, t)
         net = self._row_less_season(row, time)
-        return self._in_words(names, row, net, reference.explain_row(net))
+        return self._in_words(names, row, net, reference._explain_row(net))
 
     @staticmethod
     def _in_words(
@@ -232,7 +232,7 @@ class TableViews(RowModel):
         if self._season is None and self._laws is None:
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
-        return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
+        return float(reference._score_rows(self._row_less_season(X, self._time_of(t)))[0])
 
 
 def labels_in_window(config: Config, state: State) -> IntArray:
