@@ -23,12 +23,6 @@ class CountedSink(ABC):
     """A live sink; the position is ``{"job", "rows"}``.
 
     A sink of one more server says how many rows the server has, and how it sends more.
-
-    Parameters
-    ----------
-    address : Address
-    what : str
-        ``"output"`` or ``"events"``.
     """
 
     live: ClassVar[bool] = True
@@ -92,7 +86,6 @@ class CountedSink(ABC):
 
         Parameters
         ----------
-        job : str
         recorded : int
             The least that it should have; there is no need to look for fewer.
 

@@ -42,9 +42,6 @@ class DeltaSource(TableSource):
     ----------
     spec : str
         ``delta://folder``.
-    columns : Columns
-        Its features are named.
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -52,7 +49,6 @@ class DeltaSource(TableSource):
         super().__init__(address.name, columns, batch_rows)
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
         row, kind, at = 0, None, dict(_START)
         if offset is not None:
             row, kind, at = offset["row"], offset["kind"], dict(offset["at"])
@@ -143,7 +139,6 @@ class DeltaSink(CountedSink):
     ----------
     spec : str
         ``delta://folder``.
-    what : str
     """
 
     def __init__(self, spec: str, what: str) -> None:
@@ -152,7 +147,6 @@ class DeltaSink(CountedSink):
         self._table: Any = None
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Return the count of the job."""
         try:
             self._table = DeltaTable(self._folder)
         except TableNotFoundError:

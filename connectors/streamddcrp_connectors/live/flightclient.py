@@ -55,7 +55,6 @@ class FlightClient:
         return getattr(self._client, method)(what, options)
 
     def close(self) -> None:
-        """Disconnect."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -31,7 +31,6 @@ class FlightSink(CountedSink):
     ----------
     spec : str
         As `FlightClient` takes it.
-    what : str
     """
 
     def __init__(self, spec: str, what: str) -> None:
@@ -66,7 +65,6 @@ class FlightSink(CountedSink):
             writer.close()
 
     def finish(self) -> None:
-        """Disconnect."""
         self._server.close()
 
     def _exchange(self, job: str) -> Any:

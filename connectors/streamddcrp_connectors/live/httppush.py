@@ -42,8 +42,6 @@ class HttpPushSource(JournaledSource):
         ``http-push://host:port/path?journal=FOLDER``. Addresses other than loopback need a token,
         ``&token_env=NAME`` or ``&token_file=FILE``, which senders give as
         ``Authorization: Bearer TOKEN``.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:

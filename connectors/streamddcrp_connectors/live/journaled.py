@@ -26,8 +26,6 @@ class JournaledSource(MessageSource):
     ----------
     address : Address
         Its option ``journal`` names the folder, ``journal_mb`` the most megabytes on the disk.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, address: Address, columns: Columns, batch_rows: int) -> None:
@@ -84,5 +82,4 @@ class JournaledSource(MessageSource):
         """
 
     def close(self) -> None:
-        """Close the journal."""
         self._journal.close()

@@ -32,7 +32,6 @@ class KafkaSink(CountedSink):
     ----------
     spec : str
         ``kafka://[user@]host[:port]/TOPIC``, with the options of `KafkaSource` but ``from``.
-    what : str
     """
 
     def __init__(self, spec: str, what: str) -> None:
@@ -127,7 +126,6 @@ class KafkaSink(CountedSink):
         self._end = max(ends)
 
     def finish(self) -> None:
-        """Disconnect."""
         if self._producer is not None:
             self._producer.purge()
             self._producer = None

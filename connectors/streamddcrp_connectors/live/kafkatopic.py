@@ -61,12 +61,7 @@ def client_settings(address: Address) -> dict[str, Any]:
 
 
 class Topic:
-    """A topic, of which an address may name a partition, and the errors of its brokers.
-
-    Parameters
-    ----------
-    address : Address
-    """
+    """A topic, of which an address may name a partition, and the errors of its brokers."""
 
     def __init__(self, address: Address) -> None:
         self.name, self.topic = address.name, address.path

@@ -18,9 +18,6 @@ class MessageSource(ABC):
 
     Parameters
     ----------
-    address : Address
-    columns : Columns
-        Its features are named.
     batch_rows : int
         About the most rows that are taken at once; ``_most`` is how many messages that may be, as
         those before have shown.
@@ -67,7 +64,6 @@ class MessageSource(ABC):
         ------
         messages : sequence of bytes
             At most ``_most``, as soon as there is one; empty when `POLL` seconds brought none.
-        at : JSON value
 
         Raises
         ------

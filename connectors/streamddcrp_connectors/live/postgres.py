@@ -158,9 +158,6 @@ class PostgresSource(TableSource):
         ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. ``channel=NAME``
         is listened to: a ``NOTIFY`` wakes the job at once. ``sslmode``; ``password_env``,
         ``password_file``.
-    columns : Columns
-        Its features are named.
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -176,7 +173,6 @@ class PostgresSource(TableSource):
         self._channel = address.options.get("channel")
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
         row, kind, at = 0, None, None
         if offset is not None:
             row, kind, at = offset["row"], offset["kind"], offset["at"]
@@ -201,7 +197,6 @@ class PostgresSource(TableSource):
                 yield batch, {"row": row, "kind": kind, "at": at}
 
     def close(self) -> None:
-        """Disconnect."""
         self._database.close()
 
     def _look(self, connection: Any) -> tuple[Any, list[Any]]:
@@ -309,7 +304,6 @@ class PostgresSink(CountedSink):
     spec : str
         ``postgresql://[user@]host[:port]/database/[schema.]table``, with the options of
         `PostgresSource` but ``order`` and ``channel``.
-    what : str
     """
 
     def __init__(self, spec: str, what: str) -> None:
@@ -318,7 +312,6 @@ class PostgresSink(CountedSink):
         self._database = _Database(address)
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Return the count of the job."""
         with self._database.connected() as connection, connection.transaction():
             connection.execute("select pg_advisory_xact_lock(hashtext('streamddcrp_jobs'))")
             connection.execute(
@@ -352,7 +345,6 @@ class PostgresSink(CountedSink):
                 copy.write(text.getbuffer())
 
     def finish(self) -> None:
-        """Disconnect."""
         self._database.close()
 
 

@@ -102,8 +102,6 @@ class RedisSource(MessageSource):
     spec : str
         ``redis://[user@]host[:port]/KEY``. Options: ``field`` of an entry that holds the message
         (default: ``data``), ``from=start|new``, ``db``; ``password_env``, ``password_file``.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -133,7 +131,6 @@ class RedisSource(MessageSource):
             yield [fields.get(self._field, b"?") for _, fields in entries], [last, count]
 
     def close(self) -> None:
-        """Disconnect."""
         self._client.close()
 
     def _begin(self, at: Any) -> tuple[str, int]:
@@ -194,7 +191,6 @@ class RedisSink(CountedSink):
     ----------
     spec : str
         ``redis://[user@]host[:port]/KEY``, with the options of `RedisSource` but ``from``.
-    what : str
     """
 
     def __init__(self, spec: str, what: str) -> None:
@@ -205,7 +201,6 @@ class RedisSink(CountedSink):
         self._field = address.options.get("field", _FIELD)
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Return the count of the job."""
         with _guard(self.name):
             if self._client.exists(self._keys[0]):
                 self.say_not_alone()
@@ -220,5 +215,4 @@ class RedisSink(CountedSink):
                 self._client.eval(_ADD, 2, *self._keys, job, first + start, self._field, *some)
 
     def finish(self) -> None:
-        """Disconnect."""
         self._client.close()

@@ -46,10 +46,6 @@ class DatasetSink:
         Where the log is kept; None: in the folder of the files.
     what : str
         Names the log in that folder.
-
-    Raises
-    ------
-    ConfigError
     """
 
     live = True  # what has been seen is not taken back

@@ -15,12 +15,7 @@ Position = dict[str, Any]  # {"bytes", "digest"} of a file
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Report what the system says against writing a file: the disk is full, it cannot be written.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Report what the system says against writing a file: the disk is full, it cannot be written."""
     try:
         yield
     except OSError as error:

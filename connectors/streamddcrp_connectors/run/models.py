@@ -132,7 +132,6 @@ class Models:
 
     Parameters
     ----------
-    recipe : Recipe
     key : str, optional
         Column of the key.
     store : SqliteStore, optional
@@ -171,7 +170,6 @@ class Models:
         ----------
         batch : pyarrow.RecordBatch
             Canonical rows, whose times and keys have the types that are wanted.
-        columns : Columns
 
         Returns
         -------
@@ -255,7 +253,6 @@ class Models:
 
         Parameters
         ----------
-        rows : Rows
         refused : dict, optional
             Takes the rows that the model refuses, by number within the source; None: the first one
             ends the step with SchemaError, and nothing is learned.

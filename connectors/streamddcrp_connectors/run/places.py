@@ -38,7 +38,6 @@ class Place:
         For messages and checkpoints: without secrets.
     path : str
         Within ``system``.
-    system : pyarrow.fs.FileSystem
     kept : file, optional
         A temporary file, which goes when it is closed.
     """
@@ -120,7 +119,6 @@ class Unpacked:
     read = read1
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

@@ -74,7 +74,6 @@ def run(
         Takes the refused rows; without it the first one ends the run.
     alarms : Sink, optional
         Gets messages of alarms; see `Alarming`.
-    alarm_rule : AlarmRule
     progress : callable, optional
         Called after each epoch.
     watchers : sequence of Watcher
@@ -94,10 +93,6 @@ def run(
     names : Names, optional
         Names that people give to regimes, for the column ``name`` of events and alarms; of a job
         that began without them these stay as they are.
-
-    Returns
-    -------
-    summary : Summary
 
     Raises
     ------
