@@ -19,9 +19,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.log import sync_folder
@@ -127,11 +127,6 @@ class DeltaSource(TableSource):
             raise SchemaError(message) from error
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "DeltaSink":
-    """Open a sink of a table."""
-    return DeltaSink(spec, what)
-
-
 class DeltaSink(CountedSink):
     """Rows appended to a table, which is made if need be.
 
@@ -141,7 +136,7 @@ class DeltaSink(CountedSink):
         ``delta://folder``.
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         address, self._folder = _place(spec)
         super().__init__(address, what)
         self._table: Any = None

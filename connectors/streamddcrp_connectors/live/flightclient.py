@@ -8,7 +8,7 @@ from typing import Any
 from pyarrow import ArrowException, flight
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 
 PORT = 8815
 _ANSWER = 30.0  # seconds for one call

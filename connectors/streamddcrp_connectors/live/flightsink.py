@@ -19,11 +19,6 @@ from streamddcrp_connectors.live.flightclient import FlightClient
 _LOG = logging.getLogger("streamddcrp")
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "FlightSink":
-    """Open a sink on a Flight server."""
-    return FlightSink(spec, what)
-
-
 class FlightSink(CountedSink):
     """Rows as Arrow batches of an exchange.
 
@@ -33,7 +28,7 @@ class FlightSink(CountedSink):
         As `FlightClient` takes it.
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._server = FlightClient(spec)
         super().__init__(self._server.address, what)
 

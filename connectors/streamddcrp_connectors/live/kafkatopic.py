@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 
 PORT = 9092
 OPTIONS = ["partition", "security", "mechanism", "ca"]

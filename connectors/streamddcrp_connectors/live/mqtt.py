@@ -22,9 +22,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.journal import Entry, JournalFullError
 from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 
 IN_FLIGHT = (

@@ -20,9 +20,9 @@ from nats.aio.client import Client
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
@@ -248,11 +248,6 @@ class NatsSource(MessageSource):
         return first
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "NatsSink":
-    """Open a sink of a subject."""
-    return NatsSink(spec, what)
-
-
 class NatsSink(CountedSink):
     """Rows as JSON messages of a subject, which a stream keeps.
 
@@ -262,7 +257,7 @@ class NatsSink(CountedSink):
         ``nats://[user@]host[:port]/SUBJECT``, with the options of `NatsSource` for user and TLS.
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])
         super().__init__(address, what)
         if not address.path:

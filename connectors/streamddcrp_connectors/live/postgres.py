@@ -24,9 +24,9 @@ from psycopg import sql
 from pyarrow import csv
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sources import Offset
@@ -291,11 +291,6 @@ def _writers(connection: Any, table: str) -> set[str]:
     return {name for (name,) in connection.execute(_WRITERS, [table])}
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "PostgresSink":
-    """Open a sink of a table."""
-    return PostgresSink(spec, what)
-
-
 class PostgresSink(CountedSink):
     """Rows of a table, which is made if need be.
 
@@ -306,7 +301,7 @@ class PostgresSink(CountedSink):
         `PostgresSource` but ``order`` and ``channel``.
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=["sslmode"], secrets=["password"])
         super().__init__(address, what)
         self._database = _Database(address)

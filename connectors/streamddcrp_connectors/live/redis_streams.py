@@ -15,9 +15,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
@@ -179,11 +179,6 @@ def _order(entry: str) -> tuple[int, int]:
     return int(time), int(number or 0)
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "RedisSink":
-    """Open a sink of a stream."""
-    return RedisSink(spec, what)
-
-
 class RedisSink(CountedSink):
     """Rows as JSON entries of a stream.
 
@@ -193,7 +188,7 @@ class RedisSink(CountedSink):
         ``redis://[user@]host[:port]/KEY``, with the options of `RedisSource` but ``from``.
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=_OPTIONS, secrets=["password"])
         super().__init__(address, what)
         self._client = _client(address)

@@ -47,13 +47,6 @@ class LivePage:
     folder : Path, optional
         That of the checkpoint: keeps the history, names and the token.
 
-    Attributes
-    ----------
-    name : str
-        Of the source; it and ``epochs`` are said before the first batch.
-    epochs : bool
-        The model's rows arrive by epochs.
-
     Raises
     ------
     MissingExtraError
@@ -68,7 +61,6 @@ class LivePage:
         listening = listen(host, port)
         token = token_of(folder)
         self.address = address_of(host, listening.getsockname()[1], token)
-        self.name, self.epochs = "", False
         self._job: dict[str, Any] | None = None
         self._dropped = 0
         self._stories_due = 0.0
@@ -101,7 +93,7 @@ class LivePage:
         if results is None:
             return
         if self._job is None:
-            self._job = _job(rows, self.name, epochs=self.epochs)
+            self._job = _job(rows, epoch.summary.source, epochs=epoch.models.has_epochs)
             self._job["calibrating"] = epoch.calibrating if epoch.calibrating < 1e9 else 0
             self._tell(JSON, json.dumps({"job": self._job}).encode())
         if self._put - self._written > WAITING:

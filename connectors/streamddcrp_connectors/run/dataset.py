@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import CheckpointError, ConfigError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.lateness import seconds_of
 from streamddcrp_connectors.run.log import sync_folder
 from streamddcrp_connectors.run.sinks import RowLog, Sink

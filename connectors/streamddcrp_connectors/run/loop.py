@@ -35,6 +35,8 @@ class Summary:
 
     Parameters
     ----------
+    source : str
+        Its name.
     rows : int
         Rows of the source so far, refused ones included.
     refused : int
@@ -55,6 +57,7 @@ class Summary:
         When the run last did anything, and last committed: times of the monotonic clock.
     """
 
+    source: str = ""
     rows: int = 0
     refused: int = 0
     reason: str = ""
@@ -110,7 +113,8 @@ class Epoch:
 class Watcher(Protocol):
     """Someone who looks on: metrics, a page. Its errors end the run, so it should have none.
 
-    It may have a method ``begin(summary)``, called before the first row is read.
+    It may have a method ``begin(summary)``, called before the first row is read, and a method
+    ``wait()``, called when the source has ended.
     """
 
     def epoch(self, epoch: Epoch) -> None:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint
 
 _PACKED = {b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}

@@ -128,7 +128,7 @@ def run(
     outputs.check_distinct(source)
     job = describe(source, recipe, outputs)
     cursor = find_cursor(store, job, overwrite=overwrite)
-    summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
+    summary = Summary(source.name, rows=cursor["rows"], refused=cursor["refused"])
     if cursor["source"] is not None:
         _LOG.info("resumed at row %s of %s", f"{summary.rows:,}", source.name)
     alarming = Alarming(alarm_rule) if alarms is not None or watchers else None
