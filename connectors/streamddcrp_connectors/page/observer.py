@@ -100,7 +100,7 @@ class LivePage:
             self._dropped += results.num_rows
             return
         now = time.time()
-        shown = _shown(rows, results, epoch.judged)
+        shown = _shown(rows, results, epoch.judged, epoch.why)
         for start in range(0, shown.num_rows, PIECE):
             self._tell(ROWS, arrow(shown.slice(start, PIECE), now))
         if events is not None and events.num_rows:
@@ -263,8 +263,8 @@ def _job(rows: Any, name: str, *, epochs: bool) -> dict[str, Any]:
     }
 
 
-def _shown(rows: Any, results: Any, judged: Any) -> Any:
-    """Return row, time, key, label, score and alarm of each row, then the features, renamed."""
+def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
+    """Return number, time, key, results and alarm of each row, then the features, renamed."""
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
@@ -276,5 +276,8 @@ def _shown(rows: Any, results: Any, judged: Any) -> Any:
     cells = {n: results.column(n) for n in ("row", "time", "key", "label", "score") if n in known}
     if judged is not None:
         cells |= {name: pa.array(getattr(judged, name)) for name in ("threshold", "alarm", "began")}
+        each = np.full(len(judged.began), None)
+        each[judged.began] = why
+        cells["why"] = pa.array(each, pa.string())
     features = {f"f{i}": batch.column(n) for i, n in enumerate(rows.columns.features or ())}
     return pa.record_batch(cells | features)
