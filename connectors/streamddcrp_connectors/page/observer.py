@@ -93,7 +93,7 @@ class LivePage:
         if results is None:
             return
         if self._job is None:
-            self._job = _job(rows, epoch.summary.source, epochs=epoch.models.has_epochs)
+            self._job = _job(rows, epoch.summary.source, epochs=epoch.summary.has_epochs)
             self._job["calibrating"] = epoch.calibrating if epoch.calibrating < 1e9 else 0
             self._tell(JSON, json.dumps({"job": self._job}).encode())
         if self._put - self._written > WAITING:
@@ -277,7 +277,7 @@ def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
     if judged is not None:
         cells |= {name: pa.array(getattr(judged, name)) for name in ("threshold", "alarm", "began")}
         each = np.full(len(judged.began), None)
-        each[judged.began] = why
+        each[judged.began] = why or None
         cells["why"] = pa.array(each, pa.string())
     features = {f"f{i}": batch.column(n) for i, n in enumerate(rows.columns.features or ())}
     return pa.record_batch(cells | features)

@@ -38,6 +38,8 @@ class Summary:
     ----------
     source : str
         Its name.
+    has_epochs : bool
+        The model's rows arrive by epochs.
     rows : int
         Rows of the source so far, refused ones included.
     refused : int
@@ -59,6 +61,7 @@ class Summary:
     """
 
     source: str = ""
+    has_epochs: bool = False
     rows: int = 0
     refused: int = 0
     reason: str = ""

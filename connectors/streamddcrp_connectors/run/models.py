@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp import EmbeddingStream, Keyed, TemporalDPM, TextStream
+from streamddcrp import EmbeddingStream, Keyed, TextStream
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.keyed import CURSOR
@@ -152,7 +152,6 @@ class Models:
         self._model: Any
         fresh = self._fresh = recipe.make()
         self._ignores_times = getattr(fresh, "ignores_times", False)
-        self.has_epochs = isinstance(fresh, TemporalDPM)  # its rows arrive by epochs
         self._of_stories = isinstance(fresh, TextStream | EmbeddingStream)
         if key is not None:
             self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)

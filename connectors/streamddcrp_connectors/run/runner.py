@@ -129,6 +129,7 @@ def run(
     job = describe(source, recipe, outputs)
     cursor = find_cursor(store, job, overwrite=overwrite)
     summary = Summary(source.name, rows=cursor["rows"], refused=cursor["refused"])
+    summary.has_epochs = recipe.description.get("class") == "TemporalDPM"
     if cursor["source"] is not None:
         _LOG.info("resumed at row %s of %s", f"{summary.rows:,}", source.name)
     alarming = Alarming(alarm_rule) if alarms is not None or watchers else None

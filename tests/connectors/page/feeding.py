@@ -102,8 +102,6 @@ class Feeder:
 class Stories:
     """A model that says what its stories are."""
 
-    has_epochs = False
-
     def __init__(self, stories):
         self.stories = stories
 
