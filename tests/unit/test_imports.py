@@ -203,6 +203,17 @@ def test_connectors_do_not_know_river():
     assert not wrong, arrows(wrong)
 
 
+def test_a_run_does_not_know_servers_pages_and_reports():
+    """They are sources, sinks and watchers that the command hands to it, or plug-ins."""
+    above = [f"{CONNECTORS}.{name}" for name in ("live", "page", "report", "spark", "cli")]
+    wrong = [
+        (module, target)
+        for module, target in ALL_EDGES
+        if is_in(module, f"{CONNECTORS}.run") and any(is_in(target, name) for name in above)
+    ]
+    assert not wrong, arrows(wrong)
+
+
 def test_core_has_no_network_and_no_processes():
     forbidden = {"socket", "http", "urllib", "subprocess", "multiprocessing", "asyncio", "requests"}
     wrong = [edge for edge in CORE_EDGES if edge[1].partition(".")[0] in forbidden]
