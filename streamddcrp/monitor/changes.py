@@ -77,7 +77,7 @@ def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     one regime. So each regime has shares of the labels of its own, and the rows are divided such
     that this is most probable, each change and each visit at a price.
 
-    `SeqDDCRP.recent_labels` gives labels in which later rows have had their say; with them, fewer
+    `SeqDDCRP.recent_labels` gives labels that use later rows; with them, fewer
     regimes are missed and broken than with labels given on arrival.
 
     Parameters

@@ -220,7 +220,7 @@ class Search:
         return work
 
     def look(self, n_columns: int, work: float = math.inf) -> None:
-        """Find the peaks of columns, up to so many; by those of all, choose where to look on."""
+        """Find peaks in at most ``n_columns`` columns; all peaks choose where to look next."""
         if self._peaks is None:
             return
         while len(self._peaks) < n_columns and work > 0:

@@ -207,8 +207,8 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     -----
     A step costs four dot products with each live story. The bound of .5 on what is learned keeps
     texts that are nearly the same from being stories of their own; it was chosen on the vectors of
-    research/notes/texts-measured.md. A zero vector has the label -1, changes no story and is no
-    surprise. The score is relative to the density of a story of its own.
+    research/notes/texts-measured.md. A zero vector gets label -1 and score 0, and
+    changes nothing. The score is relative to the density of a story of its own.
 
     Vectors that all have a direction in common, such as those of a singular value decomposition of
     counts of words, would be one story. Where vectors of different stories have an expected cosine
