@@ -30,16 +30,16 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.contract import Event
-from streamddcrp.data.batches import sliceable
+from streamddcrp.data.batches import read_batch, sliceable
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.reasons import Explains, Explanation
+from streamddcrp.estimator.reasons import Explains, Explanation, averaged
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
 from streamddcrp.models.seqddcrp.reference import Reference
 from streamddcrp.models.seqddcrp.warmup import FIRST_STAGE
 from streamddcrp.monitor.alarm import Alarm, Alarms
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 
@@ -123,8 +123,10 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         pyarrow.RecordBatch
             A row each with ``label`` (int64, the id of the table, predicted before the row was
             learned), ``score`` (null during warm-up; until the reference is taken, the surprise of
-            the model at the single row), ``threshold`` (infinite while too few rows have been seen)
-            and ``alarm`` (bool); before them ``time``, where times are given.
+            the model at the single row), ``threshold`` (infinite while too few rows have been
+            seen), ``alarm`` (bool) and, where an alarm begins, ``why``: the columns that are
+            furthest from what the regime before, or the reference, expects; before them ``time``,
+            where times are given.
         """
         rows: Any = sliceable(batch)
         due = self._rows_until_reference()
@@ -157,6 +159,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
         judged = self._judge(scores)
+        why = self._reasons(rows, out["state"], np.flatnonzero(judged.began), reference)
         self._follow()
         times = {"time": out["time"]} if t is not None else {}
         columns = times | {
@@ -164,8 +167,23 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             "score": pa.array(judged.score, mask=np.isnan(judged.score)),
             "threshold": judged.threshold,
             "alarm": judged.alarm,
+            "why": why,
         }
         return pa.RecordBatch.from_pydict(columns)
+
+    def _reasons(self, rows: Any, states: Any, began: IntArray, usual: Reference | None) -> Any:
+        """Say why alarms begin at rows of the last batch, by the rows whose mean is judged."""
+        said: list[str | None] = [None] * len(rows)
+        for i in began.tolist():
+            by = self._model._usual(states[i].as_py()) if usual is None else usual
+            first = max(i + 1 - self.average, 0)
+            X = read_batch(rows[first : i + 1], self._model._vectorizer, learn=False).X
+            found = [
+                self._model._explain_learned(x, len(rows) - first - at, by)
+                for at, x in enumerate(X)
+            ]
+            said[i] = averaged([one for one in found if one is not None]).why or None
+        return pa.array(said, pa.string())
 
     def _judge(self, scores: FloatArray) -> Alarms:
         """Hand scores to the alarm; those that a reference is to replace pass by."""

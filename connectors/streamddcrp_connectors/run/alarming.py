@@ -2,6 +2,7 @@
 
 import base64
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -50,16 +51,13 @@ class AlarmRule(NamedTuple):
 class Alarming:
     """Judge the scores of results, those of each key by themselves, and make messages of alarms.
 
-    Parameters
-    ----------
-    rule : AlarmRule
-
     Examples
     --------
     >>> scores = np.append(np.random.default_rng(0).exponential(size=500), [40.0, 41.0])
     >>> results = pa.record_batch({"row": np.arange(502), "label": [0] * 502, "score": scores})
     >>> alarming = Alarming(AlarmRule(0.001))
-    >>> told = alarming.tell(results, alarming.judge(results))
+    >>> judged = alarming.judge(results)
+    >>> told = alarming.tell(results, judged, ["flow low"] * judged.began.sum())
     >>> told.select(["row", "score", "status"]).to_pylist()[-1]
     {'row': 500, 'score': 40.0, 'status': 'firing'}
     """
@@ -109,11 +107,12 @@ class Alarming:
         t = results.column("time") if self.alarm.per is not None and "time" in names else None
         return self.alarm.step_many(scores, keys=keys, t=t)
 
-    def tell(self, results: Any, judged: Alarms) -> Any:
+    def tell(self, results: Any, judged: Alarms, why: Sequence[str | None]) -> Any:
         """Return the messages that are complete: of alarms that begin (firing) and end (resolved).
 
         Each is the row of its first alarm, with its ``threshold``, ``status``, the row at which it
-        ``began``, how many alarms it is about, ``n``, the first ``keys`` of these, and a ``text``.
+        ``began``, ``why``, how many alarms it is about, ``n``, the first ``keys`` of these, and a
+        ``text``. ``why`` is given for each row at which an alarm begins.
         """
         at = np.flatnonzero(judged.began | judged.ended)
         names = [name for name in _COLUMNS if name in results.schema.names]
@@ -129,6 +128,9 @@ class Alarming:
         news = news.append_column("threshold", pa.array(judged.threshold[at]))
         news = news.append_column("status", pa.array(statuses, pa.string()))
         news = news.append_column("began", pa.array(began, pa.int64()))
+        reasons = iter(why)
+        whys = [next(reasons) if status == FIRING else None for status in statuses]
+        news = news.append_column("why", pa.array(whys, pa.string()))
         stamped = "time" in names and pa.types.is_timestamp(news.schema.field("time").type)
         silent = self._silences.cover(keys, _seconds(news) if stamped else None)
         self.n_silenced += int((silent & judged.began[at]).sum())
@@ -177,17 +179,19 @@ class Alarming:
         first = news.take(pa.array(cuts[:-1], pa.int64()))
         groups = [keys[a:b] for a, b in pairwise(cuts.tolist())]
         named = [", ".join(group[:_NAMED]) for group in groups]
-        texts = [self._text(keys[a:b], statuses[a]) for a, b in pairwise(cuts.tolist())]
+        why = news.column("why").to_pylist()
+        texts = [self._text(keys[a:b], statuses[a], why[a]) for a, b in pairwise(cuts.tolist())]
         first = first.append_column("n", pa.array(np.diff(cuts)))
         if "key" in news.schema.names:
             first = first.append_column("keys", pa.array(named, pa.string()))
         return first.append_column("text", pa.array(texts, pa.string()))
 
-    def _text(self, keys: list[str], status: str) -> str:
-        """Say in a sentence what happened."""
+    def _text(self, keys: list[str], status: str, why: str | None) -> str:
+        """Say in a sentence what happened, and of a single alarm why."""
         what = "began something new" if status == FIRING else "ended an alarm"
         if len(keys) == 1:
-            return f"{self._by} {keys[0]} {what}" if keys[0] else f"the stream {what}"
+            who = f"{self._by} {keys[0]}" if keys[0] else "the stream"
+            return f"{who} {what}: {why}" if why else f"{who} {what}"
         names = list(dict.fromkeys(keys))
         of = f"{len(names):,} of {self.alarm.n_keys:,} keys ({self._by}) {what}"
         more = ", ..." if len(names) > _NAMED else ""

@@ -108,9 +108,9 @@ class Reference(Stored):
         new = self._vectorizer.open
         return self._score(lambda: read_batch(batch, self._vectorizer, learn=new).X)
 
-    def explain_row(self, x: FloatArray) -> tuple[int, Any]:
+    def explain_row(self, x: FloatArray, past: FloatArray | None) -> tuple[int, Any]:
         """Explain a checked row (D,): the id of the likeliest table, and what `explained` says."""
-        rows, _ = self._likelihood.prepare(x[np.newaxis], self.past)
+        rows, _ = self._likelihood.prepare(x[np.newaxis], past)
         own = np.empty(len(self._post))
         log_predictives(
             self._likelihood.family, self._hyper, self._post, np.ascontiguousarray(rows[0]),
@@ -118,7 +118,7 @@ class Reference(Stored):
         )  # fmt: skip
         log_weights = np.log(self.weights)
         home = int(np.argmax(own + log_weights))
-        said = explained(self._likelihood, self._hyper, self._post, log_weights, home, x, self.past)
+        said = explained(self._likelihood, self._hyper, self._post, log_weights, home, x, past)
         return int(self.ids[home]), said
 
     def score_rows(self, X: FloatArray) -> FloatArray:

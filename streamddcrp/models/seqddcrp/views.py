@@ -1,4 +1,4 @@
-"""What users see of a streaming model: bound, events, live tables, labels of the window."""
+"""What a streaming model shows its users: bound, events, live tables, labels of the window."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -13,7 +13,7 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.contract import KINDS, Event, Part
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.estimator.reasons import Explanation, explanation, parts_of
+from streamddcrp.estimator.reasons import LEAST, Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.views import (
     Backlog,
@@ -42,7 +42,6 @@ from streamddcrp.typing import FloatArray, IntArray
 
 _EXPLAINED = ("birth", "return", "split")
 _FEWEST, _MOST = 3, 5  # rows that a regime needs for its reasons, and reasons
-_LEAST = 1.0  # nats of a reason: a shift by one standard deviation
 
 
 class TableViews(RowModel):
@@ -54,6 +53,7 @@ class TableViews(RowModel):
     _laws: Laws | None
     _first_time: float
     _backlog: Backlog
+    _rows_less_season: Any
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
@@ -110,7 +110,7 @@ class TableViews(RowModel):
         assert self._stream is not None  # for mypy
         before = self._stream.before(label, index) if into is None else into
         parts = () if before is None else self._compared(label, before)
-        return tuple(part for part in parts[:_MOST] if part.excess >= _LEAST)
+        return tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
 
     def _compared(self, label: int, before: int) -> list[Part]:
         assert self._stream is not None  # for mypy
@@ -188,6 +188,8 @@ class TableViews(RowModel):
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
         if self._early is not None and self._early.leads_raw:
             return x
+        if self._laws is not None:
+            x = self._laws.held.step(x[None], learn=False)[0]
         if self._season is not None:
             x = x - np.ravel(self._season.at(np.array([t])))
         return x if self._laws is None else x - self._laws.ahead(len(x))
@@ -199,11 +201,48 @@ class TableViews(RowModel):
         net = self._row_less_season(row, time)
         return self._in_words(names, row, net, self._stream.explain(net, time))
 
+    def explain_learned(self, x: Features, ago: int, state: int) -> Explanation | None:
+        """Explain a row of the last batch by the state that the stream was in, as it is now.
+
+        Parameters
+        ----------
+        x : mapping
+            The row.
+        ago : int
+            Its place from the end of the batch that was learned last: 1 for the last row.
+        state : int
+            As `step_many` said of the row.
+
+        Returns
+        -------
+        Explanation or None
+            None where the row is not of that batch, or what came before it is needed and is not.
+        """
+        if self._stream is None:
+            return None
+        return self._explain_learned(self._values(x)[0], ago, self._usual(state))
+
+    def _usual(self, state: int) -> Reference:
+        """Return what a state expects; of one that has no table of its own, what all tables do."""
+        assert self._stream is not None  # for mypy
+        table, live = self._stream.state.table, live_columns(self._stream.state)
+        return self.reference([state] if state in table.ids[live] else None)
+
+    def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
+        """Explain a row (D,) of the last batch by its surprise to a reference."""
+        net = self._rows_less_season()
+        lags, at = 0 if usual.past is None else len(usual.past), len(net) - ago
+        if at < lags:
+            return None
+        past = net[at - lags : at] if lags else None
+        found = usual.explain_row(net[at], past)
+        return self._in_words(self._feature_names(), row, net[at], found)
+
     def _explain_to(self, reference: Reference, x: Features, t: Any) -> Explanation:
         """Explain a row by its surprise to a reference."""
         row, names, time = self._as_row(x, t)
         net = self._row_less_season(row, time)
-        return self._in_words(names, row, net, reference.explain_row(net))
+        return self._in_words(names, row, net, reference.explain_row(net, reference.past))
 
     @staticmethod
     def _in_words(
@@ -217,22 +256,28 @@ class TableViews(RowModel):
 
     def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
         """Return a row to explain (D,), checked, the names of its columns, and its time."""
+        row, names = self._values(x)
+        if self._stream is not None:
+            self._check_rows(row[None], names)
+        return row, names, self._time_of(t)
+
+    def _values(self, x: Features) -> tuple[FloatArray, list[str]]:
+        """Return the values of a row (D,) and the names of its columns."""
         mark = self._vectorizer.mark()
         try:  # new words of an open vocabulary are explained, but not learned
             X = self._vectorizer.row(x, learn=self._vectorizer.open)
             names = self._feature_names()
         finally:
             self._vectorizer.rollback(mark)
-        if self._stream is not None:
-            self._check_rows(X, names)
-        return X[0], names, self._time_of(t)
+        return X[0], names
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""
         if self._season is None and self._laws is None:
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
-        return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
+        net = self._row_less_season(X[0], self._time_of(t))
+        return float(reference.score_rows(net[None])[0])
 
 
 def labels_in_window(config: Config, state: State) -> IntArray:
