@@ -23,11 +23,7 @@ VISITS = 3  # after its arrival a document is visited again so often, the last t
 DISSOLVE = 3.0  # nats by which a table of at most two documents must be better at the last visit
 RETIRE = 1e-3  # weight below which a table is retired
 # Values of rho to choose from. Evidence alone would go on to stories of nearly the same vectors.
-RHOS = {
-    "event": (0.5, 0.4, 0.3, 0.2, 0.1),
-    "story": (0.3, 0.2, 0.1, 0.05),
-    "topic": (0.05, 0.025),
-}
+RHOS = {"event": (0.5, 0.4, 0.3, 0.2, 0.1), "story": (0.3, 0.2, 0.1, 0.05), "topic": (0.05, 0.025)}
 
 
 class Config(NamedTuple):
