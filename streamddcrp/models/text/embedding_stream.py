@@ -115,7 +115,7 @@ class Sets(NamedTuple):
 
     gram: Annotated[FloatArray, "N N"]  # their products
     cross: Annotated[FloatArray, "N N"]  # and those of the sums of sets
-    index: Annotated[IntArray, "N"]  # which vectors they are
+    row: Annotated[IntArray, "N"]  # which vectors they are
     z: Annotated[IntArray, "N"]  # their sets
     best: Annotated[IntArray, "N"]
     kept: Annotated[IntArray, "N"]

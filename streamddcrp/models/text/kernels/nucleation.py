@@ -48,28 +48,28 @@ LEAST_ALPHA, MOST_ALPHA = 1.0 / 60.0, 2.0  # of what it is by default
 
 @uncounted
 def take_vectors(window, counts, sums, background, sets, n):
-    """Write the products of the ``n`` vectors of ``sets.index``, less the background."""
+    """Write the products of the ``n`` vectors of ``sets.row``, less the background."""
     b, size = sums[BACKGROUND], len(window.t)
     for a in range(n):
-        x = window.x[sets.index[a] % size]
+        x = window.x[sets.row[a] % size]
         sets.u[a] = dot(x, background) if b > 0.0 else 0.0
         sets.v[a] = math.sqrt(max(1.0 - 2.0 * sets.u[a] + b, 1e-12))
     for a in range(n):
-        x = window.x[sets.index[a] % size]
+        x = window.x[sets.row[a] % size]
         for c in range(a):
-            product = dot(x, window.x[sets.index[c] % size]) - sets.u[a] - sets.u[c] + b
+            product = dot(x, window.x[sets.row[c] % size]) - sets.u[a] - sets.u[c] + b
             sets.gram[a, c] = sets.gram[c, a] = product / (sets.v[a] * sets.v[c])
         sets.gram[a, a] = 1.0
 
 
 @uncounted
 def choose_vectors(config, tables, window, counts, sets, all_of_them):
-    """Write to ``sets.index`` the newest vectors, or those without a story of more than two."""
+    """Write to ``sets.row`` the newest vectors, or those without a story of more than two."""
     n, seen = 0, counts[N_SEEN]
-    for i in range(max(0, seen - len(sets.index)), seen):
+    for i in range(max(0, seen - len(sets.row)), seen):
         k = window.table[i % len(window.table)]
         if k >= 0 and (all_of_them or (tables.size[k] <= LOOSE and tables.in_window[k] > 0)):
-            sets.index[n] = i
+            sets.row[n] = i
             n += 1
     return n
 
@@ -126,15 +126,15 @@ def seat_set(config, tables, window, events, counts, sums, background, scratch, 
     which, target, most, size = sets.best[a], -1, 0, len(window.table)
     for c in range(a, n):
         if sets.best[c] == which:
-            k, same = window.table[sets.index[c] % size], 0
+            k, same = window.table[sets.row[c] % size], 0
             for e in range(c, n):
-                same += sets.best[e] == which and window.table[sets.index[e] % size] == k
+                same += sets.best[e] == which and window.table[sets.row[e] % size] == k
             if same > most and scratch.taken[k] == 0:
                 target, most = k, same
     for c in range(a, n):
         if sets.best[c] != which:
             continue
-        i, sets.best[c] = sets.index[c], -1
+        i, sets.best[c] = sets.row[c], -1
         if target < 0 or window.table[i % size] != target:
             if tables.masses.shape[0] > 0:
                 window.weight[i % size] = weight_now(window.weights, sums, i % size)
