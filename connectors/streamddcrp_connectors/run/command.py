@@ -205,7 +205,7 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             late=request.late,
             max_ahead=request.max_ahead,
             overwrite=request.overwrite,
-            names=Names(folder) if page is not None and folder is not None else None,
+            names=None if folder is None else Names(folder),
         )
         refused = f", {summary.refused:,} refused" if summary.refused else ""
         more = "" if folder is None else "; the same command goes on from here"
