@@ -285,7 +285,7 @@ def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
     if judged is not None:
         cells |= {name: pa.array(getattr(judged, name)) for name in ("threshold", "alarm", "began")}
         each = np.full(len(judged.began), None)
-        each[judged.began] = why
+        each[np.flatnonzero(judged.began)[: len(why)]] = why  # none where nobody asked
         cells["why"] = pa.array(each, pa.string())
     features = {f"f{i}": batch.column(n) for i, n in enumerate(rows.columns.features or ())}
     return pa.record_batch(cells | features)

@@ -40,7 +40,6 @@ from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, choice, whole
 
-_OF_TABLES = ("rows", "visits", "name", "verdict")  # in a summary, after the weight
 _EXPLAINED = ("birth", "return", "split")
 _FEWEST, _MOST = 3, 5  # rows that a regime needs for its reasons, and reasons
 
@@ -122,28 +121,26 @@ class TableViews(RowModel):
         """Return one row for each live table.
 
         ``id``; ``weight``, the expected number of rows that it remembers; ``rows`` and ``visits``,
-        how many rows were most probably there, and in how many runs; ``name`` and ``verdict``, see
-        `mark`; ``born`` and ``last_seen``, arrival indices (``last_seen`` is null where no row was
-        ever most probably there); then the parameters, those of the likelihood's
-        `point_estimates`, one column for each feature.
+        how many rows were most probably there, and in how many runs; ``born`` and ``last_seen``,
+        arrival indices (``last_seen`` is null where no row was ever most probably there); the
+        parameters, those of the likelihood's `point_estimates`, one column for each feature; last
+        ``name`` and ``verdict``, see `mark`.
         """
         if self._stream is None:
-            kinds = (pa.int64(), pa.int64(), pa.string(), pa.string())
-            return no_tables(**dict(zip(_OF_TABLES, kinds, strict=True)))
+            return no_tables(rows=pa.int64(), visits=pa.int64())
         state, live = self._stream.state, live_columns(self._stream.state)
         ids, last_seen = state.table.ids[live], state.table.last_seen[live]
+        columns = {
+            "id": ids, "weight": state.table.stats[live, 0], "rows": state.atoms.n_rows[live],
+            "visits": state.atoms.n_visits[live], "born": state.table.born[live],
+            "last_seen": pa.array(last_seen, mask=last_seen < 0),
+        }  # fmt: skip
+        stats, features = state.table.stats[live], self._feature_names()
+        table = with_parameters(columns, stats, self._stream.likelihood, features)
         marks = [self._marks.get(label, (None, "normal")) for label in ids.tolist()]
-        atoms, cells = (
-            state.atoms,
-            [pa.array(cells, pa.string()) for cells in zip(*marks, strict=True)],
-        )
-        own = (atoms.n_rows[live], atoms.n_visits[live], *cells)
-        columns = {"id": ids, "weight": state.table.stats[live, 0]}
-        columns |= dict(zip(_OF_TABLES, own, strict=True))
-        columns |= {"born": state.table.born[live]}
-        columns |= {"last_seen": pa.array(last_seen, mask=last_seen < 0)}
-        stats, names = state.table.stats[live], self._feature_names()
-        return with_parameters(columns, stats, self._stream.likelihood, names)
+        for name, words in zip(("name", "verdict"), zip(*marks, strict=True), strict=True):
+            table = table.append_column(name, pa.array(words, pa.string()))
+        return table
 
     def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
         """Name a regime, and say whether it is normal, planned or a fault; the state keeps both.
