@@ -4,8 +4,7 @@ import importlib
 import signal
 import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -314,7 +313,9 @@ def _written(command: Any) -> Any:
 @click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
 )
-def run(live: str | None, features: str | None, format_: str | None, **options: Any) -> None:
+def run(
+    live: str | None, metrics: str | None, features: str | None, format_: str | None, **options: Any
+) -> None:
     """Label the rows of a file or a stream as they arrive.
 
     SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
@@ -336,7 +337,8 @@ def run(live: str | None, features: str | None, format_: str | None, **options: 
         features = None
     elif (given("features"), given("text")) == (command, file):
         options["text"] = None
-    with _page(live, options["checkpoint"]) as page:
+    with ExitStack() as stack:
+        watchers = _watchers(stack, live, metrics, options["checkpoint"])
         try:
             from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
         except KeyboardInterrupt:
@@ -346,7 +348,7 @@ def run(live: str | None, features: str | None, format_: str | None, **options: 
             format=format_,
             **options,
         )
-        code = execute(request, page)
+        code = execute(request, watchers)
     sys.exit(code)
 
 
@@ -375,17 +377,28 @@ def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:
         sys.exit(2)
 
 
-@contextmanager
-def _page(at: str | None, checkpoint: str | None) -> Iterator[Any]:
-    """Open the live page, if there is one, before all that takes longer to start."""
-    if at is None:
-        yield None
-        return
-    from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
-
+def _watchers(
+    stack: ExitStack, live: str | None, metrics: str | None, checkpoint: str | None
+) -> list[Any]:
+    """Open the page and the metrics, if they are wanted, before what takes longer to start."""
+    watchers: list[Any] = []
     try:
-        with opened(at, Path(checkpoint) if checkpoint else None) as page:
-            yield page
+        if live is not None:
+            from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
+
+            folder = Path(checkpoint) if checkpoint else None
+            watchers.append(stack.enter_context(opened(live, folder)))
+        if metrics is not None:
+            from streamddcrp_connectors.live.metrics import Metrics  # noqa: PLC0415 -- an extra
+
+            watchers.append(stack.enter_context(closing(Metrics(metrics))))
     except StreamDDCRPError as error:
         click.echo(f"streamddcrp: {error}", err=True)
         sys.exit(2)
+    except ModuleNotFoundError as error:
+        click.echo(
+            f"streamddcrp: --metrics needs {error.name}: pip install 'streamddcrp[metrics]'",
+            err=True,
+        )
+        sys.exit(2)
+    return watchers

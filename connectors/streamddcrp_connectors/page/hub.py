@@ -41,12 +41,7 @@ class Link(Protocol):
 
 
 class Browser:
-    """What a browser wants to see, and what it has.
-
-    Parameters
-    ----------
-    link : Link
-    """
+    """What a browser wants to see, and what it has."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -78,12 +73,7 @@ class Browser:
 
 
 class Hub:
-    """Sends what changed to all browsers, at most so often, and never ahead of a slow one.
-
-    Parameters
-    ----------
-    names : Names
-    """
+    """Sends what changed to all browsers, at most so often, and never ahead of a slow one."""
 
     def __init__(self, names: Names) -> None:
         self.names = names

@@ -52,10 +52,6 @@ class AlarmRule(NamedTuple):
 class Alarming:
     """Judge the scores of results, those of each key by themselves, and make messages of alarms.
 
-    Parameters
-    ----------
-    rule : AlarmRule
-
     Examples
     --------
     >>> scores = np.append(np.random.default_rng(0).exponential(size=500), [40.0, 41.0])

@@ -36,6 +36,10 @@ class Summary:
 
     Parameters
     ----------
+    source : str
+        Its name.
+    has_epochs : bool
+        The model's rows arrive by epochs.
     rows : int
         Rows of the source so far, refused ones included.
     refused : int
@@ -56,6 +60,8 @@ class Summary:
         When the run last did anything, and last committed: times of the monotonic clock.
     """
 
+    source: str = ""
+    has_epochs: bool = False
     rows: int = 0
     refused: int = 0
     reason: str = ""
@@ -119,7 +125,8 @@ class Epoch:
 class Watcher(Protocol):
     """Someone who looks on: metrics, a page. Its errors end the run, so it should have none.
 
-    It may have a method ``begin(summary)``, called before the first row is read.
+    It may have a method ``begin(summary)``, called before the first row is read, and a method
+    ``wait()``, called when the source has ended.
     """
 
     def epoch(self, epoch: Epoch) -> None:

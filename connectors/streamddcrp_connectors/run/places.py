@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint
 
 _PACKED = {b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
@@ -38,7 +38,6 @@ class Place:
         For messages and checkpoints: without secrets.
     path : str
         Within ``system``.
-    system : pyarrow.fs.FileSystem
     kept : file, optional
         A temporary file, which goes when it is closed.
     """
@@ -120,7 +119,6 @@ class Unpacked:
     read = read1
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

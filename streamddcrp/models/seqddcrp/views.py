@@ -222,6 +222,8 @@ class TableViews(RowModel):
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
         if self._early is not None and self._early.leads_raw:
             return x
+        if self._laws is not None:
+            x = self._laws.held.step(x[None], learn=False)[0]
         if self._season is not None:
             x = x - np.ravel(self._season.at(np.array([t])))
         return x if self._laws is None else x - self._laws.ahead(len(x))
@@ -308,7 +310,8 @@ class TableViews(RowModel):
         if self._season is None and self._laws is None:
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
-        return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
+        net = self._row_less_season(X[0], self._time_of(t))
+        return float(reference.score_rows(net[None])[0])
 
 
 def labels_in_window(config: Config, state: State) -> IntArray:
