@@ -10,6 +10,8 @@ from streamddcrp.errors import ConfigError
 MOST_PARTICLES = 1 << 16
 _ROOM = 1 << 26  # numbers that all particles may keep from the start: 512 MB
 
+VERDICTS = ("normal", "planned", "fault")  # of users on regimes; in the order of their codes
+
 
 def _is(kind: type, value: object) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
