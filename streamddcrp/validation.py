@@ -21,6 +21,8 @@ MOST_PARTICLES = 1 << 16
 _LARGEST = 1 << 62  # whole number that an option may be
 _ROOM = 1 << 26  # numbers that all particles may keep from the start: 512 MB
 
+VERDICTS = ("normal", "planned", "fault")  # of users on regimes; in the order of their codes
+
 
 def _is(kind: type, value: object) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool | np.timedelta64)

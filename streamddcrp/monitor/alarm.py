@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -36,7 +36,7 @@ from streamddcrp.monitor.kernels import (
 from streamddcrp.records import FINITE, REAL, Within, check_one, counters, refuse_if
 from streamddcrp.records import MOST as MOST_COUNT
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import as_list, number_array, whole
+from streamddcrp.validation import VERDICTS, as_list, number_array, whole
 
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
@@ -67,6 +67,16 @@ class Alarms(NamedTuple):
         """Return what is said of scores that are not judged yet."""
         n = len(scores)
         return cls(scores, np.full(n, np.inf), *np.zeros((3, n), np.bool_))
+
+
+def verdicts_of(regimes: Mapping[int, str], labels: IntArray, states: IntArray) -> NDArray[Any]:
+    """Return the verdict of each row: planned by its label or state (N,), a fault by its state."""
+    planned, fault = (
+        [label for label, verdict in regimes.items() if verdict == wanted]
+        for wanted in VERDICTS[1:]
+    )
+    at = np.where(np.isin(labels, planned) | np.isin(states, planned), 1, 0)
+    return np.array(VERDICTS)[np.where(np.isin(states, fault), 2, at)]
 
 
 class _Own(NamedTuple):
@@ -194,8 +204,9 @@ class Alarm(Stored):
         return float(mean_of(self._own.recent[0], self._own.counts[0], score))
 
     def step_many(
-        self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None
-    ) -> Alarms:
+        self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None,
+        verdicts: ArrayLike | None = None,
+    ) -> Alarms:  # fmt: skip
         """Judge each score in turn, then learn it; the same, bit for bit, for any cutting.
 
         Parameters
@@ -206,11 +217,13 @@ class Alarm(Stored):
             Whose score each is. An alarm has them always or never.
         t : array_like of shape (N,), optional
             Time stamps or seconds; needed where ``per`` is a time.
+        verdicts : array_like of {"normal", "planned", "fault"}, shape (N,), optional
+            Of the regime of each row. A planned one raises no alarm, a fault one at once.
 
         Raises
         ------
         SchemaError
-            The scores are not a vector, or keys or times are missing or too many.
+            The scores are not a vector, or keys, times or verdicts are missing or too many.
         """
         values = number_array("scores", scores)
         times = np.empty(0)
@@ -220,11 +233,20 @@ class Alarm(Stored):
                 raise SchemaError(message)
             times = batch_times(t, len(values))
         n = len(values)
+        judged = np.empty(0, np.int8)
+        if verdicts is not None:
+            many = isinstance(verdicts, np.ndarray)
+            given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
+            known = [(given == name).astype(np.int8) for name in VERDICTS]
+            judged = sum(i * mine for i, mine in enumerate(known))
+            if judged.shape != (n,) or not np.all(sum(known)):
+                message = f"verdicts must be {n} of {', '.join(VERDICTS)}"
+                raise SchemaError(message)
         codes = self._codes(keys, n)
         out = Alarms(np.empty(n), np.empty(n), *(np.empty(n, np.bool_) for _ in range(3)))
         step_alarm(
             float(self.rate), self._pace, self._own, self._fleet, np.empty(MOST), codes, times,
-            np.clip(values, -_HUGE, _HUGE), out,
+            np.clip(values, -_HUGE, _HUGE), judged, out,
         )  # fmt: skip
         return out
 

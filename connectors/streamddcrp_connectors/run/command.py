@@ -87,15 +87,15 @@ class Request:
         return Reading(sep, self.decimal, self.encoding, missing, self.header, self.skip, clock)
 
 
-def execute(request: Request, watchers: Sequence[Watcher] = (), *, named: bool = False) -> int:
-    """Run, and return the exit code; ``named``: people may name regimes meanwhile.
+def execute(request: Request, watchers: Sequence[Watcher] = ()) -> int:
+    """Run, and return the exit code.
 
     0 done, or asked to end by SIGTERM; 2 refused with one message; 3 done, but messages were not
     delivered; 130 interrupted.
     """
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
-            summary = _run(request, watchers, named=named)
+            summary = _run(request, watchers)
         except BrokenPipeError:  # who read our output has gone: nothing is wrong here
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
@@ -143,7 +143,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, Columns(request.time, request.key, features, text, request.reading())
 
 
-def _run(request: Request, watchers: Sequence[Watcher], *, named: bool) -> Summary:
+def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
     recipe, columns = recipe_and_columns(request)
     source = open_source(
         request.source,
@@ -196,7 +196,7 @@ def _run(request: Request, watchers: Sequence[Watcher], *, named: bool) -> Summa
             late=request.late,
             max_ahead=request.max_ahead,
             overwrite=request.overwrite,
-            names=Names(folder) if named and folder is not None else None,
+            names=None if folder is None else Names(folder),
         )
         refused = f", {summary.refused:,} refused" if summary.refused else ""
         more = "" if folder is None else "; the same command goes on from here"
