@@ -237,7 +237,7 @@ class Alarm(Stored):
         if verdicts is not None:
             many = isinstance(verdicts, np.ndarray)
             given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
-            known = [(given == name).astype(np.int8) for name in VERDICTS]
+            known = [np.asarray(given == name, np.int8) for name in VERDICTS]
             judged = sum(i * mine for i, mine in enumerate(known))
             if judged.shape != (n,) or not np.all(sum(known)):
                 message = f"verdicts must be {n} of {', '.join(VERDICTS)}"

@@ -288,9 +288,7 @@ def test_memory_is_given_in_bytes(memory, size):
 
 @pytest.mark.parametrize("memory", [0, -1, "MB", "5TB", "a lot", None, "1e9"])
 def test_other_sizes_are_refused(memory):
-    with pytest.raises(
-        ConfigError, match="memory_limit must be "
-    ):
+    with pytest.raises(ConfigError, match="memory_limit must be "):
         small(memory_limit=memory)
 
 
