@@ -238,8 +238,8 @@ class Alarm(Stored):
             many = isinstance(verdicts, np.ndarray)
             given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
             known = [np.asarray(given == name, np.int8) for name in VERDICTS]
-            judged = sum(i * mine for i, mine in enumerate(known))
-            if judged.shape != (n,) or not np.all(sum(known)):
+            judged = np.argmax(known, axis=0).astype(np.int8)
+            if judged.shape != (n,) or not np.any(known, axis=0).all():
                 message = f"verdicts must be {n} of {', '.join(VERDICTS)}"
                 raise SchemaError(message)
         codes = self._codes(keys, n)
