@@ -4,8 +4,7 @@ import importlib
 import signal
 import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from streamddcrp.errors import StreamDDCRPError
+from streamddcrp.validation import VERDICTS
 
 _ELSEWHERE = {
     "demo": "streamddcrp_connectors.demo",
@@ -313,7 +313,9 @@ def _written(command: Any) -> Any:
 @click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
 )
-def run(live: str | None, features: str | None, format_: str | None, **options: Any) -> None:
+def run(
+    live: str | None, metrics: str | None, features: str | None, format_: str | None, **options: Any
+) -> None:
     """Label the rows of a file or a stream as they arrive.
 
     SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
@@ -335,7 +337,8 @@ def run(live: str | None, features: str | None, format_: str | None, **options: 
         features = None
     elif (given("features"), given("text")) == (command, file):
         options["text"] = None
-    with _page(live, options["checkpoint"]) as page:
+    with ExitStack() as stack:
+        watchers = _watchers(stack, live, metrics, options["checkpoint"])
         try:
             from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
         except KeyboardInterrupt:
@@ -345,21 +348,57 @@ def run(live: str | None, features: str | None, format_: str | None, **options: 
             format=format_,
             **options,
         )
-        code = execute(request, page)
+        code = execute(request, watchers)
     sys.exit(code)
 
 
-@contextmanager
-def _page(at: str | None, checkpoint: str | None) -> Iterator[Any]:
-    """Open the live page, if there is one, before all that takes longer to start."""
-    if at is None:
-        yield None
-        return
-    from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
+@main.command()
+@click.argument("folder", metavar="CHECKPOINT", type=click.Path(exists=True, file_okay=False))
+@click.argument("regime", type=click.IntRange(0))
+@click.argument("name", default="")
+@click.option("--key", default="", metavar="KEY", help="Of a run with --by: whose regime it is.")
+@click.option(
+    "--verdict",
+    type=click.Choice(VERDICTS),
+    default=VERDICTS[0],
+    help="A planned regime raises no alarm, a fault one as soon as the stream is in it.",
+)
+def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:
+    """Name a REGIME of a run, and say whether it is normal, planned or a fault.
+
+    The run, its page and its reports use it from the next batch on. Without NAME it has none.
+    """
+    from streamddcrp_connectors.run.names import Names  # noqa: PLC0415 -- as above
 
     try:
-        with opened(at, Path(checkpoint) if checkpoint else None) as page:
-            yield page
+        Names(Path(folder)).give(key, regime, name, verdict)
     except StreamDDCRPError as error:
         click.echo(f"streamddcrp: {error}", err=True)
         sys.exit(2)
+
+
+def _watchers(
+    stack: ExitStack, live: str | None, metrics: str | None, checkpoint: str | None
+) -> list[Any]:
+    """Open the page and the metrics, if they are wanted, before what takes longer to start."""
+    watchers: list[Any] = []
+    try:
+        if live is not None:
+            from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
+
+            folder = Path(checkpoint) if checkpoint else None
+            watchers.append(stack.enter_context(opened(live, folder)))
+        if metrics is not None:
+            from streamddcrp_connectors.live.metrics import Metrics  # noqa: PLC0415 -- an extra
+
+            watchers.append(stack.enter_context(closing(Metrics(metrics))))
+    except StreamDDCRPError as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        click.echo(
+            f"streamddcrp: --metrics needs {error.name}: pip install 'streamddcrp[metrics]'",
+            err=True,
+        )
+        sys.exit(2)
+    return watchers

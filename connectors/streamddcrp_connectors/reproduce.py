@@ -11,7 +11,10 @@ REFUSED = 2
 _OWN_CLONE = Path(__file__).resolve().parents[2]  # of an editable installation
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.command(
+    hidden=True,  # of use in a clone only; docs/papers.md describes it
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[NAME] [OPTIONS]")
 def reproduce(arguments: tuple[str, ...]) -> None:
     """Repeat the experiments of the papers, in a clone of the repository.

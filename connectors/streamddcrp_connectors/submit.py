@@ -65,7 +65,7 @@ def submit(
         raise click.UsageError(message)
     if "batch_rows" in default:
         given["batch_rows"] = _BATCH_ROWS
-    del given["live"]
+    del given["live"], given["metrics"]
     given["format"] = given.pop("format_")
     if given["features"] is not None:
         given["features"] = tuple(map(str.strip, given["features"].split(",")))

@@ -37,13 +37,15 @@ out = model.step_many(flow, times)
 print(out.schema.names)
 
 # %%
-# ``label`` is the regime. Its number stays when the regime comes back later. What began, came
-# back, was merged or ended is an event. Events come in the order in which the model noticed them;
-# some regimes are noticed only rows after they began, so sort them by the row that they are about.
+# ``state`` is the regime that the process is in. Its number stays when the regime comes back.
+# Here are the events of the regimes that are left, with the reason of each: what changed, from
+# what to what. Regimes of the first rows that were merged later are left out.
 
+left = model.summary()["id"].to_pylist()
 for event in sorted(model.events(), key=lambda event: event.index):
-    hour = times[event.index].strftime("%d %B %H:%M")
-    print(hour, event.kind, "of regime", event.label)
+    if event.label in left:
+        when = times[event.index].strftime("%d %B %H:%M")
+        print(when, event.kind, "of regime", event.label, "-", event.why or "the first rows")
 
 # %%
 # Look at it
@@ -51,26 +53,25 @@ for event in sorted(model.events(), key=lambda event: event.index):
 
 import matplotlib.pyplot as plt
 
-from streamddcrp.plots.palette import COLOURS  # distinguishable with any kind of colour vision
-
 value = flow["flow"].to_numpy()
-label = out["label"].to_numpy()
+state = out["state"].to_numpy()
 score = out["score"].to_numpy(zero_copy_only=False)
 
 figure, (above, below) = plt.subplots(2, sharex=True, figsize=(9, 5), layout="constrained")
-for regime in np.unique(label):
-    ours = np.where(label == regime, value, np.nan)
-    above.plot(ours, ".", markersize=4, color=COLOURS[regime], label=f"regime {regime}")
+for regime in np.unique(state):
+    ours = np.where(state == regime, value, np.nan)
+    above.plot(ours, ".", markersize=4, label=f"regime {regime}")
 above.set_ylabel("flow [l/s]")
-above.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3)
+above.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=5)
 below.plot(score, color="0.3", linewidth=0.8)
 below.set_ylabel("surprise [nats]")
 below.set_xlabel("hour")
 figure.show()
 
 # %%
-# The interruptions are one regime, which returns under its own number each time. Surprise is
-# high when one begins for the first time, and lower when the same state comes back.
+# Within the first 256 rows the model still chooses its prior, and regimes come and go. After that
+# interruptions are one regime, which returns under its own number. Surprise is high when one
+# begins for the first time, and lower when the same state comes back.
 # ``model.plot()`` draws the last thousand rows in more detail, without a line of your own.
 #
 # What each regime is like:

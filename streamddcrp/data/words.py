@@ -18,9 +18,9 @@ What a word is, in any script:
 * cut after 64 bytes: longer words that begin alike are one word.
 
 Left out, unless a table keeps them: links (https://…, www.…, t.co/…), the "RT @name:" of messages
-that were passed on, and tickers ($IBM, <IBM.N>). Which company it is rarely comes again, but that
-a text is about one, or several, says what kind of text it is: its first ticker is the word ``$``,
-others are ``$$``, but where a table counts repeats.
+that were passed on, and tickers ($IBM, <IBM.N>). A given ticker rarely recurs, but the presence
+of one, or of several, marks company news: the first ticker of a text is the word ``$``, others are
+``$$``, unless a table counts repeats.
 
 Control characters and bytes that are not UTF-8 separate. All models read texts so, those that count
 words by `streamddcrp.data.tokenize`.

@@ -1,7 +1,5 @@
 """Why a model says what it says: what each part of a row adds to its surprise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +11,16 @@ import pyarrow as pa
 
 from streamddcrp.cards import ResultCard
 from streamddcrp.contract import Part, said
-from streamddcrp.data.batches import named_columns
+from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
+from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import checked
 
 _FEW = 3  # parts in a sentence
+_WHOLE, _OF_PART = ("score", "excess"), ("surprise", "excess")
+LEAST = 1.0  # nats of a reason: a shift by one standard deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,11 @@ class Explanation(ResultCard):
         """Say it in a sentence a part."""
         return said(self.parts[:_FEW])
 
+    @property
+    def why(self) -> str:
+        """The largest part in words, and up to two more that add a nat beyond what is usual."""
+        return said(p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST)
+
     def plot(self) -> Any:
         """Draw the excess of each part, the largest 20 of them, with its words beside it.
 
@@ -85,6 +92,7 @@ class Explanations(Sequence[Explanation]):
         Parts of any of the rows, those with the largest excess first.
     """
 
+    @checked
     def __init__(self, rows: Sequence[Explanation]) -> None:
         self._rows = rows
         worst: dict[str, float] = {}
@@ -165,15 +173,19 @@ class Explains:
             As for ``step_many``.
         """
         table = named_columns(batch)
-        rows: Any = np.asarray(batch).tolist() if table is None else table.to_pylist()
+        rows: Any = as_matrix(sliceable(batch)).tolist() if table is None else table.to_pylist()
         if table is None:
             rows = [dict(enumerate(row)) for row in rows]
-        times = [None] * len(rows) if t is None else list(t)
+        return self._explain_each(rows, t)
+
+    def _explain_each(self, rows: Sequence[Any], t: Any) -> Explanations:
+        times = [None] * len(rows) if t is None else batch_times(t, len(rows)).tolist()
         pairs = zip(rows, times, strict=True)
         return Explanations([self.explain_one(x, time) for x, time in pairs])
 
     def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
         """Yield each part of a row: its name, its value, and the row without it."""
+        refuse_unless_mapping(x)
         for name, value in x.items():
             if value is not None and not math.isnan(value):
                 yield str(name), float(value), {k: v for k, v in x.items() if k != name}
@@ -189,6 +201,19 @@ def explanation(
     ordered = tuple(sorted(parts, key=_by_excess, reverse=True))
     left = 1.0 - max(ordered[0].excess, 0.0) / excess if ordered and excess > 0.0 else 0.0
     return Explanation(ordered, score, excess, min(max(left, 0.0), 1.0), regime)
+
+
+def averaged(rows: Sequence[Explanation]) -> Explanation:
+    """Return the mean of what rows say, each part with its value where that is most unusual."""
+    found: dict[str, list[Part]] = {}
+    for part in (part for row in rows for part in row.parts):
+        found.setdefault(part.name, []).append(part)
+    parts, n = [], max(len(rows), 1)
+    for of in found.values():
+        surprise, excess = (math.fsum(getattr(p, name) for p in of) / n for name in _OF_PART)
+        parts.append(max(of, key=_by_excess)._replace(surprise=surprise, excess=excess))
+    score, excess = (math.fsum(getattr(row, name) for row in rows) / n for name in _WHOLE)
+    return explanation(parts, score, excess)
 
 
 def explained(

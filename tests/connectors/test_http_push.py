@@ -125,9 +125,9 @@ def test_full_until_the_run_has_caught_up(tmp_path):
     next(stream)
     body = b"x" * (1 << 21)
     statuses = [ask(port, body)[0] for _ in range(9)]
-    assert statuses == [200] * 7 + [503] * 2
+    assert statuses == [200] * 4 + [503] * 5
     assert "is full" in ask(port, body)[1]
-    for _ in range(7):
+    for _ in range(4):
         messages, at = next(stream)
         assert messages == [body]
     source.committed({"at": at})

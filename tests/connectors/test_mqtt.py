@@ -146,7 +146,7 @@ def test_a_message_that_is_too_large(broker, tmp_path):
     stream = source.messages_after(None)
     next(stream)
     publish(broker.port, [bytes(9 << 20)])
-    with pytest.raises(ConfigError, match="larger than half of the journal"):
+    with pytest.raises(ConfigError, match="larger than a quarter of the journal"):
         for _ in stream:
             pass
     source.close()

@@ -272,7 +272,9 @@ def test_messages_are_the_same_whatever_the_batches(size, group, tmp_path):
                 cells["time"] = np.arange(part.start, part.stop) // 3 * 1.0
                 cells |= {"key": keys[part]} if keyed else {}
                 results = pa.record_batch(cells)
-                found += alarming.tell(results, alarming.judge(results)).to_pylist()
+                judged = alarming.judge(results)
+                why = [f"flow {row}" for row in results["row"].filter(pa.array(judged.began))]
+                found += alarming.tell(results, judged, why).to_pylist()
                 state = json.loads(json.dumps(alarming.save(store)))
                 store.commit("model", {}, "run", state)
                 alarming = Alarming(AlarmRule(0.001, group=group, by="pump"))
@@ -289,7 +291,7 @@ def test_messages_are_the_same_whatever_the_batches(size, group, tmp_path):
     if group:
         assert first["text"] == "3 of 3 keys (pump) began something new within 3: a, b, c"
     else:
-        assert first["text"] == "pump a began something new"
+        assert first["text"] == "pump a began something new: flow 600"
     over = next(row for row in found if row["began"] == 600 and row["status"] == "resolved")
     assert over["row"] > 601 + 30
 

@@ -1,6 +1,7 @@
 """Slow twins of the laws of columns: batch algebra instead of recursions."""
 
 import math
+from itertools import groupby
 
 import numpy as np
 from scipy.special import logsumexp
@@ -68,3 +69,16 @@ def scores(y, foreseen, noise):
         a = KEEP * a + 0.5 * share
         b = KEEP * b + 0.5 * share * (value - mean) ** 2 / spread
     return np.array(found)
+
+
+def held_evidence(y, near=8, levels=12):
+    """Log odds that values (N,) are held, run by run."""
+    runs = [(value, len([*same])) for value, same in groupby(y[~np.isnan(y)].tolist())]
+    if len({value for value, _ in runs}) <= levels:
+        return -np.inf
+    total = 0.0
+    for i, (value, length) in enumerate(runs):
+        others = [runs[j][0] for j in range(len(runs)) if 2 <= abs(i - j) <= near + 1]
+        chance = max(sum(other == value for other in others) / len(others), 1 / (2 * near))
+        total += math.log((0.5 + 0.5 * chance) / chance) if length > 1 else math.log(0.5)
+    return total

@@ -16,6 +16,7 @@ from streamddcrp import (
     SeqDDCRP,
     TextStream,
 )
+from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import (
     Autoregression,
@@ -330,6 +331,19 @@ def test_events_say_by_what_a_regime_differs(rows):
         assert {part.name for part in wide.reasons[:2]} == {"1", "2"}
 
 
+def test_an_outlier_differs_from_the_regime_around_it():
+    X = np.random.default_rng(1).normal(size=(900, 3))
+    X[500:600, 0] += 9.0
+    X[800, 1] += 12.0
+    model = SeqDDCRP(likelihood="normal_gamma")
+    for a in range(0, 900, 150):
+        model.learn_many(X[a : a + 150])
+        odd = [event for event in model.events() if event.index == 800]
+    assert odd
+    assert odd[0].reasons == () or "0" not in odd[0].reasons[0].name
+    assert model._stream.before(odd[0].label, 800) == 0
+
+
 def test_differences_of_regimes_by_the_divergence_of_gaussians():
     family = NormalGamma(*PRIOR)
     rng = np.random.default_rng(2)
@@ -351,3 +365,81 @@ def test_differences_of_regimes_by_the_divergence_of_gaussians():
         assert (part.value, part.expected) == pytest.approx((m1, m2))
         assert (part.spread, part.sd) == pytest.approx((np.sqrt(v1), np.sqrt(v2)))
     assert found[0].excess >= found[1].excess
+
+
+@pytest.mark.parametrize("season", [None, "day"])
+def test_a_row_that_was_learned_is_explained_as_before(season):
+    rng = np.random.default_rng(5)
+    X, hours = rng.normal(size=(701, 3)) * [1.0, 2.0, 3.0], 3600.0 * np.arange(701)
+    X[:, 1] += 50.0 * np.sin(2.0 * np.pi * np.arange(701) / 24.0) * (season is not None)
+    X[700, 1] += 30.0
+    options = {"season": season, "likelihood": "normal_gamma"}
+    model, other = SeqDDCRP(**options), SeqDDCRP(**options)
+    model.learn_many(X[:700], hours[:700])
+    row = dict(enumerate(X[700]))
+    before = model.explain_one(row, hours[700]).parts[0]
+    out = other.step_many(X, hours)
+    after = other.explain_learned(row, 1, out["state"][-1].as_py()).parts[0]
+    assert before.name == after.name == "1"
+    assert after.value == before.value
+    assert after.expected == pytest.approx(before.expected, abs=0.2 * before.sd)
+    assert after.sd == pytest.approx(before.sd, rel=0.1)
+    assert other.explain_learned(row, 702, 0) is None
+
+
+def test_of_a_key_a_row_that_was_learned_is_explained():
+    rng = np.random.default_rng(6)
+    fleet = Keyed(SeqDDCRP(likelihood="normal_gamma"), by="k")
+    X = rng.normal(size=(400, 2))
+    X[398] += [0.0, 20.0]
+    rows = [{"k": "ab"[i % 2], "x": x, "y": y} for i, (x, y) in enumerate(X.tolist())]
+    fleet.step_many(rows)
+    assert fleet.explain_learned(rows[398], 1, 0).parts[0].name == "y"
+    assert fleet.explain_learned(rows[396], 2, 0).excess < 5.0
+
+
+@pytest.mark.parametrize(("average", "reference_after"), [(1, None), (1, 300), (20, 300)])
+@pytest.mark.parametrize("likelihood", ["auto", ("autoregression", 1)])
+def test_an_alarm_says_why(average, reference_after, likelihood):
+    rng = np.random.default_rng(7)
+    detector = RegimeAnomalyDetector(
+        SeqDDCRP(likelihood=likelihood), average=average, reference_after=reference_after
+    )
+    X = rng.normal(size=(1400, 5))
+    X[1300:, 3] -= 8.0
+    out = detector.step_many(X[:1250]).to_pylist() + detector.step_many(X[1250:]).to_pylist()
+    said = [row["why"] for row in out]
+    first = next(said[i] for i in range(1300, 1340) if said[i]).split(";")[0]
+    assert first.startswith("3 -")
+    assert first.endswith(" low")
+    assert all(row["alarm"] for row in out if row["why"])
+
+
+@pytest.mark.parametrize("rows", [1, 150])
+def test_a_planned_regime_raises_no_alarm_and_a_fault_does(rows):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(1500, 2))
+    for a in (600, 900, 1200):
+        X[a : a + 60] += [15.0, -15.0]
+    again, found = {}, {}
+    for verdict in ("normal", "planned", "fault"):
+        detector = RegimeAnomalyDetector(SeqDDCRP(likelihood="normal_gamma"))
+        out = detector.step_many(X[:800]).to_pylist()
+        visited = out[650]["label"]
+        detector.mark(visited, "wash", verdict)
+        assert detector._model.verdicts == {visited: verdict}
+        marked = {row["id"]: row for row in detector.summary().to_pylist()}[visited]
+        assert (marked["name"], marked["verdict"]) == ("wash", verdict)
+        assert (marked["rows"], marked["visits"]) == (pytest.approx(60, abs=2), 1)
+        detector = RegimeAnomalyDetector.from_bytes(detector.to_bytes())
+        alarms = []
+        for a in range(800, 1500, rows):
+            alarms += detector.step_many(X[a : a + rows])["alarm"].to_pylist()
+        again[verdict] = [any(alarms[a - 800 : a - 700]) for a in (900, 1200)]
+        found[verdict] = sum(alarms)
+    assert again["planned"] == [False, False]
+    assert again["fault"] == [True, True]
+    assert found["fault"] >= 110
+    assert found["normal"] < 60
+    with pytest.raises(ConfigError, match="verdict must be one of"):
+        SeqDDCRP().mark(1, "x", "bad")

@@ -36,11 +36,13 @@ CONSOLES = ("README.md", "docs/live-page.md")
 WAITS = ("--follow", "tail -n +1 -f")  # until it is interrupted
 SERVES = ("--live", "streamddcrp serve")  # a page, at an address that it prints
 
+SITE = [*(REPOSITORY / "docs").glob("*.md"), *(REPOSITORY / "docs/tasks").glob("*.md")]
 PAGES = sorted(
     path.relative_to(REPOSITORY).as_posix()
-    for path in [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+    for path in [REPOSITORY / "README.md", *SITE]
     if not path.name.startswith("how-to-add") and path.name != "live.md"
 )
+GIVEN = [page for page in PAGES if not page.startswith("docs/tasks/")]
 
 
 def given():
@@ -69,7 +71,25 @@ def blocks(page, *languages):
     return [code for language, code in BLOCK.findall(text) if language in languages]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/tasks/")])
+def test_task(page, tmp_path, monkeypatch):
+    """All blocks in order, with nothing given; each picture that the page shows is drawn."""
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for language, code in BLOCK.findall((REPOSITORY / page).read_text()):
+        if language == "python":
+            exec(compile(code, page, "exec"), names)
+        else:
+            for line in code.splitlines():
+                shell(line, tmp_path)
+    shown = re.findall(r"!\[.*\]\((.*)\)", (REPOSITORY / page).read_text())
+    assert all((REPOSITORY / page).with_name(name).exists() for name in shown)
+    drawn = {path.name for path in tmp_path.glob("*.png")}
+    assert len(drawn) >= len(shown)
+
+
+@pytest.mark.parametrize("page", [page for page in GIVEN if blocks(page, "python")])
 def test_python(page, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib").use("Agg")
     monkeypatch.chdir(tmp_path)
@@ -176,7 +196,7 @@ def write_files(tmp_path):
     pq.write_table(news, tmp_path / "news.parquet")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")])
+@pytest.mark.parametrize("page", [page for page in GIVEN if blocks(page, "sh")])
 def test_shell(page, tmp_path, monkeypatch):
     """Lines of the command, with the files that they name."""
     pytest.importorskip("matplotlib").use("Agg")
@@ -207,7 +227,7 @@ def test_no_page_is_left_out():
     """What is not run here is run by a test of its own, or wants a cluster."""
     elsewhere = {"docs/live.md", "docs/spark.md", "CONTRIBUTING.md"}
     pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
-    for path in [*pages, *(REPOSITORY / "docs").glob("*.md")]:
+    for path in [*pages, *SITE]:
         page = path.relative_to(REPOSITORY).as_posix()
         if page not in elsewhere and not path.name.startswith("how-to-add"):
             known = {"python", "sh", "console" if page in CONSOLES else "sh"}

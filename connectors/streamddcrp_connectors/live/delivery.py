@@ -68,7 +68,6 @@ class DeliverySink:
         return len(self._waiting) < self._recorded
 
     def rewind(self, position: dict[str, Any] | None) -> None:
-        """Stand where ``position`` says."""
         if position is None:
             position = {"job": f"{uuid.uuid4().hex[:16]}-{self._what}", "rows": 0, "waiting": []}
         self._job, self._rows = position["job"], position["rows"]

@@ -8,6 +8,7 @@ while it waits for a server.
 import math
 import threading
 import time
+from collections.abc import Iterable
 from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -22,7 +23,7 @@ from streamddcrp_connectors.run.loop import Epoch
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
-KEYS = 100  # that have a metric of their own
+KEYS = 100  # that have a metric of their own, and columns likewise
 SILENT = 300.0  # seconds; a kernel may have to be compiled
 
 
@@ -68,6 +69,10 @@ class Metrics:
         self._refused = count("refused_rows", "Rows that were set aside.")
         self._alarms = count("alarms", "Alarms that began.")
         self._of_key = count("key_alarms", f"Alarms of keys, the first {KEYS} that had any.", "key")
+        text = (
+            f"Alarms that began, by the column furthest from expected, the first {KEYS} of these."
+        )
+        self._of_column = count("column_alarms", text, "column")
         self._events = count("events", "Births, returns, merges, splits, deaths.", "kind")
         self._seconds = prometheus.Histogram(
             "streamddcrp_batch_seconds", "From a batch's arrival to its commit.",
@@ -80,6 +85,7 @@ class Metrics:
         now("checkpoint_age_seconds", "Since the last commit.", lambda _: self._since("committed"))
         now("lag_seconds", "From the time stamp of the last row until now.", self._lag)
         self._keys: set[str] = set()
+        self._columns: set[str] = set()
         serve = prometheus.make_wsgi_app(registry)
 
         def answer(environ: Any, start: Any) -> Any:
@@ -128,10 +134,9 @@ class Metrics:
             self._alarms.inc(int(epoch.judged.began.sum()))
             if "key" in epoch.results.schema.names:
                 began = epoch.results.column("key").filter(pa.array(epoch.judged.began))
-                for key in map(str, began.to_pylist()):
-                    if key in self._keys or len(self._keys) < KEYS:
-                        self._keys.add(key)
-                        self._of_key.labels(key).inc()
+                _count(self._of_key, self._keys, map(str, began.to_pylist()))
+            named = (cause.parts[0].name for cause in epoch.causes if cause and cause.parts)
+            _count(self._of_column, self._columns, named)
         if epoch.events is not None:
             for count in pc.value_counts(epoch.events.column("kind")).to_pylist():
                 self._events.labels(count["values"]).inc(count["counts"])
@@ -147,3 +152,11 @@ class Metrics:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(1.0)
+
+
+def _count(counter: Any, known: set[str], names: Iterable[str]) -> None:
+    """Count names, as long as there are not too many of them."""
+    for name in names:
+        if name in known or len(known) < KEYS:
+            known.add(name)
+            counter.labels(name).inc()

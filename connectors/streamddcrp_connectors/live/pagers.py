@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import urlencode, urlunsplit
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.delivery import DeliverySink, RefusedError
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.alarming import RESOLVED
 
 _TIMEOUT = 5.0  # seconds

@@ -36,8 +36,6 @@ class Job(NamedTuple):
 
     Parameters
     ----------
-    name : str
-    features : list of str
     time : {"stamp", "instant", "number", "row"}
         What the times are: time stamps without or with a zone, numbers, or numbers of rows.
     key : str or None
@@ -76,6 +74,7 @@ class Rows(NamedTuple):
     score: FloatArray
     values: FloatArray
     judged: Alarms
+    why: Any  # why alarms began, in words
     texts: Any = None
 
     def take(self, which: Any) -> "Rows":
@@ -83,16 +82,11 @@ class Rows(NamedTuple):
         texts = None if self.texts is None else self.texts.take(pa.array(which))
         number, t, label, score, values = (cells[which] for cells in self[:5])
         judged = Alarms(*(cells[which] for cells in self.judged))
-        return Rows(number, t, label, score, values, judged, texts)
+        return Rows(number, t, label, score, values, judged, self.why[which], texts)
 
 
 class Stream:
-    """History, regimes, alarm and events of one stream.
-
-    Parameters
-    ----------
-    job : Job
-    """
+    """History, regimes, alarm and events of one stream."""
 
     def __init__(self, job: Job) -> None:
         one = job.key is None
@@ -133,14 +127,14 @@ class Stream:
             self.volumes.learn(label[label >= 0], t[label >= 0])
         if rows.texts is not None:
             self._keep_texts(t, label, rows.texts)
-        self._note_alarms(judged, t, label)
+        self._note_alarms(judged, t, label, rows.why)
         self.row = int(rows.number[-1])
         self.version += 1
 
-    def _note_alarms(self, judged: Alarms, t: FloatArray, label: IntArray) -> None:
+    def _note_alarms(self, judged: Alarms, t: FloatArray, label: IntArray, why: Any) -> None:
         """Note where alarms begin, and how many rows were quiet since the last that alarmed."""
         for i in np.flatnonzero(judged.began).tolist():
-            self.feed.add("alarm", int(label[i]), float(t[i]))
+            self.feed.add("alarm", int(label[i]), float(t[i]), why=why[i])
         self.n_alarms += int(judged.began.sum())
         at = np.flatnonzero(judged.alarm)
         if len(at):
@@ -199,12 +193,7 @@ class Stream:
 
 
 class Streams:
-    """All streams of a run.
-
-    Parameters
-    ----------
-    job : Job
-    """
+    """All streams of a run."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -261,14 +250,16 @@ class Streams:
             cells = batch.column(place).to_numpy(zero_copy_only=False).astype(np.float64)
             values[:, d] = np.where(np.isfinite(cells), cells, np.nan)
         texts = batch.column(first) if self.job.text and batch.num_columns > first else None
-        judged = Alarms.none(score)
+        judged, why = Alarms.none(score), np.full(len(number), None)
         if "alarm" in batch.schema.names:
             threshold, alarm, began = (
                 batch.column(name).to_numpy(zero_copy_only=False)
                 for name in ("threshold", "alarm", "began")
             )
             judged = judged._replace(threshold=threshold, alarm=alarm, began=began)
-        return Rows(number, t, label.astype(np.int64), score, values, judged, texts)
+        if "why" in batch.schema.names:
+            why = batch.column("why").to_numpy(zero_copy_only=False)
+        return Rows(number, t, label.astype(np.int64), score, values, judged, why, texts)
 
 
 def _times(column: Any) -> FloatArray:

@@ -54,10 +54,8 @@ class Reading:
 
     Parameters
     ----------
-    sep, decimal, encoding : str, optional
     missing : tuple of str
         Marks of missing values beside the usual ones, and numbers such as -999.
-    header : bool, optional
     skip : int, optional
         Lines before the header.
     clock : Wanted
@@ -184,7 +182,6 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         Checked against the sample. Where features are named, no time is looked for.
     table : pyarrow.RecordBatch
         The sample, all as text.
-    dialect : Dialect
     where : str
         What messages call the source.
 
@@ -240,7 +237,6 @@ def canonical(
     ----------
     raw : pyarrow.RecordBatch
         Holds at least the columns named by ``columns``.
-    columns : Columns
     kind : str or None
         Kind of the time column as far as known from earlier rows.
     cells : Cells, optional
@@ -248,7 +244,6 @@ def canonical(
 
     Returns
     -------
-    batch : pyarrow.RecordBatch
     kind : str or None
         Kind of the time column, once a row has shown it.
     """

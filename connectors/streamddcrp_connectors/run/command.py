@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,6 @@ from tqdm import tqdm
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp_connectors.looking.dialect import check_wanted
-from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns, Reading
 from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
@@ -54,7 +53,6 @@ class Request:
     alarm_per: str | None = None
     alarm_group: str | None = None
     silences: str | None = None
-    metrics: str | None = None
     checkpoint: str | None = None
     batch_rows: int = 1000
     batch_wait: float = 0.0
@@ -89,15 +87,15 @@ class Request:
         return Reading(sep, self.decimal, self.encoding, missing, self.header, self.skip, clock)
 
 
-def execute(request: Request, page: LivePage | None = None) -> int:
-    """Run, on a page if there is one; return the exit code.
+def execute(request: Request, watchers: Sequence[Watcher] = ()) -> int:
+    """Run, and return the exit code.
 
     0 done, or asked to end by SIGTERM; 2 refused with one message; 3 done, but messages were not
     delivered; 130 interrupted.
     """
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
-            summary = _run(request, page)
+            summary = _run(request, watchers)
         except BrokenPipeError:  # who read our output has gone: nothing is wrong here
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
@@ -161,7 +159,7 @@ def _opened(request: Request) -> tuple[Recipe, Source]:
     return recipe, source
 
 
-def _run(request: Request, page: LivePage | None) -> Summary:
+def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
     recipe, source = _opened(request)
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
@@ -172,9 +170,6 @@ def _run(request: Request, page: LivePage | None) -> Summary:
         sink = open_sink(request.sink, sys.stdout.buffer, folder)
         events = _side_output(request.events, folder, "events")
         alarms = _side_output(request.alarms, folder, "alarms")
-        watchers: list[Watcher] = []
-        if request.metrics is not None:
-            watchers.append(stack.enter_context(closing(_metrics(request.metrics))))
         bar = stack.enter_context(_bar(source.n_rows, shown=show))
 
         def advance(summary: Summary) -> None:
@@ -183,10 +178,6 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             bar.set_postfix_str(f"{summary.tables:,} tables{refused}{away}", refresh=bool(away))
             bar.update(summary.rows - bar.n)
 
-        if page is not None:
-            page.name = source.name
-            page.epochs = recipe.description["class"] == "TemporalDPM"
-            watchers.append(page)
         for line in getattr(source, "understood", ()):
             click.echo(f"streamddcrp: {line}", err=True)
         summary = run(
@@ -213,7 +204,7 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             late=request.late,
             max_ahead=request.max_ahead,
             overwrite=request.overwrite,
-            names=Names(folder) if page is not None and folder is not None else None,
+            names=None if folder is None else Names(folder),
         )
         refused = f", {summary.refused:,} refused" if summary.refused else ""
         more = "" if folder is None else "; the same command goes on from here"
@@ -222,8 +213,8 @@ def _run(request: Request, page: LivePage | None) -> Summary:
             _LOG.info("%d rows%s -> %s%s", summary.rows, refused, sink.name, more)
         else:
             click.echo(f"{summary.rows:,} rows{refused} -> {sink.name}{more}", err=True)
-        if page is not None and not summary.interrupted:
-            page.wait()
+        for watcher in [] if summary.interrupted else watchers:
+            getattr(watcher, "wait", lambda: None)()
     if summary.rows and summary.refused == summary.rows:
         message = f"no row was learned: all were refused, the last because: {summary.reason}"
         raise SchemaError(message)
@@ -271,15 +262,6 @@ def _side_output(path: str | None, folder: Path | None, what: str) -> Sink | Non
         message = f"--{what} must be a file or an address: standard output is for the rows"
         raise ConfigError(message)
     return None if path is None else open_sink(path, sys.stdout.buffer, folder, what)
-
-
-def _metrics(address: str) -> Any:
-    try:
-        from streamddcrp_connectors.live.metrics import Metrics  # noqa: PLC0415 -- an extra
-    except ModuleNotFoundError as error:
-        message = f"--metrics needs {error.name}: pip install 'streamddcrp[metrics]'"
-        raise ConfigError(message) from error
-    return Metrics(address)
 
 
 def _dead_letters(on_error: str | None, folder: Path | None, *, live: bool) -> DeadLetters | None:

@@ -100,7 +100,6 @@ def recipe_for(
 
     Parameters
     ----------
-    model_class : type
     options : mapping
         Keyword arguments of the constructor.
     restore : callable

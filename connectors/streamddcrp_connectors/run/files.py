@@ -23,7 +23,6 @@ class FilesSource:
         See `places`.
     columns : Columns
         Those of the first file, if no features are named.
-    batch_rows : int
     format : {"csv", "jsonl", "parquet", "arrow"}, optional
         Default: by the ending of each name, else by the first bytes.
     """
@@ -53,11 +52,9 @@ class FilesSource:
         return f"{name}: row {row - before}" + (f", row {row} of all," if before else "")
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": self.name, "format": "files"}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         number, row, kind, at = 0, 0, None, None
         if offset is not None:
             number, row, kind, at = (offset[name] for name in ("number", "row", "time", "at"))

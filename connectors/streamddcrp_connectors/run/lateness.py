@@ -34,7 +34,6 @@ class Lateness:
         Refuse rows that lie farther ahead: time stamps of the clock, numbers of the largest time
         that was taken. Of the first row nothing is known. ``"none"``: refuse none. Default: time
         stamps a day ahead of the clock and of all rows before.
-    columns : Columns
 
     Raises
     ------

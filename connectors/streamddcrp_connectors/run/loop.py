@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import OrderError, SchemaError
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.alarming import Alarming
 from streamddcrp_connectors.run.columns import Refusal, refusals
@@ -35,6 +36,10 @@ class Summary:
 
     Parameters
     ----------
+    source : str
+        Its name.
+    has_epochs : bool
+        The model's rows arrive by epochs.
     rows : int
         Rows of the source so far, refused ones included.
     refused : int
@@ -55,6 +60,8 @@ class Summary:
         When the run last did anything, and last committed: times of the monotonic clock.
     """
 
+    source: str = ""
+    has_epochs: bool = False
     rows: int = 0
     refused: int = 0
     reason: str = ""
@@ -93,6 +100,8 @@ class Epoch:
         See `Alarming.judge`, of each of the results.
     calibrating : float
         Rows from which there is a threshold.
+    causes : sequence of Explanation or None
+        Of each of the results at which an alarm began; None where the model does not say.
     """
 
     rows: Rows
@@ -105,12 +114,19 @@ class Epoch:
     seconds: float = 0.0
     judged: Alarms | None = None
     calibrating: float = 0.0
+    causes: Sequence[Explanation | None] = ()
+
+    @property
+    def why(self) -> list[str | None]:
+        """Why alarms began, in words; see ``causes``."""
+        return [cause.why or None if cause else None for cause in self.causes]
 
 
 class Watcher(Protocol):
     """Someone who looks on: metrics, a page. Its errors end the run, so it should have none.
 
-    It may have a method ``begin(summary)``, called before the first row is read.
+    It may have a method ``begin(summary)``, called before the first row is read, and a method
+    ``wait()``, called when the source has ended.
     """
 
     def epoch(self, epoch: Epoch) -> None:
@@ -207,7 +223,7 @@ class Loop:
             epoch = None if rows is None else self._learn(rows, refused, offset)
             told = None
             if self._alarming is not None and (end or self._alarming.overdue):
-                told = self._named(self._alarming.release())
+                told = self._alarming.release()
                 self._outputs.write(None, None, told, {})
             if epoch is not None or told is not None or not end:
                 self._commit(offset)
@@ -246,16 +262,22 @@ class Loop:
         if len(rows) and (outputs.events is not None or self._watchers):
             events = self._models.events(rows.batch, self._source.columns)
         alarms = judged = None
+        causes: list[Explanation | None] = []
         alarming = self._alarming
         if alarming is not None and results is not None:
-            judged = alarming.judge(results)
-            alarms = self._named(alarming.tell(results, judged))
-        events = self._named(events)
-        outputs.write(results, events, alarms, refused)
+            verdicts = None if self._names is None else self._names.verdicts(results)
+            judged = alarming.judge(results, verdicts)
+            causes = self._models.reasons(rows, results, np.flatnonzero(judged.began))
         wanted = 0.0 if alarming is None else alarming.alarm.calibrating
-        return Epoch(
-            rows, results, events, alarms, len(refused), self._models, summary, 0.0, judged, wanted
-        )
+        epoch = Epoch(
+            rows, results, self._named(events), None, len(refused), self._models, summary, 0.0,
+            judged, wanted, causes,
+        )  # fmt: skip
+        if judged is not None and alarming is not None:
+            names = self._names if self._cursor["named"] else None
+            alarms = alarming.tell(results, judged, epoch.why, names)
+        outputs.write(results, epoch.events, alarms, refused)
+        return replace(epoch, alarms=alarms)
 
     def _named(self, batch: Any) -> Any:
         """Add the names that people gave, to events or alarms."""

@@ -13,6 +13,7 @@ from streamddcrp import EmbeddingStream, Keyed, TextStream
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.keyed import CURSOR
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.typing import IntArray
 from streamddcrp_connectors.run.columns import Columns, Refusal, plain
 
@@ -132,7 +133,6 @@ class Models:
 
     Parameters
     ----------
-    recipe : Recipe
     key : str, optional
         Column of the key.
     store : SqliteStore, optional
@@ -150,7 +150,7 @@ class Models:
     ) -> None:
         self._store = store
         self._model: Any
-        fresh = recipe.make()
+        fresh = self._fresh = recipe.make()
         self._ignores_times = getattr(fresh, "ignores_times", False)
         self._of_stories = isinstance(fresh, TextStream | EmbeddingStream)
         if key is not None:
@@ -171,7 +171,6 @@ class Models:
         ----------
         batch : pyarrow.RecordBatch
             Canonical rows, whose times and keys have the types that are wanted.
-        columns : Columns
 
         Returns
         -------
@@ -202,6 +201,24 @@ class Models:
             if "time" in cells and pa.types.is_timestamp(cells["time"].type):
                 cells["rate"] = pa.array([_DAY * event.rate for event in events], pa.float64())
         return pa.record_batch(cells)
+
+    def reasons(self, rows: Rows, results: Any, at: IntArray) -> list[Explanation | None]:
+        """Explain results of the last step, at some places, by the states the stream was in."""
+        explains = hasattr(self._fresh, "explain_learned")
+        if not len(at) or not explains or "state" not in results.schema.names:
+            return [None] * len(at)
+        taken = rows.take(np.flatnonzero(np.isin(rows.numbers, results.column("row"))))
+        keys: Any = np.zeros(len(taken))
+        if rows.columns.key is not None:
+            keys = taken.batch.column(rows.columns.key).to_numpy(zero_copy_only=False)
+        inputs, states = taken.inputs, results.column("state")
+        return [
+            self._model.explain_learned(
+                inputs.slice(i, 1).to_pylist()[0], int((keys[i:] == keys[i]).sum()),
+                states[i].as_py(),
+            )
+            for i in at.tolist()
+        ]  # fmt: skip
 
     def summary(self) -> Any:
         """Return what the model says of its live tables; of keys, reads all states."""
@@ -255,7 +272,6 @@ class Models:
 
         Parameters
         ----------
-        rows : Rows
         refused : dict, optional
             Takes the rows that the model refuses, by number within the source; None: the first one
             ends the step with SchemaError, and nothing is learned.

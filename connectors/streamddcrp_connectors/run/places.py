@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.contents import DAMAGED, unwrapped
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint
 
@@ -37,7 +37,6 @@ class Place:
         For messages and checkpoints: without secrets.
     path : str
         Within ``system``.
-    system : pyarrow.fs.FileSystem
     kept : file, optional
         A temporary file, which goes when it is closed.
     """
@@ -123,7 +122,6 @@ class Unpacked:
     read = read1
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

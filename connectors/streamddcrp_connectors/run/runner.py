@@ -74,7 +74,6 @@ def run(
         Takes the refused rows; without it the first one ends the run.
     alarms : Sink, optional
         Gets messages of alarms; see `Alarming`.
-    alarm_rule : AlarmRule
     progress : callable, optional
         Called after each epoch.
     watchers : sequence of Watcher
@@ -94,10 +93,6 @@ def run(
     names : Names, optional
         Names that people give to regimes, for the column ``name`` of events and alarms; of a job
         that began without them these stay as they are.
-
-    Returns
-    -------
-    summary : Summary
 
     Raises
     ------
@@ -133,7 +128,8 @@ def run(
     outputs.check_distinct(source)
     job = describe(source, recipe, outputs)
     cursor = find_cursor(store, job, overwrite=overwrite)
-    summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
+    summary = Summary(source.name, rows=cursor["rows"], refused=cursor["refused"])
+    summary.has_epochs = recipe.description.get("class") == "TemporalDPM"
     if cursor["source"] is not None:
         _LOG.info("resumed at row %s of %s", f"{summary.rows:,}", source.name)
     alarming = Alarming(alarm_rule) if alarms is not None or watchers else None

@@ -94,14 +94,11 @@ def open_source(
 
     Parameters
     ----------
-    spec : str or path-like
     columns : Columns
         Columns to use; without features: every other column.
     format : str, optional
         Name of an installed source. Default: what stands before ``://``, else the name's ending,
         else by the first bytes.
-    batch_rows : int
-        Most rows in a batch.
     follow : bool
         Wait at the end of a CSV or JSON lines file for lines to come.
     idle : float, optional
@@ -221,11 +218,9 @@ class ParquetSource:
             raise
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": os.path.realpath(self.name), "format": "parquet"}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         row = _row(self._place, offset)
         _check_length(row, self.n_rows, self.name)
         skip = row
@@ -242,7 +237,6 @@ class ParquetSource:
         yield from _after(batches, skip, row, self.columns, self._place)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
         self._opened.close()
 
@@ -264,11 +258,9 @@ class ArrowSource:
         _check_types(schema, self.columns, self.name)
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": os.path.realpath(self.name), "format": "arrow"}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         row = _row(self._place, offset)
         _, batches = self._open()
         parts = (
@@ -279,7 +271,6 @@ class ArrowSource:
         yield from _after(parts, row, row, self.columns, self._place)
 
     def close(self) -> None:
-        """Close the file."""
         self._mapped.close()
 
     def _open(self) -> tuple[Any, Iterator[Any]]:

@@ -53,7 +53,6 @@ class TextSource:
     origin : str, Path, Place or binary file
         A regular file can be replayed; a pipe cannot. A `Place` is read from its start to its end,
         and read over to go on in it.
-    columns : Columns
     format : {"csv", "jsonl"} or None
         None: by the first line.
     batch_rows : int
@@ -173,11 +172,9 @@ class TextSource:
         self.kind, self.understood = None, [*self._packed_in, self._rows.said]
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": os.path.realpath(self.name), "format": self._format}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         byte, row, kind = self._start, 0, self.kind
         if offset is not None:
             byte, row, kind = offset["byte"], offset["row"], offset["kind"]

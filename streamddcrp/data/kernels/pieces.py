@@ -4,8 +4,8 @@ A run of characters is taken to be pieces drawn one after the other, of one to `
 characters each, from a Chinese restaurant process over pieces: one that came n times among N before
 has the probability (n + alpha p0) / (N + alpha), where p0 says how probable the piece is as a new
 one, by its length (geometric) and its characters as often as they came. Forward and backward sums
-over all ways to cut the run give the expected number of times that each piece comes; these are
-added to the counts once the text is learned. A run is cut wherever a boundary is more likely than
+over all segmentations give the expected count of each piece; these are added to the counts once
+the text is learned. A run is cut wherever a boundary is more likely than
 not, which makes the expected number of wrong ones smallest, and where a piece would be too long.
 
 Words that go together are one piece to a unigram model. So a piece is cut in two if both halves

@@ -18,6 +18,7 @@ from streamddcrp.data.laws.filters import (
     looks,
     scale_of,
 )
+from streamddcrp.data.laws.held import Held
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray
@@ -28,6 +29,7 @@ LAST = 4096  # rows after which laws are kept
 BEST = 6  # laws of a column that stay in the contest
 FAR_LARGER = 4.0  # times, of the variance of jumps, from which on all laws compete again
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
+HELD = "; a value that is sent again is left out"
 LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
 
 
@@ -125,14 +127,20 @@ class Laws:
                 known = ", ".join(map(repr, AMONG))
                 message = f"columns: the law of {name!r} must be one of {known}; got {law!r}"
                 raise ConfigError(message)
+        self.held = Held()
         self._filters: Filters | None = None  # None: nothing is subtracted
         self._contest: Contest | None = None
         self._chosen: list[Law | None] = []  # None: the column rests, or may have no law
-        self._said: list[tuple[Law, int]] = []  # what the log has been told
+        self._said: list[tuple[Law, int, int]] = []  # what the log has been told
         self.n_looked = 0  # rows after which laws were chosen last
 
     @property
     def in_use(self) -> bool:
+        """Whether something is subtracted from a column, or its repeats are left out."""
+        return self.subtracts or self.held.any
+
+    @property
+    def subtracts(self) -> bool:
         """Whether something is subtracted from a column."""
         return self._filters is not None
 
@@ -169,6 +177,15 @@ class Laws:
     def ahead(self, n_columns: int) -> FloatArray:
         """Return what would be subtracted from the next row, (D,)."""
         return np.zeros(n_columns) if self._filters is None else self._filters.ahead()
+
+    def look_for_held(self, X: FloatArray, free: Sequence[bool], names: Sequence[Any]) -> bool:
+        """Judge by the last rows (N, D) which columns hold values; whether others do than before.
+
+        ``free`` says which columns may have a law.
+        """
+        given = [self._given.get(str(name)) for name in names]
+        may = [ok and law != "level" for ok, law in zip(free, given, strict=True)]
+        return self.held.look(X, may)
 
     def look(
         self,
@@ -228,19 +245,28 @@ class Laws:
     def say(self, names: Sequence[Any]) -> None:
         """Write to the log which laws are others than it says."""
         if self.n_looked >= STAGES[-1]:
-            plan = _plan(self._chosen or [None] * len(names))
-            if self._filters is None:
-                plan = [(LEVEL, NOTHING)] * len(names)
+            plan = self._used(len(names))
             for d, (name, said) in enumerate(self.in_words(names).items()):
-                if plan[d] != (self._said[d] if self._said else (LEVEL, NOTHING)):
+                if plan[d] != (self._said[d] if self._said else (LEVEL, NOTHING, 0)):
                     _log.info("column %r is %s", name, said)
             self._said = plan
 
+    def _used(self, n_columns: int) -> list[tuple[Law, int, int]]:
+        """Return of each column its law, what is subtracted, and whether it is held."""
+        plan = _plan(self._chosen or [None] * n_columns)
+        if self._filters is None:
+            plan = [(LEVEL, NOTHING)] * n_columns
+        held = self.held.columns.tolist() or [0] * n_columns
+        return [(*one, is_held) for one, is_held in zip(plan, held, strict=True)]
+
     def in_words(self, names: Sequence[Any]) -> dict[Any, str]:
         """Say the law of each column."""
-        if self._filters is None:
-            return dict.fromkeys(names, "level")
-        return {name: _said(self._filters, d) for d, name in enumerate(names)}
+        return {
+            name: ("level" if self._filters is None else _said(self._filters, d)) + HELD * is_held
+            for d, (name, (_, _, is_held)) in enumerate(
+                zip(names, self._used(len(names)), strict=True)
+            )
+        }
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -252,6 +278,8 @@ class Laws:
         if self._contest is not None:
             arrays |= self._contest.filters.arrays("contest.law.")
             arrays["contest.law.score"] = self._contest.score.copy()
+        if self.held.any:
+            arrays |= self.held.arrays()
         return arrays, {"looked": self.n_looked, "chosen": self._chosen}
 
     def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
@@ -263,7 +291,8 @@ class Laws:
         chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
         refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
         refuse_if(len(chosen) not in (0, n_columns), "laws")
-        self._chosen, self._said = chosen, _plan(chosen) if looked >= STAGES[-1] else []
+        self._chosen = chosen
+        self.held.restore(arrays, n_columns)
         if "law.laws.law" in arrays:
             self._filters = Filters.of(n_columns)
             self._filters.restore(arrays, "law.")
@@ -272,6 +301,7 @@ class Laws:
             check_one("contest.law.score", score, (BEST * n_columns,), np.float64, FINITE)
             self._contest = Contest(Filters.of(BEST * n_columns), score.copy())
             self._contest.filters.restore(arrays, "contest.law.")
+        self._said = self._used(n_columns) if looked >= STAGES[-1] else []
 
 
 def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:

@@ -1,22 +1,22 @@
 """A contest of priors: each predicts the first rows, and the best log score wins.
 
-How far links reach is chosen likewise, for the best three of these priors: a row or two where
-regimes last, so that the next row is expected where the last one sits, and to many where rows come
-in no order, so that it is expected at the tables in proportion to their rows. A reach that is
-longer than at the start must lead, for it is slow to see that a level has shifted. One that is
-shorter than the memory of the noise is left out: its tables would follow the noise.
+The reach of links is chosen in the same way, for the best three of these priors. Where regimes
+last, links reach a row or two, and the next row is expected at the table of the last one. Where
+rows come in no order, links reach far, and the next row is expected at the tables in proportion to
+their rows. A reach longer than at the start must lead, because it is slow to see that a level has
+shifted. A reach shorter than the memory of the noise is not tried: its tables would follow the
+noise.
 
-Of a few rows, many tables are easily right by chance. So a candidate must lead those that open
-tables most seldom; and one that expects every other row to open a table, which hardly looks at
-their order, waits for some rows.
+With few rows, many tables can easily be right by chance. So a candidate must lead those that open
+tables most rarely. A candidate that expects every other row to open a table hardly uses the order
+of rows, so it waits for some rows.
 
-Drop a prior that trails the best earlier one at the same row: by 20 nats, or by 10
-for each column if that is more, since what a prior loses until its tables are known grows with
-their columns.
+A prior drops out if it trails the best earlier one at the same row by 20 nats, or by 10 for each
+column if that is more: a prior loses more until its tables are known if they have more columns.
 
 A contest goes in steps, so that it can be spread over the rows that follow. There are three rounds:
 the candidates of the preset; the leading and the broad ones with warped columns; the best three of
-all with other reaches of links. Who takes part in a round is known when the one before has ended.
+all with other reaches of links. Each round depends on the result of the one before.
 """
 
 import math

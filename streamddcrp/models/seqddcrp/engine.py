@@ -138,17 +138,19 @@ class Engine:
     def before(self, label: int, index: int) -> int | None:
         """Return the table that was seen last before a row; None where there was no other one.
 
-        Of those of at least three rows that were there by then; where all of them have been seen
-        since, the one seen last.
+        Of those of at least three rows that were there by then; where the row before has left the
+        window, the one seen last.
         """
-        table, K = self.state.table, self.state.n_tables
-        seen, rows = table.last_seen[:K], self.state.atoms.n_rows[:K]
-        others = np.flatnonzero((table.ids[:K] != label) & (rows > 2) & (table.born[:K] < index))
-        if not len(others):
+        table, K, counts = self.state.table, self.state.n_tables, self.state.counts
+        others = (table.ids[:K] != label) & (self.state.atoms.n_rows[:K] > 2)
+        others &= table.born[:K] < index
+        if not others.any():
             return None
-        earlier = others[seen[others] < index]
-        some = earlier if len(earlier) else others
-        return int(table.ids[some[np.argmax(seen[some])]])
+        n_before = max(index - int(counts[N_SEEN] - counts[N_ROWS]), 0)
+        homes = self.state.rows.probs[:K, : min(n_before, counts[N_ROWS])].argmax(axis=0)
+        known = homes[others[homes]]
+        last = known[-1] if len(known) else np.argmax(np.where(others, table.last_seen[:K], -1))
+        return int(table.ids[last])
 
     def differences(self, label: int, before: int, names: Sequence[str]) -> list[Part]:
         """Say by what a table differs from another; nothing where one of them is gone."""

@@ -1,4 +1,4 @@
-"""What the model does with seasons: it learns rows less them, and again where some are found."""
+"""Seasons in the model: rows are learned less the season, and again when one is found."""
 
 import logging
 
@@ -68,7 +68,7 @@ class InSeason:
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
         """Return rows a to b of a batch less what their season and their past foresee."""
-        net = X[a:b]
+        net = X[a:b] if self._laws is None else self._laws.held.step(X[a:b])
         if self._season is not None:
             net = self._season.step(net, None if t is None else t[a:b])
         if self._laws is not None:
@@ -95,13 +95,14 @@ class InSeason:
         early, laws = self._early, self._laws
         if early is None or laws is None or not (from_scratch or early.n_rows == laws.next_look):
             return False
-        rows = early.rows_less_season(self._season, self._vectorizer.n_features)
-        names = self._vectorizer.names
+        names, free, width = self._vectorizer.names, self._free_columns, self._vectorizer.n_features
+        others_held = laws.look_for_held(early.rows(width), free, names)
+        rows = early.rows_less_season(self._season, laws, width)
         changed = laws.look(
-            rows, early.n_rows, self._free_columns, names, from_scratch=from_scratch
+            rows, early.n_rows, free, names, from_scratch=from_scratch or others_held
         )
-        if not (changed and early.is_over) or laws.in_use:
-            return changed and early.is_over
+        if not (changed and early.is_over) or laws.subtracts or others_held:
+            return (changed or others_held) and early.is_over
         origin = self._first_time if self._clocked else None
         return early.would_tell(
             laws, self._recipe, self._family_by_now, names, origin, self._season

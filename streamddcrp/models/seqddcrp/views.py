@@ -1,4 +1,4 @@
-"""What users see of a streaming model: bound, events, live tables, labels of the window."""
+"""What a streaming model shows its users: bound, events, live tables, labels of the window."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -13,7 +13,7 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.contract import KINDS, Event, Part
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.estimator.reasons import Explanation, explanation, parts_of
+from streamddcrp.estimator.reasons import LEAST, Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.views import (
     Backlog,
@@ -22,7 +22,6 @@ from streamddcrp.estimator.views import (
     predictions,
     with_parameters,
 )
-from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -39,10 +38,10 @@ from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import VERDICTS, choice, whole
 
 _EXPLAINED = ("birth", "return", "split")
 _FEWEST, _MOST = 3, 5  # rows that a regime needs for its reasons, and reasons
-_LEAST = 1.0  # nats of a reason: a shift by one standard deviation
 
 
 class TableViews(RowModel):
@@ -54,6 +53,8 @@ class TableViews(RowModel):
     _laws: Laws | None
     _first_time: float
     _backlog: Backlog
+    _rows_less_season: Any
+    _marks: dict[int, tuple[str, str]]
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
@@ -110,23 +111,56 @@ class TableViews(RowModel):
         assert self._stream is not None  # for mypy
         before = self._stream.before(label, index) if into is None else into
         parts = () if before is None else self._compared(label, before)
-        return tuple(part for part in parts[:_MOST] if part.excess >= _LEAST)
+        return tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
 
     def _compared(self, label: int, before: int) -> list[Part]:
         assert self._stream is not None  # for mypy
         return self._stream.differences(label, before, self._feature_names())
 
     def summary(self) -> pa.Table:
-        """Return one row for each live table: id, weight, born, last seen, parameters.
+        """Return one row for each live table.
 
-        ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
-        (``last_seen`` is null where no row was ever most probably there); the parameters are those
-        of the likelihood's `point_estimates`, one column per feature.
+        ``id``; ``weight``, the expected number of rows that it remembers; ``rows`` and ``visits``,
+        how many rows were most probably there, and in how many runs; ``born`` and ``last_seen``,
+        arrival indices (``last_seen`` is null where no row was ever most probably there); the
+        parameters, those of the likelihood's `point_estimates`, one column for each feature; last
+        ``name`` and ``verdict``, see `mark`.
         """
         if self._stream is None:
-            return no_tables()
-        names = self._feature_names()
-        return live_tables(self._stream.state, self._stream.likelihood, names)
+            return no_tables(rows=pa.int64(), visits=pa.int64())
+        state, live = self._stream.state, live_columns(self._stream.state)
+        ids, last_seen = state.table.ids[live], state.table.last_seen[live]
+        columns = {
+            "id": ids, "weight": state.table.stats[live, 0], "rows": state.atoms.n_rows[live],
+            "visits": state.atoms.n_visits[live], "born": state.table.born[live],
+            "last_seen": pa.array(last_seen, mask=last_seen < 0),
+        }  # fmt: skip
+        stats, features = state.table.stats[live], self._feature_names()
+        table = with_parameters(columns, stats, self._stream.likelihood, features)
+        marks = [self._marks.get(label, (None, "normal")) for label in ids.tolist()]
+        for name, words in zip(("name", "verdict"), zip(*marks, strict=True), strict=True):
+            table = table.append_column(name, pa.array(words, pa.string()))
+        return table
+
+    def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
+        """Name a regime, and say whether it is normal, planned or a fault; the state keeps both.
+
+        `summary` shows them. For a planned regime `RegimeAnomalyDetector` raises no alarm; for a
+        fault it raises one as soon as the regime is the state of the stream.
+
+        Parameters
+        ----------
+        label : int
+            Id of the regime.
+        name : str
+        verdict : {"normal", "planned", "fault"}
+        """
+        self._marks[whole("label", label, 0)] = (str(name), choice("verdict", verdict, VERDICTS))
+
+    @property
+    def verdicts(self) -> dict[int, str]:
+        """The verdict on each regime that has been marked."""
+        return {label: verdict for label, (_, verdict) in self._marks.items()}
 
     def transitions(self) -> pa.Table:
         """Return how long states last, and what usually follows them; one row for each state.
@@ -188,6 +222,8 @@ class TableViews(RowModel):
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
         if self._early is not None and self._early.leads_raw:
             return x
+        if self._laws is not None:
+            x = self._laws.held.step(x[None], learn=False)[0]
         if self._season is not None:
             x = x - np.ravel(self._season.at(np.array([t])))
         return x if self._laws is None else x - self._laws.ahead(len(x))
@@ -199,11 +235,48 @@ class TableViews(RowModel):
         net = self._row_less_season(row, time)
         return self._in_words(names, row, net, self._stream.explain(net, time))
 
+    def explain_learned(self, x: Features, ago: int, state: int) -> Explanation | None:
+        """Explain a row of the last batch by the state that the stream was in, as it is now.
+
+        Parameters
+        ----------
+        x : mapping
+            The row.
+        ago : int
+            Its place from the end of the batch that was learned last: 1 for the last row.
+        state : int
+            As `step_many` said of the row.
+
+        Returns
+        -------
+        Explanation or None
+            None where the row is not of that batch, or what came before it is needed and is not.
+        """
+        if self._stream is None:
+            return None
+        return self._explain_learned(self._values(x)[0], ago, self._usual(state))
+
+    def _usual(self, state: int) -> Reference:
+        """Return what a state expects; of one that has no table of its own, what all tables do."""
+        assert self._stream is not None  # for mypy
+        table, live = self._stream.state.table, live_columns(self._stream.state)
+        return self.reference([state] if state in table.ids[live] else None)
+
+    def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
+        """Explain a row (D,) of the last batch by its surprise to a reference."""
+        net = self._rows_less_season()
+        lags, at = 0 if usual.past is None else len(usual.past), len(net) - ago
+        if at < lags:
+            return None
+        past = net[at - lags : at] if lags else None
+        found = usual._explain_row(net[at], past)
+        return self._in_words(self._feature_names(), row, net[at], found)
+
     def _explain_to(self, reference: Reference, x: Features, t: Any) -> Explanation:
         """Explain a row by its surprise to a reference."""
         row, names, time = self._as_row(x, t)
         net = self._row_less_season(row, time)
-        return self._in_words(names, row, net, reference.explain_row(net))
+        return self._in_words(names, row, net, reference._explain_row(net, reference.past))
 
     @staticmethod
     def _in_words(
@@ -217,22 +290,28 @@ class TableViews(RowModel):
 
     def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
         """Return a row to explain (D,), checked, the names of its columns, and its time."""
+        row, names = self._values(x)
+        if self._stream is not None:
+            self._check_rows(row[None], names)
+        return row, names, self._time_of(t)
+
+    def _values(self, x: Features) -> tuple[FloatArray, list[str]]:
+        """Return the values of a row (D,) and the names of its columns."""
         mark = self._vectorizer.mark()
         try:  # new words of an open vocabulary are explained, but not learned
             X = self._vectorizer.row(x, learn=self._vectorizer.open)
             names = self._feature_names()
         finally:
             self._vectorizer.rollback(mark)
-        if self._stream is not None:
-            self._check_rows(X, names)
-        return X[0], names, self._time_of(t)
+        return X[0], names
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
         """Return the surprise of a row, less the seasons of its time, to a reference."""
         if self._season is None and self._laws is None:
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
-        return float(reference.score_rows(self._row_less_season(X, self._time_of(t)))[0])
+        net = self._row_less_season(X[0], self._time_of(t))
+        return float(reference._score_rows(net[None])[0])
 
 
 def labels_in_window(config: Config, state: State) -> IntArray:
@@ -287,16 +366,3 @@ def stays_of(state: State) -> pa.Table:
             "following": [{"state": k, "probability": p} for k, p in following],
         })  # fmt: skip
     return pa.Table.from_pylist(rows, schema=_STAYS)
-
-
-def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -> pa.Table:
-    """Return one row a live table."""
-    table, live = state.table, live_columns(state)
-    last_seen = table.last_seen[live]
-    columns: dict[str, Any] = {
-        "id": table.ids[live],
-        "weight": table.stats[live, 0],
-        "born": table.born[live],
-        "last_seen": pa.array(last_seen, mask=last_seen < 0),
-    }
-    return with_parameters(columns, table.stats[live], likelihood, features)

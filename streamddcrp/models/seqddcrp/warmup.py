@@ -244,10 +244,12 @@ class WarmUp:
                 "river's StandardScaler: it pulls regimes towards each other. Leave it out; the "
                 "model takes the scale of each column from its first rows"
             )
+        if laws is not None:
+            rows = laws.held.begin(rows)
         net = plain = rows if season is None else rows - season.at(times)
         if laws is not None and laws.n_looked:
             net = laws.begin(plain)
-            judged = laws.in_use and not laws.is_given
+            judged = laws.subtracts and not laws.is_given
             if judged and not self._are_told(recipe, family, plain, net, names, first_time):
                 laws.leave()
                 net = plain
@@ -265,10 +267,11 @@ class WarmUp:
         first_time: float | None, season: Subtraction | None,
     ) -> bool:  # fmt: skip
         """Whether the laws chosen last would tell the rows kept better than tables alone."""
-        trial, plain = deepcopy(laws), self.rows_less_season(season, len(names))
+        trial = deepcopy(laws)
+        plain = self.rows_less_season(season, trial, len(names))
         net = trial.begin(plain)
-        if not trial.in_use or trial.is_given:
-            return trial.in_use
+        if not trial.subtracts or trial.is_given:
+            return trial.subtracts
         return self._are_told(recipe, family, plain, net, names, first_time)
 
     def _are_told(
@@ -287,9 +290,11 @@ class WarmUp:
             scores.append(contest.best.score)
         return scores[1] > scores[0] + LAWS_LEAD
 
-    def rows_less_season(self, season: Subtraction | None, n_features: int) -> FloatArray:
-        """Return the rows kept, less the seasons as they are known now."""
-        rows = self.rows(n_features)
+    def rows_less_season(
+        self, season: Subtraction | None, laws: Laws, n_features: int
+    ) -> FloatArray:
+        """Return the rows kept without what was sent again, less the seasons as known now."""
+        rows = laws.held.begin(self.rows(n_features))
         return rows if season is None else rows - season.at(self._last(self.times))
 
     @property

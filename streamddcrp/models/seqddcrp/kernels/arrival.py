@@ -1,4 +1,4 @@
-"""The compiled way of one arrival: predict, link, seat; every few arrivals evict, sweep, retire."""
+"""One arrival, compiled: predict, link, seat; every few arrivals evict, sweep, retire."""
 
 import math
 

@@ -1,18 +1,18 @@
-"""Which atoms are known as regimes, and which hold no more than outliers.
+"""Which atoms are known as regimes, and which hold only outliers.
 
 A row that no table explains opens one, and so does an outlier. Only later rows show which it was;
-earlier atoms give the prior probability of each. So of every atom the rows that were seen there on
-arrival are counted.
+earlier atoms give the prior probability of each. So the rows seen at each
+atom on arrival are counted.
 
-- It has *lasted* with 32 of them, or with four and more a visit.
-- It has *failed* if it has not and none of the last 32 arrivals was seen there; or if it is
-  *stray*: less than a twentieth of all rows, which come one by one, with less than two a visit, in
-  a stream with four and more.
-- An atom is known from its n-th row on if, of all atoms so far that had n rows, fewer failed than
-  lasted; the latter are two ahead at the start, so in a stream without outliers the first row does.
-  One that has lasted is known.
+- An atom has *lasted* once it has 32 rows, or four rows a visit.
+- It has *failed* if it has not lasted and none of the last 32 arrivals was seen there. It has also
+  failed if it is *stray*: it has less than a twentieth of all rows and less than two a visit, in a
+  stream whose atoms have four or more.
+- An atom is known from its n-th row on if, among all earlier atoms that had n rows, fewer failed
+  than lasted. Those that lasted start two ahead, so without outliers the first row suffices. An
+  atom that has lasted is known.
 
-A row is labelled among the known atoms only. Nothing of this enters the bound or what is learned.
+Labels name known atoms only. None of this affects the bound or what is learned.
 """
 
 from streamddcrp.compilation import uncounted

@@ -1,12 +1,12 @@
-"""The most probable path of tables through the window, for what settled rows are said to be.
+"""The most probable path of tables through the window, which labels settled rows.
 
-Under q each row has a most probable table of its own. Where regimes last, near tables then take
-turns though the regime has not changed. So where regimes last and return, the rows are labelled
-together, as by the hidden Markov model of `kernels.states`, which stays or draws a table again:
+Under q each row has a most probable table of its own. Where regimes last, similar tables would then
+alternate although the regime has not changed. So where regimes last and return, all rows are
+labelled together by the hidden Markov model of `kernels.states`, which stays or redraws a table:
 
     p(k | k') = (1 - rho) [k = k'] + rho beta_k,    emissions p(x_r | rows of table k).
 
-An outlier, most probable at a table that is not known, says nothing of the regime.
+An outlier, a row most probable at a table that is not known, says nothing about the regime.
 Viterbi's recursion; O(W K P).
 """
 

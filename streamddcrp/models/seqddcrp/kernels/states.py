@@ -1,4 +1,4 @@
-"""States over tables: the period that rows are in, without rows that only look otherwise.
+"""States over tables: the period that rows belong to, unmoved by single odd rows.
 
 The label of a row is the most probable table, given that links reach some rows back: an odd row, or
 one between two tables that are near each other, changes it, and the next one changes it back. And
@@ -7,9 +7,9 @@ Markov model, filtered forward, with a *pure* state for each table and *mixed* s
 distribution over tables: ``docs/math/states_over_tables.md``, equations (1) to (7).
 
 A state shows itself once it has been the most probable for two rows running. A row that is marked
-as an outlier says nothing. Without recall the filter is the probability of the labels. Where
-neither tables last nor mixed states are there, the state is the label. O(K) a row and state;
-nothing of it enters the bound or what is learned.
+as an outlier says nothing. Without recall the filter gives the probability of the labels. Where
+tables do not last and there are no mixed states, the state is the label. O(K) a row and state;
+none of this affects the bound or what is learned.
 """
 
 import math

@@ -1,12 +1,12 @@
 """Visits: an atom that comes back after long, and how much of what it was still holds.
 
-A level may have wandered while its regime was away. In the random walk under which a level is known
-as by `memory` rows, it moves by the variance 1 / memory^2 a row, in units of that of a row. So of
-an atom that was worth n rows, after an absence of a rows is left
+A level may have wandered while its regime was away. Under the random walk that a memory of
+`memory` rows stands for, the level's variance grows by 1 / memory^2 a row, in units of a row's
+variance. So an atom that was worth n rows is worth, after an absence of a rows,
 
     n_a = 1 / (1 / n + a / memory^2),
 
-but `LEAST` rows, by which its spread is known. Whether levels wander is learned: a visit that ends
+but at least `LEAST` rows, for its spread. Whether levels wander is learned: a visit that ends
 is predicted from all n rows and from n_a, and the difference of the log densities is added up. If
 levels do not wander, a lead of 5 nats ever comes about with probability e^-5 at most.
 
