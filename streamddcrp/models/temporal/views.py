@@ -18,7 +18,7 @@ from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns
 from streamddcrp.plots.figures import are_dates, pyplot
 from streamddcrp.plots.palette import COLOURS
 from streamddcrp.plots.stream import draw_layers, layer_names
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import Axes, FloatArray
 
 _log = logging.getLogger(__name__)
 _DRAWN = 40  # components of a picture, at most
@@ -196,7 +196,7 @@ class EpochViews(RowModel):
         }
         return pa.table(columns | _columns(summary, self._feature_names()))
 
-    def plot(self, ax: Any = None, *, rows: object = None, t: object = None) -> Any:
+    def plot(self, ax: Axes | None = None, *, rows: object = None, t: object = None) -> Any:
         """Draw the components over time; return the axes.
 
         Texts: the stream of their masses, the largest with their words. Numbers: the trajectory of

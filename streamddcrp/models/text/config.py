@@ -10,7 +10,7 @@ from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.languages import stop_words_of
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice, positive, whole
+from streamddcrp.validation import as_list, choice, positive, whole
 
 # Of a new table in the weight of all, after a while that of `decay` documents; the least b of the
 # base measure, by B; and from how many words a text on tables are compared as topics. A long text
@@ -164,7 +164,7 @@ def engine_config(
         return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag, **more)
     if not isinstance(decay, str | tuple | list):
         return make_config(alpha=alpha, decay=decay, lag=lag, **more)
-    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
+    pair = not isinstance(decay, str) and len(decay) == 2 and str(decay[0]) == "time"
     try:
         cut = make_cut(decay[1] if pair else decay)
         if (pair or isinstance(decay, str)) and cut.kind == "period":
@@ -185,4 +185,4 @@ def words_left_out(given: Any) -> tuple[str, ...] | None:
         return ()
     if isinstance(given, str):
         return None if given in ("english", "auto") else stop_words_of(given)
-    return tuple(given)
+    return tuple(as_list("stop_words", given))
