@@ -48,7 +48,7 @@ def held_out_log_likelihood(
     posterior: Any,
     X: ArrayLike,
     X_test: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...],
+    likelihood: Likelihood | tuple[Any, ...] | str,
     *,
     alpha: float,
     decay: object,
@@ -70,7 +70,7 @@ def held_out_log_likelihood(
     X : array_like of float, shape (N, D)
         Training rows. A masked array marks missing values, here and below.
     X_test : array_like of float, shape (M, D)
-    likelihood : Likelihood or tuple
+    likelihood : Likelihood, tuple or str
         The one of the fit. What it lacks is taken from ``X``.
     alpha, decay
         Of the links of the test rows; the training rows' own do not matter any more.

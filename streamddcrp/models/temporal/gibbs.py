@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from tqdm import tqdm
 
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
 from streamddcrp.models.temporal.batch import as_epochs, best_guess
 from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.bags import as_rows
@@ -25,7 +25,7 @@ from streamddcrp.models.temporal.kernels import chains
 from streamddcrp.models.temporal.kernels.gibbs import draw_paths, draw_seats, rejoin
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator, whole
+from streamddcrp.validation import checked, generator
 
 _NONE = np.zeros(0)
 
@@ -190,27 +190,15 @@ def sample_temporal_dpm(
     >>> draws.labels[1].shape
     (20, 3)
     """
-    for name, value, least in (
-        ("n_sweeps", n_sweeps, 1),
-        ("burn_in", burn_in, 0),
-        ("thin", thin, 1),
-    ):
-        whole(name, value, least)
-    if thin > n_sweeps:
-        message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
-        raise ConfigError(message)
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
     settings = Settings(**count_settings(alpha, decay, width))
     sampler = Sampler(epochs, emission, settings, seed, learn_scales=bool(learn_scales))
     S = n_sweeps // thin
     labels = np.empty((S, len(sampler.chains.c)), np.int32)
     found: list[tuple[Any, ...]] = []
-    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
-        for s in range(-burn_in, S * thin):
-            sampler.sweep()
-            bar.update()
-            if s >= 0 and (s + 1) % thin == 0:
-                labels[s // thin] = sampler.chains.c
-                found.append(sampler.state())
+    for s in kept_sweeps(sampler.sweep, S, burn_in, thin, progress=progress):
+        labels[s] = sampler.chains.c
+        found.append(sampler.state())
     joint, n, alphas, weights, *scales = (np.array(part) for part in zip(*found, strict=True))
     return TemporalDPMSamples(
         labels=[labels[:, a:b] for a, b in pairwise(sampler.rows.first)],
