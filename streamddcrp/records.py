@@ -229,10 +229,8 @@ def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
 def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
     """Write what `arrays_of` returned into an empty state.
 
-    Raises
-    ------
-    CheckpointError
-        If an array is missing, or its type, shape or range is not the declared one.
+    Raises CheckpointError if an array is missing, or its type, shape or range is not the declared
+    one.
     """
     for name, array, shape, within in _parts(state, lengths):
         stored = stored_array(name, arrays)
@@ -312,9 +310,7 @@ def check_one(
 def refuse_if(wrong: bool, what: str) -> None:
     """Refuse a stored state whose parts do not belong together.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     if wrong:
         message = f"the stored state does not hold together ({what}); use another copy"

@@ -61,10 +61,7 @@ def make_config(
 ) -> Config:
     """Check the options of `TimeVaryingIBP` and put them into the kernels' order.
 
-    Raises
-    ------
-    ConfigError
-        If an option is out of its range.
+    Raises ConfigError if an option is out of its range.
     """
     window = whole("window", window, 1, LONGEST)
     n_particles = particle_count(n_particles, 2 * window + 1 + N_SLOTS * N_SLOTS, "window")

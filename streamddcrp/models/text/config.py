@@ -115,9 +115,7 @@ def make_vector_config(
 ) -> VectorConfig:  # fmt: skip
     """Check the settings of the engine over vectors; ``decay`` and ``clocked``: `engine_config`.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     base = engine_config(alpha, decay, lag, clocked=clocked, births=births)
     values = RHOS[choice("scale", scale, [*RHOS])]
