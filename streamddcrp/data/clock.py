@@ -165,13 +165,8 @@ def _roughness(times: Any) -> tuple[int, int]:
 def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
     """Return what numbers count, by their size: seconds to nanoseconds, or days of a spreadsheet.
 
-    Parameters
-    ----------
-    numbers : pyarrow.Array
-    name : str
-        Of the column.
-    cells : pyarrow.Array of strings, optional
-        The numbers as they were written: 20210105 is a date.
+    ``name`` is that of the column; ``cells``, strings: the numbers as they were written, since
+    20210105 is a date.
     """
     values = numbers.drop_null().cast(pa.float64(), safe=False).to_numpy()
     if not len(values) or not np.isfinite(values).all():
@@ -193,12 +188,8 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
 def parse(cells: Any, kind: str) -> tuple[Any, str]:
     """Read strings, or numbers, as times of a kind; what cannot be read becomes null.
 
-    Returns
-    -------
-    times : pyarrow.Array
-        Of float64 or timestamp[ns], with the zone UTC where the cells have zones.
-    kind : str
-        For the cells that follow.
+    Returns the times, of float64 or timestamp[ns], with the zone UTC where the cells have zones;
+    and the kind for the cells that follow.
     """
     form, _, clock = kind.partition("@")
     if form in TYPES:

@@ -319,14 +319,7 @@ def top_words(
 ) -> str:
     """Return the words that set a component apart, by their part in the divergence.
 
-    Parameters
-    ----------
-    words, counts : ndarray, shape (M,)
-        Of the component.
-    totals : ndarray, shape (V,)
-        Counts of all components.
-    names : sequence or WordTable
-        Of the words.
+    ``words, counts`` (M,) are of the component, ``totals`` (V,) of all components.
     """
     some = counts > 0.5
     words, counts = words[some], counts[some]

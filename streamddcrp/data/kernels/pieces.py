@@ -85,13 +85,7 @@ def _add_due(words, key, count):
 def read_run(data, i, stop, words, R):
     """Read characters of scripts without spaces behind the ``R`` that the run has.
 
-    Returns
-    -------
-    i : int
-        Where the run ends, or the next character that has no room.
-    R : int
-    more : bool
-        Whether the run goes on.
+    Returns where the run ends, or the next character that has no room; R; and whether it goes on.
     """
     run, starts, word = words.run, words.starts, words.word
     while i < stop:

@@ -266,22 +266,10 @@ def read_document(data, start, stop, listed, words, out):
     """Write the indexes of the different words of ``data[start:stop]``, first come first.
 
     Of all words, if the table is one with repeats. Stop words are left out, and what does not fit
-    into ``out``. Unknown words get an index, the last one released or the next. `has_room` must
-    have said yes. What the document has to teach about scripts without spaces waits for
-    `learn_pieces`.
-
-    Parameters
-    ----------
-    data : ndarray of uint8
-    start, stop : int
-    listed : bool
-        Whether these are words as they are with the byte `BETWEEN` between; else it is a text.
-    words : WordArrays
-    out : ndarray of int64
-
-    Returns
-    -------
-    n : int
+    into ``out`` (of int64). Unknown words get an index, the last one released or the next.
+    `has_room` must have said yes. What the document has to teach about scripts without spaces waits
+    for `learn_pieces`. ``listed``: these are words as they are with the byte `BETWEEN` between;
+    else it is a text. Returns how many indexes were written.
     """
     counts = words.counts
     counts[DOCUMENTS] += 1
@@ -367,19 +355,9 @@ def find_document(data, start, stop, listed, words, out):
 def read_documents(data, offsets, first, listed, words, most, out, ends):
     """Read documents from ``first`` on while words and ``out`` have room; return the next one.
 
-    Parameters
-    ----------
-    data : ndarray of uint8
-    offsets : ndarray of int64, shape (N + 1,)
-    first : int
-    listed : bool
-    words : WordArrays
-    most : int
-        Words of a document that count.
-    out : ndarray of int64
-        Indexes, one document after the other.
-    ends : ndarray of int64, shape (N + 1,)
-        Where each document begins in ``out``; the first ``first + 1`` are known.
+    ``data, offsets`` (N + 1,), ``listed``: see `read_document`; ``most``: words of a document that
+    count. Indexes stand in ``out``, one document after the other, and ``ends`` (N + 1,) says where
+    each begins; its first ``first + 1`` are known.
     """
     for row in range(first, len(offsets) - 1):
         n_bytes = offsets[row + 1] - offsets[row]

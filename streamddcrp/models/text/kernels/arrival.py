@@ -207,19 +207,11 @@ def step_documents(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, halves,
     lexicon, listed, data, offsets, t, done, out,
 ):  # fmt: skip
-    """Predict and learn documents ``done`` .. N - 1 in order.
+    """Predict and learn documents ``done`` .. N - 1 in order; return how many are done.
 
-    Parameters
-    ----------
-    lexicon : WordArrays
-        Words by number, and numbers by word.
-    listed : bool
-        Whether document i, ``data[offsets[i]:offsets[i + 1]]``, is words with a byte between.
-
-    Returns
-    -------
-    int
-        How many are done. The arrays have to grow first if ``scratch.short[0]`` is not zero.
+    The arrays have to grow first if ``scratch.short[0]`` is not zero. ``lexicon``: words by number,
+    and numbers by word; ``listed``: whether document i, ``data[offsets[i]:offsets[i + 1]]``, is
+    words with a byte between.
     """
     doc = scratch.read
     scratch.short[0] = 0

@@ -184,19 +184,9 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U, everyt
     """Weigh the tables that share a word with a document, against a new one.
 
     Leaves the slots in ``scratch.touched``, their weights exp(s_k - top) in ``scratch.weight``;
-    that of a new table is exp(-top).
-
-    Parameters
-    ----------
-    everything : bool
-        Whether to leave the weights of the others there, too, by (2b) alone; zero for free slots.
-
-    Returns
-    -------
-    n : int
-        How many they are.
-    top : float
-        The weights are to be multiplied by exp(top), which is 1 for a short document.
+    that of a new table is exp(-top). ``everything``: leave the weights of the others there, too, by
+    (2b) alone; zero for free slots. Returns how many they are, and top: the weights are to be
+    multiplied by exp(top), which is 1 for a short document.
     """
     if U > layout.CHUNK:
         return weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U)

@@ -59,11 +59,8 @@ def good_size(n, size):
 def gather(config, words, postings, tables, window, counts, sums, halves, k, newest):
     """List the documents of a table in the window, the newest first, and their words.
 
-    Returns
-    -------
-    n, n_met : int
-        Documents, with places in ``halves.member``; their words ``halves.token`` are from
-        ``halves.begin`` on, as places in ``halves.met`` of so many different words.
+    Returns the number of documents, with places in ``halves.member``, and that of different words:
+    the documents' words ``halves.token`` are from ``halves.begin`` on, as places in ``halves.met``.
     """
     size, mask = len(window.table), len(window.text) - 1
     n, end, n_met, at = 0, 0, 0, (newest + 1) % size
