@@ -69,24 +69,12 @@ _DIRECTIVES = {
 
 
 class Wanted(NamedTuple):
-    """What was said about the times of a source.
+    """What was said about the times of a source."""
 
-    Parameters
-    ----------
-    format : str, optional
-        As for strptime.
-    unit : {"s", "ms", "us", "ns", "excel", "none"}, optional
-        Of times that are numbers; none: as they are.
-    zone : str, optional
-        Where the clock stood, for times without a zone.
-    day_first : bool, optional
-        Whether 1/2/2021 is the first of February.
-    """
-
-    format: str | None = None
-    unit: str | None = None
-    zone: str | None = None
-    day_first: bool | None = None
+    format: str | None = None  # as for strptime
+    unit: str | None = None  # s, ms, us, ns or excel, of times that are numbers; none: as they are
+    zone: str | None = None  # where the clock stood, for times without a zone
+    day_first: bool | None = None  # whether 1/2/2021 is the first of February
 
     def check(self) -> None:
         """Raise ConfigError if one of them cannot be used."""
