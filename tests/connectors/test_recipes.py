@@ -67,7 +67,7 @@ def test_systemd(tmp_path):
     text = (FOLDER / unit.name).read_text()
     unit.write_text(text.replace("/opt/streamddcrp/bin/streamddcrp", shutil.which("true")))
     said = subprocess.run(
-        ["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60
+        ["systemd-analyze", "verify", unit], check=False, capture_output=True, text=True, timeout=60
     )
     ours = [line for line in said.stderr.splitlines() if unit.name in line]
     assert (said.returncode, ours) == (0, [])
