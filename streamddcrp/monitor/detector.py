@@ -157,7 +157,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             scores = reference.score_many(rows)
         out = self._model.step_many(rows, t)
         if reference is not None and seasonal:
-            scores = reference.score_rows(self._model._rows_less_season()[: len(out)])
+            scores = reference._score_rows(self._model._rows_less_season()[: len(out)])
         if scores is None:
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.retries import Stopped
 from streamddcrp_connectors.run.runner import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.sinks import Sink, open_sink
-from streamddcrp_connectors.run.sources import open_source
+from streamddcrp_connectors.run.sources import Source, open_source
 
 INTERRUPTED = 130
 REFUSED = 2
@@ -143,7 +143,8 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, Columns(request.time, request.key, features, text, request.reading())
 
 
-def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
+def _opened(request: Request) -> tuple[Recipe, Source]:
+    """Open the source; where it turns out to be lines, the model is one of texts."""
     recipe, columns = recipe_and_columns(request)
     source = open_source(
         request.source,
@@ -153,6 +154,13 @@ def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
         follow=request.follow,
         idle=request.idle,
     )
+    if source.columns.text and request.text is None:
+        recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
+    return recipe, source
+
+
+def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
+    recipe, source = _opened(request)
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:

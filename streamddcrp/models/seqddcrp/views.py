@@ -269,14 +269,14 @@ class TableViews(RowModel):
         if at < lags:
             return None
         past = net[at - lags : at] if lags else None
-        found = usual.explain_row(net[at], past)
+        found = usual._explain_row(net[at], past)
         return self._in_words(self._feature_names(), row, net[at], found)
 
     def _explain_to(self, reference: Reference, x: Features, t: Any) -> Explanation:
         """Explain a row by its surprise to a reference."""
         row, names, time = self._as_row(x, t)
         net = self._row_less_season(row, time)
-        return self._in_words(names, row, net, reference.explain_row(net, reference.past))
+        return self._in_words(names, row, net, reference._explain_row(net, reference.past))
 
     @staticmethod
     def _in_words(
@@ -311,7 +311,7 @@ class TableViews(RowModel):
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
         net = self._row_less_season(X[0], self._time_of(t))
-        return float(reference.score_rows(net[None])[0])
+        return float(reference._score_rows(net[None])[0])
 
 
 def labels_in_window(config: Config, state: State) -> IntArray:
