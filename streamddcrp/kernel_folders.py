@@ -44,7 +44,7 @@ _NAMES = {"amd64": "x86_64", "arm64": "aarch64"}
 # Sources of kernels besides `kernels` packages.
 _COMPILED = {
     "kernels", "numerics", "contract", "compilation", "roots", "array_groups", "lanes",
-    "numba_inside", "lowering", "lowering_flow", "lowering_items",
+    "numba_inside",
 }  # fmt: skip
 _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
 

@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.validation import VERDICTS
 
 _FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
 _RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
@@ -362,7 +363,7 @@ def run(
             **options,
         )
         again = partial(_reloaded, click.get_current_context(), request)
-        code = execute(request, watchers, named=live is not None, again=again)
+        code = execute(request, watchers, again)
     sys.exit(code)
 
 
@@ -382,6 +383,31 @@ def _reloaded(context: click.Context, request: Any) -> Any:
     except click.UsageError as error:
         raise ConfigError(error.format_message()) from error
     return replace(request, **changed)
+
+
+@main.command()
+@click.argument("folder", metavar="CHECKPOINT", type=click.Path(exists=True, file_okay=False))
+@click.argument("regime", type=click.IntRange(0))
+@click.argument("name", default="")
+@click.option("--key", default="", metavar="KEY", help="Of a run with --by: whose regime it is.")
+@click.option(
+    "--verdict",
+    type=click.Choice(VERDICTS),
+    default=VERDICTS[0],
+    help="A planned regime raises no alarm, a fault one as soon as the stream is in it.",
+)
+def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:
+    """Name a REGIME of a run, and say whether it is normal, planned or a fault.
+
+    The run, its page and its reports use it from the next batch on. Without NAME it has none.
+    """
+    from streamddcrp_connectors.run.names import Names  # noqa: PLC0415 -- as above
+
+    try:
+        Names(Path(folder)).give(key, regime, name, verdict)
+    except StreamDDCRPError as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(2)
 
 
 def _watchers(

@@ -14,6 +14,7 @@ from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import number_array
 
 Word = str | int
 Document = list[tuple[Word, float]]
@@ -125,7 +126,7 @@ def read_document(x: Any, row: int | None = None) -> Document:
     if isinstance(x, str):
         return [(word, 1.0) for word in tokenize(x)]
     place = "" if row is None else f"row {row}: "
-    if x is None or not isinstance(x, list | tuple | np.ndarray):
+    if not isinstance(x, list | tuple | np.ndarray) or getattr(x, "ndim", 1) == 0:
         message = (
             f"{place}expected a text, a list of words or a dict of counts, got {x!r}; give '' "
             "for a text without words"
@@ -172,7 +173,7 @@ def read_documents(batch: Any) -> list[Document]:
     elif isinstance(batch, pa.Table):
         items = _of_table(batch)
     elif _is_counts(batch):
-        rows = sparse.csr_array(batch)
+        rows = sparse_rows(batch)
         cuts = rows.indptr[1:-1]
         parts = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
         items = [dict(zip(w.tolist(), c.tolist(), strict=True)) for w, c in parts][: rows.shape[0]]
@@ -193,6 +194,21 @@ def read_documents(batch: Any) -> list[Document]:
     ]
 
 
+def sparse_rows(batch: Any) -> Any:
+    """Return an array or sparse matrix of counts (N, V) as sparse rows.
+
+    Raises
+    ------
+    SchemaError
+    """
+    if not sparse.issparse(batch):
+        batch = number_array("batch", batch, ndim=2)
+    elif batch.dtype.kind not in "iufb" or batch.ndim != 2:
+        message = f"batch: expected a matrix of counts, got {batch!r:.60}"
+        raise SchemaError(message)
+    return sparse.csr_array(batch)
+
+
 def _is_counts(batch: Any) -> bool:
     return sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2)
 
@@ -211,11 +227,8 @@ def read_counts(batch: Any) -> Any:
     SchemaError
         With ``row``, if an entry is no count.
     """
-    rows = sparse.csr_array(batch)
+    rows = sparse_rows(batch)
     data = rows.data
-    if data.dtype.kind not in "iufb":
-        message = f"batch: expected a matrix of counts, got type {data.dtype}"
-        raise SchemaError(message)
     bad = ~((data >= 0) & (data <= MOST_COUNT))
     if bad.any():
         at = int(bad.argmax())

@@ -15,6 +15,7 @@ from streamddcrp.errors import CheckpointError
 from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.records import MOST, VALUE, check_one, refuse_if
+from streamddcrp.validation import checked
 
 _VERSION = 1  # of the layout of every state; a newer one is refused
 _MISFITS = (
@@ -60,6 +61,7 @@ class Stored(OneAtATime, ModelCard):
         return encode_state(type(self).__name__, _VERSION, *self._state())
 
     @classmethod
+    @checked
     def from_bytes(cls, blob: bytes) -> Self:
         """Restore from `to_bytes`.
 
@@ -79,6 +81,7 @@ class Stored(OneAtATime, ModelCard):
         write_atomic(path, self.to_bytes())
 
     @classmethod
+    @checked
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
         return cls.from_bytes(read_blob(path))

@@ -139,7 +139,6 @@ SOURCES = {
     "text": (text("a.csv", b"t,a\n1,one\n"), ["row 0: column 'a' must be a number", "got 'one'"]),
     "time runs backwards": (text("a.csv", b"t,a\n2,1\n1,1\n"), ["row 1: time runs backwards"]),
     "no time": (text("a.csv", b"t,a\n,1\n"), ["row 0: column 't' is empty"]),
-    "repeated column": (text("a.csv", b"t,a,a\n1,1,1\n"), ["column 'a' occurs twice"]),
     "no such column": (text("a.csv", b"t,b\n1,1\n"), ["no column 'a'", "it has t, b"]),
     "empty file": (text("a.csv", b""), ["a.csv is empty"]),
     "missing file": (lambda _: "absent.csv", ["cannot read absent.csv: No such file"]),

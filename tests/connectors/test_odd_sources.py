@@ -28,7 +28,6 @@ def opened(path, **more):
         (b"a,b\r1,2\r3,4\r", "carriage returns"),
         (b"a," + b"b" * 200_000 + b"\n1,2\n", "cannot be read"),
         (b"a,__refused__\n1,2\n", "must not be called"),
-        (b"a,b,a\n1,2,3\n", "occurs twice"),
     ],
 )
 def test_odd_headers(tmp_path, content, match):

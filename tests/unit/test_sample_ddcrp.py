@@ -155,7 +155,7 @@ def test_progress_bar_counts_sweeps(capsys):
         ({"t": [0.0]}, SchemaError, "60 in all"),
         ({"t": -np.arange(60.0)}, OrderError, "row 1"),
         ({"distances": Distances.by_index(3)}, SchemaError, "60 rows"),
-        ({"distances": np.ones((60, 60))}, ConfigError, "by_matrix"),
+        ({"distances": np.ones((60, 60))}, ConfigError, "Distances"),
         ({"distances": Distances.by_index(60), "t": np.arange(60)}, ConfigError, "not both"),
         ({"decay": "slow"}, ConfigError, "decay"),
         ({"decay": lambda d: -d}, ConfigError, "negative|is 0"),

@@ -8,11 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.data.clock import Wanted, find_kind, is_ambiguous, parse
-from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time, trimmed
+from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 
 ROWS = 3000  # of a sample that are looked at
-_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_PARTS = (  # as they are called
+    ("year", "yyyy", "yy", "yr"), ("month", "mon", "mo", "mm"), ("day", "dd", "dy"),
+    ("hour", "hh", "hr"), ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
+)  # fmt: skip
 _WHY = {
     "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
     "empty": "empty",
@@ -89,8 +92,7 @@ def _is_unnamed(name: str) -> bool:
 
 
 def _joined(table: Any, names: Sequence[str]) -> Any:
-    columns = [trimmed(pc.cast(table.column(name), pa.string())) for name in names]
-    return columns[0] if len(names) == 1 else pc.binary_join_element_wise(*columns, " ")
+    return trimmed(pc.cast(together([table.column(name) for name in names]), pa.string()))
 
 
 def _kind(table: Any, names: Sequence[str], wanted: Wanted) -> str | None:
@@ -110,11 +112,10 @@ def _find_times(
     table: Any, habits: Mapping[str, Habit], wanted: Wanted, key: str | None
 ) -> tuple[str, ...]:
     """Return the columns of a time in whose order the rows are."""
-    lower = {name.lower(): name for name in habits}
-    parts = [lower[part] for part in _PARTS if part in lower]
     candidates: list[tuple[str, ...]] = []
-    if [part.lower() for part in parts[:3]] == ["year", "month", "day"]:
-        candidates.append(tuple(parts))
+    parts = _find_parts([*habits])
+    if len(parts) > 2:
+        candidates.append(parts)
     clocks = [name for name, habit in habits.items() if habit.kind == "clock"]
     for name, habit in habits.items():
         if habit.kind == "time":
@@ -124,6 +125,18 @@ def _find_times(
     named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
     candidates += [(name,) for name in named if habits[name].kind == "number"]
     return next((names for names in candidates if _is_in_order(table, names, wanted, key)), ())
+
+
+def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of year, month, day and on, as far as they stand in this order."""
+    parts: list[str] = []
+    rest = iter(names)
+    for called in _PARTS:
+        found = next((name for name in rest if name.lower() in called), None)
+        if found is None:
+            break
+        parts.append(found)
+    return tuple(parts)
 
 
 def _is_in_order(table: Any, names: Sequence[str], wanted: Wanted, key: str | None) -> bool:

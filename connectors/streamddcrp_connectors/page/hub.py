@@ -243,6 +243,7 @@ class Hub:
                 "stories": [stream.stories[label] for label in wanted if label in stream.stories],
                 "texts": stream.texts[-8:],
                 "names": self.names.of(key),
+                "verdicts": self.names.verdicts_of(key),
                 "rows": streams.n_rows,
                 "rate": self._rows_a_second(streams.n_rows),
                 "dropped": self.dropped,

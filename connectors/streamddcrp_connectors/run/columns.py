@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from streamddcrp.data.clock import TYPES, Wanted, find_kind, parse
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.looking.cells import Cells, trimmed
+from streamddcrp_connectors.looking.cells import Cells, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 from streamddcrp_connectors.looking.survey import Survey, survey
 
@@ -144,6 +144,10 @@ class Columns:
         if self.time is not None and self.time not in there and "," in self.time:
             parts = [part.strip() for part in self.time.split(",")]
             return replace(self, time=TOGETHER.join(parts)).check(available, where)
+        if self.time is not None and self.time not in there:
+            ends = [name for name in available if name.endswith(f".{self.time}")]
+            if len(ends) == 1:
+                return replace(self, time=ends[0])
         for name in self.raw:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
@@ -276,13 +280,6 @@ def canonical(
             reason = f"column {name!r} {rule}, got {cell!r}{way_out(cell)}"
             refused.setdefault(row, Refusal(reason, values(row)))
     return assemble(columns, arrays, refused, values), kind
-
-
-def together(columns: Sequence[Any]) -> Any:
-    """Put the parts of times into one column of text, with blanks between them."""
-    if len(columns) == 1:
-        return columns[0]
-    return pc.binary_join_element_wise(*(pc.cast(c, pa.string()) for c in columns), " ")
 
 
 def _times(

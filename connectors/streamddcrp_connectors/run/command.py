@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.retries import Stopped
 from streamddcrp_connectors.run.runner import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.sinks import Sink, open_sink
-from streamddcrp_connectors.run.sources import open_source
+from streamddcrp_connectors.run.sources import Source, open_source
 
 INTERRUPTED = 130
 REFUSED = 2
@@ -95,16 +95,12 @@ class Request:
 
 
 def execute(
-    request: Request,
-    watchers: Sequence[Watcher] = (),
-    *,
-    named: bool = False,
-    again: Callable[[], Request] | None = None,
+    request: Request, watchers: Sequence[Watcher] = (), again: Callable[[], Request] | None = None
 ) -> int:
     """Run, and return the exit code.
 
-    With ``named`` people may name regimes meanwhile. ``again`` returns the request as it is when
-    SIGHUP asks for a reload; alarms follow it from then on.
+    ``again`` returns the request as it is when SIGHUP asks for a reload; alarms follow it from then
+    on.
 
 
     0 done, or asked to end by SIGTERM; 2 refused with one message; 3 done, but messages were not
@@ -112,7 +108,7 @@ def execute(
     """
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
-            summary = _run(request, watchers, again, named=named)
+            summary = _run(request, watchers, again)
         except BrokenPipeError:  # who read our output has gone: nothing is wrong here
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
@@ -160,13 +156,8 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, Columns(request.time, request.key, features, text, request.reading())
 
 
-def _run(
-    request: Request,
-    watchers: Sequence[Watcher],
-    again: Callable[[], Request] | None,
-    *,
-    named: bool,
-) -> Summary:
+def _opened(request: Request) -> tuple[Recipe, Source]:
+    """Open the source; where it turns out to be lines, the model is one of texts."""
     recipe, columns = recipe_and_columns(request)
     if request.check:
         refuse_once(request.source)
@@ -178,6 +169,15 @@ def _run(
         follow=request.follow,
         idle=request.idle,
     )
+    if source.columns.text and request.text is None:
+        recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
+    return recipe, source
+
+
+def _run(
+    request: Request, watchers: Sequence[Watcher], again: Callable[[], Request] | None
+) -> Summary:
+    recipe, source = _opened(request)
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
@@ -220,7 +220,7 @@ def _run(
             late=request.late,
             max_ahead=request.max_ahead,
             overwrite=request.overwrite,
-            names=Names(folder) if named and folder is not None else None,
+            names=None if folder is None else Names(folder),
         )
         refused = f", {summary.refused:,} refused" if summary.refused else ""
         more = "" if folder is None else "; the same command goes on from here"

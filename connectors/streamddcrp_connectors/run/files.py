@@ -41,6 +41,7 @@ class FilesSource:
             raise
         first.close()
         self.columns = self._columns = first.columns
+        self.understood = getattr(first, "understood", [])
         self.n_rows: int | None = first.n_rows if len(self._places) == 1 else None
         self.name = spec.partition("?")[0] if "://" in spec else spec
         self._file = (self.name, 0)  # that is read, and how many rows are before it
@@ -82,9 +83,10 @@ class FilesSource:
 
     def _open(self, number: int) -> Any:
         place = self._places[number]
-        format = self._format or format_of(place.name, place.head)
-        if format in ("csv", "jsonl"):
-            return TextSource(place, self._columns, format=format, batch_rows=self._batch_rows)
+        format, sure = (self._format, True) if self._format else format_of(place.name, place.head)
+        if format in ("csv", "jsonl", "lines"):
+            asked = format if sure else None
+            return TextSource(place, self._columns, format=asked, batch_rows=self._batch_rows)
         if format not in ("parquet", "arrow"):
             message = f"{place.name}: files are csv, jsonl, parquet or arrow, not {format}"
             raise ConfigError(message)

@@ -237,7 +237,7 @@ class Loop:
             epoch = None if rows is None else self._learn(rows, refused, offset)
             told = None
             if self._alarming is not None and (end or self._alarming.overdue):
-                told = self._named(self._alarming.release())
+                told = self._alarming.release()
                 self._outputs.write(None, None, told, {})
             if epoch is not None or told is not None or not end:
                 self._commit(offset)
@@ -279,7 +279,8 @@ class Loop:
         causes: list[Explanation | None] = []
         alarming = self._alarming
         if alarming is not None and results is not None:
-            judged = alarming.judge(results)
+            verdicts = None if self._names is None else self._names.verdicts(results)
+            judged = alarming.judge(results, verdicts)
             causes = self._models.reasons(rows, results, np.flatnonzero(judged.began))
         wanted = 0.0 if alarming is None else alarming.alarm.calibrating
         epoch = Epoch(
@@ -287,7 +288,8 @@ class Loop:
             judged, wanted, causes,
         )  # fmt: skip
         if judged is not None and alarming is not None:
-            alarms = self._named(alarming.tell(results, judged, epoch.why))
+            names = self._names if self._cursor["named"] else None
+            alarms = alarming.tell(results, judged, epoch.why, names)
         outputs.write(results, epoch.events, alarms, refused)
         return replace(epoch, alarms=alarms)
 

@@ -26,6 +26,7 @@ _OURS = {
     SOURCES: {
         "csv": f"{_RUN}.sources:open_csv",
         "jsonl": f"{_RUN}.sources:open_jsonl",
+        "lines": f"{_RUN}.sources:open_lines",
         "parquet": f"{_RUN}.sources:ParquetSource",
         "arrow": f"{_RUN}.sources:ArrowSource",
         "folder": f"{_RUN}.folder:FolderSource",

@@ -29,7 +29,8 @@ import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
-from streamddcrp_connectors.run.places import Place, is_pattern, packing
+from streamddcrp_connectors.run.contents import HEAD, SUFFIXES, is_document, packing
+from streamddcrp_connectors.run.places import Place, is_pattern
 from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_installed
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
 
@@ -40,6 +41,7 @@ __all__ = [
     "Source",
     "open_csv",
     "open_jsonl",
+    "open_lines",
     "open_source",
 ]
 
@@ -50,7 +52,6 @@ _SUFFIXES = {  # besides the sources' own names
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_PACKED = (".gz", ".zst", ".bz2")
 
 
 class Source(Protocol):
@@ -77,6 +78,7 @@ class Source(Protocol):
 
 open_csv = partial(TextSource, format="csv")
 open_jsonl = partial(TextSource, format="jsonl")
+open_lines = partial(TextSource, format="lines")
 
 
 def open_source(
@@ -115,27 +117,36 @@ def open_source(
             raise ConfigError(message)
         return TextSource(sys.stdin.buffer, columns, format=format, batch_rows=batch_rows)
     if "://" in name:
-        opener = find(SOURCES, name.partition("://")[0])
+        opener: Any = find(SOURCES, name.partition("://")[0])
         if "format" in inspect.signature(opener).parameters:  # it reads files
             opener = partial(opener, format=format)
         return _open(opener, name, columns, name.partition("://")[0], batch_rows, follow, idle)
+    opener = None
     if is_pattern(name) and not Path(name).exists():
-        return _open(find(SOURCES, "files"), name, columns, "files", batch_rows, follow, idle)
-    if Path(name).is_dir():
+        opener, format = find(SOURCES, "files"), "files"
+    elif Path(name).is_dir():
         if follow or format not in {None, "folder"}:
             message = f"{name} is a folder of texts: it has no format, and cannot be followed"
             raise ConfigError(message)
         format = "folder"
     else:
-        head = _head(Path(name))
-        if head is None:  # a pipe: by its first line, if need be
-            open_pipe = partial(TextSource, Path(name), columns, format=format)
-            return open_pipe(batch_rows=batch_rows, follow=follow, idle=idle)
-        if packing(head, name):
-            opener = partial(find(SOURCES, "files"), format=format)
-            return _open(opener, name, columns, "packed", batch_rows, follow, idle)
-        format = format or format_of(name, lambda: head)
-    return _open(find(SOURCES, format), name, columns, format, batch_rows, follow, idle)
+        opener, format = _opener(name, format, follow=follow)
+    opener = opener or find(SOURCES, format)
+    return _open(opener, name, columns, format, batch_rows, follow, idle)
+
+
+def _opener(name: str, format: str | None, *, follow: bool) -> tuple[Any, str]:
+    """Return what opens one file, if it is not the source of its format, and the format."""
+    head = _head(Path(name))
+    if head is None:  # a pipe: by its first line, if need be
+        return partial(TextSource, format=format), "csv"
+    if packing(head) and not (follow and is_document(head)):
+        return partial(find(SOURCES, "files"), format=format), "packed"
+    known = format or _ending(name)
+    found = known or sniff(head, name)
+    if known is None and found in ("csv", "jsonl"):  # or lines, as a longer look will show
+        return partial(TextSource, format=None), found
+    return None, found
 
 
 def _open(
@@ -153,13 +164,18 @@ def _open(
     return growing
 
 
-def format_of(name: str, head: Callable[[], bytes]) -> str:
-    """Return the format of a file by its ending, less that of its packing, or its first bytes."""
+def format_of(name: str, head: Callable[[], bytes]) -> tuple[str, bool]:
+    """Return the format of a file by its ending, less that of its packing; True if by it alone."""
+    known = _ending(name)
+    return (known, True) if known else (sniff(head(), name), False)
+
+
+def _ending(name: str) -> str | None:
     path = Path(name)
-    suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
+    suffix = Path(path.stem).suffix if path.suffix.lower() in SUFFIXES else path.suffix
     ending = suffix.lower()
     known = _SUFFIXES.get(ending, ending[1:])
-    return known if is_installed(SOURCES, known) else sniff(head(), name)
+    return known if is_installed(SOURCES, known) else None
 
 
 def _head(path: Path) -> bytes | None:
@@ -168,7 +184,7 @@ def _head(path: Path) -> bytes | None:
         if path.exists() and not path.is_file():
             return None
         with path.open("rb") as file:
-            return file.read(16)
+            return file.read(HEAD)
     except OSError as error:
         message = f"cannot read {path}: {error.strerror or error}"
         raise ConfigError(message) from error

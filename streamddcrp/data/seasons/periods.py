@@ -28,7 +28,7 @@ from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, HARMONICS, NEEDED,
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import positive
+from streamddcrp.validation import as_list, positive
 
 CLOCK = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "year": 31556952.0}  # seconds
 CYCLES = 4  # of a period that must have been seen
@@ -73,7 +73,7 @@ def read_periods(option: Any) -> tuple[list[float], bool]:
     ConfigError
     """
     single = isinstance(option, str) or not isinstance(option, Iterable)
-    items = [option] if single else list(option)
+    items = [option] if single else as_list("period", option)
     found, needs_clock = set(), False
     for item in items:
         if isinstance(item, str):

@@ -1,6 +1,5 @@
 """How far customers are from each other, and whom they may link to under a decay."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from streamddcrp.decay.families import NoDecay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import choice, whole
+from streamddcrp.validation import checked, choice, number_array, whole
 
 TAIL = 1e-12  # links lighter than this share of alpha are not offered
 BLOCK = 1_000_000  # pairs whose distances are asked for at a time
@@ -22,7 +21,7 @@ NORMS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": np.inf}
 Pairs = tuple[IntArray, IntArray, FloatArray]  # customers i, customers j, distances from i to j
 
 
-class Distances(ABC):
+class Distances:
     """Distances d_ij >= 0 from each of N customers to every other; infinite: no link.
 
     Made by one of `by_index`, `by_time`, `by_covariates`, `by_hops`, `by_matrix`, `by_function`.
@@ -47,10 +46,14 @@ class Distances(ABC):
     """
 
     def __init__(self, n: int, sequential: bool) -> None:
-        self.n = n
+        if type(self) is Distances:
+            message = "Distances: make them by one of its methods, such as Distances.by_time"
+            raise ConfigError(message)
+        self.n = whole("n, the number of customers,", n, 1)
         self.sequential = bool(sequential)
 
     @staticmethod
+    @checked
     def by_index(n: int, *, sequential: bool = True) -> "Distances":
         """Take the difference of arrival indices, ``|i - j|``.
 
@@ -59,9 +62,10 @@ class Distances(ABC):
         n : int
         sequential : bool, default True
         """
-        return _Index(whole("n, the number of customers,", n, 1), sequential)
+        return _Index(n, sequential)
 
     @staticmethod
+    @checked
     def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
         """Take the difference of times, ``|t_i - t_j|``.
 
@@ -77,6 +81,7 @@ class Distances(ABC):
         return _Time(times, sequential)
 
     @staticmethod
+    @checked
     def by_covariates(
         Z: ArrayLike, metric: str = "euclidean", *, sequential: bool = False
     ) -> "Distances":
@@ -94,6 +99,7 @@ class Distances(ABC):
         return _Covariates(places, NORMS[metric], sequential)
 
     @staticmethod
+    @checked
     def by_hops(graph: Any, *, sequential: bool = False) -> "Distances":
         """Take the number of edges on the shortest path; direction is ignored.
 
@@ -108,6 +114,7 @@ class Distances(ABC):
         return _Hops(_adjacency(graph), sequential)
 
     @staticmethod
+    @checked
     def by_matrix(D: Any, *, sequential: bool = False) -> "Distances":
         """Take distances from a matrix, d_ij in row i; it need not be symmetric.
 
@@ -121,6 +128,7 @@ class Distances(ABC):
         return _Stored(*_entries(D, "D"), sequential)
 
     @staticmethod
+    @checked
     def by_function(
         function: Callable[[IntArray, IntArray], ArrayLike], n: int, *, sequential: bool = False
     ) -> "Distances":
@@ -138,13 +146,13 @@ class Distances(ABC):
             raise ConfigError(message)
         return _Function(function, Distances.by_index(n).n, sequential)
 
-    @abstractmethod
     def between(self, i: IntArray, j: IntArray) -> FloatArray:
         """Return the distances from customers ``i`` to customers ``j``, two arrays of one shape."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _reach(self, horizon: float) -> Pairs:
         """Return all pairs no farther than ``horizon``, in any order; others may be among them."""
+        raise NotImplementedError
 
     def candidates(self, decay: object, alpha: float) -> Candidates:
         """Return the links that are possible with their weights.
@@ -342,7 +350,7 @@ class _Function(Distances):
 
 def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
     """Return the finite entries of a square matrix off its diagonal, and its size."""
-    matrix = D if sp.issparse(D) else np.asarray(D)
+    matrix = D if sp.issparse(D) else number_array(name, D, ndim=None)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         message = (
             f"{name}: expected a square matrix, a row and a column for each customer; got shape "

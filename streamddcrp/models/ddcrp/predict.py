@@ -43,13 +43,14 @@ from streamddcrp.models.ddcrp.kernels.predict import (
 )
 from streamddcrp.partitions.samples import as_samples, as_weights
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import choice, whole
+from streamddcrp.validation import checked, choice, generator, whole
 
 _KINDS = ("marginal", "alone", "joint")
 _SEQUENCES = 4096  # with at most so many ways to seat all test rows, the joint density is summed
 _LIGHT = 1e-15  # links lighter than this share of their row are left out
 
 
+@checked
 def held_out_log_likelihood(
     posterior: Any,
     X: ArrayLike,
@@ -144,7 +145,7 @@ def held_out_log_likelihood(
         samples: Any = _Soft(posterior, data, links)
     else:
         samples = _Hard(getattr(posterior, "labels", posterior), weights, data, links)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     out = np.full(data.m, -np.inf)
     log_density = np.empty(data.m)
     for s, weight in enumerate(samples.weights):

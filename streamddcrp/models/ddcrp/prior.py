@@ -32,7 +32,7 @@ from streamddcrp.models.ddcrp.kernels.moments import (
 )
 from streamddcrp.partitions import labels_of_links
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import whole
+from streamddcrp.validation import checked, generator, whole
 
 _DENSE = 3000  # customers up to which the chances to share a table are summed exactly,
 _STEPS = 2e9  # in at most so many steps
@@ -87,6 +87,7 @@ class PriorSummary:
         return "\n".join(lines)
 
 
+@checked
 def prior_summary(
     alpha: float,
     decay: object,
@@ -134,11 +135,12 @@ def prior_summary(
     n_draws = whole("n_draws", n_draws, 2)
     decay = make_decay(decay)
     links = _as_distances(distances).candidates(decay, alpha)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     moments = (_sequential if links.sequential else _general)(links, n_draws, rng)
     return PriorSummary(n=links.n, alpha=float(alpha), decay=decay, **moments)
 
 
+@checked
 def alpha_for(
     decay: object,
     distances: int | ArrayLike | Distances | None = None,
@@ -231,7 +233,7 @@ def _solve(log_mass: FloatArray, wanted: float) -> float:
 def _as_distances(distances: int | ArrayLike | Distances) -> Distances:
     if isinstance(distances, Distances):
         return distances
-    if np.ndim(distances) == 0:
+    if not hasattr(distances, "__len__"):
         return Distances.by_index(distances)  # type: ignore[arg-type]  # checked there
     return Distances.by_time(distances)
 

@@ -19,7 +19,7 @@ from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain, r_ha
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import whole
+from streamddcrp.validation import checked, generator, whole
 
 _log = logging.getLogger(__name__)
 _MIXED = 1.1  # R-hat above which a warning is given
@@ -183,6 +183,7 @@ def _with(decay: Decay, value: float) -> Decay:
     return changed
 
 
+@checked
 def sample_ddcrp(
     X: ArrayLike,
     likelihood: Likelihood | tuple[Any, ...],
@@ -307,7 +308,7 @@ def sample_ddcrp(
         likelihood=family,
         decay=weights,
     )
-    generators = np.random.default_rng(seed).spawn(n_chains)
+    generators = generator(seed).spawn(n_chains)
     with tqdm(
         total=n_chains * (burn_in + n_kept * thin), unit=" sweeps", disable=not progress
     ) as bar:
@@ -337,12 +338,6 @@ def _distances(
         if t is None:
             return Distances.by_index(n, sequential=sequential)
         return Distances.by_time(as_times(t, n), sequential=sequential)
-    if not isinstance(distances, Distances):
-        message = (
-            f"distances: expected one of Distances.by_index, by_time, by_covariates, by_hops, "
-            f"by_matrix, by_function; got {type(distances).__name__}"
-        )
-        raise ConfigError(message)
     if t is not None:
         message = "give t or distances, not both: Distances.by_time(t) are distances"
         raise ConfigError(message)

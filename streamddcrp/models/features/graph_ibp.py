@@ -17,7 +17,7 @@ from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.engine import cooling
 from streamddcrp.models.features.kernels.graph_ibp import sweep
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import checked, generator, positive, whole
 
 MOST_FEATURES = 64
 ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be reversible
@@ -51,6 +51,7 @@ class GraphIBPSamples(ResultCard):
         return np.asarray(total / len(self.features))
 
 
+@checked
 def sample_graph_ibp(
     X: ArrayLike,
     graph: DecomposableGraph | Sequence[Iterable[int]] | int,
@@ -101,7 +102,7 @@ def sample_graph_ibp(
     rows, graph, seed = _checked(X, graph, alpha, n_sweeps, burn_in, seed)
     N = len(rows)
     family = LinearGaussian() if likelihood is None else likelihood
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     arrays, expected = flat(graph), total(graph)
     Z = np.zeros((N, MOST_FEATURES), np.bool_)
     n_owners = np.zeros(MOST_FEATURES, np.int64)

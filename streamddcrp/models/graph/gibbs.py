@@ -25,7 +25,7 @@ from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats,
 from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import whole
+from streamddcrp.validation import checked, generator, whole
 
 
 class Sets(NamedTuple):
@@ -71,6 +71,7 @@ class GraphCRPSamples(ResultCard):
     likelihood: Likelihood
 
 
+@checked
 def sample_graph_crp(
     X: object,
     likelihood: Any,
@@ -153,7 +154,7 @@ def sample_graph_crp(
         family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha,
         discount=discount,
     )  # fmt: skip
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     chain = _Chain(graph, np.ascontiguousarray(family.prepare(rows)[0]), config, alpha, rng)
     S = n_sweeps // thin
     labels, log_joint = np.empty((S, n), np.int32), np.empty(S)

@@ -22,6 +22,7 @@ from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import checked, generator
 
 
 class Clusters(NamedTuple):
@@ -139,6 +140,7 @@ class GroupDPSamples(ResultCard):
         return out
 
 
+@checked
 def sample_group_dp(
     X: object,
     group: Any,
@@ -207,7 +209,7 @@ def sample_group_dp(
     n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     refuse_regression(family, rows.shape[1])
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     n_root, n_node = (*layers, 0)[:2]
     config = Config(
         family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, False, 0,

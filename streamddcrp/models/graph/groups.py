@@ -29,7 +29,7 @@ from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles.kernels.names import N_NAMES
 from streamddcrp.particles.state import learn_rows
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import whole
+from streamddcrp.validation import as_list, whole
 
 _log = logging.getLogger(__name__)
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
@@ -76,10 +76,7 @@ def listed(group: Any, n_rows: int) -> list[Any]:
     SchemaError
         If there is not one for each row.
     """
-    if hasattr(group, "to_pylist"):
-        found = list(group.to_pylist())
-    else:
-        found = group.tolist() if isinstance(group, np.ndarray) else list(group)
+    found = as_list("group", group)
     if len(found) != n_rows:
         message = f"group: expected one for each of the {n_rows} rows, got {len(found)}"
         raise SchemaError(message)

@@ -19,6 +19,7 @@ from streamddcrp.models.language.memory import (
     weigh_reach,
 )
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import checked
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +44,7 @@ class Corpus:
     n_words: int  # one more than the highest id
 
     @classmethod
+    @checked
     def from_documents(
         cls, documents: Iterable[Tokens], *, base_measure: Any, times: Iterable[Any] | None = None
     ) -> Self:

@@ -23,7 +23,7 @@ from streamddcrp.models.language.corpus import Corpus, matches, sums_within_reac
 from streamddcrp.models.language.kernels import fade_slopes, gradient, surface
 from streamddcrp.models.language.memory import unscaled
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import choice, positive
+from streamddcrp.validation import checked, choice, number_array, positive
 
 _ALPHAS = np.geomspace(0.1, 10_000.0, 11)
 _PARAMETERS = np.geomspace(2.0, 2_000.0, 13)
@@ -64,6 +64,7 @@ class EvidenceSurface:
         return self.decays[p], float(self.alphas[a]), float(total[p, a])
 
 
+@checked
 def evidence_surface(
     corpus: Corpus,
     decays: Sequence[Any],
@@ -95,7 +96,9 @@ def evidence_surface(
            [ 0.59, -0.22],
            [ 0.78,  0.34]])
     """
-    grid = np.array([positive("alpha", alpha) for alpha in np.ravel(alphas)])
+    grid = np.array(
+        [positive("alpha", alpha) for alpha in number_array("alphas", alphas, ndim=None).flat]
+    )
     made = tuple(make_decay(decay) for decay in decays)
     if not len(grid) or not made:
         message = "evidence_surface: give at least one decay and one alpha"
@@ -147,6 +150,7 @@ class LanguageFit(ResultCard):
         return self.log_evidence - self.crp_log_evidence_same_alpha
 
 
+@checked
 def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     """Find alpha and the decay's parameter that make the evidence of documents largest.
 

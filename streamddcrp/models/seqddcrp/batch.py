@@ -31,6 +31,7 @@ from streamddcrp.models.seqddcrp.kernels.batch import (
 from streamddcrp.models.seqddcrp.link_prior import LinkPrior, link_prior
 from streamddcrp.models.seqddcrp.rank_one import fit_rank_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import checked, generator
 
 _log = logging.getLogger(__name__)
 _BIRTH_FLOOR = 1e-8  # a self-link below this share of the row's best option is set to zero
@@ -255,6 +256,7 @@ class _Batch:
         )
 
 
+@checked
 def fit_seqddcrp(
     X: ArrayLike,
     likelihood: Likelihood | tuple[Any, ...],
@@ -342,7 +344,7 @@ def fit_seqddcrp(
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
     batch = _Batch(rows, family.family, hyper, prior, init)
     if order == "random":
-        return batch.result(*fit_rank_one(batch, max_sweeps, tol, np.random.default_rng(seed)))
+        return batch.result(*fit_rank_one(batch, max_sweeps, tol, generator(seed)))
     if order != "alternating":
         message = f"order must be 'alternating' or 'random', got {order!r}"
         raise ConfigError(message)

@@ -14,6 +14,7 @@ from tqdm import tqdm
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.temporal.batch import as_epochs, best_guess
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
@@ -32,7 +33,7 @@ from streamddcrp.models.temporal.kernels.chains import (
 from streamddcrp.models.temporal.kernels.gibbs import draw_paths, draw_seats, rejoin
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import whole
+from streamddcrp.validation import checked, generator, whole
 
 _NONE = np.zeros(0)
 
@@ -118,9 +119,10 @@ class TemporalDPMSamples(ResultCard):
     scales: dict[str, FloatArray]
 
 
+@checked
 def sample_temporal_dpm(
     epochs: Iterable[Any],
-    emission: Any = None,
+    emission: AnyEmission | None = None,
     *,
     alpha: float | None = None,
     decay: object = None,
@@ -240,7 +242,7 @@ class Sampler:
         if not words and emission is None:
             emission = best_guess(settings, parts)
         self.emission, self.settings, self.learn_scales = emission, settings, learn_scales
-        self.rng = np.random.default_rng(seed)
+        self.rng = generator(seed)
         first = np.cumsum([0, *(X.shape[0] for X in parts)])
         weights = np.array(settings.past_weights)
         law = Law(GAUSSIAN, math.log(settings.alpha), weights[weights > 0.0])

@@ -194,6 +194,8 @@ class LikelihoodOption:
 
     def read_many(self, batch: Any, kind: str, vectorizer: Vectorizer) -> Any:
         """Return the rows of a batch: documents or counts of words, or an array (N, D)."""
+        if isinstance(batch, np.ndarray) and batch.ndim == 0:
+            batch = batch.item()
         if isinstance(batch, list | tuple | np.ndarray) and len(batch) == 0:
             return []
         if kind == TEXT:

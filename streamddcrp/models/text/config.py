@@ -10,7 +10,7 @@ from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.languages import stop_words_of
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice, positive, whole
+from streamddcrp.validation import as_list, choice, positive, whole
 
 # Of a new table in the weight of all, after a while that of `decay` documents; the least b of the
 # base measure, by B; and from how many words a text on tables are compared as topics. A long text
@@ -22,7 +22,8 @@ DISCOUNT, SMOOTHING = 0.6, 0.25  # d of the urns, and b of the base measure
 VISITS = 3  # after its arrival a document is visited again so often, the last time at the lag
 DISSOLVE = 3.0  # nats by which a table of at most two documents must be better at the last visit
 RETIRE = 1e-3  # weight below which a table is retired
-RHOS = (0.2, 0.3, 0.4, 0.5)
+# Values of rho to choose from. Evidence alone would go on to stories of nearly the same vectors.
+RHOS = {"event": (0.5, 0.4, 0.3, 0.2, 0.1), "story": (0.3, 0.2, 0.1, 0.05), "topic": (0.05, 0.025)}
 
 
 class Config(NamedTuple):
@@ -54,8 +55,9 @@ class VectorConfig(NamedTuple):
     clocked: bool
     clocks: int
     retire: float
-    rho: FloatArray  # (G,): all its values
-    temper: float
+    rho: FloatArray  # (G,): the values to choose from, the first until then
+    temper: float  # 0: learned
+    learned: bool  # whether alpha follows the vectors
     ages: IntArray
     births: int
 
@@ -108,8 +110,8 @@ def make_config(
 
 
 def make_vector_config(
-    *, alpha: float | None, decay: Any, lag: int, rho: float | None, temper: float,
-    births: int = 3, clocked: bool = False,
+    *, alpha: float | None, decay: Any, lag: int, rho: float | None, temper: float | None,
+    scale: str = "story", births: int = 3, clocked: bool = False,
 ) -> VectorConfig:  # fmt: skip
     """Check the settings of the engine over vectors; ``decay`` and ``clocked``: `engine_config`.
 
@@ -118,16 +120,17 @@ def make_vector_config(
     ConfigError
     """
     base = engine_config(alpha, decay, lag, clocked=clocked, births=births)
+    values = RHOS[choice("scale", scale, [*RHOS])]
     if rho is not None and not 0.0 < rho < 1.0:
         message = f"rho must lie between 0 and 1 or be None, got {rho!r}"
         raise ConfigError(message)
-    if not 0.0 < temper <= 1.0:
-        message = f"temper must be above 0 and at most 1, got {temper!r}"
+    if temper is not None and not 0.0 < temper <= 1.0:
+        message = f"temper must be above 0 and at most 1, or None, got {temper!r}"
         raise ConfigError(message)
-    values = np.array(RHOS if rho is None else (rho,))
     return VectorConfig(
-        base.alpha, base.share, base.decay, base.clocked, base.clocks, base.retire, values,
-        float(temper), base.ages, base.births,
+        base.alpha, base.share, base.decay, base.clocked, base.clocks, base.retire,
+        np.array(values if rho is None else (rho,)), float(temper or 0.0), alpha is None,
+        base.ages, base.births,
     )  # fmt: skip
 
 
@@ -161,7 +164,7 @@ def engine_config(
         return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag, **more)
     if not isinstance(decay, str | tuple | list):
         return make_config(alpha=alpha, decay=decay, lag=lag, **more)
-    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
+    pair = not isinstance(decay, str) and len(decay) == 2 and str(decay[0]) == "time"
     try:
         cut = make_cut(decay[1] if pair else decay)
         if (pair or isinstance(decay, str)) and cut.kind == "period":
@@ -182,4 +185,4 @@ def words_left_out(given: Any) -> tuple[str, ...] | None:
         return ()
     if isinstance(given, str):
         return None if given in ("english", "auto") else stop_words_of(given)
-    return tuple(given)
+    return tuple(as_list("stop_words", given))

@@ -109,7 +109,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         self.scale = scale
         self.births = births
         self._config = engine_config(alpha, decay, lag, scale=scale, births=births)
-        self._table = WordTable(words_left_out(stop_words), keep=keep or ())
+        self._table = WordTable(words_left_out(stop_words), keep=() if keep is None else keep)
         self._memory = empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
         self._finals = FinalLabels()
@@ -286,9 +286,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         if texts.listed:
             lists = [row.split(b"\xff") for row in rows]
             documents = [[word.decode(errors="replace") for word in row] for row in lists]
-        times = [None] * len(documents) if t is None else list(t)
-        pairs = zip(documents, times, strict=True)
-        return Explanations([self.explain_one(x, time) for x, time in pairs])
+        return self._explain_each(documents, t)
 
     def _words_of(self, x: Any) -> list[str]:
         """Return the words of a document that count, each once, in their order."""

@@ -15,7 +15,7 @@ from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
 from streamddcrp.models.trees.tree import slots_of
 from streamddcrp.records import empty, resized
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import checked, generator, positive, whole
 
 _FIRST = 3  # visits to a document when it is assigned for the first time
 
@@ -154,7 +154,7 @@ class NestedTopicSamples(ResultCard):
         if len(seen.first) != len(held.first):
             message = f"observed has {len(seen.first) - 1} rows, held_out {len(held.first) - 1}"
             raise ConfigError(message)
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         prob = np.zeros(len(held.words))
         some = range(max(0, len(self.paths) - last), len(self.paths))
         for s in some:
@@ -165,6 +165,7 @@ class NestedTopicSamples(ResultCard):
         each = np.concatenate([np.zeros(1), np.cumsum(np.log(prob / (len(some) * n_draws)))])
         return np.asarray(each[held.first[1:]] - each[held.first[:-1]])
 
+    @checked
     def tree(
         self, draw: int | None = None, *, names: Sequence[Any] | None = None, n_words: int = 10
     ) -> dict[str, Any]:
@@ -187,6 +188,9 @@ class NestedTopicSamples(ResultCard):
         """
         state = self._state(self.best if draw is None else draw)
         total = self.eta * self.corpus.n_words
+        if names is not None and len(names) != self.corpus.n_words:
+            message = f"names: expected {self.corpus.n_words}, got {len(names)}"
+            raise ConfigError(message)
 
         def node(k: int) -> dict[str, Any]:
             prob = (self.eta + state.counts[:, k]) / (total + state.tokens[k])
@@ -213,6 +217,7 @@ class NestedTopicSamples(ResultCard):
         return State.of(self.corpus, path, z)
 
 
+@checked
 def sample_nested_topics(
     documents: Any,
     *,
@@ -293,7 +298,7 @@ def sample_nested_topics(
     if N == 0:
         message = "documents: there are none; give at least one row"
         raise SchemaError(message)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     prior = gamma, eta, eta * corpus.n_words
     z = rng.choice(depth, T, p=weights / weights.sum())
     path = np.full((N, depth), -1)

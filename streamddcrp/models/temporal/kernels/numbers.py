@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import inlined, inner, kernel
+from streamddcrp.compilation import column, inlined, inner, kernel, unchecked
 from streamddcrp.likelihoods.kernels.families import (
     add_stats,
     expected_log_liks,
@@ -212,7 +212,7 @@ def drift_predictive(x, count, total, mean, var, noise):
     return out
 
 
-@kernel
+@column
 def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
     """Mean and variance (D,) of the next row of a component; return what does not depend on it."""
     out = math.log(weight)
@@ -222,7 +222,7 @@ def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
     return out
 
 
-@kernel
+@unchecked
 def seat_drift(
     X, start, K, a0, log_new, past, size, count, total, mean, var, birth_mean, birth_var, noise, q,
     scores, chances,
