@@ -14,6 +14,7 @@ from benchmarks import (
     ordinary,
     plants,
     real_series,
+    reasons,
     seasons,
     spark,
     spark_plan,
@@ -33,8 +34,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, ordinary, factory, plants, real_series, seasons, keyed, text, logs, live, live_page,
-    speed, spark, spark_plan,
+    engine, ordinary, factory, plants, real_series, reasons, seasons, keyed, text, logs, live,
+    live_page, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

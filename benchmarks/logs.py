@@ -1,8 +1,8 @@
 """Templates of logs against Drain3, on twenty generated systems of 2,000 lines.
 
 A system has 6 to 120 templates of 2 to 14 words and values (numbers, addresses, paths, names), of
-Zipf frequencies; a quarter of them are siblings: another one with one word exchanged. Constants were
-chosen on the even systems.
+Zipf frequencies; a quarter of them are siblings: another one with one word exchanged. Constants
+were chosen on the even systems.
 """
 
 from __future__ import annotations
@@ -18,148 +18,33 @@ from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import TextStream
 
-VERBS = [
-    "started",
-    "stopped",
-    "opened",
-    "closed",
-    "accepted",
-    "rejected",
-    "failed",
-    "received",
-    "sent",
-    "created",
-    "deleted",
-    "allocated",
-    "released",
-    "mounted",
-    "unmounted",
-    "registered",
-    "scheduled",
-    "completed",
-    "timed-out",
-    "denied",
-    "reset",
-    "updated",
-    "loaded",
-    "flushed",
-    "committed",
-    "aborted",
-    "resumed",
-    "suspended",
-    "verified",
-    "expired",
-]
-NOUNS = [
-    "connection",
-    "session",
-    "block",
-    "packet",
-    "request",
-    "task",
-    "job",
-    "node",
-    "container",
-    "volume",
-    "disk",
-    "cache",
-    "thread",
-    "process",
-    "module",
-    "driver",
-    "interrupt",
-    "sensor",
-    "fan",
-    "link",
-    "port",
-    "channel",
-    "transaction",
-    "snapshot",
-    "replica",
-    "heartbeat",
-    "lease",
-    "token",
-    "certificate",
-    "queue",
-    "buffer",
-    "daemon",
-    "service",
-    "user",
-    "group",
-    "table",
-    "index",
-    "region",
-    "shard",
-]
-GLUE = [
-    "from",
-    "to",
-    "for",
-    "on",
-    "in",
-    "at",
-    "by",
-    "of",
-    "with",
-    "after",
-    "before",
-    "during",
-    "while",
-    "is",
-    "was",
-    "has",
-    "not",
-    "been",
-    "the",
-    "a",
-    "via",
-    "due",
-]
-STATES = [
-    "invalid",
-    "unexpected",
-    "new",
-    "old",
-    "stale",
-    "remote",
-    "local",
-    "primary",
-    "secondary",
-    "fatal",
-    "critical",
-    "minor",
-    "temporary",
-    "corrupt",
-    "missing",
-    "unknown",
-    "available",
-]
-LEVELS = [
-    "INFO",
-    "WARN",
-    "ERROR",
-    "DEBUG",
-    "kernel:",
-    "sshd:",
-    "dfs.DataNode:",
-    "mpi:",
-    "cron:",
-    "nova.compute:",
-]
-USERS = [
-    "alice",
-    "bob",
-    "root",
-    "admin",
-    "hadoop",
-    "postgres",
-    "www-data",
-    "nobody",
-    "guest",
-    "carol",
-    "dave",
-    "erin",
-]
+
+def words(text: str) -> list[str]:
+    """Words between blanks."""
+    return text.split()
+
+
+VERBS = words(
+    """started stopped opened closed accepted rejected failed received sent created deleted
+allocated released mounted unmounted registered scheduled completed timed-out denied
+reset updated loaded flushed committed aborted resumed suspended verified expired"""
+)
+NOUNS = words(
+    """connection session block packet request task job node container volume disk cache thread
+process module driver interrupt sensor fan link port channel transaction snapshot
+replica heartbeat lease token certificate queue buffer daemon service user group table
+index region shard"""
+)
+GLUE = words(
+    """from to for on in at by of with after before during while is was has not been the a via
+due"""
+)
+STATES = words(
+    """invalid unexpected new old stale remote local primary secondary fatal critical minor
+temporary corrupt missing unknown available"""
+)
+LEVELS = words("""INFO WARN ERROR DEBUG kernel: sshd: dfs.DataNode: mpi: cron: nova.compute:""")
+USERS = words("""alice bob root admin hadoop postgres www-data nobody guest carol dave erin""")
 KINDS = [*["int"] * 5, "ip", "ipport", "hex", "id", "id", "path", "user", "dur", "uuid", "word"]
 FIELDS = ("size", "pid", "uid", "rc", "port")
 
