@@ -229,12 +229,12 @@ def explained(
     D = len(x)
     at = likelihood.explains(x)
     rows = likelihood.without(x, at, past)
-    out, seen = np.empty(len(rows)), np.empty((3, rows.shape[1]))
+    out, seen = np.empty((1 + len(post), len(rows))), np.empty((3, rows.shape[1]))
     usual = explain(likelihood.family, hyper, post, log_weights, home, rows, out, seen)
-    view = likelihood.in_units(seen, D)
-    surprise = out[0] - out[1:]
+    view, said = likelihood.in_units(seen, D), out[0]
+    surprise = said[0] - said[1:]
     view[2, at] = surprise - view[2, at]
-    scores = np.array([out[0], out[0] - usual + log_weights[home]])
+    scores = np.array([said[0], said[0] - usual + log_weights[home]])
     slopes = likelihood.log_slopes(x[None])
     if slopes is not None:
         scores[0] -= slopes[0]

@@ -452,3 +452,25 @@ def test_events_of_one_call_are_never_dropped():
     restored = TemporalDPM.from_bytes(at_once.to_bytes())
     assert at_once.events() == expected
     assert restored.events() == expected[-256:]
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "full_gaussian", "normal_gamma"])
+@pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (1e12, 1.0), (0.0, 1e-98), (0.0, 1e30)])
+def test_clusters_do_not_depend_on_the_zero_or_the_unit(likelihood, offset, scale):
+    """Nothing is lost but what floats have rounded: at 1e12 a ten-thousandth of the noise."""
+    rng = np.random.default_rng(2)
+    label = rng.integers(0, 4, 300)
+    X = 8.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[label] + rng.normal(size=(300, 2))
+    here, there = (TemporalDPM(epoch=("rows", 50), likelihood=likelihood) for _ in range(2))
+    expected, found = here.step_many(X)["label"], there.step_many(scale * X + offset)["label"]
+    assert adjusted_rand_score(expected[100:].to_pylist(), label[100:]) > 0.9
+    assert adjusted_rand_score(expected.to_pylist(), found.to_pylist()) > 0.98
+
+
+def test_a_column_that_was_constant_shows_no_clusters_by_a_billionth():
+    X = np.column_stack([np.full(200, 5.0), np.random.default_rng(0).normal(size=200)])
+    here, there = TemporalDPM(epoch=("rows", 50)), TemporalDPM(epoch=("rows", 50))
+    here.learn_many(X)
+    X[100:, 0] += 1e-9
+    there.learn_many(X)
+    assert here.n_tables == there.n_tables

@@ -196,7 +196,9 @@ class EpochViews(RowModel):
         }
         return pa.table(columns | _columns(summary, self._feature_names()))
 
-    def plot(self, ax: Axes | None = None, *, rows: object = None, t: object = None) -> Any:
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, rows: object = None, t: object = None
+    ) -> Any:
         """Draw the components over time; return the axes.
 
         Texts: the stream of their masses, the largest with their words. Numbers: the trajectory of

@@ -16,7 +16,12 @@ from streamddcrp.validation import as_list, choice, positive, whole
 # base measure, by B; and from how many words a text on tables are compared as topics. A long text
 # of a broad topic always shares some rare words with some few others, of a thread or a byline: with
 # b they say less. B is large where texts are long.
-SCALES = {"event": (0.15, 0.0, math.inf), "story": (0.06, 0.0, math.inf), "topic": (0.01, 0.01, 40)}
+SCALES = {
+    "template": (0.06, 0.0, math.inf),
+    "event": (0.15, 0.0, math.inf),
+    "story": (0.06, 0.0, math.inf),
+    "topic": (0.01, 0.01, 40),
+}
 OCTAVES = np.arange(-4.0, 4.0)  # about `decay`, of the scales of one that is learned
 DISCOUNT, SMOOTHING = 0.6, 0.25  # d of the urns, and b of the base measure
 VISITS = 3  # after its arrival a document is visited again so often, the last time at the lag
