@@ -20,7 +20,7 @@ feature with odds by its counts in the cliques and separators around the item, u
 would fall apart without it; its own features are Poisson.
 
 Both correct Caron and Doucet, "Bayesian nonparametric models on decomposable graphs", NIPS 2009,
-section 4: features whose rows are too far apart are per
-feature, not per matrix; dead features are marginalised (the state is a matrix over live features,
-not over rows); and in the conditionals sets without the item are left out.
+section 4: features whose rows are too far apart are per feature, not per matrix; dead features are
+marginalised (the state is a matrix over live features, not over rows); and in the conditionals sets
+without the item are left out.
 """
