@@ -166,6 +166,8 @@ def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
     """Say how the times of a sample were understood."""
     ticks, lost = sample_times(table, found.times, wanted)
     name, kind = " and ".join(found.times), found.kind or ""
+    if not len(ticks):
+        return f"{name}: none of the first {lost} can be read"
     steps = np.diff(ticks)
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
     words = [f"{name}: from {_stamp(ticks[0])}"]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.graphs import (
@@ -25,7 +26,7 @@ from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats,
 from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, generator, whole
+from streamddcrp.validation import whole
 
 
 class Sets(NamedTuple):

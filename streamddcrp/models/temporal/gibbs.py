@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.temporal.batch import as_epochs, best_guess
@@ -33,7 +34,7 @@ from streamddcrp.models.temporal.kernels.chains import (
 from streamddcrp.models.temporal.kernels.gibbs import draw_paths, draw_seats, rejoin
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator, whole
+from streamddcrp.validation import whole
 
 _NONE = np.zeros(0)
 
