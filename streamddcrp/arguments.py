@@ -22,9 +22,7 @@ _PACKAGE = __name__.partition(".")[0]
 def generator(seed: int | None) -> np.random.Generator:
     """Return a generator of random numbers; for None one that is new each time.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     return np.random.default_rng(None if seed is None else as_whole("seed", seed))
 
@@ -32,10 +30,7 @@ def generator(seed: int | None) -> np.random.Generator:
 def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = False) -> Any:
     """Return an array of numbers: of floats, or, if they must be ``whole``, of int64.
 
-    Raises
-    ------
-    SchemaError
-        If they are no numbers, or have not so many dimensions.
+    Raises SchemaError if they are no numbers, or have not so many dimensions.
     """
     good, out = False, np.empty(())
     with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
@@ -58,10 +53,7 @@ def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = 
 def as_list(name: str, values: Any) -> list[Any]:
     """Return what a list, an array, a series or an Arrow column holds, as a list.
 
-    Raises
-    ------
-    SchemaError
-        If it holds nothing that can be counted off.
+    Raises SchemaError if it holds nothing that can be counted off.
     """
     with suppress(TypeError):
         if hasattr(values, "to_pylist"):
@@ -123,10 +115,7 @@ def _test(hint: Any) -> _Test | None:
 def checked(function: _Function) -> _Function:
     """Refuse arguments that are not of the kind that the signature says.
 
-    Raises
-    ------
-    ConfigError
-        When the function is called.
+    Raises ConfigError when the function is called.
     """
     parameters = inspect.signature(function).parameters
     tests = {name: _test(parameter.annotation) for name, parameter in parameters.items()}
