@@ -16,13 +16,13 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp_connectors.looking.dialect import check_wanted
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns, Reading
 from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import NAME, DeadLetters
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.ordered import OrderedSource
 from streamddcrp_connectors.run.retries import Stopped
 from streamddcrp_connectors.run.runner import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.sinks import Sink, open_sink
@@ -82,9 +82,31 @@ class Request:
         """Return what is said about how the source is written."""
         clock = Wanted(self.time_format, self.time_unit, self.time_zone, self.day_first)
         clock.check()
-        sep = check_wanted(self.sep, self.decimal, self.encoding)
+        sep = check_dialect(self.sep, self.decimal, self.encoding)
         missing = None if self.missing is None else tuple(self.missing.split(","))
         return Reading(sep, self.decimal, self.encoding, missing, self.header, self.skip, clock)
+
+
+def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
+    """Return the separator that an option names; ConfigError for what cannot be one."""
+    words = {"tab": "\t", r"\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",",
+             "semicolon": ";", "bar": "|"}  # fmt: skip
+    sep = words.get(sep or "", sep)
+    if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
+        message = f"--sep must be one character, tab or blanks, got {sep!r}"
+        raise ConfigError(message)
+    if decimal not in (None, ".", ","):
+        message = f"--decimal must be . or ',', got {decimal!r}"
+        raise ConfigError(message)
+    if encoding is not None:
+        try:
+            odd = "a\n".encode(encoding) != b"a\n"
+        except LookupError:
+            odd = True
+        if odd and not encoding.lower().startswith("utf"):
+            message = f"--encoding: {encoding!r} is not known; try utf-8, latin-1 or cp1252"
+            raise ConfigError(message)
+    return sep
 
 
 def execute(request: Request, watchers: Sequence[Watcher] = ()) -> int:
@@ -143,7 +165,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, Columns(request.time, request.key, features, text, request.reading())
 
 
-def _opened(request: Request) -> tuple[Recipe, Source]:
+def opened(request: Request) -> tuple[Recipe, Source]:
     """Open the source; where it turns out to be lines, the model is one of texts."""
     recipe, columns = recipe_and_columns(request)
     source = open_source(
@@ -156,11 +178,13 @@ def _opened(request: Request) -> tuple[Recipe, Source]:
     )
     if source.columns.text and request.text is None:
         recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
+    if request.late == "sort" or (request.late is None and getattr(source, "unordered", False)):
+        source = OrderedSource(source, request.batch_rows)
     return recipe, source
 
 
 def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
-    recipe, source = _opened(request)
+    recipe, source = opened(request)
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
@@ -193,7 +217,7 @@ def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
                 request.alarm_per,
                 request.alarm_group,
                 request.silences,
-                request.key or "key",
+                source.columns.key or "key",
             ),
             watchers=watchers,
             progress=advance if show else None,
@@ -201,7 +225,7 @@ def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
             batch_rows=request.batch_rows,
             batch_wait=request.batch_wait,
             idle=request.idle,
-            late=request.late,
+            late=None if request.late == "sort" else request.late,
             max_ahead=request.max_ahead,
             overwrite=request.overwrite,
             names=None if folder is None else Names(folder),
