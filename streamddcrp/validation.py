@@ -35,10 +35,7 @@ def _finite(value: Any) -> bool:
 def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """Return an option that must be a whole number from ``least`` to ``most``.
 
-    Raises
-    ------
-    ConfigError
-        If it is not one, or out of range; a float such as 3.0 is one.
+    Raises ConfigError if it is not one, or out of range; a float such as 3.0 is one.
     """
     good = type(value) is int or (_finite(value) and float(value).is_integer())
     if not good or abs(value) > _LARGEST or value < least or (most is not None and value > most):
@@ -51,9 +48,7 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
 def generator(seed: int | None) -> np.random.Generator:
     """Return a generator of random numbers; for None one that is new each time.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     return np.random.default_rng(None if seed is None else whole("seed", seed))
 
@@ -61,10 +56,8 @@ def generator(seed: int | None) -> np.random.Generator:
 def particle_count(value: Any, each: int = 1, options: str = "") -> int:
     """Return the option ``n_particles``, each of which keeps so many numbers by other ``options``.
 
-    Raises
-    ------
-    ConfigError
-        If it is no whole number from 1 to 65,536, or all would keep more than 2^26 numbers.
+    Raises ConfigError if it is no whole number from 1 to 65,536, or all would keep more than 2^26
+    numbers.
     """
     n = whole("n_particles", value, 1, MOST_PARTICLES)
     most = _ROOM // each
@@ -80,9 +73,7 @@ def particle_count(value: Any, each: int = 1, options: str = "") -> int:
 def positive(name: str, value: Any, also: str = "") -> float:
     """Return an option that must be a positive finite number; ``also`` names what else may stand.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     if not _is(Real, value) or not 0 < value <= sys.float_info.max:
         message = f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
@@ -93,9 +84,7 @@ def positive(name: str, value: Any, also: str = "") -> float:
 def choice(name: str, value: Any, options: Collection[Any]) -> Any:
     """Return an option that must be one of ``options``.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     if not isinstance(value, str) or value not in options:
         message = f"{name} must be one of {sorted(options)}, got {value!r}"
@@ -106,10 +95,7 @@ def choice(name: str, value: Any, options: Collection[Any]) -> Any:
 def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = False) -> Any:
     """Return an array of numbers: of floats, or, if they must be ``whole``, of int64.
 
-    Raises
-    ------
-    SchemaError
-        If they are no numbers, or have not so many dimensions.
+    Raises SchemaError if they are no numbers, or have not so many dimensions.
     """
     good, out = False, np.empty(())
     with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
@@ -132,10 +118,7 @@ def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = 
 def as_list(name: str, values: Any) -> list[Any]:
     """Return what a list, an array, a series or an Arrow column holds, as a list.
 
-    Raises
-    ------
-    SchemaError
-        If it holds nothing that can be counted off.
+    Raises SchemaError if it holds nothing that can be counted off.
     """
     with suppress(TypeError):
         if hasattr(values, "to_pylist"):
@@ -197,10 +180,7 @@ def _test(hint: Any) -> _Test | None:
 def checked(function: _Function) -> _Function:
     """Refuse arguments that are not of the kind that the signature says.
 
-    Raises
-    ------
-    ConfigError
-        When the function is called.
+    Raises ConfigError when the function is called.
     """
     parameters = inspect.signature(function).parameters
     tests = {name: _test(parameter.annotation) for name, parameter in parameters.items()}

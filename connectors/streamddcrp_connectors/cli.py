@@ -5,16 +5,20 @@ import signal
 import sys
 import tomllib
 from contextlib import ExitStack, closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from streamddcrp.errors import StreamDDCRPError
+from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.validation import VERDICTS
 from streamddcrp_connectors.options import chosen, written
 
+_FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
+_RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
 _ELSEWHERE = {
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report.report",
@@ -59,6 +63,7 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         message = f"{path} is not valid TOML: {error}"
         raise click.UsageError(message) from error
+    ctx.meta[_FILE] = path
     known = {name.lstrip("-"): option for option in ctx.command.params for name in option.opts}
     ctx.default_map = {}
     for name, value in found.items():
@@ -247,6 +252,11 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
     help="Replace output files, even if they hold something that no checkpoint recorded.",
 )
 @click.option(
+    "--check",
+    is_flag=True,
+    help="Connect, read ten rows, say what a run would do, and write nothing.",
+)
+@click.option(
     "--on-error",
     metavar="stop|dead-letter[=FILE]",
     help="Stop at a row that cannot be used, or set it aside in a JSON lines file and continue "
@@ -307,8 +317,27 @@ def run(
             format=format_,
             **options,
         )
-        code = execute(request, watchers)
+        again = partial(_reloaded, click.get_current_context(), request)
+        code = execute(request, watchers, again)
     sys.exit(code)
+
+
+def _reloaded(context: click.Context, request: Any) -> Any:
+    """Return the request with what the file says of alarms by now."""
+    try:
+        _defaults_from(context, context.command.params[0], context.meta.get(_FILE))
+        found = context.default_map or {}
+        changed = {
+            str(option.name): option.type_cast_value(context, found[str(option.name)])
+            if option.name in found
+            else type(request).__dataclass_fields__[option.name].default
+            for option in context.command.params
+            if option.name in _RELOADED
+            and context.get_parameter_source(option.name) is not ParameterSource.COMMANDLINE
+        }
+    except click.UsageError as error:
+        raise ConfigError(error.format_message()) from error
+    return replace(request, **changed)
 
 
 @main.command()

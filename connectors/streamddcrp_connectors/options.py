@@ -24,6 +24,10 @@ def written(command: Any) -> Any:
             help="Marks of missing values beside the usual ones (NA, ?, -, ...), as in -999,off.",
         ),
         click.option(
+            "--missing-columns", type=click.Choice(["refuse", "null"]), default="refuse",
+            show_default=True, help="What to do with a JSON object that lacks a column.",
+        ),
+        click.option(
             "--header/--no-header", default=None, help="Whether the first line names the columns."
         ),
         click.option("--encoding", metavar="NAME", help="Of the text, such as latin-1."),

@@ -55,12 +55,8 @@ class Cut:
     def pieces(self, place: Place, t: FloatArray | None, n: int) -> tuple[list[Piece], Place]:
         """Cut n rows at times (N,); return the pieces, and the place of the stream after them.
 
-        Raises
-        ------
-        OrderError
-            A row is of an epoch that is closed; ``row`` is its number.
-        SchemaError
-            There are no times, and the epochs are periods.
+        Raises OrderError if a row is of an epoch that is closed; ``row`` is its number. Raises
+        SchemaError if there are no times, and the epochs are periods.
         """
         if self.kind == "rows":
             return self._by_rows(place, t, n)

@@ -60,6 +60,8 @@ class Reading:
         Lines before the header.
     clock : Wanted
         How times are written.
+    absent : bool
+        A column that a JSON object lacks is missing there.
     """
 
     sep: str | None = None
@@ -69,6 +71,7 @@ class Reading:
     header: bool | None = None
     skip: int | None = None
     clock: Wanted = Wanted()  # noqa: RUF009 -- a constant
+    absent: bool = False
 
     def dialect(self) -> dict[str, Any]:
         """Return what is said of the dialect of a text file."""

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import OrderError, SchemaError
+from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.alarm import Alarms
-from streamddcrp_connectors.run.alarming import Alarming
+from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Refusal, refusals
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
@@ -150,11 +150,12 @@ class Loop:
         lateness: Lateness,
         alarming: Alarming | None,
         names: Names | None,
+        rule: Callable[[], AlarmRule] | None,
     ) -> None:
         self._source, self._models, self._outputs, self._store = source, models, outputs, store
         self._watchers, self._progress, self._summary = watchers, progress, summary
         self._interrupts, self._lateness, self._alarming = interrupts, lateness, alarming
-        self._names = names
+        self._names, self._rule = names, rule
         self._aside = DeadLetters(None)  # of rows from the future: no reason to stop
         self._coming = Patience(waiting=self._wait)
         self._going = Patience(lambda: interrupts.waiting, self._wait)
@@ -181,6 +182,8 @@ class Loop:
         at = self._cursor["source"]
         for batch, offset in gathered(self._source, at, self._coming, *how):
             self._summary.alive = time.monotonic()
+            if self._interrupts.reload:
+                self._reload()
             quiet = batch is None and offset == at
             overdue = self._alarming is not None and self._alarming.overdue
             if not quiet or self._lateness.overdue or self._outputs.waiting or overdue:
@@ -206,6 +209,17 @@ class Loop:
         self._outputs.finish()
         self._summary.undelivered = self._outputs.undelivered
 
+    def _reload(self) -> None:
+        """Read again how alarms are told; names and silences are read whenever they change."""
+        self._interrupts.reload = False
+        try:
+            if self._rule is not None and self._alarming is not None:
+                self._alarming.change(self._rule())
+        except ConfigError as error:
+            _LOG.warning("nothing was reloaded: %s", error)
+        else:
+            logging.getLogger("streamddcrp.run").info("reloaded how alarms begin and are told")
+
     def _wait(self, where: str | None) -> None:
         self._summary.waiting_for, self._summary.alive = where, time.monotonic()
         if self._progress is not None:
@@ -219,7 +233,7 @@ class Loop:
             if batch is None:
                 rows = self._lateness.release(all_of_them=end)
             else:
-                rows, refused = _numbered(self._source, batch, offset)
+                rows, refused = numbered(self._source, batch, offset)
                 rows, early = self._lateness.admit(rows)
                 if early and self._lateness.lenient and self._outputs.dead_letters is None:
                     self._aside.write(early)
@@ -318,7 +332,7 @@ class Loop:
             self._committed(offset)
 
 
-def _numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:
+def numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:
     """Give the rows of a batch their numbers; take out those that no model could use."""
     first = offset["row"] - batch.num_rows
     batch, marked = refusals(batch)

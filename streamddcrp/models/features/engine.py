@@ -198,6 +198,7 @@ def _widened(values: NDArray[Any], K: int, axes: tuple[str, ...], fill: int) -> 
 PIECE = 4096  # rows that are predicted at a time
 ANNEALED = 10  # first rows from which on features are looked for by annealing
 ALIKE = 5.0  # columns whose spreads differ by less than this factor share one scale
+FARTHEST = 1e150  # units: squares are numbers
 BASELINE_VARIANCE = 1000.0  # prior variance of the baseline about the median, in noise variances
 
 
@@ -294,8 +295,9 @@ class FeatureEngine:
         return np.asarray(np.sqrt(variance) * self.scales.scale)
 
     def to_units(self, X: FloatArray) -> FloatArray:
-        """Convert rows to the engine's units."""
-        return (X - self.scales.centre) / self.scales.scale
+        """Convert rows to the engine's units; none is so far off that no particle allows it."""
+        with np.errstate(over="ignore"):
+            return np.clip((X - self.scales.centre) / self.scales.scale, -FARTHEST, FARTHEST)
 
     def step(self, X: FloatArray, t: FloatArray) -> Reported:
         """Predict and learn checked rows (N, D) at times (N,)."""

@@ -11,10 +11,11 @@ from scipy.special import gammaln
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.sweeps import checked_sweeps, fitted, kept_sweeps
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Grid, concentration
-from streamddcrp.models.graph.gibbs import checked_sweeps, fitted, kept_sweeps, named
+from streamddcrp.models.graph.gibbs import named
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
 from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
 from streamddcrp.models.graph.kernels.children import N_COUNTS

@@ -259,7 +259,7 @@ class _Batch:
 @checked
 def fit_seqddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...],
+    likelihood: Likelihood | tuple[Any, ...] | str,
     *,
     alpha: float,
     decay: object,
@@ -278,7 +278,7 @@ def fit_seqddcrp(
     ----------
     X : array_like of float, shape (N, D)
         Observations in arrival order. A masked array marks missing values.
-    likelihood : Likelihood or tuple
+    likelihood : Likelihood, tuple or str
         Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``.
     alpha : float
         Weight of opening a table against the decay weights of linking to an earlier customer.
