@@ -44,7 +44,7 @@ class Lateness:
     def __init__(self, policy: str | None, max_ahead: str | None, columns: Columns) -> None:
         how, _, span = (policy or "dead-letter").partition("=")
         if how not in {"dead-letter", "as-now", "wait"} or bool(span) != (how == "wait"):
-            message = f"--late must be dead-letter, as-now or wait=5s, got {policy!r}"
+            message = f"--late must be dead-letter, as-now, sort or wait=5s, got {policy!r}"
             raise ConfigError(message)
         if columns.time is None and (policy or max_ahead not in (None, "none")):
             message = "--late and --max-ahead need a time: name its column with --time"
@@ -106,6 +106,11 @@ class Lateness:
             rows, more = _apart(rows, late, reason)
             refused |= more
         return self._released(_together(self._held, rows)), refused
+
+    @property
+    def lenient(self) -> bool:
+        """Whether nobody asked for rows from the future to be refused."""
+        return not self._given
 
     @property
     def overdue(self) -> bool:
