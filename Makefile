@@ -22,9 +22,10 @@ uncompiled: $(VENV)/.test
 thorough: $(VENV)/.test
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -m "not slow" -n auto tests/properties tests/conformance
 
-# Adversarial rows, mutated files, full disks, kills; forged states, for FUZZ_MINUTES (3), and again
+# Wrong values for all that is public, adversarial rows, mutated files, full disks, kills; forged states, for FUZZ_MINUTES (3), and again
 # with kernels that look before they read.
 fuzz: $(VENV)/.test
+	$(BIN)/python -m tests.fuzz.calls
 	$(BIN)/python -m tests.fuzz.rows
 	$(BIN)/python -m tests.fuzz.readers
 	$(BIN)/python -m tests.fuzz.disks

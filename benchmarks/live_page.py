@@ -31,7 +31,7 @@ from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import find_recipe
 from streamddcrp_connectors.run.models import Rows
-from streamddcrp_connectors.run.runner import Epoch, run
+from streamddcrp_connectors.run.runner import Epoch, Summary, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 
@@ -144,7 +144,7 @@ def _feed(page: LivePage, rate: float, seconds: float) -> None:
             score = np.abs(batch.column(1).to_numpy()) % 3
             results = {"row": number, "time": times, "label": number // 700 % 9, "score": score}
             rows = Rows(number, batch, columns)
-            epoch = Epoch(rows, pa.record_batch(results), None, None, 0, None, None)  # type: ignore[arg-type]
+            epoch = Epoch(rows, pa.record_batch(results), None, None, 0, None, Summary("made up"))  # type: ignore[arg-type]
             page.epoch(epoch)
             done += n
         time.sleep(max(0.02, 0.5 / rate))

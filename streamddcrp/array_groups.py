@@ -86,90 +86,44 @@ class _Attributes(AttributeTemplate):
         return kind.members[kind.names.index(name)] if name in kind.names else None
 
 
-class Member:
-    """A member of a group, of which only what is wanted is loaded."""
-
-    def __init__(self, context: Any, builder: Any, group: Any, value: Any, name: str) -> None:
-        self.context, self.builder, at = context, builder, group.names.index(name)
-        self.kind, self._where = group.members[at], cgutils.gep_inbounds(builder, value, 0, at)
-
-    @property
-    def data(self) -> Any:
-        """Load the place of the first item of an array."""
-        return self._load("data")
-
-    def size(self, d: int) -> Any:
-        """Load the length of an axis of an array."""
-        return self._load("shape", d)
-
-    def whole(self) -> Any:
-        """Load a number, or an array with its description."""
-        if not isinstance(self.kind, types.Array):
-            return self._constant(self._where)
-        return self._row().whole()
-
-    def fields(self) -> list[Any]:
-        """Load what describes an array."""
-        return self._row().fields()
-
-    def _row(self) -> "Row":
-        sizes = [self.size(d) for d in range(self.kind.ndim)]
-        return Row(self.context, self.builder, self.kind, self.data, sizes)
-
-    def _load(self, field: str, *inside: int) -> Any:
-        at = self.context.data_model_manager[self.kind].get_field_position(field)
-        return self._constant(cgutils.gep_inbounds(self.builder, self._where, 0, at, *inside))
-
-    def _constant(self, where: Any) -> Any:
-        """Load what does not change during a call."""
-        value = self.builder.load(where)
-        value.set_metadata("invariant.load", self.builder.module.add_metadata([]))
-        return value
-
-
-class Row:
-    """A contiguous array without an owner, by what it consists of."""
-
-    def __init__(self, context: Any, builder: Any, kind: Any, data: Any, sizes: list[Any]) -> None:
-        self.context, self.builder, self.kind = context, builder, kind
-        self.data, self._sizes = data, sizes
-
-    def size(self, d: int) -> Any:
-        """Return the length of an axis."""
-        return self._sizes[d]
-
-    def fields(self) -> list[Any]:
-        """Return what describes the array: no owner, lengths, the data, shape and strides."""
-        context, builder, shape = self.context, self.builder, self._sizes
-        n_bytes = context.get_abi_sizeof(context.get_data_type(self.kind.dtype))
-        size = context.get_constant(types.intp, n_bytes)
-        strides = [size]
-        for n in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], n, flags=["nsw"]))
-        n_items = shape[0]
-        for n in shape[1:]:
-            n_items = builder.mul(n_items, n, flags=["nsw"])
-        nobody = cgutils.voidptr_t(None)
-        return [nobody, nobody, n_items, size, self.data, *shape, *strides]
-
-    def whole(self) -> Any:
-        """Return the description of the array."""
-        _, _, n_items, size, data, *axes = self.fields()
-        ndim, array = self.kind.ndim, cgutils.get_null_value(self.context.get_value_type(self.kind))
-        known = {
-            "nitems": n_items, "itemsize": size, "data": data,
-            "shape": cgutils.pack_array(self.builder, axes[:ndim]),
-            "strides": cgutils.pack_array(self.builder, axes[ndim:]),
-        }  # fmt: skip
-        model = self.context.data_model_manager[self.kind]
-        for field, item in known.items():
-            array = self.builder.insert_value(array, item, model.get_field_position(field))
-        return array
-
-
 @lower_getattr_generic(Group)
-def _member(context: Any, builder: Any, kind: Group, value: Any, name: str) -> Any:
-    return Member(context, builder, kind, value, name).whole()
+def _member(context: Any, builder: Any, group: Group, value: Any, name: str) -> Any:
+    """Load a number, or a contiguous array without an owner; its shape gives its strides."""
+    at = group.names.index(name)
+    kind, where = group.members[at], cgutils.gep_inbounds(builder, value, 0, at)
+    if not isinstance(kind, types.Array):
+        return _constant(builder, where)
+    model = context.data_model_manager[kind]
+
+    def load(field: str, *inside: int) -> Any:
+        at = model.get_field_position(field)
+        return _constant(builder, cgutils.gep_inbounds(builder, where, 0, at, *inside))
+
+    shape = [load("shape", d) for d in range(kind.ndim)]
+    size = context.get_constant(
+        types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    )
+    strides, n_items = [size], shape[0]
+    for n in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], n, flags=["nsw"]))
+    for n in shape[1:]:
+        n_items = builder.mul(n_items, n, flags=["nsw"])
+    known = {
+        "nitems": n_items, "itemsize": size, "data": load("data"),
+        "shape": cgutils.pack_array(builder, shape),
+        "strides": cgutils.pack_array(builder, strides),
+    }  # fmt: skip
+    array = cgutils.get_null_value(context.get_value_type(kind))
+    for field, item in known.items():
+        array = builder.insert_value(array, item, model.get_field_position(field))
+    return array
+
+
+def _constant(builder: Any, where: Any) -> Any:
+    """Load what does not change during a call."""
+    value = builder.load(where)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
 
 
 @unbox(Group)

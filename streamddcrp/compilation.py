@@ -1,7 +1,7 @@
 """How kernels are decorated, compiled and called.
 
 Every kernel is decorated by one of the names below, never by numba's own: `roots` compiles them in
-a fifth of the time that numba takes, and `kernel_cache` keeps their machine code. Both lean on the
+a tenth of the time that numba takes, and `kernel_cache` keeps their machine code. Both lean on the
 inside of numba (`numba_inside`). With another version than it was tested with, kernels are compiled
 as numba does it, which takes ten times as long, and a warning says so. The numbers are the same.
 """

@@ -63,6 +63,12 @@ class OrderError(SchemaError):
         return type(self)(message, row=row, times=self.times)
 
 
+class UnknownKeyError(StreamDDCRPError, KeyError):
+    """A key of which no row was learned."""
+
+    __str__ = Exception.__str__  # not the repr, as of other KeyErrors
+
+
 class CheckpointError(StreamDDCRPError):
     """A stored state cannot be read or written: truncated, altered, foreign or too new."""
 

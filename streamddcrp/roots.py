@@ -1,10 +1,10 @@
 """How a kernel becomes machine code: the pipeline behind `compilation`, inside numba.
 
 numba would optimise each function together with all that it calls, and then once more inside each
-of its callers. Here a kernel is only typed and lowered, in few instructions (`lowering`); the one
-that Python calls, the *root*, takes in the code of all it needs and is optimised once, as a whole,
-and groups of arrays come to it as pointers (`array_groups`). This takes a fifth of the time. Loops
-are not unrolled, which would double the code, and garbage is seldom collected meanwhile.
+of its callers. Here a kernel is only typed and turned into LLVM's code. The one that Python calls,
+the *root*, takes in the code of all it needs and is optimised once, as a whole, and groups of
+arrays come to it as pointers (`array_groups`). This takes a tenth of the time. Loops are not
+unrolled, which would double the code, and garbage is seldom collected meanwhile.
 
 The machine code is made for the target that `kernel_folders` names, whatever numba was set up for.
 """
@@ -19,20 +19,16 @@ from numba import types
 from streamddcrp.array_groups import Group, described, grouped
 from streamddcrp.kernel_cache import Cache
 from streamddcrp.kernel_folders import target
-from streamddcrp.lowering import Lowering
 from streamddcrp.numba_inside import (
-    BaseNativeLowering,
     Compiler,
     Context,
     CPUDispatcher,
     InlineClosureLikes,
     JITCodeLibrary,
-    NativeLowering,
     NopythonRewrites,
     binding,
     config,
     global_compiler_lock,
-    register_pass,
 )
 
 _settings: Any = config  # numba's, read from the environment
@@ -136,12 +132,6 @@ class _Typing(Context):
 _typing = cache(_Typing)
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(BaseNativeLowering):
-    _name: Any = "streamddcrp_lowering"
-    lowering_class: Any = Lowering
-
-
 class _LoweringOnly(Compiler):
     """numba's compiler, for kernels that are not called from Python."""
 
@@ -153,13 +143,12 @@ class _LoweringOnly(Compiler):
         super().__init__(_typing(typing), target, library, *more)
 
     def define_pipelines(self) -> Any:
-        """Leave out what finds nothing in a kernel, and lower in fewer instructions."""
+        """Leave out what finds nothing in a kernel."""
         [passes] = super().define_pipelines()
         idle: set[Any] = {NopythonRewrites}
         if not any(isinstance(c, CodeType) for c in self.state.func_id.code.co_consts):
             idle.add(InlineClosureLikes)  # no function within
-        swapped = {NativeLowering: _Lowering}
-        passes.passes = [(swapped.get(p, p), why) for p, why in passes.passes if p not in idle]
+        passes.passes = [(p, why) for p, why in passes.passes if p not in idle]
         passes.finalize()
         return [passes]
 

@@ -2,31 +2,33 @@
 
 import sys
 from collections.abc import Collection
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from streamddcrp.errors import ConfigError
 
 MOST_PARTICLES = 1 << 16
+LARGEST = 1 << 62  # whole number that an option may be
 _ROOM = 1 << 26  # numbers that all particles may keep from the start: 512 MB
 
+VERDICTS = ("normal", "planned", "fault")  # of users on regimes; in the order of their codes
 
-def _is(kind: type, value: object) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
+
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that a float can hold, and no time."""
+    timed = getattr(getattr(value, "dtype", None), "kind", "") == "m"  # a Real of NumPy's
+    if timed or not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return bool(abs(value) <= sys.float_info.max)  # type: ignore[operator]
 
 
 def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """Return an option that must be a whole number from ``least`` to ``most``.
 
-    Raises
-    ------
-    ConfigError
-        If it is not one, or out of range; a float such as 3.0 is one.
+    Raises ConfigError if it is not one, or out of range; a float such as 3.0 is one.
     """
-    good = type(value) is int or (
-        _is(Real, value) and (isinstance(value, Integral) or float(value).is_integer())
-    )
-    if not good or value < least or (most is not None and value > most):
+    good = type(value) is int or (is_finite(value) and float(value).is_integer())
+    if not good or abs(value) > LARGEST or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         message = f"{name} must be a whole number {limits}, got {value!r}"
         raise ConfigError(message)
@@ -36,10 +38,8 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
 def particle_count(value: Any, each: int = 1, options: str = "") -> int:
     """Return the option ``n_particles``, each of which keeps so many numbers by other ``options``.
 
-    Raises
-    ------
-    ConfigError
-        If it is no whole number from 1 to 65,536, or all would keep more than 2^26 numbers.
+    Raises ConfigError if it is no whole number from 1 to 65,536, or all would keep more than 2^26
+    numbers.
     """
     n = whole("n_particles", value, 1, MOST_PARTICLES)
     most = _ROOM // each
@@ -55,11 +55,9 @@ def particle_count(value: Any, each: int = 1, options: str = "") -> int:
 def positive(name: str, value: Any, also: str = "") -> float:
     """Return an option that must be a positive finite number; ``also`` names what else may stand.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
-    if not _is(Real, value) or not 0 < value <= sys.float_info.max:
+    if not is_finite(value) or value <= 0:
         message = f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
         raise ConfigError(message)
     return float(value)
@@ -68,11 +66,9 @@ def positive(name: str, value: Any, also: str = "") -> float:
 def choice(name: str, value: Any, options: Collection[Any]) -> Any:
     """Return an option that must be one of ``options``.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         message = f"{name} must be one of {sorted(options)}, got {value!r}"
         raise ConfigError(message)
     return value

@@ -67,7 +67,6 @@ COMPILED_ONLY = {
         "tests/unit/test_words.py::test_long_words_and_long_documents",
         "tests/unit/test_words.py::test_memory_of_words_that_come_and_go_is_flat",
     ),
-    "what the compiler does": ("tests/unit/test_lowering.py::",),
     "whole programs, how quick they are, and which files Python runs": (
         "tests/unit/test_engine_benchmark.py::",
         "tests/unit/test_examples.py::",

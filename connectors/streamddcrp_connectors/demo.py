@@ -96,7 +96,6 @@ def _play(folder: Path, at: str) -> int:
     source.read_after = paced
     sink = open_sink(str(folder / "water-flow.jsonl"), sys.stdout.buffer, None)
     with closing(source), opened(at, None) as page:
-        page.name = source.name
         done = run(source, find_recipe(None, None), sink, watchers=[page], overwrite=True)
         if not done.interrupted:
             click.echo("That was all; the page stays until Ctrl-C.")

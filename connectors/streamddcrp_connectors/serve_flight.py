@@ -87,9 +87,9 @@ def _serve(
 ) -> None:
     from contextlib import ExitStack  # noqa: PLC0415
 
-    from streamddcrp_connectors.live.address import Address  # noqa: PLC0415
     from streamddcrp_connectors.live.answers import Answers  # noqa: PLC0415
     from streamddcrp_connectors.live.flightserver import FlightService  # noqa: PLC0415
+    from streamddcrp_connectors.run.address import Address  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT, find_recipe  # noqa: PLC0415
     from streamddcrp_connectors.run.interrupts import Interrupts  # noqa: PLC0415
     from streamddcrp_connectors.run.runner import open_store  # noqa: PLC0415

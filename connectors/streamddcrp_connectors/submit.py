@@ -9,7 +9,7 @@ REFUSED, INTERRUPTED = 2, 130
 _BATCH_ROWS = 20_000  # a visit costs milliseconds on Spark: let it bring many rows
 _ONLY_HERE = (  # options of a run that Spark does not have
     "alarms", "alarm_rate", "metrics", "late", "max_ahead", "live", "memory_limit", "progress",
-    "overwrite",
+    "overwrite", "check",
 )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def submit(
         raise click.UsageError(message)
     if "batch_rows" in default:
         given["batch_rows"] = _BATCH_ROWS
-    del given["live"]
+    del given["live"], given["metrics"]
     given["format"] = given.pop("format_")
     if given["features"] is not None:
         given["features"] = tuple(map(str.strip, given["features"].split(",")))

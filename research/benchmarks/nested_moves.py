@@ -206,7 +206,7 @@ class Ruled:
         phi *= (X.data / phi.sum(axis=1))[:, None]
         levels = [sparse.csr_array((x, X.indices, X.indptr), shape=X.shape) for x in phi.T]
         model = NestedCRPTopics(**options, window=X.shape[0])
-        model.plant(X, paths[ends], levels)
+        model._plant(X, paths[ends], levels)
         own = model._tree
         fit_eta(
             own.counts, own.rows, own.level, own.n_nodes, own.n_words, own.scale,

@@ -190,8 +190,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
                 os.fsync(folder)
             finally:
                 os.close(folder)
-    except OSError as error:
-        message = f"cannot write the checkpoint {target}: {error.strerror or error}"
+    except (OSError, ValueError) as error:
+        message = f"cannot write the checkpoint {target}: {getattr(error, 'strerror', 0) or error}"
         raise CheckpointError(message) from error
 
 
@@ -199,8 +199,8 @@ def read_blob(path: str | os.PathLike[str]) -> bytes:
     """Read back what `write_atomic` wrote; `decode_state` checks it."""
     try:
         return Path(path).read_bytes()
-    except OSError as error:
-        message = f"cannot read the checkpoint {os.fspath(path)}: {error.strerror or error}"
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        message = f"cannot read the checkpoint {path!s}: {getattr(error, 'strerror', 0) or error}"
         raise CheckpointError(message) from error
 
 

@@ -61,6 +61,9 @@ class SqliteStore:
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path("(temporary)" if path is None else path)
         with self._guard("open"):
+            if "\0" in str(self.path):
+                message = "a path has no NUL"
+                raise OSError(message)
             if path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(
@@ -279,7 +282,7 @@ class SqliteStore:
         try:
             yield
         except BaseException as error:
-            if getattr(self, "_db", None) is not None and self._db.in_transaction:
+            with suppress(AttributeError, sqlite3.Error):  # never opened, or closed
                 self._db.rollback()
             if not isinstance(error, sqlite3.Error | OSError):
                 raise

@@ -72,18 +72,19 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
 
 def _unmasked(X: object) -> object:
     """Return values with NaN for what a mask leaves out."""
-    if not isinstance(X, np.ma.MaskedArray):
+    if not isinstance(X, np.ma.MaskedArray) or X.dtype.kind not in "biuf":
         return X
     return np.where(np.ma.getmaskarray(X), np.nan, X.data)
 
 
-def sliceable(batch: object) -> Any:
+def sliceable(batch: object, name: str = "batch") -> Any:
     """Return a batch in a form that has a length and slices of rows: a table, an array, a list."""
     rows = as_arrow(batch)
     if sparse.issparse(rows):
         return rows.toarray()
-    if not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
-        message = f"batch: expected a table, or an array of shape (N, D), got {batch!r:.40}"
+    has = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
+    if not has or isinstance(rows, type) or getattr(rows, "ndim", 1) == 0:
+        message = f"{name}: expected a table, or an array of shape (N, D), got {batch!r:.40}"
         raise SchemaError(message)
     return rows
 
@@ -379,10 +380,7 @@ def as_observations(X: object) -> FloatArray:
 def refuse_beyond(X: FloatArray, names: Sequence[str]) -> None:
     """Refuse rows (N, D) with a value beyond 1e100, as likelihoods do: its square overflows.
 
-    Raises
-    ------
-    SchemaError
-        With the first offending row in ``row``.
+    Raises SchemaError with the first offending row in ``row``.
     """
     bad = np.abs(X) > 1e100
     if bad.any():

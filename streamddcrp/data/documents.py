@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from streamddcrp.arguments import number_array
 from streamddcrp.data.batches import as_arrow, first_null
 from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
@@ -114,10 +115,7 @@ def _is_words(kind: Any) -> bool:
 def read_document(x: Any, row: int | None = None) -> Document:
     """Return the words of a text, a list of words or a dict of counts, with their counts.
 
-    Raises
-    ------
-    SchemaError
-        It is none of these, or a count is not a number >= 0.
+    Raises SchemaError if it is none of these, or a count is not a number >= 0.
     """
     x = text_of(x)
     if isinstance(x, Mapping):
@@ -125,7 +123,7 @@ def read_document(x: Any, row: int | None = None) -> Document:
     if isinstance(x, str):
         return [(word, 1.0) for word in tokenize(x)]
     place = "" if row is None else f"row {row}: "
-    if x is None or not isinstance(x, list | tuple | np.ndarray):
+    if not isinstance(x, list | tuple | np.ndarray) or getattr(x, "ndim", 1) == 0:
         message = (
             f"{place}expected a text, a list of words or a dict of counts, got {x!r}; give '' "
             "for a text without words"
@@ -172,7 +170,7 @@ def read_documents(batch: Any) -> list[Document]:
     elif isinstance(batch, pa.Table):
         items = _of_table(batch)
     elif _is_counts(batch):
-        rows = sparse.csr_array(batch)
+        rows = sparse_rows(batch)
         cuts = rows.indptr[1:-1]
         parts = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
         items = [dict(zip(w.tolist(), c.tolist(), strict=True)) for w, c in parts][: rows.shape[0]]
@@ -193,6 +191,19 @@ def read_documents(batch: Any) -> list[Document]:
     ]
 
 
+def sparse_rows(batch: Any) -> Any:
+    """Return an array or sparse matrix of counts (N, V) as sparse rows.
+
+    Raises SchemaError.
+    """
+    if not sparse.issparse(batch):
+        batch = number_array("batch", batch, ndim=2)
+    elif batch.dtype.kind not in "iufb" or batch.ndim != 2:
+        message = f"batch: expected a matrix of counts, got {batch!r:.60}"
+        raise SchemaError(message)
+    return sparse.csr_array(batch)
+
+
 def _is_counts(batch: Any) -> bool:
     return sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2)
 
@@ -206,16 +217,10 @@ def text_of(x: Any) -> Any:
 def read_counts(batch: Any) -> Any:
     """Return an array or sparse matrix of counts (N, V), checked, in rows.
 
-    Raises
-    ------
-    SchemaError
-        With ``row``, if an entry is no count.
+    Raises SchemaError, with ``row``, if an entry is no count.
     """
-    rows = sparse.csr_array(batch)
+    rows = sparse_rows(batch)
     data = rows.data
-    if data.dtype.kind not in "iufb":
-        message = f"batch: expected a matrix of counts, got type {data.dtype}"
-        raise SchemaError(message)
     bad = ~((data >= 0) & (data <= MOST_COUNT))
     if bad.any():
         at = int(bad.argmax())
@@ -314,14 +319,7 @@ def top_words(
 ) -> str:
     """Return the words that set a component apart, by their part in the divergence.
 
-    Parameters
-    ----------
-    words, counts : ndarray, shape (M,)
-        Of the component.
-    totals : ndarray, shape (V,)
-        Counts of all components.
-    names : sequence or WordTable
-        Of the words.
+    ``words, counts`` (M,) are of the component, ``totals`` (V,) of all components.
     """
     some = counts > 0.5
     words, counts = words[some], counts[some]

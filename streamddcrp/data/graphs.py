@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.arguments import as_list, number_array
 from streamddcrp.data.kernels.parents import ABSENT, OLD, TWICE, check_parents, keep_parents
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import ArrayLike, IntArray
@@ -42,34 +43,33 @@ NO_PARENTS = Parents(np.empty(0, np.int64), np.zeros(1, np.int64))
 def as_parents(parents: Any, n_rows: int) -> Parents:
     """Return a sequence of sequences of arrival indices, or an Arrow list array, as two arrays.
 
-    Raises
-    ------
-    SchemaError
-        If it does not have a row for each of the batch, or holds something else.
+    Raises SchemaError if it does not have a row for each of the batch, or holds something else.
     """
     if hasattr(parents, "combine_chunks"):
         parents = parents.combine_chunks()
     if hasattr(parents, "flatten") and hasattr(parents, "offsets"):
         offsets = np.asarray(parents.offsets.to_numpy(), np.int64)
-        values, offsets = np.asarray(parents.flatten()), offsets - offsets[0]
+        values: Any = parents.flatten()
+        offsets = offsets - offsets[0]
     else:
-        lists = [list(row) if isinstance(row, Iterable) else None for row in parents]
+        lists = [
+            list(row) if isinstance(row, Iterable) and getattr(row, "ndim", True) else None
+            for row in as_list("parents", parents)
+        ]
         if None in lists:
             row = lists.index(None)
             message = f"row {row}, parents: expected a list of arrival indices; [] for none"
             raise SchemaError(message, row=row)
         sizes = [len(row) for row in lists if row is not None]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-        values = np.array([i for row in lists if row is not None for i in row])
+        values = [i for row in lists if row is not None for i in row]
     if len(offsets) != n_rows + 1:
         message = (
             f"parents: expected one list for each of the {n_rows} rows, got {len(offsets) - 1}"
         )
         raise SchemaError(message)
-    if len(values) and values.dtype.kind not in "iu":
-        message = f"parents: expected arrival indices, whole numbers, got values like {values[0]!r}"
-        raise SchemaError(message)
-    return Parents(values.astype(np.int64), np.ascontiguousarray(offsets))
+    values = number_array("parents", values, whole=True)
+    return Parents(values, np.ascontiguousarray(offsets))
 
 
 def check(parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray) -> None:
@@ -134,10 +134,7 @@ def _built(order: IntArray, parents: list[frozenset[int]]) -> DecomposableGraph:
 def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGraph:
     """Return the graph of items that come in a perfect ordering, each with its parents.
 
-    Raises
-    ------
-    SchemaError
-        If parents do not exist or come later, or form no clique.
+    Raises SchemaError if parents do not exist or come later, or form no clique.
     """
     if not isinstance(parents, Parents):
         parents = as_parents(parents, len(parents))
@@ -167,7 +164,11 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
         If an edge does not join two of the items, or the graph is not decomposable: the message
         names two items that lack an edge.
     """
-    pairs = np.asarray(edges, dtype=np.int64).reshape(-1, 2) if np.size(edges) else np.empty((0, 2))
+    pairs = number_array("edges", edges, ndim=None, whole=True)
+    pairs = pairs if pairs.size else np.empty((0, 2), np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        message = f"edges must have shape (E, 2), got {pairs.shape}"
+        raise SchemaError(message)
     wrong = (pairs < 0).any(1) | (pairs >= n).any(1) | (pairs[:, 0] == pairs[:, 1])
     if wrong.any():
         row = int(wrong.argmax())

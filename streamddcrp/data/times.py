@@ -7,6 +7,7 @@ serves single stamps and columns of them, so both give the same bits.
 
 import math
 import numbers
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -189,11 +190,10 @@ def as_given(error: OrderError, t: Any) -> OrderError:
 
 def _array(t: object) -> NDArray[Any]:
     """Make an array of a sequence without converting its items to text."""
-    try:
-        items = list(t)  # type: ignore[call-overload]
-    except TypeError:
+    if isinstance(t, bytes) or not isinstance(t, Iterable):
         msg = f"t: expected a sequence of times, got a {type(t).__name__}"
-        raise SchemaError(msg) from None
+        raise SchemaError(msg)
+    items = list(t)
     if all(type(item) is float for item in items):
         return np.array(items, dtype=np.float64)
     out = np.empty(len(items), dtype=object)

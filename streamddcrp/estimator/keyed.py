@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, replacing
 from streamddcrp.contract import Event
 from streamddcrp.data.vectorizer import refuse_unless_mapping
-from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
+from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, UnknownKeyError
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.locked import OneAtATime
@@ -89,8 +90,8 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         self.by = by
         self.memory_limit = memory_limit
         self.store = store
-        if not isinstance(by, str):
-            message = f"by must be the name of a feature or column, got {by!r}"
+        if isinstance(model, type) or not {"clone", "step_many"} <= {*dir(model)}:
+            message = f"model must be a model of this package that learns rows, got {model!r:.60}"
             raise ConfigError(message)
         self._fresh = model.clone()
         self._integer: bool | None = None  # whether the keys are numbers, once there is one
@@ -234,7 +235,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
 
         Raises
         ------
-        KeyError
+        UnknownKeyError
             The key has not learned.
         """
         return self._peek(key).plot()
@@ -268,13 +269,14 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         return math.fsum(self._peek(key).objective for key in self.keys)
 
     def model_of(self, key: Key) -> Any:
-        """Return a copy of the model of one key; KeyError if the key has not learned."""
+        """Return a copy of the model of one key; UnknownKeyError if the key has not learned."""
         return copy.deepcopy(self._peek(key))
 
     def _peek(self, key: Key) -> Any:
         model = self._residents.peek(self._name(check_key(key)))
         if model is None:
-            raise KeyError(key)
+            message = f"no row of the key {key!r} was learned"
+            raise UnknownKeyError(message)
         return model
 
     def events(self) -> list[Event]:
@@ -336,6 +338,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
             saved.commit(OP, self._residents.states(), CURSOR, cursor)
 
     @classmethod
+    @checked
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a copy of what `save` wrote, or of a store that is not in use.
 
@@ -377,6 +380,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
             return read_blob(Path(folder, "keyed"))
 
     @classmethod
+    @checked
     def from_bytes(cls, blob: bytes) -> Self:
         """Restore what `to_bytes` returned; raises as `load` does."""
         with TemporaryDirectory() as folder:

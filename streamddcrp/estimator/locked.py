@@ -18,13 +18,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import checked
 from streamddcrp.data.times import as_given
 from streamddcrp.errors import CheckpointError, OrderError
 from streamddcrp.estimator.interrupts import undisturbed
 
 _MARK = "_holds_the_lock"
 _LEARNING = {
-    "learn_one", "learn_many", "step_many", "fit", "fit_predict", "close", "refine", "plant",
+    "learn_one", "learn_many", "step_many", "fit", "fit_predict", "close", "refine",
     "new_document",
 }  # fmt: skip
 _LIGHT = "RowLearner.learn_one"  # delays signals itself, and only for rows that take long
@@ -57,6 +58,8 @@ class OneAtATime:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if "__init__" in vars(cls):
+            cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
         _, *options = inspect.signature(cls.__init__).parameters.values()  # not those of __new__
         cls.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
         made: dict[int, Any] = {}  # one that has two names stays one
@@ -83,6 +86,8 @@ def _locked(value: Any) -> Any:
 def _holding(method: Any) -> Callable[..., Any]:
     learn = method.__name__ in _LEARNING and method.__qualname__ != _LIGHT
     method = _undisturbed(method) if learn else method
+    if not method.__name__.endswith("_one"):  # whose rows are checked as they are read
+        method = checked(method)
 
     @functools.wraps(method)
     def hold(*given: Any, **options: Any) -> Any:  # the model first; quicker so than by name

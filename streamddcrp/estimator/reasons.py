@@ -1,7 +1,5 @@
 """Why a model says what it says: what each part of a row adds to its surprise."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,9 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ResultCard
 from streamddcrp.contract import Part, said
-from streamddcrp.data.batches import named_columns
+from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
+from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
@@ -92,6 +92,7 @@ class Explanations(Sequence[Explanation]):
         Parts of any of the rows, those with the largest excess first.
     """
 
+    @checked
     def __init__(self, rows: Sequence[Explanation]) -> None:
         self._rows = rows
         worst: dict[str, float] = {}
@@ -172,15 +173,19 @@ class Explains:
             As for ``step_many``.
         """
         table = named_columns(batch)
-        rows: Any = np.asarray(batch).tolist() if table is None else table.to_pylist()
+        rows: Any = as_matrix(sliceable(batch)).tolist() if table is None else table.to_pylist()
         if table is None:
             rows = [dict(enumerate(row)) for row in rows]
-        times = [None] * len(rows) if t is None else list(t)
+        return self._explain_each(rows, t)
+
+    def _explain_each(self, rows: Sequence[Any], t: Any) -> Explanations:
+        times = [None] * len(rows) if t is None else batch_times(t, len(rows)).tolist()
         pairs = zip(rows, times, strict=True)
         return Explanations([self.explain_one(x, time) for x, time in pairs])
 
     def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
         """Yield each part of a row: its name, its value, and the row without it."""
+        refuse_unless_mapping(x)
         for name, value in x.items():
             if value is not None and not math.isnan(value):
                 yield str(name), float(value), {k: v for k, v in x.items() if k != name}
@@ -217,24 +222,19 @@ def explained(
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
     """Explain a row (D,) under a mixture of tables with posteriors ``post`` (K, Q).
 
-    Returns
-    -------
-    at : ndarray of int64, shape (n,)
-        Columns that are parts.
-    scores : ndarray of float64, shape (2,)
-        Surprise of the row, and its excess over what ``home``, one of the tables, expects.
-    surprise, view : ndarray of float64, shape (n,) and (3, D)
-        Of each part; and by column the expected value, its standard deviation, and the excess.
+    Returns the columns that are parts (n,); surprise of the row, and its excess over what ``home``,
+    one of the tables, expects; the surprise of each part (n,); and by column (3, D) the expected
+    value, its standard deviation, and the excess.
     """
     D = len(x)
     at = likelihood.explains(x)
     rows = likelihood.without(x, at, past)
-    out, seen = np.empty(len(rows)), np.empty((3, rows.shape[1]))
+    out, seen = np.empty((1 + len(post), len(rows))), np.empty((3, rows.shape[1]))
     usual = explain(likelihood.family, hyper, post, log_weights, home, rows, out, seen)
-    view = likelihood.in_units(seen, D)
-    surprise = out[0] - out[1:]
+    view, said = likelihood.in_units(seen, D), out[0]
+    surprise = said[0] - said[1:]
     view[2, at] = surprise - view[2, at]
-    scores = np.array([out[0], out[0] - usual + log_weights[home]])
+    scores = np.array([said[0], said[0] - usual + log_weights[home]])
     slopes = likelihood.log_slopes(x[None])
     if slopes is not None:
         scores[0] -= slopes[0]
@@ -250,19 +250,10 @@ def differences(
 ) -> list[Part]:  # fmt: skip
     """Say by what one table differs from another, the largest difference first.
 
-    Parameters
-    ----------
-    post : ndarray of float64, shape (2, Q)
-        Posteriors: of the one, and of the other, which it is compared with.
-    row : ndarray of float64, shape (C,)
-        A row as `prepare` makes it, for what depends on regressors.
-
-    Returns
-    -------
-    list of Part
-        Surprise and excess are the column's share of the symmetric Kullback-Leibler divergence of
-        the two predictives, Gaussians of the same means m and variances v: (v / v' + v' / v - 2 +
-        (m - m')^2 (1 / v + 1 / v')) / 2.
+    ``post`` (2, Q): posteriors of the one, and of the other; ``row`` (C,): a row as `prepare` makes
+    it, for what depends on regressors. Surprise and excess of a part are the column's share of the
+    symmetric Kullback-Leibler divergence of the two predictives, Gaussians of the same means m and
+    variances v: (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
     """
     D = len(names)
     seen, views = np.empty((3, len(row))), []

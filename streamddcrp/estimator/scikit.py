@@ -1,6 +1,8 @@
 """scikit-learn's conventions, for a data set at rest: ``fit``, ``fit_predict``, ``clone``."""
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Self
 
@@ -30,8 +32,21 @@ class Options:
             name: value.clone() if hasattr(value, "learn_one") else value  # a model, unlearned
             for name, value in self.get_params().items()
         }
-        self.__init__(**(kept | options))  # type: ignore[misc]
+        with undone(self):
+            self.__init__(**(kept | options))  # type: ignore[misc]
         return self
+
+
+@contextmanager
+def undone(model: Any) -> Iterator[None]:
+    """Leave a model as it was where what makes it anew is refused."""
+    before = vars(model).copy()
+    try:
+        yield
+    except Exception:
+        vars(model).clear()
+        vars(model).update(before)
+        raise
 
 
 class ScikitLearn(Options):
@@ -57,14 +72,16 @@ class ScikitLearn(Options):
             With ``labels_``, ndarray of int64 of shape (N,): the label of each row on arrival, or
             the one that it was merged into later. Events up to here are read.
         """
-        self.set_params()
         rows, labels = sliceable(X), []
+        side = {name: sliceable(x, name) for name, x in side.items() if x is not None}
         into: dict[int, int] = {}
-        for start in range(0, len(rows), _ROWS):
-            part = slice(start, start + _ROWS)
-            out = self.step_many(rows[part], **{name: x[part] for name, x in side.items()})
-            labels.append(out["label"].to_numpy())
-            into |= {e.label: e.into for e in self.events() if e.kind == "merge"}
+        with undone(self):
+            self.set_params()
+            for start in range(0, len(rows), _ROWS):
+                part = slice(start, start + _ROWS)
+                out = self.step_many(rows[part], **{name: x[part] for name, x in side.items()})
+                labels.append(out["label"].to_numpy())
+                into |= {e.label: e.into for e in self.events() if e.kind == "merge"}
         self.labels_: IntArray = np.concatenate([*labels, np.zeros(0, np.int64)]).astype(np.int64)
         for label in np.unique(self.labels_).tolist():
             last = label

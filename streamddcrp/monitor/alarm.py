@@ -2,17 +2,18 @@
 
 import copy
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.arguments import as_list, number_array
 from streamddcrp.checkpoint.codec import encode_state
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.epochs import make_cut
-from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.stored import Stored
+from streamddcrp.errors import ConfigError, SchemaError, UnknownKeyError
+from streamddcrp.estimator.stored import Stored, refusing_misfits
 from streamddcrp.monitor.kernels import (
     AGES,
     BLOCK,
@@ -36,7 +37,7 @@ from streamddcrp.monitor.kernels import (
 from streamddcrp.records import FINITE, REAL, Within, check_one, counters, refuse_if
 from streamddcrp.records import MOST as MOST_COUNT
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import whole
+from streamddcrp.validation import VERDICTS, whole
 
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
@@ -67,6 +68,16 @@ class Alarms(NamedTuple):
         """Return what is said of scores that are not judged yet."""
         n = len(scores)
         return cls(scores, np.full(n, np.inf), *np.zeros((3, n), np.bool_))
+
+
+def verdicts_of(regimes: Mapping[int, str], labels: IntArray, states: IntArray) -> NDArray[Any]:
+    """Return the verdict of each row: planned by its label or state (N,), a fault by its state."""
+    planned, fault = (
+        [label for label, verdict in regimes.items() if verdict == wanted]
+        for wanted in VERDICTS[1:]
+    )
+    at = np.where(np.isin(labels, planned) | np.isin(states, planned), 1, 0)
+    return np.array(VERDICTS)[np.where(np.isin(states, fault), 2, at)]
 
 
 class _Own(NamedTuple):
@@ -149,7 +160,7 @@ class Alarm(Stored):
     """
 
     def __init__(self, rate: float = 0.001, average: int = 1, *, per: str | None = None) -> None:
-        cut = None if per is None else make_cut(per if per[:1].isdigit() else f"1 {per}")
+        cut = None if per is None else make_cut(per if per[:1].isdigit() else f"1 {per}", "per")
         if cut is not None and cut.kind == "rows":
             rate = 1.0 / cut.size
         if not 0 < rate < 0.5:
@@ -171,14 +182,14 @@ class Alarm(Stored):
         """Threshold of the next row; infinite while too few rows have been seen."""
         return self.threshold_of("")
 
-    def threshold_of(self, key: str) -> float:
+    def threshold_of(self, key: object) -> float:
         """Return the threshold of a key's next row; infinite while too few rows have been seen."""
         own, who = self._own, self._keys.get(str(key))
         if who is None:
             own, who = _Own.of(1, int(self.average)), 0
         return float(limit_of(self._rate, own, self._fleet, who, np.empty(MOST))[0])
 
-    def rows_of(self, key: str = "") -> int:
+    def rows_of(self, key: object = "") -> int:
         """Return how many scores of a key were judged."""
         who = self._keys.get(str(key))
         return 0 if who is None else int(self._own.counts[who, N_SCORES])
@@ -190,12 +201,13 @@ class Alarm(Stored):
 
     def averaged(self, score: float) -> float:
         """Return the mean of a score and the last ones before it; learn nothing."""
-        score = min(max(score, -_HUGE), _HUGE)
+        score = min(max(float(score), -_HUGE), _HUGE)
         return float(mean_of(self._own.recent[0], self._own.counts[0], score))
 
     def step_many(
-        self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None
-    ) -> Alarms:
+        self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None,
+        verdicts: ArrayLike | None = None,
+    ) -> Alarms:  # fmt: skip
         """Judge each score in turn, then learn it; the same, bit for bit, for any cutting.
 
         Parameters
@@ -206,21 +218,15 @@ class Alarm(Stored):
             Whose score each is. An alarm has them always or never.
         t : array_like of shape (N,), optional
             Time stamps or seconds; needed where ``per`` is a time.
+        verdicts : array_like of {"normal", "planned", "fault"}, shape (N,), optional
+            Of the regime of each row. A planned one raises no alarm, a fault one at once.
 
         Raises
         ------
         SchemaError
-            The scores are not a vector, or keys or times are missing or too many.
+            The scores are not a vector, or keys, times or verdicts are missing or too many.
         """
-        try:
-            values = np.asarray(scores, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            message = f"scores must be numbers in an array of shape (N,): {error}"
-            raise SchemaError(message) from None
-        if values.ndim != 1:
-            message = f"scores must have shape (N,), got {values.shape}"
-            raise SchemaError(message)
-        codes = self._codes(keys, len(values))
+        values = number_array("scores", scores)
         times = np.empty(0)
         if self._pace[PERIOD]:
             if t is None:
@@ -228,10 +234,20 @@ class Alarm(Stored):
                 raise SchemaError(message)
             times = batch_times(t, len(values))
         n = len(values)
+        judged = np.empty(0, np.int8)
+        if verdicts is not None:
+            many = isinstance(verdicts, np.ndarray)
+            given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
+            known = [np.asarray(given == name, np.int8) for name in VERDICTS]
+            judged = np.argmax(known, axis=0).astype(np.int8)
+            if judged.shape != (n,) or not np.any(known, axis=0).all():
+                message = f"verdicts must be {n} of {', '.join(VERDICTS)}"
+                raise SchemaError(message)
+        codes = self._codes(keys, n)
         out = Alarms(np.empty(n), np.empty(n), *(np.empty(n, np.bool_) for _ in range(3)))
         step_alarm(
             float(self.rate), self._pace, self._own, self._fleet, np.empty(MOST), codes, times,
-            np.clip(values, -_HUGE, _HUGE), out,
+            np.clip(values, -_HUGE, _HUGE), judged, out,
         )  # fmt: skip
         return out
 
@@ -245,6 +261,10 @@ class Alarm(Stored):
         """Return the number of each row's key, and make room for new ones."""
         if keys is None:
             return np.zeros(n, np.int64)
+        names = as_list("keys", keys)
+        if len(names) != n:
+            message = f"keys: got {len(names)} for {n} scores"
+            raise SchemaError(message)
         if not len(self._fleet.top):
             if self._own.counts.any():
                 message = "keys: the rows before came without; make a new Alarm"
@@ -252,10 +272,7 @@ class Alarm(Stored):
             self._keys.clear()
             self._fleet = _Fleet(*_Own.of(len(AGES) + 1, 1)[1:3], np.zeros(2))
         known = self._keys
-        codes = np.array([known.setdefault(str(key), len(known)) for key in keys], np.int64)
-        if len(codes) != n:
-            message = f"keys: got {len(codes)} for {n} scores"
-            raise SchemaError(message)
+        codes = np.array([known.setdefault(str(key), len(known)) for key in names], np.int64)
         room = len(self._own.level)
         if len(known) > room:
             more = _Own.of(max(len(known) - room, room), int(self.average))
@@ -279,12 +296,19 @@ class Alarm(Stored):
     def parts(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Yield what is known of single keys, for a store of many."""
         for key in keys:
-            who = self._keys[key]
+            who = self._keys.get(str(key))
+            if who is None:
+                message = f"no score of the key {key!r} was judged"
+                raise UnknownKeyError(message)
             yield key, b"".join(cells[who].tobytes() for cells in self._own)
 
     def join(self, parts: Iterable[tuple[str, bytes]]) -> None:
         """Take what `parts` has yielded."""
-        for key, blob in parts:
+        size = sum(cells.itemsize * math.prod(cells.shape[1:]) for cells in self._own)
+        with refusing_misfits():
+            given = [(key, bytes(blob)) for key, blob in parts]
+            refuse_if(any(len(blob) != size for _, blob in given), "parts")
+        for key, blob in given:
             who, at = self._codes([key], 1)[0], 0
             for cells in self._own:
                 size = cells[who].nbytes

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Autoregression
 from streamddcrp.likelihoods.regression import carried_forward
@@ -19,6 +20,7 @@ LIBRARY = 2048  # values on either side of them
 LEAST_SQUARE = 0.01  # distance of a value from its copy, in variances of the column
 
 
+@checked
 def change_points(
     p_change: ArrayLike, threshold: float = 0.9, *, armed: bool = True
 ) -> tuple[IntArray, bool]:
@@ -59,7 +61,7 @@ def change_points(
     if not 0.5 <= threshold < 1:
         message = f"threshold must be at least 0.5 and below 1, got {threshold!r}"
         raise ConfigError(message)
-    p = np.asarray(p_change, dtype=np.float64)
+    p = number_array("p_change", p_change)
     said = (p > threshold).astype(np.int64) - (p < 1.0 - threshold)  # 1: changed, -1: goes on
     said = np.concatenate([[-1 if armed else 1], said])
     last = np.maximum.accumulate(np.where(said != 0, np.arange(len(said)), 0))
@@ -68,6 +70,7 @@ def change_points(
     return rows.astype(np.int64), bool(state[-1] < 0)
 
 
+@checked
 def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     """Return the rows at which a regime begins, by the tables that its rows sit at.
 
@@ -112,21 +115,20 @@ def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     >>> label_changes(5 * [0, 0, 1, 0] + [4, 4, 0, 0] + 5 * [0, 1, 0, 0] + 6 * [4, 4, 5, 4])
     array([44])
     """
-    if hold < 1:
-        message = f"hold must be at least 1 row, got {hold!r}"
-        raise ConfigError(message)
-    known, codes = np.unique(np.asarray(labels), return_inverse=True)
+    hold = whole("hold", hold, 1)
+    known, codes = np.unique(number_array("labels", labels), return_inverse=True)
     if len(codes) == 0:
         return np.empty(0, dtype=np.int64)
     starts = np.flatnonzero(np.append(True, np.diff(codes) != 0))
     change = np.empty(len(starts), dtype=np.bool_)
     mark_changes(
         codes[starts].astype(np.int64), np.append(starts, len(codes)).astype(np.int64),
-        len(known), int(hold), COST, change,
+        len(known), hold, COST, change,
     )  # fmt: skip
     return starts[change].astype(np.int64)
 
 
+@checked
 def relocate_changes(changes: ArrayLike, signal: ArrayLike, within: int) -> IntArray:
     """Return the rows of a signal at which its changes, known roughly, most probably are.
 
@@ -181,12 +183,12 @@ def relocate_changes(changes: ArrayLike, signal: ArrayLike, within: int) -> IntA
     array([210])
     """
     within = whole("within", within, 1)
-    X = np.asarray(signal, dtype=np.float64)
+    X = number_array("signal", signal, ndim=None)
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2:
         message = f"signal must have shape (N,) or (N, D), got {X.shape}"
         raise SchemaError(message)
-    edges = np.concatenate([[0], np.asarray(changes, dtype=np.int64), [len(X)]])
+    edges = np.concatenate([[0], number_array("changes", changes, whole=True), [len(X)]])
     if len(edges) == 2:
         return edges[1:-1]
     if not (np.diff(edges) > 0).all():

@@ -38,7 +38,7 @@ from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
 from streamddcrp.models.seqddcrp.reference import Reference
 from streamddcrp.models.seqddcrp.warmup import FIRST_STAGE
-from streamddcrp.monitor.alarm import Alarm, Alarms
+from streamddcrp.monitor.alarm import Alarm, Alarms, verdicts_of
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
@@ -101,6 +101,9 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
 
     def learn_one(self, x: Mapping[Any, Any], t: Any = None) -> None:
         """Learn one row; parameters and errors as for `SeqDDCRP.learn_one`."""
+        if self._model.verdicts:  # which need the row's label
+            self.step_many([x], None if t is None else [t])
+            return
         score = self._surprise(x, t)
         self._model.learn_one(x, t)
         self._judge(np.array([score]))
@@ -154,11 +157,11 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             scores = reference.score_many(rows)
         out = self._model.step_many(rows, t)
         if reference is not None and seasonal:
-            scores = reference.score_rows(self._model._rows_less_season()[: len(out)])
+            scores = reference._score_rows(self._model._rows_less_season()[: len(out)])
         if scores is None:
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
-        judged = self._judge(scores)
+        judged = self._judge(scores, out)
         why = self._reasons(rows, out["state"], np.flatnonzero(judged.began), reference)
         self._follow()
         times = {"time": out["time"]} if t is not None else {}
@@ -185,11 +188,14 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             said[i] = averaged([one for one in found if one is not None]).why or None
         return pa.array(said, pa.string())
 
-    def _judge(self, scores: FloatArray) -> Alarms:
+    def _judge(self, scores: FloatArray, out: Any = None) -> Alarms:
         """Hand scores to the alarm; those that a reference is to replace pass by."""
         if self._waiting:
             return Alarms.none(scores)
-        return self._alarm.step_many(scores)
+        regimes, verdicts = self._model.verdicts, None
+        if regimes:
+            verdicts = verdicts_of(regimes, *(out[name].to_numpy() for name in ("label", "state")))
+        return self._alarm.step_many(scores, verdicts=verdicts)
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -248,6 +254,10 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
     def summary(self) -> pa.Table:
         """Return one row for each live regime, as `SeqDDCRP.summary` does."""
         return self._model.summary()
+
+    def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
+        """Name a regime, and say whether it is normal, planned or a fault: `SeqDDCRP.mark`."""
+        self._model.mark(label, name, verdict)
 
     def plot(self) -> Any:
         """Draw the last rows by regime, as `SeqDDCRP.plot` does."""

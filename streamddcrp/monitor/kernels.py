@@ -31,6 +31,8 @@ AGES = np.array([8, 64], dtype=np.int64)  # rows after which a key is of the nex
 FAR = 30.0  # nats above a level that count
 STEADY = 1000  # rows of a key that its level is a mean of; ten times as many for that of all keys
 
+PLANNED, FAULT = 1, 2  # verdicts of regimes
+
 # pace (float64)
 PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given
 INTERVAL = 1  # mean time between rows
@@ -155,7 +157,7 @@ def _begun(counts):
 
 
 @kernel
-def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, out):
+def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, verdicts, out):
     """Judge each score, then learn it.
 
     Parameters
@@ -170,6 +172,9 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, out):
         Without ages each key is judged by itself.
     codes, t, scores : ndarray, shape (N,)
         ``t`` is not read without a period.
+    verdicts : ndarray of int8, shape (N,) or (0,)
+        Of each row's regime. A PLANNED row raises no alarm, one of a FAULT always does; neither
+        enters the calibration.
     out : group of ndarray, shape (N,)
     """
     k = own.recent.shape[1]
@@ -192,7 +197,8 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, out):
         counts[N_SCORES] += 1
         if counts[N_SCORES] < k:
             continue
-        above = mean > limit
+        verdict = verdicts[i] if len(verdicts) else 0
+        above = verdict == FAULT or (mean > limit and verdict != PLANNED)
         out.alarm[i] = above
         if counts[LEFT] > 0:
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
@@ -201,6 +207,8 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, out):
         out.began[i] = above
         if above:
             counts[LEFT] = max(k, QUIET_ROWS)
+        if verdict > 0:
+            continue
         m = counts[FORMER] + counts[CURRENT]
         cap = np.inf
         if m >= TAIL or (fleet.top.shape[0] > 0 and limit < np.inf):

@@ -29,6 +29,7 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import xlogy
 
+from streamddcrp.arguments import checked, generator, number_array
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.partitions.kernels import add_together, contingency, join, number_tables, place_all
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
@@ -38,6 +39,7 @@ _DENDROGRAM = 3000  # customers up to which a dendrogram of the similarities is 
 _EVALUATED = 64  # samples, and cuts of the dendrogram, whose losses are compared before the search
 
 
+@checked
 def labels_of_links(links: ArrayLike) -> IntArray:
     """Return the tables that links make: customers joined by links, any way, share a label.
 
@@ -61,8 +63,8 @@ def labels_of_links(links: ArrayLike) -> IntArray:
     >>> labels_of_links([0, 0, 2, 4, 3])
     array([0, 0, 2, 3, 3])
     """
-    given = np.asarray(links)
-    if given.ndim not in {1, 2} or given.dtype.kind not in "iu" or given.shape[-1] == 0:
+    given = number_array("links", links, ndim=None, whole=True)
+    if given.ndim not in {1, 2} or given.shape[-1] == 0:
         message = (
             f"links must be integers of shape (N,) or (S, N), N at least 1; got an array of "
             f"{given.dtype} of shape {given.shape}"
@@ -81,10 +83,10 @@ def labels_of_links(links: ArrayLike) -> IntArray:
 
 def as_samples(labels: ArrayLike) -> tuple[IntArray, IntArray]:
     """Return samples (S, N) with tables numbered 0, 1, ... and their numbers of tables (S,)."""
-    given = np.asarray(labels)
+    given = number_array("labels", labels, ndim=None, whole=True)
     if given.ndim == 1:
         given = given[np.newaxis]
-    if given.ndim != 2 or given.dtype.kind not in "iu" or 0 in given.shape:
+    if given.ndim != 2 or 0 in given.shape:
         message = (
             "labels must be integers of shape (S, N), a row for each sample, S and N at least 1; "
             f"got an array of {given.dtype} of shape {given.shape}"
@@ -100,7 +102,7 @@ def as_weights(weights: ArrayLike | None, n_samples: int) -> FloatArray:
     """Return the weights of samples, summing to one; equal weights for None."""
     if weights is None:
         return np.full(n_samples, 1.0 / n_samples)
-    given = np.asarray(weights, dtype=np.float64)
+    given = number_array("weights", weights)
     if given.shape != (n_samples,) or not (given >= 0.0).all() or not 0.0 < given.sum() < np.inf:
         message = (
             f"weights must be {n_samples} finite numbers >= 0, one for each sample and not all "
@@ -110,6 +112,7 @@ def as_weights(weights: ArrayLike | None, n_samples: int) -> FloatArray:
     return np.ascontiguousarray(given / given.sum())
 
 
+@checked
 def similarity_matrix(labels: ArrayLike, weights: ArrayLike | None = None) -> FloatArray:
     """Return how often customers share a table: the posterior similarity matrix.
 
@@ -265,6 +268,7 @@ def binder_loss(labels: ArrayLike, estimate: ArrayLike, weights: ArrayLike | Non
     return _expected_loss(labels, estimate, weights, "binder")
 
 
+@checked
 def point_estimate(
     labels: ArrayLike,
     loss: str = "vi",
@@ -315,7 +319,7 @@ def point_estimate(
     """
     n_starts = whole("n_starts", n_starts, 1)
     samples = _Samples(labels, weights, loss)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     known = sorted(
         ((samples.loss(*samples.count(place)), place) for place in samples.starts()),
         key=lambda start: start[0],

@@ -76,12 +76,7 @@ def draw_stories(
 def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
     """Spread documents evenly over the time of their stretches.
 
-    Returns
-    -------
-    times : ndarray (T,)
-    mass : ndarray (K, T)
-    width : float
-        Of each of the T steps.
+    Returns times (T,), mass (K, T), and the width of each of the T steps.
     """
     begin, end = tracks["begin"].to_numpy(), tracks["end"].to_numpy()
     if not len(begin):

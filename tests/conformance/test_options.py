@@ -59,6 +59,7 @@ BAD = {
     },
     EmbeddingStream: {
         "rho": (1.0,), "temper": (0.0,), "lag": (0,), "decay": (-1.0,), "alpha": (0.0,),
+        "scale": ("genre",),
     },
     TextStream: {
         "alpha": (-1.0,), "lag": (0,), "stop_words": (("two words",),), "keep": (("hashtags",),),

@@ -64,6 +64,7 @@ def test_gaps_are_empty_epochs_however_long(kind):
     for model in models:
         model.learn_many(rows[:60], np.arange(60.0) // 20)
     gap, steps = models
+    live = gap.summary()["id"].to_pylist()
     gap.learn_many(rows[60:], np.full(20, 40.0))
     for _ in range(38):
         steps.close()
@@ -74,9 +75,32 @@ def test_gaps_are_empty_epochs_however_long(kind):
     late.learn_many(rows[60:], np.full(20, 4e12))
     assert late.n_epochs == 4 * 10**12
     a, b = gap.summary(), late.summary()
+    assert len(set(a["id"].to_pylist()) & set(live)) >= 1  # ids are kept
     assert a.drop_columns(["born", "last_seen"]).equals(b.drop_columns(["born", "last_seen"]))
     assert gap.objective == late.objective
-    assert {event.kind for event in late.events()} >= {"birth", "death"}
+    for _ in range(4):
+        late.close()
+    late.learn_many(rows[60:80], np.full(20, 4e12 + 9))
+    late.learn_many(rows[60:61], np.full(1, 4e12 + 20))
+    assert {event.kind for event in late.events()} >= {"birth", "return"}
+
+
+def test_a_pause_of_a_month_keeps_ids_and_is_an_event():
+    words = {k: [f"{k}{i}" for i in range(10)] for k in ("earn", "oil", "trade")}
+    rng = np.random.default_rng(0)
+    days = [*range(8), *range(38, 46)]
+    said = [k for _ in days for k in words for _ in range(20)]
+    texts = [" ".join(rng.choice(words[k], 6, replace=False)) for k in said]
+    model = TemporalDPM(epoch="1d")
+    model.learn_many(texts, 86400.0 * np.repeat(days, 60))
+    label = model.final_labels(window=True)["label"].to_numpy()
+    half = len(said) // 2
+    for k in words:
+        own = np.array(said) == k
+        before, after = (np.bincount(label[i][own[i]]) for i in (slice(half), slice(half, None)))
+        assert before.argmax() == after.argmax()
+    back = [event for event in model.events() if event.kind == "return"]
+    assert [(event.index, event.t) for event in back] == [(38, 38 * 86400.0)] * 3
 
 
 def test_an_early_gap_waits_with_the_rows():
@@ -428,3 +452,25 @@ def test_events_of_one_call_are_never_dropped():
     restored = TemporalDPM.from_bytes(at_once.to_bytes())
     assert at_once.events() == expected
     assert restored.events() == expected[-256:]
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "full_gaussian", "normal_gamma"])
+@pytest.mark.parametrize(("offset", "scale"), [(1e9, 1.0), (1e12, 1.0), (0.0, 1e-98), (0.0, 1e30)])
+def test_clusters_do_not_depend_on_the_zero_or_the_unit(likelihood, offset, scale):
+    """Nothing is lost but what floats have rounded: at 1e12 a ten-thousandth of the noise."""
+    rng = np.random.default_rng(2)
+    label = rng.integers(0, 4, 300)
+    X = 8.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])[label] + rng.normal(size=(300, 2))
+    here, there = (TemporalDPM(epoch=("rows", 50), likelihood=likelihood) for _ in range(2))
+    expected, found = here.step_many(X)["label"], there.step_many(scale * X + offset)["label"]
+    assert adjusted_rand_score(expected[100:].to_pylist(), label[100:]) > 0.9
+    assert adjusted_rand_score(expected.to_pylist(), found.to_pylist()) > 0.98
+
+
+def test_a_column_that_was_constant_shows_no_clusters_by_a_billionth():
+    X = np.column_stack([np.full(200, 5.0), np.random.default_rng(0).normal(size=200)])
+    here, there = TemporalDPM(epoch=("rows", 50)), TemporalDPM(epoch=("rows", 50))
+    here.learn_many(X)
+    X[100:, 0] += 1e-9
+    there.learn_many(X)
+    assert here.n_tables == there.n_tables

@@ -112,6 +112,17 @@ def test_rows_of_all_scales_leave_a_rate(seed):
     assert (model._engine.state.particles.rate > 0.0).all()
 
 
+@pytest.mark.parametrize("first", [1e-300, 1e-60, 1e-49, 1.0])
+def test_no_jump_kills_the_particles(first):
+    """A row that is further off than 1e150 units counts as that far: squares stay numbers."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 3)) * first
+    X[40:] = np.clip(1e99 * rng.standard_cauchy((20, 3)), -1e100, 1e100)
+    model = TimeVaryingIBP(**SMALL)
+    assert np.isfinite(model.step_many(X)["score"].drop_null().to_numpy()).all()
+    assert TimeVaryingIBP.from_bytes(model.to_bytes()).log_evidence == model.log_evidence
+
+
 @pytest.mark.slow
 def test_no_particle_has_two_features_of_one_name():
     """Light particles with both of two names that were merged counted the label twice."""

@@ -10,7 +10,7 @@ NAMES = ("t", "k", "a", "b")
 BAD = (
     {"a": -1.0},
     {"t": -1.0},
-    {"a": "oops"},
+    {"a": "1.2.3"},
     {"a": float("nan")},
     {"b": float("inf")},
     {"k": None},

@@ -23,7 +23,7 @@ def cases(folder, kinds, sinks, number=signal.SIGKILL):
             bad = 0.2 if dead else 0.0
             table = rows(60, bad=bad)
             if kind not in ("csv", "jsonl"):  # a typed column holds no text
-                table = [{**row, "a": -3.0 if row["a"] == "oops" else row["a"]} for row in table]
+                table = [{**row, "a": -3.0 if row["a"] == "1.2.3" else row["a"]} for row in table]
             WRITERS[kind](source, table)
         yield {
             "source": str(source),

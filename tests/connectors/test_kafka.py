@@ -259,8 +259,8 @@ def test_addresses_that_cannot_be_used(spec, match):
 
 
 def test_users_and_passwords(monkeypatch):
-    from streamddcrp_connectors.live.address import Address
     from streamddcrp_connectors.live.kafkatopic import client_settings
+    from streamddcrp_connectors.run.address import Address
 
     monkeypatch.setenv("PW", "s3cret")
     address = Address.parse("kafka://me@h/t?password_env=PW", port=9092)

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pytest
 
 from streamddcrp.errors import CheckpointError, ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
 from streamddcrp_connectors.live.payloads import Payloads
 from streamddcrp_connectors.run import retries
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns, arrow_stream, refusals
 from streamddcrp_connectors.run.config import recipe_for
 from streamddcrp_connectors.run.deadletters import DeadLetters

@@ -2,6 +2,9 @@
 
 import json
 
+from click.testing import CliRunner
+
+from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
@@ -99,3 +102,30 @@ def test_tables_have_the_column_from_the_first_event(tmp_path):
     Names(tmp_path / "ck").give("", 0, "idle")
     once(tmp_path, 400, ending="parquet")
     assert json.loads((tmp_path / "ck" / "page-names.json").read_text())["names"]
+
+
+def test_verdicts_act_on_alarms_and_go_with_them(tmp_path):
+    once(tmp_path, 400)
+    labels = {row["label"] for row in read(tmp_path / "output.jsonl")}
+    for label in labels:
+        CliRunner().invoke(main, ["name", str(tmp_path / "ck"), str(label), "--verdict", "planned"])
+    assert Names(tmp_path / "ck").verdicts_of("") == dict.fromkeys(labels, "planned")
+    before = len(read(tmp_path / "alarms.jsonl"))
+    (tmp_path / "other").mkdir()
+    once(tmp_path / "other", 1000)
+    assert any(
+        row["row"] > 420 and row["label"] in labels and row["status"] == "firing"
+        for row in read(tmp_path / "other" / "alarms.jsonl")
+    )
+    once(tmp_path, 1000)
+    later = read(tmp_path / "alarms.jsonl")[before:]
+    assert not any(row["status"] == "firing" and row["label"] in labels for row in later)
+    fault = max(labels)
+    arguments = ["name", str(tmp_path / "ck"), str(fault), "stuck", "--verdict", "fault"]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    before = len(read(tmp_path / "alarms.jsonl"))
+    once(tmp_path, 2000)
+    later = read(tmp_path / "alarms.jsonl")[before:]
+    told = [row for row in later if row["verdict"] == "fault" and row["status"] == "firing"]
+    assert told
+    assert told[0]["text"].startswith("the stream entered stuck, marked as a fault")

@@ -28,7 +28,6 @@ def opened(path, **more):
         (b"a,b\r1,2\r3,4\r", "carriage returns"),
         (b"a," + b"b" * 200_000 + b"\n1,2\n", "cannot be read"),
         (b"a,__refused__\n1,2\n", "must not be called"),
-        (b"a,b,a\n1,2,3\n", "occurs twice"),
     ],
 )
 def test_odd_headers(tmp_path, content, match):
@@ -131,10 +130,8 @@ def test_every_flipped_bit_of_a_page_with_a_checksum_is_noticed(tmp_path):
         bad = bytearray(good)
         bad[at] ^= 1 << int(rng.integers(8))
         path.write_bytes(bad)
-        source = opened(path)
-        with pytest.raises(SchemaError, match="damaged"):
+        with pytest.raises(SchemaError, match="damaged"), closing(opened(path)) as source:
             list(source.read_after(None))
-        source.close()
 
 
 @pytest.mark.parametrize(

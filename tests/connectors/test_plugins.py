@@ -46,7 +46,7 @@ def test_others_come_after_ours_and_cannot_replace_them(others):
 
 
 def test_what_is_not_installed_is_refused_with_what_is(others, tmp_path):
-    with pytest.raises(ConfigError, match="no source 'sine'; installed are csv, jsonl, parquet"):
+    with pytest.raises(ConfigError, match="no source 'sine'; installed are csv, jsonl, lines"):
         open_source("sine://x", Columns())
     with pytest.raises(ConfigError, match="no sink 'carrier'; installed are jsonl, parquet, arrow"):
         open_sink("carrier://x", None, None)

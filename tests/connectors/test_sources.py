@@ -92,14 +92,17 @@ def test_unknown_columns_of_json_lines_are_named(tmp_path):
         open_source(path, Columns("when"))
 
 
-def test_repeated_columns_are_refused(tmp_path):
+def test_repeated_columns_are_refused_or_numbered(tmp_path):
     table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
     pq.write_table(table, tmp_path / "rows.parquet")
     (tmp_path / "rows.csv").write_text("a,a\n1,2\n")
     (tmp_path / "rows.jsonl").write_text('{"a": 1, "a": 2}\n{"a": 1}\n')
-    for name in ("rows.parquet", "rows.csv"):
-        with pytest.raises(SchemaError, match="'a' occurs twice"):
-            open_source(tmp_path / name, Columns())
+    with pytest.raises(SchemaError, match="'a' occurs twice"):
+        open_source(tmp_path / "rows.parquet", Columns())
+    source = open_source(tmp_path / "rows.csv", Columns())
+    assert source.columns.features == ("a", "a_2")
+    assert "columns of one name are numbered: a_2" in source.understood[0]
+    source.close()
 
 
 def test_replaced_files_are_noticed(path):
@@ -215,7 +218,7 @@ def test_standard_input(tmp_path, monkeypatch, kind, given, features):
         (b"", SchemaError, "standard input is empty"),
         (b"\n\n", SchemaError, "standard input is empty"),
         (b"PAR1....", ConfigError, "can carry CSV or JSON lines, not parquet"),
-        (b"\x1f\x8b123\n", ConfigError, "is compressed; decompress it first"),
+        (b"\x1f\x8b123\n", ConfigError, "holds no lines, but gzip"),
         (b"{oops\n[1]\n", SchemaError, "no JSON object to take the features from"),
     ],
 )

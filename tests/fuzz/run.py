@@ -24,7 +24,7 @@ from tests.fuzz.forge import limit_memory, subjects
 
 BAD = (
     "crash", "hang", "traceback on load", "out of memory", "read out of bounds", "error in use",
-    "other rows",
+    "other rows", "bare error", "changed by what it refused",
 )  # fmt: skip
 LIMIT = 10.0  # seconds of CPU time that one may take
 PATIENCE = 20.0  # times as many seconds, where it waits for something or the machine is busy

@@ -197,3 +197,27 @@ def test_bad_options_scores_and_states_are_refused():
         Alarm().step_many([[1.0]])
     with pytest.raises(CheckpointError):
         Alarm.from_bytes(Alarm().to_bytes()[:-1])
+
+
+def test_verdicts_on_regimes_hold_alarms_back_or_raise_them():
+    scores = np.random.default_rng(8).exponential(size=600)
+    scores[[300, 400, 500]] = 30.0
+    verdicts = np.full(600, "normal", "U7")
+    verdicts[300:320], verdicts[450:460] = "planned", "fault"
+    judged = Alarm(0.001).step_many(scores, verdicts=verdicts)
+    assert np.flatnonzero(judged.began).tolist() == [400, 450, 500]
+    assert judged.alarm[450:460].all()
+    assert np.flatnonzero(judged.ended).tolist() == [410, 469, 510]
+    plain = Alarm(0.001)
+    halves = [plain.step_many(scores[:455], verdicts=verdicts[:455])]
+    halves.append(plain.step_many(scores[455:], verdicts=verdicts[455:]))
+    for name in judged._fields:
+        both = np.concatenate([getattr(half, name) for half in halves])
+        np.testing.assert_array_equal(both, getattr(judged, name))
+    kept = np.flatnonzero(verdicts == "normal")  # planned rows and faults do not calibrate
+    other = Alarm(0.001)
+    other.step_many(scores[kept][:330])
+    assert judged.threshold[350] == other.step_many([0.0]).threshold[0]
+    for wrong in (["fault"], ["odd"] * 600):
+        with pytest.raises(SchemaError, match="verdicts must be 600 of normal, planned, fault"):
+            plain.step_many(scores, verdicts=wrong)

@@ -127,3 +127,18 @@ def test_arrays_that_cannot_be_written_need_no_kernel_of_their_own():
     _run(group(x), outs[1])
     assert len(_run.root.overloads) == n
     np.testing.assert_array_equal(*outs)
+
+
+@kernel
+def _write_rows(group, at):
+    x = group.x
+    for i in range(group.n):
+        x[i, at] = x[i - 1][at] + group.x[-1, i]
+        x[at] = x[i]
+
+
+def test_rows_of_an_array_in_a_group_are_places_in_it():
+    ours, numpys = (group(np.arange(12.0).reshape(3, 4)) for _ in range(2))
+    _write_rows(ours, 1)
+    getattr(_write_rows, "py_func", _write_rows)(numpys, 1)
+    np.testing.assert_array_equal(ours.x, numpys.x)

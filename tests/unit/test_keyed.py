@@ -288,9 +288,7 @@ def test_memory_is_given_in_bytes(memory, size):
 
 @pytest.mark.parametrize("memory", [0, -1, "MB", "5TB", "a lot", None, "1e9"])
 def test_other_sizes_are_refused(memory):
-    with pytest.raises(
-        ConfigError, match="memory_limit must be a number of bytes or a text such as"
-    ):
+    with pytest.raises(ConfigError, match="memory_limit must be "):
         small(memory_limit=memory)
 
 
@@ -464,7 +462,7 @@ def test_saving_needs_a_place(tmp_path):
 
 
 def test_options_that_cannot_be_used_are_named():
-    with pytest.raises(ConfigError, match="by must be the name"):
+    with pytest.raises(ConfigError, match="by must be text"):
         Keyed(SeqDDCRP(), by=0)
     unstorable = Keyed(SeqDDCRP(decay=lambda d: np.exp(-d)), by="key")
     with pytest.raises(ConfigError, match="function"):

@@ -16,6 +16,7 @@ from streamddcrp import (
     SeqDDCRP,
     TextStream,
 )
+from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import (
     Autoregression,
@@ -412,3 +413,33 @@ def test_an_alarm_says_why(average, reference_after, likelihood):
     assert first.startswith("3 -")
     assert first.endswith(" low")
     assert all(row["alarm"] for row in out if row["why"])
+
+
+@pytest.mark.parametrize("rows", [1, 150])
+def test_a_planned_regime_raises_no_alarm_and_a_fault_does(rows):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(1500, 2))
+    for a in (600, 900, 1200):
+        X[a : a + 60] += [15.0, -15.0]
+    again, found = {}, {}
+    for verdict in ("normal", "planned", "fault"):
+        detector = RegimeAnomalyDetector(SeqDDCRP(likelihood="normal_gamma"))
+        out = detector.step_many(X[:800]).to_pylist()
+        visited = out[650]["label"]
+        detector.mark(visited, "wash", verdict)
+        assert detector._model.verdicts == {visited: verdict}
+        marked = {row["id"]: row for row in detector.summary().to_pylist()}[visited]
+        assert (marked["name"], marked["verdict"]) == ("wash", verdict)
+        assert (marked["rows"], marked["visits"]) == (pytest.approx(60, abs=2), 1)
+        detector = RegimeAnomalyDetector.from_bytes(detector.to_bytes())
+        alarms = []
+        for a in range(800, 1500, rows):
+            alarms += detector.step_many(X[a : a + rows])["alarm"].to_pylist()
+        again[verdict] = [any(alarms[a - 800 : a - 700]) for a in (900, 1200)]
+        found[verdict] = sum(alarms)
+    assert again["planned"] == [False, False]
+    assert again["fault"] == [True, True]
+    assert found["fault"] >= 110
+    assert found["normal"] < 60
+    with pytest.raises(ConfigError, match="verdict must be one of"):
+        SeqDDCRP().mark(1, "x", "bad")

@@ -258,3 +258,12 @@ def test_any_cutting_and_a_restart_give_the_same_states(make):
         cut = SeqDDCRP.from_bytes(cut.to_bytes())
     assert found == wanted
     assert cut.transitions().equals(whole.transitions())
+
+
+def test_a_state_is_founded_while_only_a_new_table_is_probable():
+    rng = np.random.default_rng([5, 45])
+    loadings = rng.normal(size=(3, 20))
+    X = rng.normal(size=(501, 3)) @ loadings + 0.7 * rng.normal(size=(501, 20))
+    model = SeqDDCRP(likelihood="normal_wishart")
+    model.learn_many(X[:500])  # ended in a division by 0
+    assert np.isfinite(model.bound)

@@ -44,9 +44,6 @@ class Answers:
 
     Parameters
     ----------
-    recipe : Recipe
-    columns : Columns
-        Its features are named.
     store : SqliteStore or None
         Keeps all; without it a repeated batch is known only while the process lives.
     memory_limit : str or int
@@ -84,10 +81,8 @@ class Answers:
 
         Parameters
         ----------
-        client : str
         first : int or None
             Number of the first row, from 0; None: the next, and a batch sent again is a new one.
-        raw : pyarrow.RecordBatch
 
         Raises
         ------

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from streamddcrp.errors import CheckpointError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 
 _LOG = logging.getLogger("streamddcrp")
 
@@ -23,18 +23,13 @@ class CountedSink(ABC):
     """A live sink; the position is ``{"job", "rows"}``.
 
     A sink of one more server says how many rows the server has, and how it sends more.
-
-    Parameters
-    ----------
-    address : Address
-    what : str
-        ``"output"`` or ``"events"``.
     """
 
     live: ClassVar[bool] = True
 
     def __init__(self, address: Address, what: str) -> None:
         self.name = self.identity = address.name
+        self.hosts = address.hosts
         self._what = what
         self._job, self._fresh = "", True
         self._rows = 0  # that were sent
@@ -92,7 +87,6 @@ class CountedSink(ABC):
 
         Parameters
         ----------
-        job : str
         recorded : int
             The least that it should have; there is no need to look for fewer.
 

@@ -48,9 +48,11 @@ class DeliverySink:
     live = True
 
     def __init__(
-        self, name: str, what: str, folder: Path | None, post: Callable[[dict[str, Any]], None]
-    ) -> None:
+        self, name: str, what: str, folder: Path | None, post: Callable[[dict[str, Any]], None],
+        hosts: tuple[tuple[str, int], ...] = (),
+    ) -> None:  # fmt: skip
         self.name = self.identity = name
+        self.hosts = hosts
         self.undelivered = 0
         self._what, self._post = what, post
         self._aside = Path(folder or ".") / f"{what}-undelivered.jsonl"
@@ -68,7 +70,6 @@ class DeliverySink:
         return len(self._waiting) < self._recorded
 
     def rewind(self, position: dict[str, Any] | None) -> None:
-        """Stand where ``position`` says."""
         if position is None:
             position = {"job": f"{uuid.uuid4().hex[:16]}-{self._what}", "rows": 0, "waiting": []}
         self._job, self._rows = position["job"], position["rows"]

@@ -19,9 +19,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.log import sync_folder
@@ -42,9 +42,6 @@ class DeltaSource(TableSource):
     ----------
     spec : str
         ``delta://folder``.
-    columns : Columns
-        Its features are named.
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -52,7 +49,6 @@ class DeltaSource(TableSource):
         super().__init__(address.name, columns, batch_rows)
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
         row, kind, at = 0, None, dict(_START)
         if offset is not None:
             row, kind, at = offset["row"], offset["kind"], dict(offset["at"])
@@ -131,11 +127,6 @@ class DeltaSource(TableSource):
             raise SchemaError(message) from error
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "DeltaSink":
-    """Open a sink of a table."""
-    return DeltaSink(spec, what)
-
-
 class DeltaSink(CountedSink):
     """Rows appended to a table, which is made if need be.
 
@@ -143,16 +134,14 @@ class DeltaSink(CountedSink):
     ----------
     spec : str
         ``delta://folder``.
-    what : str
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         address, self._folder = _place(spec)
         super().__init__(address, what)
         self._table: Any = None
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Return the count of the job."""
         try:
             self._table = DeltaTable(self._folder)
         except TableNotFoundError:

@@ -8,7 +8,7 @@ from typing import Any
 from pyarrow import ArrowException, flight
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 
 PORT = 8815
 _ANSWER = 30.0  # seconds for one call
@@ -55,7 +55,6 @@ class FlightClient:
         return getattr(self._client, method)(what, options)
 
     def close(self) -> None:
-        """Disconnect."""
         if self._client is not None:
             self._client.close()
             self._client = None

@@ -43,7 +43,6 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
 
     Parameters
     ----------
-    host : str
     port : int
         0: any free one; see ``port``.
     token : str or None

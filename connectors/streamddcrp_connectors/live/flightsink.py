@@ -19,11 +19,6 @@ from streamddcrp_connectors.live.flightclient import FlightClient
 _LOG = logging.getLogger("streamddcrp")
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "FlightSink":
-    """Open a sink on a Flight server."""
-    return FlightSink(spec, what)
-
-
 class FlightSink(CountedSink):
     """Rows as Arrow batches of an exchange.
 
@@ -31,10 +26,9 @@ class FlightSink(CountedSink):
     ----------
     spec : str
         As `FlightClient` takes it.
-    what : str
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._server = FlightClient(spec)
         super().__init__(self._server.address, what)
 
@@ -66,7 +60,6 @@ class FlightSink(CountedSink):
             writer.close()
 
     def finish(self) -> None:
-        """Disconnect."""
         self._server.close()
 
     def _exchange(self, job: str) -> Any:

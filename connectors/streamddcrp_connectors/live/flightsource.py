@@ -26,9 +26,6 @@ class FlightSource(TableSource):
     ----------
     spec : str
         As `FlightClient` takes it.
-    columns : Columns
-        Its features are named.
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -36,7 +33,6 @@ class FlightSource(TableSource):
         super().__init__(self._server.name, columns, batch_rows)
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
         row, kind = (0, None) if offset is None else (offset["row"], offset["kind"])
         while True:
             before = row
@@ -49,7 +45,6 @@ class FlightSource(TableSource):
                 yield None, {"row": row, "kind": kind}
 
     def close(self) -> None:
-        """Disconnect."""
         self._server.close()
 
     def _after(self, row: int) -> Iterator[Any]:

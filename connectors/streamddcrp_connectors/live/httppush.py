@@ -21,9 +21,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.journal import MAX_KEY, Journal, JournalFullError
 from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 
 LARGEST = 1 << 22  # bytes of a body: less than half of the smallest journal
@@ -42,8 +42,6 @@ class HttpPushSource(JournaledSource):
         ``http-push://host:port/path?journal=FOLDER``. Addresses other than loopback need a token,
         ``&token_env=NAME`` or ``&token_file=FILE``, which senders give as
         ``Authorization: Bearer TOKEN``.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:

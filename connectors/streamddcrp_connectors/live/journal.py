@@ -32,7 +32,6 @@ class Entry(NamedTuple):
 
     Parameters
     ----------
-    message : bytes
     key : bytes
         Names the message, so that it is known when it comes again; empty: it is never known.
     first : bool

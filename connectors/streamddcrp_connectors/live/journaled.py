@@ -3,12 +3,12 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.journal import Journal
 from streamddcrp_connectors.live.messages import MessageSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sources import Offset
@@ -26,9 +26,9 @@ class JournaledSource(MessageSource):
     ----------
     address : Address
         Its option ``journal`` names the folder, ``journal_mb`` the most megabytes on the disk.
-    columns : Columns
-    batch_rows : int
     """
+
+    gives_once: ClassVar[bool] = True
 
     def __init__(self, address: Address, columns: Columns, batch_rows: int) -> None:
         super().__init__(address, columns, batch_rows)
@@ -84,5 +84,4 @@ class JournaledSource(MessageSource):
         """
 
     def close(self) -> None:
-        """Close the journal."""
         self._journal.close()

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.kafkamerge import GATHER, merged
 from streamddcrp_connectors.live.kafkatopic import OPTIONS, PORT, Topic
 from streamddcrp_connectors.live.messages import MessageSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 
@@ -25,8 +25,6 @@ class KafkaSource(MessageSource):
         ``kafka://[user@]host[:port]/TOPIC``. Options: ``partition``, ``from=start|new``;
         ``security=plaintext|ssl|sasl_plaintext|sasl_ssl``, ``mechanism``, ``ca=FILE``;
         ``password_env``, ``password_file``.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -69,5 +67,4 @@ class KafkaSource(MessageSource):
             yield messages, at
 
     def close(self) -> None:
-        """Disconnect."""
         self._topic.close()

@@ -31,7 +31,6 @@ def merged(topic: Topic, at: Any, most: Callable[[], int], *, new: bool) -> Roun
 
     Parameters
     ----------
-    topic : Topic
     at : dict, int or None
         A place; an offset, if the topic had but one partition; None: the start, or ``new``.
     most : callable

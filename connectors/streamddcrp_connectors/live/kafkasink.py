@@ -11,18 +11,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from streamddcrp.errors import CheckpointError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.kafkatopic import ANSWER, OPTIONS, PORT, Topic
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
 
 _END = 4.0  # seconds for the end of a transaction
-
-
-def open_sink(spec: str, folder: Any, what: str) -> "KafkaSink":
-    """Open a sink of a topic."""
-    return KafkaSink(spec, what)
 
 
 class KafkaSink(CountedSink):
@@ -32,10 +27,9 @@ class KafkaSink(CountedSink):
     ----------
     spec : str
         ``kafka://[user@]host[:port]/TOPIC``, with the options of `KafkaSource` but ``from``.
-    what : str
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=OPTIONS, secrets=["password"])
         super().__init__(address, what)
         self._topic = Topic(address)
@@ -127,7 +121,6 @@ class KafkaSink(CountedSink):
         self._end = max(ends)
 
     def finish(self) -> None:
-        """Disconnect."""
         if self._producer is not None:
             self._producer.purge()
             self._producer = None

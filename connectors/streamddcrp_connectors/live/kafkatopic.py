@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 
 PORT = 9092
 OPTIONS = ["partition", "security", "mechanism", "ca"]
@@ -61,12 +61,7 @@ def client_settings(address: Address) -> dict[str, Any]:
 
 
 class Topic:
-    """A topic, of which an address may name a partition, and the errors of its brokers.
-
-    Parameters
-    ----------
-    address : Address
-    """
+    """A topic, of which an address may name a partition, and the errors of its brokers."""
 
     def __init__(self, address: Address) -> None:
         self.name, self.topic = address.name, address.path

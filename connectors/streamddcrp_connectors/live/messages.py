@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.payloads import Payloads
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.sources import Offset
 
@@ -18,9 +18,6 @@ class MessageSource(ABC):
 
     Parameters
     ----------
-    address : Address
-    columns : Columns
-        Its features are named.
     batch_rows : int
         About the most rows that are taken at once; ``_most`` is how many messages that may be, as
         those before have shown.
@@ -67,7 +64,6 @@ class MessageSource(ABC):
         ------
         messages : sequence of bytes
             At most ``_most``, as soon as there is one; empty when `POLL` seconds brought none.
-        at : JSON value
 
         Raises
         ------

@@ -22,9 +22,9 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.journal import Entry, JournalFullError
 from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 
 IN_FLIGHT = (
@@ -46,8 +46,6 @@ class MqttSource(JournaledSource):
         ``mqtt://user@host:port/topic?journal=FOLDER&password_env=NAME``. The topic may have the
         wildcards ``+`` and ``#``. ``client`` is the name of the session; by default it follows from
         the address, so that two jobs with different journals have different sessions.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:

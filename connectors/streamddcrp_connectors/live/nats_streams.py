@@ -20,9 +20,9 @@ from nats.aio.client import Client
 from nats.js.api import ConsumerConfig, DeliverPolicy
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
@@ -51,12 +51,7 @@ class _Connection:
             raise
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do the work in the thread, and wait for it.
-
-        Raises
-        ------
-        ConnectionError, ConfigError
-        """
+        """Do the work in the thread, and wait for it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         name = self._address.name
         try:
@@ -87,7 +82,6 @@ class _Connection:
             raise ConnectionError(message) from error
 
     def close(self) -> None:
-        """Disconnect."""
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(self.client.close(), self._loop).result(0.5)
         self._stop()
@@ -193,8 +187,6 @@ class NatsSource(MessageSource):
         ``nats://[user@]host[:port]/STREAM``. Options: ``subject`` (default: all of the stream),
         ``from=start|new``, ``tls=yes``, ``ca=FILE``; ``password_env``, ``password_file``,
         ``token_env``, ``token_file``.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -225,7 +217,6 @@ class NatsSource(MessageSource):
             yield [message.data for message in messages], at
 
     def close(self) -> None:
-        """Disconnect."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -257,11 +248,6 @@ class NatsSource(MessageSource):
         return first
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "NatsSink":
-    """Open a sink of a subject."""
-    return NatsSink(spec, what)
-
-
 class NatsSink(CountedSink):
     """Rows as JSON messages of a subject, which a stream keeps.
 
@@ -269,10 +255,9 @@ class NatsSink(CountedSink):
     ----------
     spec : str
         ``nats://[user@]host[:port]/SUBJECT``, with the options of `NatsSource` for user and TLS.
-    what : str
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])
         super().__init__(address, what)
         if not address.path:
@@ -344,7 +329,6 @@ class NatsSink(CountedSink):
                 sent += 1
 
     def finish(self) -> None:
-        """Disconnect."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

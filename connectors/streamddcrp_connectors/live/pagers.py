@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import urlencode, urlunsplit
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.delivery import DeliverySink, RefusedError
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.alarming import RESOLVED
 
 _TIMEOUT = 5.0  # seconds
@@ -46,7 +46,7 @@ def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
     ((host, port),) = address.hosts
     name = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     if scheme == "smtp":
-        return DeliverySink(name, what, folder, _mail(address))
+        return DeliverySink(name, what, folder, _mail(address), address.hosts)
     options = dict(address.options)
     template = options.pop("template", "json")
     if template not in TEMPLATES:
@@ -57,7 +57,7 @@ def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
         headers["Authorization"] = f"Bearer {token}"
     where = name.partition("://")[2]
     url = urlunsplit((scheme, where, f"/{address.path}", urlencode(options), ""))
-    return DeliverySink(name, what, folder, _web(url, headers, TEMPLATES[template]))
+    return DeliverySink(name, what, folder, _web(url, headers, TEMPLATES[template]), address.hosts)
 
 
 def _web(url: str, headers: dict[str, str], form: Callable[[Message], Any]) -> Any:

@@ -59,7 +59,6 @@ class Payloads:
 
         Parameters
         ----------
-        messages : iterable of bytes
         kind : str or None
             Kind of the time column as far as known from earlier messages.
 
@@ -67,7 +66,6 @@ class Payloads:
         -------
         batch : pyarrow.RecordBatch
             It may have no rows.
-        kind : str or None
         """
         made = []
         for is_arrow, group in itertools.groupby(messages, lambda data: data[:4] == _ARROW):

@@ -24,9 +24,9 @@ from psycopg import sql
 from pyarrow import csv
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sources import Offset
@@ -158,9 +158,6 @@ class PostgresSource(TableSource):
         ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. ``channel=NAME``
         is listened to: a ``NOTIFY`` wakes the job at once. ``sslmode``; ``password_env``,
         ``password_file``.
-    columns : Columns
-        Its features are named.
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -176,7 +173,6 @@ class PostgresSource(TableSource):
         self._channel = address.options.get("channel")
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
         row, kind, at = 0, None, None
         if offset is not None:
             row, kind, at = offset["row"], offset["kind"], offset["at"]
@@ -201,7 +197,6 @@ class PostgresSource(TableSource):
                 yield batch, {"row": row, "kind": kind, "at": at}
 
     def close(self) -> None:
-        """Disconnect."""
         self._database.close()
 
     def _look(self, connection: Any) -> tuple[Any, list[Any]]:
@@ -296,11 +291,6 @@ def _writers(connection: Any, table: str) -> set[str]:
     return {name for (name,) in connection.execute(_WRITERS, [table])}
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "PostgresSink":
-    """Open a sink of a table."""
-    return PostgresSink(spec, what)
-
-
 class PostgresSink(CountedSink):
     """Rows of a table, which is made if need be.
 
@@ -309,16 +299,14 @@ class PostgresSink(CountedSink):
     spec : str
         ``postgresql://[user@]host[:port]/database/[schema.]table``, with the options of
         `PostgresSource` but ``order`` and ``channel``.
-    what : str
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=["sslmode"], secrets=["password"])
         super().__init__(address, what)
         self._database = _Database(address)
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Return the count of the job."""
         with self._database.connected() as connection, connection.transaction():
             connection.execute("select pg_advisory_xact_lock(hashtext('streamddcrp_jobs'))")
             connection.execute(
@@ -352,7 +340,6 @@ class PostgresSink(CountedSink):
                 copy.write(text.getbuffer())
 
     def finish(self) -> None:
-        """Disconnect."""
         self._database.close()
 
 

@@ -15,9 +15,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
@@ -102,8 +102,6 @@ class RedisSource(MessageSource):
     spec : str
         ``redis://[user@]host[:port]/KEY``. Options: ``field`` of an entry that holds the message
         (default: ``data``), ``from=start|new``, ``db``; ``password_env``, ``password_file``.
-    columns : Columns
-    batch_rows : int
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -133,7 +131,6 @@ class RedisSource(MessageSource):
             yield [fields.get(self._field, b"?") for _, fields in entries], [last, count]
 
     def close(self) -> None:
-        """Disconnect."""
         self._client.close()
 
     def _begin(self, at: Any) -> tuple[str, int]:
@@ -182,11 +179,6 @@ def _order(entry: str) -> tuple[int, int]:
     return int(time), int(number or 0)
 
 
-def open_sink(spec: str, folder: Any, what: str) -> "RedisSink":
-    """Open a sink of a stream."""
-    return RedisSink(spec, what)
-
-
 class RedisSink(CountedSink):
     """Rows as JSON entries of a stream.
 
@@ -194,10 +186,9 @@ class RedisSink(CountedSink):
     ----------
     spec : str
         ``redis://[user@]host[:port]/KEY``, with the options of `RedisSource` but ``from``.
-    what : str
     """
 
-    def __init__(self, spec: str, what: str) -> None:
+    def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=_OPTIONS, secrets=["password"])
         super().__init__(address, what)
         self._client = _client(address)
@@ -205,7 +196,6 @@ class RedisSink(CountedSink):
         self._field = address.options.get("field", _FIELD)
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Return the count of the job."""
         with _guard(self.name):
             if self._client.exists(self._keys[0]):
                 self.say_not_alone()
@@ -220,5 +210,4 @@ class RedisSink(CountedSink):
                 self._client.eval(_ADD, 2, *self._keys, job, first + start, self._field, *some)
 
     def finish(self) -> None:
-        """Disconnect."""
         self._client.close()

@@ -18,8 +18,6 @@ class TableSource(ABC):
         The address without secrets.
     columns : Columns
         Its features are named: a table may have others.
-    batch_rows : int
-        Most rows in a batch.
 
     Raises
     ------

@@ -24,7 +24,6 @@ def check_stream(message: bytes) -> None:
 
     Raises
     ------
-    SchemaError
     pyarrow.ArrowException
         It is no such stream.
     """
@@ -37,12 +36,7 @@ def check_stream(message: bytes) -> None:
 
 
 def check_rows(table: Any) -> None:
-    """Refuse a table whose columns, as plain numbers and texts, are larger than `LARGEST`.
-
-    Raises
-    ------
-    SchemaError
-    """
+    """Refuse a table whose columns, as plain numbers and texts, are larger than `LARGEST`."""
     if table.num_rows > MOST_ROWS:
         message = f"it has {table.num_rows:,} rows; a message may have {MOST_ROWS:,}"
         raise SchemaError(message)

@@ -1,7 +1,8 @@
 """What stands in the cells of one column: numbers however written, flags, times, words."""
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.data.clock import Wanted, find_kind, kind_of_numbers, parse, read_cells
-from streamddcrp_connectors.looking.dialect import MISSING, Dialect
+from streamddcrp_connectors.looking.dialect import MISSING, Dialect, is_number
 
 _FLAGS = (
     ("false", "true"), ("no", "yes"), ("off", "on"), ("f", "t"), ("n", "y"), ("closed", "open"),
@@ -22,7 +23,9 @@ _SENTINELS = (
     999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0,
 )  # fmt: skip
 _COUNTERS = re.compile(
-    r"(|c1|#|id|idx|index|no\.?|nr\.?|num|row|row_?id|row_?number|record|obs|seq|unnamed: 0)", re.I
+    r"(|c1|#|id|idx|index|instant|rownames|no\.?|nr\.?|num|row|row_?id|"
+    r"row_?number|__index_level_0__|record|obs|seq|unnamed: 0)",
+    re.I,
 )
 _UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
 _WRITTEN = re.compile(
@@ -30,7 +33,8 @@ _WRITTEN = re.compile(
 )
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?$"
 _TIME_NAMES = re.compile(
-    r"(?:^|[_ ])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|c1)(?:$|[_ ])",
+    r"(?:^|[_ .])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|c1)"
+    r"(?:$|[_ ])",
     re.I,
 )
 _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])
@@ -74,10 +78,13 @@ class Cells:
     dialect : Dialect
     habits : mapping of str to Habit
         Of the columns that were looked at.
+    typed : bool
+        Text without letters is not the same as no text.
     """
 
     dialect: Dialect = field(default_factory=Dialect)
     habits: Mapping[str, Habit] = field(default_factory=dict)
+    typed: bool = False
 
     def __post_init__(self) -> None:
         numbers = [float(mark) for mark in self.dialect.missing if _is_float(mark)]
@@ -113,6 +120,9 @@ class Cells:
                 numbers = pc.cast(cells, pa.float64())
         if numbers is None:
             cells = self.present(cells)
+            if habit.marks:
+                marked = pc.is_in(cells, pa.array(habit.marks, pa.string()))
+                cells = pc.if_else(marked, pa.scalar(None, pa.string()), cells)
             flags = pc.index_in(pc.utf8_lower(cells), pa.array(habit.flags or ("false", "true")))
             if flags.null_count == cells.null_count:
                 return pc.cast(flags, pa.bool_()), cells
@@ -158,6 +168,14 @@ def trimmed(cells: Any) -> Any:
     return pc.if_else(pc.equal(stripped, ""), pa.scalar(None, pa.string()), stripped)
 
 
+def together(columns: Sequence[Any]) -> Any:
+    """Put the parts of times into one column of text, with blanks between them."""
+    if len(columns) == 1:
+        return columns[0]
+    texts = [trimmed(pc.cast(column, pa.string())) for column in columns]
+    return pc.binary_join_element_wise(*(pc.utf8_lpad(text, 2, "0") for text in texts), " ")
+
+
 def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit:
     """Return how a column is written, by a sample of its cells as strings.
 
@@ -196,6 +214,11 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
             return Habit("time", clock, marks=marks)
         clocks = pc.sum(pc.match_substring_regex(there, _CLOCKS)).as_py()
         return Habit("clock" if clocks > 0.9 * len(there) else "words", marks=marks)
+    odd = Counter(there.filter(numbers.is_null()).to_pylist())
+    more = [cell for cell, count in odd.items() if count > 1 or cell[0] in "?*<>~"]
+    more = [cell for cell in more if not is_number(cell)][:20]
+    habit = habit._replace(marks=(*marks, *more))
+    there, numbers = there.filter(numbers.is_valid()), numbers.drop_null()
     return _of_numbers(name, there, numbers, habit)
 
 

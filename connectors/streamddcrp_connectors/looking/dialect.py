@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from streamddcrp.errors import ConfigError
-
 SAMPLE = 100_000  # bytes
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 MISSING = (
     "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "--", "---", ".", "*", "missing",
     "(null)", "<na>", r"\n", "-nan", "nd", "n.a.", "..", "#value!", "#div/0!", "bad", "no data",
+    "mm", "**", "***", "****", "*****",
 )  # fmt: skip
 _COMMENTS = ("#", "%", "//")
 _UNIT = r"(?: ?(?:%|°?[A-Za-z]{1,3}(?:/[a-z]{1,3})?))?"
@@ -79,7 +78,9 @@ class Dialect:
         words += [f"comments after {self.comment!r}"] * bool(self.comment)
         words += ["a line of units"] * (self.extra == 1)
         words += [f"{self.extra} lines below the header left out"] * (self.extra > 1)
-        if not self.header:
+        if not self.header and self.names[-1:] != (f"c{len(self.names)}",):
+            words.append("columns named by a line above")
+        elif not self.header:
             words.append(
                 "no header (the columns are c1, c2, ..; --header if the first line names them)"
             )
@@ -128,7 +129,11 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
                 best, top, found = cut, worth, replace(found, sep=sep)
         if top <= 0.5:
             best, found = _cut(text, ","), replace(found, sep=",")
-    return _with_header(found, best, given)
+    found = _with_header(found, best, given, text)
+    arff = re.findall(r"(?im)^@attribute\s+(?:'([^']+)'|\"([^\"]+)\"|(\S+))", text)
+    if len(arff) == best.width and not found.header:
+        return replace(found, names=named(["".join(name) for name in arff]))
+    return found
 
 
 @dataclass
@@ -188,7 +193,7 @@ def is_number(cell: str) -> bool:
     return bool(_NUMBER.fullmatch(cell.strip()))
 
 
-def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any]) -> Dialect:
+def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) -> Dialect:
     """Find where the table begins, and what its first lines are."""
     if cut.comments:
         marks = Counter(
@@ -197,10 +202,7 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any]) -> Dialect:
         found = replace(found, comment=marks.most_common(1)[0][0])
     if not cut.rows:
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
-    start = 0
-    if cut.width > 1 and "skip" not in given:
-        while len(cut.rows[start]) < cut.width and start < len(cut.rows) - 1:
-            start += 1
+    start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)
     rows = cut.rows[start:]
     names: tuple[str, ...] = ()
     before = cut.rows[start - 1] if start else []
@@ -211,18 +213,13 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any]) -> Dialect:
         names = (*before, "") if tail else ("", *before)
     line = cut.lines[start]
     header = given.get("header")
-    noted = [text for number, text in cut.comments if number < line]
     if header is None:
         header = bool(names) or _is_header(rows)
-        if not header and noted:
-            title = noted[-1].lstrip("".join(_COMMENTS)).strip()
-            cells = (
-                title.split()
-                if found.sep == " "
-                else next(csv.reader([title], delimiter=found.sep))
-            )
-            if len(cells) == cut.width and not any(map(_is_value, cells)):
-                names = tuple(cells)
+        if not header:
+            noted = [note for number, note in cut.comments if number < line]
+            if start and found.sep == " ":
+                noted.append(text.split("\n")[cut.lines[start - 1]])
+            names = _noted_names(noted, cut.width, found.sep)
     extra = _n_units(rows) if header else 0
     values = [row for row in rows[header + extra :] if len(row) == cut.width]
     if "decimal" not in given:
@@ -232,6 +229,49 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any]) -> Dialect:
         names = ("",) * cut.width
     skip = given.get("skip", 0) + line
     return replace(found, skip=skip, header=bool(header), extra=extra, names=named(names))
+
+
+def _first_row(cut: _Cut) -> int:
+    """Return the place of the first row of the table: what stands before it is narrower or a title.
+
+    Or wider, if a header follows, or words above blanks.
+    """
+    last = len(cut.rows) - 1
+    usual = sorted(_n_filled(row) for row in cut.rows[-200:])[len(cut.rows[-200:]) // 2]
+    start = 0
+    while start < last:
+        row = cut.rows[start]
+        title = 2 * _n_filled(row) <= usual and not _has_values(row)
+        if len(row) == cut.width and not title:
+            break
+        if len(row) > cut.width:
+            even = (p for p in range(start, last) if len(cut.rows[p]) == cut.width)
+            after = next(even, last)
+            header = not _has_values(cut.rows[after]) and _is_header(cut.rows[after:])
+            if not header and (after > start + 1 or any(map(_is_value, row))):
+                break
+            start = after
+            continue
+        start += 1
+    return start
+
+
+def _n_filled(row: Sequence[str]) -> int:
+    return sum(bool(cell.strip()) for cell in row)
+
+
+def _noted_names(noted: Sequence[str], width: int, sep: str) -> tuple[str, ...]:
+    """Return the names in the first of the last comments that name as many columns as there are."""
+    names: tuple[str, ...] = ()
+    for note in reversed(noted):
+        title = note.lstrip("".join(_COMMENTS)).strip()
+        ways = [title.split(), re.split(r"\t+|, *| {2,}", title)]
+        ways = ways if sep == " " else [next(csv.reader([title], delimiter=sep), [])]
+        found = next((way for way in ways if len(way) == width), None)
+        if found is None or any(map(is_number, found)):
+            break
+        names = tuple(found)
+    return names
 
 
 def _has_values(row: Sequence[str]) -> bool:
@@ -324,27 +364,19 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
 
 
 def named(names: Sequence[str]) -> tuple[str, ...]:
-    """Give the columns without a name one by their place: c1, c2, .."""
-    return tuple(name.strip() or f"c{place}" for place, name in enumerate(names, 1))
+    """Give a column without a name one by its place, c1, c2, .., and a name that returns a number.
 
-
-def check_wanted(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
-    """Return the separator that an option names; ConfigError for what cannot be one."""
-    words = {"tab": "\t", r"\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",",
-             "semicolon": ";", "bar": "|"}  # fmt: skip
-    sep = words.get(sep or "", sep)
-    if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
-        message = f"--sep must be one character, tab or blanks, got {sep!r}"
-        raise ConfigError(message)
-    if decimal not in (None, ".", ","):
-        message = f"--decimal must be . or ',', got {decimal!r}"
-        raise ConfigError(message)
-    if encoding is not None:
-        try:
-            odd = "a\n".encode(encoding) != b"a\n"
-        except LookupError:
-            odd = True
-        if odd and not encoding.lower().startswith("utf"):
-            message = f"--encoding: {encoding!r} is not known; try utf-8, latin-1 or cp1252"
-            raise ConfigError(message)
-    return sep
+    Examples
+    --------
+    >>> named(["temp", "", "temp"])
+    ('temp', 'c2', 'temp_2')
+    """
+    made: dict[str, None] = {}
+    for place, name in enumerate(names, 1):
+        name = whole = name.strip() or f"c{place}"  # noqa: PLW2901 -- as it is to be called
+        again = 1
+        while name in made:
+            again += 1
+            name = f"{whole}_{again}"  # noqa: PLW2901 -- as above
+        made[name] = None
+    return tuple(made)

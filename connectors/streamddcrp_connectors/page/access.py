@@ -23,8 +23,6 @@ class Access:
     ----------
     host : str
         Address or name that is listened on.
-    port : int
-    token : str
 
     Examples
     --------

@@ -48,7 +48,6 @@ def packed(header: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:
 
     Parameters
     ----------
-    header : mapping
     columns : mapping of str to ndarray
         Vectors of numbers. The header gets their names and lengths under ``columns``.
     """

@@ -41,12 +41,7 @@ class Link(Protocol):
 
 
 class Browser:
-    """What a browser wants to see, and what it has.
-
-    Parameters
-    ----------
-    link : Link
-    """
+    """What a browser wants to see, and what it has."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -78,12 +73,7 @@ class Browser:
 
 
 class Hub:
-    """Sends what changed to all browsers, at most so often, and never ahead of a slow one.
-
-    Parameters
-    ----------
-    names : Names
-    """
+    """Sends what changed to all browsers, at most so often, and never ahead of a slow one."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -253,6 +243,7 @@ class Hub:
                 "stories": [stream.stories[label] for label in wanted if label in stream.stories],
                 "texts": stream.texts[-8:],
                 "names": self.names.of(key),
+                "verdicts": self.names.verdicts_of(key),
                 "rows": streams.n_rows,
                 "rate": self._rows_a_second(streams.n_rows),
                 "dropped": self.dropped,

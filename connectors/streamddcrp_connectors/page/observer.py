@@ -47,13 +47,6 @@ class LivePage:
     folder : Path, optional
         That of the checkpoint: keeps the history, names and the token.
 
-    Attributes
-    ----------
-    name : str
-        Of the source; it and ``epochs`` are said before the first batch.
-    epochs : bool
-        The model's rows arrive by epochs.
-
     Raises
     ------
     MissingExtraError
@@ -68,7 +61,6 @@ class LivePage:
         listening = listen(host, port)
         token = token_of(folder)
         self.address = address_of(host, listening.getsockname()[1], token)
-        self.name, self.epochs = "", False
         self._job: dict[str, Any] | None = None
         self._dropped = 0
         self._stories_due = 0.0
@@ -101,7 +93,7 @@ class LivePage:
         if results is None:
             return
         if self._job is None:
-            self._job = _job(rows, self.name, epochs=self.epochs)
+            self._job = _job(rows, epoch.summary.source, epochs=epoch.summary.has_epochs)
             self._job["calibrating"] = epoch.calibrating if epoch.calibrating < 1e9 else 0
             self._tell(JSON, json.dumps({"job": self._job}).encode())
         if self._put - self._written > WAITING:
@@ -285,7 +277,7 @@ def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
     if judged is not None:
         cells |= {name: pa.array(getattr(judged, name)) for name in ("threshold", "alarm", "began")}
         each = np.full(len(judged.began), None)
-        each[judged.began] = why
+        each[judged.began] = why or None
         cells["why"] = pa.array(each, pa.string())
     features = {f"f{i}": batch.column(n) for i, n in enumerate(rows.columns.features or ())}
     return pa.record_batch(cells | features)

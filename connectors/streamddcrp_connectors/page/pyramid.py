@@ -31,7 +31,6 @@ class View(NamedTuple):
 
     Parameters
     ----------
-    level : int
     first : int
         Number of the first bucket among all of the level that ever were.
     buckets : ndarray of float64, shape (M, F)
@@ -48,7 +47,6 @@ class Pyramid:
 
     Parameters
     ----------
-    n_columns : int
     most : int
         Buckets of a level.
 

@@ -29,7 +29,6 @@ class Regimes:
 
     Parameters
     ----------
-    columns : sequence of str
     most : int
         Labels that are kept.
     """

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+from streamddcrp.validation import VERDICTS
 from streamddcrp_connectors.page.access import Access
 from streamddcrp_connectors.page.hub import Browser, Frame, Hub
 from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
@@ -164,7 +165,9 @@ class _Socket(_Guarded, WebSocketHandler):
         elif do == "got":
             browser.waiting = max(0, browser.waiting - 1)
         elif do == "name" and self._known(key):
-            self.hub.names.give(key, int(asked["label"]), str(asked.get("name") or ""))
+            name, verdict = str(asked.get("name") or ""), asked.get("verdict", VERDICTS[0])
+            if verdict in VERDICTS:
+                self.hub.names.give(key, int(asked["label"]), name, verdict)
         elif do == "acknowledge" and asked.get("all") is True and self.hub.streams is not None:
             seen = {key: stream.alarmed for key, stream in self.hub.streams.of.items()}
             self.hub.names.acknowledge(seen, str(asked.get("by") or ""))

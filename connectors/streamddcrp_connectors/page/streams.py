@@ -36,8 +36,6 @@ class Job(NamedTuple):
 
     Parameters
     ----------
-    name : str
-    features : list of str
     time : {"stamp", "instant", "number", "row"}
         What the times are: time stamps without or with a zone, numbers, or numbers of rows.
     key : str or None
@@ -88,12 +86,7 @@ class Rows(NamedTuple):
 
 
 class Stream:
-    """History, regimes, alarm and events of one stream.
-
-    Parameters
-    ----------
-    job : Job
-    """
+    """History, regimes, alarm and events of one stream."""
 
     def __init__(self, job: Job) -> None:
         one = job.key is None
@@ -200,12 +193,7 @@ class Stream:
 
 
 class Streams:
-    """All streams of a run.
-
-    Parameters
-    ----------
-    job : Job
-    """
+    """All streams of a run."""
 
     def __init__(self, job: Job) -> None:
         self.job = job

@@ -76,14 +76,11 @@ class Volumes:
 
         Parameters
         ----------
-        begin, end : float
-        most : int
         became : dict of int to int
             Labels that were merged, and those that they are now.
 
         Returns
         -------
-        begin, end : ndarray of float64, shape (M,)
         counts : dict of int to ndarray of int64, shape (M,)
             Rows of each label, the largest first; under `SMALL` those of many small ones.
         """

@@ -19,7 +19,6 @@ def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ..
 
     Parameters
     ----------
-    path : str or path-like
     rows : ndarray of int64, shape (N,)
         Numbers of the rows wanted, ascending.
     """

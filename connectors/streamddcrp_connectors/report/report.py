@@ -92,7 +92,6 @@ def make_report(
 
     Parameters
     ----------
-    results, source : str or path-like
     time, key : str, optional
         Columns of ``source``.
     only : str, optional
@@ -112,7 +111,6 @@ def make_report(
 
     Returns
     -------
-    words : str
     paths : list of Path
         The PNG, the SVG, the text and the page.
 

@@ -72,7 +72,6 @@ def read_labelled(
 
     Parameters
     ----------
-    results, data : str or path-like
     columns : Columns
         Of ``data``.
     only : str, optional
@@ -115,11 +114,8 @@ class LabelledTexts:
     ----------
     name : str
         Name of the source, with the key if it is one of several.
-    texts : pyarrow.Array
     labels : ndarray of int64, shape (N,)
         The final ones where the results have them; -1: none.
-    scores : ndarray of float64, shape (N,)
-    clock : Clock
     events : tuple of Event
         What happened to stories; ``index`` is the place of a text.
     """

@@ -27,7 +27,6 @@ class Story:
 
     Parameters
     ----------
-    label, size : int
     words : str
         The most typical ones.
     first, last : int
@@ -49,7 +48,6 @@ def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story]
 
     Parameters
     ----------
-    labelled : LabelledTexts
     labels : ndarray of int64, shape (N,)
         Those of ``labelled``, or `survivors`.
 
@@ -126,7 +124,6 @@ def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, byt
 
     Parameters
     ----------
-    labelled : LabelledTexts
     stories : list of Story
         By the labels of ``labelled``.
     """

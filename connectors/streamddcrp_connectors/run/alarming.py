@@ -15,6 +15,7 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.columns import arrow_stream
 from streamddcrp_connectors.run.lateness import seconds_of
+from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.silences import Silences
 
 FIRING, RESOLVED = "firing", "resolved"
@@ -51,10 +52,6 @@ class AlarmRule(NamedTuple):
 class Alarming:
     """Judge the scores of results, those of each key by themselves, and make messages of alarms.
 
-    Parameters
-    ----------
-    rule : AlarmRule
-
     Examples
     --------
     >>> scores = np.append(np.random.default_rng(0).exponential(size=500), [40.0, 41.0])
@@ -67,15 +64,23 @@ class Alarming:
     """
 
     def __init__(self, rule: AlarmRule) -> None:
-        self.alarm = Alarm(rule.rate, per=rule.per)
         self.n_silenced = 0
-        self._by, self._group = rule.by, rule.group
-        self._window = None if rule.group is None else seconds_of(rule.group, "--alarm-group")
-        self._silences = Silences(rule.silences)
+        self.change(rule)
         self._began: dict[str, int] = {}  # rows at which the alarms that are on began, by key
         self._changed: set[str] = set()  # keys, since the last `save`
         self._waiting: Any = None  # alarms whose message is not complete
         self._since = 0.0
+
+    def change(self, rule: AlarmRule) -> None:
+        """Go on by another rule; with another rate, what is usual is learned again."""
+        window = None if rule.group is None else seconds_of(rule.group, "--alarm-group")
+        silences = Silences(rule.silences)
+        alarm = Alarm(rule.rate, per=rule.per)
+        known = getattr(self, "alarm", None)
+        if known is None or (known.rate, known.per) != (alarm.rate, alarm.per):
+            self.alarm = alarm
+        self._by, self._group = rule.by, rule.group
+        self._window, self._silences = window, silences
 
     def save(self, store: SqliteStore) -> dict[str, Any]:
         """Put what is known of keys aside; return what a cursor keeps besides, a JSON value."""
@@ -100,8 +105,8 @@ class Alarming:
             with pa.ipc.open_stream(base64.b64decode(state["waiting"])) as reader:
                 self._waiting = reader.read_next_batch()
 
-    def judge(self, results: Any) -> Alarms:
-        """Judge the rows of results, as a sink gets them."""
+    def judge(self, results: Any, verdicts: Any = None) -> Alarms:
+        """Judge the rows of results, as a sink gets them; ``verdicts`` as for `Alarm.step_many`."""
         names = results.schema.names
         keys = None
         if "key" in names:
@@ -109,18 +114,21 @@ class Alarming:
             self._changed.update(keys)
         scores = results.column("score").cast(pa.float64()).to_numpy(zero_copy_only=False)
         t = results.column("time") if self.alarm.per is not None and "time" in names else None
-        return self.alarm.step_many(scores, keys=keys, t=t)
+        return self.alarm.step_many(scores, keys=keys, t=t, verdicts=verdicts)
 
-    def tell(self, results: Any, judged: Alarms, why: Sequence[str | None]) -> Any:
+    def tell(
+        self, results: Any, judged: Alarms, why: Sequence[str | None], names: Names | None = None
+    ) -> Any:
         """Return the messages that are complete: of alarms that begin (firing) and end (resolved).
 
         Each is the row of its first alarm, with its ``threshold``, ``status``, the row at which it
         ``began``, ``why``, how many alarms it is about, ``n``, the first ``keys`` of these, and a
-        ``text``. ``why`` is given for each row at which an alarm begins.
+        ``text``. ``why`` is given for each row at which an alarm begins. With ``names`` there are
+        the columns ``name`` and ``verdict``, too.
         """
         at = np.flatnonzero(judged.began | judged.ended)
-        names = [name for name in _COLUMNS if name in results.schema.names]
-        news = results.select(names).take(pa.array(at, pa.int64()))
+        kept = [name for name in _COLUMNS if name in results.schema.names]
+        news = results.select(kept).take(pa.array(at, pa.int64()))
         keys, began = self._keys(news), []
         for key, row, begins in zip(
             keys, news.column("row").to_pylist(), judged.began[at].tolist(), strict=True
@@ -132,14 +140,15 @@ class Alarming:
         news = news.append_column("threshold", pa.array(judged.threshold[at]))
         news = news.append_column("status", pa.array(statuses, pa.string()))
         news = news.append_column("began", pa.array(began, pa.int64()))
+        news = news if names is None else names.put_on(news)
         reasons = iter(why)
         whys = [next(reasons) if status == FIRING else None for status in statuses]
         news = news.append_column("why", pa.array(whys, pa.string()))
-        stamped = "time" in names and pa.types.is_timestamp(news.schema.field("time").type)
+        stamped = "time" in kept and pa.types.is_timestamp(news.schema.field("time").type)
         silent = self._silences.cover(keys, _seconds(news) if stamped else None)
         self.n_silenced += int((silent & judged.began[at]).sum())
         news = news.filter(pa.array(~silent))
-        if self._window is None or "time" not in names:
+        if self._window is None or "time" not in kept:
             return self._told(news, np.arange(len(news) + 1))
         if self._waiting is None:
             self._waiting, self._since = news.slice(0, 0), time.monotonic()
@@ -179,23 +188,29 @@ class Alarming:
 
     def _told(self, news: Any, cuts: Any) -> Any:
         """Make one message of each group of rows, which begin at ``cuts``."""
-        keys, statuses = self._keys(news), news.column("status").to_pylist()
+        keys = self._keys(news)
         first = news.take(pa.array(cuts[:-1], pa.int64()))
         groups = [keys[a:b] for a, b in pairwise(cuts.tolist())]
         named = [", ".join(group[:_NAMED]) for group in groups]
-        why = news.column("why").to_pylist()
-        texts = [self._text(keys[a:b], statuses[a], why[a]) for a, b in pairwise(cuts.tolist())]
+        first_rows = first.to_pylist()
+        texts = [self._text(of, row) for of, row in zip(groups, first_rows, strict=True)]
         first = first.append_column("n", pa.array(np.diff(cuts)))
         if "key" in news.schema.names:
             first = first.append_column("keys", pa.array(named, pa.string()))
         return first.append_column("text", pa.array(texts, pa.string()))
 
-    def _text(self, keys: list[str], status: str, why: str | None) -> str:
+    def _text(self, keys: list[str], first: dict[str, Any]) -> str:
         """Say in a sentence what happened, and of a single alarm why."""
-        what = "began something new" if status == FIRING else "ended an alarm"
+        regime = first.get("name")
+        if first["status"] == RESOLVED:
+            what = "ended an alarm"
+        elif first.get("verdict") == "fault":
+            what = f"entered {regime or 'a regime'}, marked as a fault"
+        else:
+            what = f"began something new ({regime})" if regime else "began something new"
         if len(keys) == 1:
             who = f"{self._by} {keys[0]}" if keys[0] else "the stream"
-            return f"{who} {what}: {why}" if why else f"{who} {what}"
+            return f"{who} {what}: {first['why']}" if first["why"] else f"{who} {what}"
         names = list(dict.fromkeys(keys))
         of = f"{len(names):,} of {self.alarm.n_keys:,} keys ({self._by}) {what}"
         more = ", ..." if len(names) > _NAMED else ""

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from streamddcrp.data.clock import TYPES, Wanted, find_kind, parse
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.looking.cells import Cells, trimmed
+from streamddcrp_connectors.looking.cells import Cells, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 from streamddcrp_connectors.looking.survey import Survey, survey
 
@@ -54,14 +54,14 @@ class Reading:
 
     Parameters
     ----------
-    sep, decimal, encoding : str, optional
     missing : tuple of str
         Marks of missing values beside the usual ones, and numbers such as -999.
-    header : bool, optional
     skip : int, optional
         Lines before the header.
     clock : Wanted
         How times are written.
+    absent : bool
+        A column that a JSON object lacks is missing there.
     """
 
     sep: str | None = None
@@ -71,6 +71,7 @@ class Reading:
     header: bool | None = None
     skip: int | None = None
     clock: Wanted = Wanted()  # noqa: RUF009 -- a constant
+    absent: bool = False
 
     def dialect(self) -> dict[str, Any]:
         """Return what is said of the dialect of a text file."""
@@ -143,6 +144,10 @@ class Columns:
         if self.time is not None and self.time not in there and "," in self.time:
             parts = [part.strip() for part in self.time.split(",")]
             return replace(self, time=TOGETHER.join(parts)).check(available, where)
+        if self.time is not None and self.time not in there:
+            ends = [name for name in available if name.endswith(f".{self.time}")]
+            if len(ends) == 1:
+                return replace(self, time=ends[0])
         for name in self.raw:
             if name not in there:
                 message = f"{where} has no column {name!r}; it has {_shown(available)}"
@@ -180,7 +185,6 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         Checked against the sample. Where features are named, no time is looked for.
     table : pyarrow.RecordBatch
         The sample, all as text.
-    dialect : Dialect
     where : str
         What messages call the source.
 
@@ -200,7 +204,7 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
     texts = (columns.features or ()) if columns.text else ()
     found = survey(table, dialect, columns.reading.clock, times, columns.key, texts)
     if named:
-        return columns, found._replace(left_out={})
+        return replace(columns, key=found.key), found._replace(left_out={})
     if not found.features:
         words = [name for name, why in found.left_out.items() if why == "words"]
         ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
@@ -211,7 +215,8 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         )
         raise ConfigError(message)
     _refuse_too_many(found.features, where)
-    return replace(columns, time=TOGETHER.join(found.times) or None, features=found.features), found
+    time = TOGETHER.join(found.times) or None
+    return replace(columns, time=time, key=found.key, features=found.features), found
 
 
 def way_out(cell: object) -> str:
@@ -236,15 +241,13 @@ def canonical(
     ----------
     raw : pyarrow.RecordBatch
         Holds at least the columns named by ``columns``.
-    columns : Columns
     kind : str or None
         Kind of the time column as far as known from earlier rows.
     cells : Cells, optional
-        The cells are strings, and this reads them (CSV); without it they are typed values.
+        Reads numbers in columns of text; without it these are refused.
 
     Returns
     -------
-    batch : pyarrow.RecordBatch
     kind : str or None
         Kind of the time column, once a row has shown it.
     """
@@ -263,11 +266,11 @@ def canonical(
             array = _keys(held := raw.column(name), name)
             rule = KEY_RULE
         elif columns.text:
-            held = raw.column(name)
-            array = pc.fill_null(held, "") if cells else _typed_texts(held, name)
+            array = _typed_texts(held := raw.column(name), name)
+            array = array if cells is None or cells.typed else pc.fill_null(array, "")
             rule = TEXT_RULE
-        elif cells is not None:
-            array, held = cells.numbers(name, raw.column(name))
+        elif cells is not None and _is_text(raw.column(name).type):
+            array, held = cells.numbers(name, pc.cast(raw.column(name), pa.string()))
             rule = NUMBER_RULE.format(missing="empty")
         else:
             array = _typed_numbers(held := raw.column(name), name)
@@ -280,17 +283,10 @@ def canonical(
     return assemble(columns, arrays, refused, values), kind
 
 
-def together(columns: Sequence[Any]) -> Any:
-    """Put the parts of times into one column of text, with blanks between them."""
-    if len(columns) == 1:
-        return columns[0]
-    return pc.binary_join_element_wise(*(pc.cast(c, pa.string()) for c in columns), " ")
-
-
 def _times(
     held: Any, name: str, kind: TimeKind | None, wanted: Wanted, cells: Cells | None
 ) -> tuple[Any, TimeKind | None, Any]:
-    if cells is not None or _is_text(held.type):
+    if _is_text(held.type):
         held = trimmed(pc.cast(held, pa.string()))
         kind = kind or first_kind(held, name, wanted)
         if kind is None:

@@ -53,9 +53,11 @@ class CsvRows:
         self.dialect = dialect = dialect or Dialect()
         self.cells = Cells(dialect)
         self._where = where
+        self.said = ""
         self.names = [*dialect.names] or self._header(header)
         # a last row of empty cells: a quote left open before it swallows it
         self._sep = "\t" if dialect.sep == " " else dialect.sep
+        self._bare = b"\n" + self._sep.encode() * max(len(self.names) - 1, 1)
         self._sentinel = self._sep.encode() * (len(self.names) - 1) or b'""'
 
     def _header(self, header: bytes) -> list[str]:
@@ -86,24 +88,30 @@ class CsvRows:
         if not any(names):
             message = f"{where} is empty: its first line must name the columns"
             raise SchemaError(message)
-        return [*named(names)]
+        made = [*named(names)]
+        again = [new for new, name in zip(made, names, strict=True) if name and new != name]
+        if again:
+            self.said = f"columns of one name are numbered: {', '.join(again[:8])}"
+        return made
 
     def settled(self, data: bytes) -> int:
         """Return how many bytes are of whole rows: a quoted cell may go on in lines to come."""
         if b'"' not in data:
             return len(data)
-        return len(data) - self._rows_of(data, whole=False)[1]
+        return len(data) - self._rows_of(data, whole=False)[2]
 
     def decode(
         self, block: bytes, columns: Columns, kind: TimeKind | None
     ) -> tuple[Any, TimeKind | None]:
         """Turn whole lines into a canonical batch."""
         block = self._plain(block)
+        if columns.time or columns.key:
+            block = self._without_bare(block)
         if b'"' not in block and _is_clean(block):
             raw, uneven = self._parse(block, columns)
             broken: dict[int, Refusal] = {}
         else:
-            lines, broken = _sound_lines(self._rows_of(block)[0])
+            lines, broken = _sound_lines(*self._rows_of(block)[:2], self._sep.encode())
             parts, uneven = self._parse_apart(lines, columns, 0)
             raw = pa.concat_batches([self._parse(b"", columns)[0], *parts])
         batch, kind = canonical(raw, columns, kind, cells=self.cells)
@@ -117,10 +125,17 @@ class CsvRows:
     def sample(self, block: bytes) -> Any:
         """Return lines as a table of strings, less those that are no rows."""
         columns = Columns(None, None, tuple(self.names))
-        block = self._plain(block)
-        lines, _ = _sound_lines(self._rows_of(block)[0])
+        block = self._without_bare(self._plain(block))
+        lines, _ = _sound_lines(*self._rows_of(block)[:2], self._sep.encode())
         parts, _ = self._parse_apart(lines, columns, 0)
         return pa.concat_batches([self._parse(b"", columns)[0], *parts])
+
+    def _without_bare(self, block: bytes) -> bytes:
+        """Leave out lines of nothing but separators, as spreadsheets have them at the end."""
+        if self._bare not in block or b'"' in block:
+            return block
+        sign = re.escape(self._sep.encode())
+        return re.sub(rb"(?m)^ *(?:" + sign + rb" *)+\r?(?:\n|\Z)", b"", block)
 
     def _plain(self, block: bytes) -> bytes:
         """Return a block in UTF-8, without comments, and with one sign between cells."""
@@ -135,24 +150,34 @@ class CsvRows:
             block = re.sub(rb"[ \t]+", b"\t", block)
         return block
 
-    def _rows_of(self, block: bytes, *, whole: bool = True) -> tuple[list[bytes], int]:
-        """Cut into rows; return how many bytes at the end may be part of a longer one, too."""
+    def _rows_of(self, block: bytes, *, whole: bool = True) -> tuple[list[bytes], set[int], int]:
+        """Cut into rows.
+
+        Returns
+        -------
+        rows : list of bytes
+        open : set of int
+            Places of those with a quote that is not closed.
+        rest : int
+            How many bytes at the end may be part of a longer row, too.
+        """
         lines = block.split(b"\n")
         odd = [number for number, line in enumerate(lines) if line.count(b'"') % 2]
-        if not odd:
-            return lines, 0
         rows: list[bytes] = []
+        opened: set[int] = set()
         at = 0
         for number in odd:
             if number < at:
                 continue
             rows += lines[at:number]
             row, at = self._joined(lines, number)
-            if row is None and at == len(lines) and not whole:
-                return rows, sum(len(line) + 1 for line in lines[number:]) - 1
-            rows.append(lines[number] if row is None else row)
-            at = number + 1 if row is None else at
-        return rows + lines[at:], 0
+            if row is None:
+                if at == len(lines) and not whole:
+                    return rows, opened, sum(len(line) + 1 for line in lines[number:]) - 1
+                opened.add(len(rows))
+                row, at = lines[number], number + 1
+            rows.append(row)
+        return rows + lines[at:], opened, 0
 
     def _joined(self, lines: list[bytes], first: int) -> tuple[bytes | None, int]:
         """Return a row that goes over several lines, and the line after it; None: it is none.
@@ -255,16 +280,20 @@ def _is_open(row: bytes, sep: bytes) -> bool:
     return re.fullmatch(cell, row[before.end() if before else 0 :]) is None
 
 
-def _sound_lines(rows: list[bytes]) -> tuple[list[bytes], dict[int, Refusal]]:
+def _sound_lines(
+    rows: list[bytes], opened: set[int], sep: bytes
+) -> tuple[list[bytes], dict[int, Refusal]]:
     """Leave blank lines out, and refuse what is no single row of text."""
+    quoted = re.compile(rb"(?<![^" + re.escape(sep) + rb'])"(?:[^"]++|"")*+"')
     sound: list[bytes] = []
     broken: dict[int, Refusal] = {}
-    for line in rows:
+    for number, line in enumerate(rows):
         row = line[:-1] if line.endswith(b"\r") else line
         if not row:
             continue
-        within = b"\r" in row and b"\r" in re.sub(rb'"(?:[^"]++|"")*+"', b"", row)
+        within = b"\r" in row and b"\r" in quoted.sub(b"", row)
         reason = "a carriage return inside the line" if within else ""
+        reason = "a quote is not closed on its line" if number in opened else reason
         try:
             row.decode()
         except UnicodeDecodeError as error:

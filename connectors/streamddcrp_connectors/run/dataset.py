@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import CheckpointError, ConfigError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.lateness import seconds_of
 from streamddcrp_connectors.run.log import sync_folder
 from streamddcrp_connectors.run.sinks import RowLog, Sink
@@ -46,10 +46,6 @@ class DatasetSink:
         Where the log is kept; None: in the folder of the files.
     what : str
         Names the log in that folder.
-
-    Raises
-    ------
-    ConfigError
     """
 
     live = True  # what has been seen is not taken back

@@ -42,11 +42,9 @@ class DeadLetters:
             self._log.rewind(position)
 
     def sync(self) -> Any:
-        """Force what was written to the disk; return the position."""
         return None if self._log is None else self._log.sync()
 
     def close(self) -> None:
-        """Close the file."""
         if self._log is not None:
             self._log.close()
 

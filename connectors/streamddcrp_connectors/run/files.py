@@ -23,7 +23,6 @@ class FilesSource:
         See `places`.
     columns : Columns
         Those of the first file, if no features are named.
-    batch_rows : int
     format : {"csv", "jsonl", "parquet", "arrow"}, optional
         Default: by the ending of each name, else by the first bytes.
     """
@@ -42,6 +41,8 @@ class FilesSource:
             raise
         first.close()
         self.columns = self._columns = first.columns
+        self.understood = getattr(first, "understood", [])
+        self.unordered = getattr(first, "unordered", False)
         self.n_rows: int | None = first.n_rows if len(self._places) == 1 else None
         self.name = spec.partition("?")[0] if "://" in spec else spec
         self._file = (self.name, 0)  # that is read, and how many rows are before it
@@ -52,11 +53,9 @@ class FilesSource:
         return f"{name}: row {row - before}" + (f", row {row} of all," if before else "")
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": self.name, "format": "files"}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         number, row, kind, at = 0, 0, None, None
         if offset is not None:
             number, row, kind, at = (offset[name] for name in ("number", "row", "time", "at"))
@@ -85,9 +84,10 @@ class FilesSource:
 
     def _open(self, number: int) -> Any:
         place = self._places[number]
-        format = self._format or format_of(place.name, place.head)
-        if format in ("csv", "jsonl"):
-            return TextSource(place, self._columns, format=format, batch_rows=self._batch_rows)
+        format, sure = (self._format, True) if self._format else format_of(place.name, place.head)
+        if format in ("csv", "jsonl", "lines"):
+            asked = format if sure else None
+            return TextSource(place, self._columns, format=asked, batch_rows=self._batch_rows)
         if format not in ("parquet", "arrow"):
             message = f"{place.name}: files are csv, jsonl, parquet or arrow, not {format}"
             raise ConfigError(message)

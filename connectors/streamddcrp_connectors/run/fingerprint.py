@@ -22,7 +22,6 @@ def fingerprint(read_at: ReadAt, end: int) -> dict[str, str]:
 
     Parameters
     ----------
-    read_at : callable
     end : int
         How many bytes were read of the file.
 

@@ -22,8 +22,6 @@ class FolderSource:
 
     Parameters
     ----------
-    path : str
-    columns : Columns
     batch_rows : int
         Most files in a batch.
     """
@@ -50,11 +48,9 @@ class FolderSource:
             raise SchemaError(message)
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": os.path.realpath(self.name), "format": "folder"}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         row = 0
         if offset is not None:
             row = offset["row"]

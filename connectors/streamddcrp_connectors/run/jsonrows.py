@@ -90,6 +90,8 @@ class JsonRows:
         rows: list[dict[str, Any] | None] = []
         refused: dict[int, Refusal] = {}
         wanted = [name for name in columns.raw if name not in self._optional]
+        if columns.reading.absent:
+            wanted = []
         for line in block.split(b"\n"):
             if line.strip():
                 try:
@@ -153,11 +155,12 @@ class JsonRows:
         if not isinstance(row, dict):
             message = "not a JSON object of column names and values"
             raise ValueError(message)
-        if self._nested and any(isinstance(value, dict) for value in row.values()):
+        if self._nested and any(isinstance(value, dict | list) for value in row.values()):
             row = _object([*_leaves(row)])
         for name in names:
             if name not in row:
-                message = f"no column {name!r}; write null where a value is missing"
+                ways = "write null where a value is missing, or give --missing-columns null"
+                message = f"no column {name!r}; {ways}"
                 raise ValueError(message)
         if features and not any(name in row for name in features):
             message = f"none of the columns {', '.join(features[:8])}"
@@ -166,13 +169,17 @@ class JsonRows:
         return made
 
 
-def _leaves(row: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(row: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield what objects within an object hold, by names with dots."""
     for name, value in row.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{above}{name}.")
+        elif (
+            isinstance(value, list) and 1 < len(value) <= 3 and {*map(type, value)} <= {int, float}
+        ):
+            yield from _leaves(dict(enumerate(value)), f"{above}{name}.")  # a place, as in GeoJSON
         else:
-            yield above + name, value
+            yield f"{above}{name}", value
 
 
 def _text_of(value: Any) -> str | None:
@@ -238,7 +245,7 @@ def _time_of(row: dict[str, Any] | None, names: Sequence[str]) -> Any:
     if len(names) == 1:
         return row.get(names[0])
     parts = [row.get(name) for name in names]
-    return None if None in parts else " ".join(map(str, parts))
+    return None if None in parts else " ".join(str(part).zfill(2) for part in parts)
 
 
 def _times(

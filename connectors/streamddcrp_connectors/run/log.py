@@ -15,12 +15,7 @@ Position = dict[str, Any]  # {"bytes", "digest"} of a file
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Report what the system says against writing a file: the disk is full, it cannot be written.
-
-    Raises
-    ------
-    ConfigError
-    """
+    """Report why the system does not write a file, as when the disk is full."""
     try:
         yield
     except OSError as error:

@@ -133,7 +133,6 @@ class Models:
 
     Parameters
     ----------
-    recipe : Recipe
     key : str, optional
         Column of the key.
     store : SqliteStore, optional
@@ -172,7 +171,6 @@ class Models:
         ----------
         batch : pyarrow.RecordBatch
             Canonical rows, whose times and keys have the types that are wanted.
-        columns : Columns
 
         Returns
         -------
@@ -274,7 +272,6 @@ class Models:
 
         Parameters
         ----------
-        rows : Rows
         refused : dict, optional
             Takes the rows that the model refuses, by number within the source; None: the first one
             ends the step with SchemaError, and nothing is learned.

@@ -1,4 +1,4 @@
-"""Names that people give to regimes, kept with the checkpoint: for pages, reports, events."""
+"""Names and verdicts that people give to regimes, kept with the checkpoint."""
 
 import json
 import time
@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.checkpoint import write_atomic
-from streamddcrp.errors import CheckpointError
+from streamddcrp.errors import CheckpointError, ConfigError
+from streamddcrp.validation import VERDICTS, choice
 
 FILE = "page-names.json"
 LONGEST = 60  # letters of a name
@@ -20,7 +21,7 @@ SEEN = 1000  # acknowledgements that are kept
 
 
 class Names:
-    """Names that people gave to regimes, and what they acknowledged.
+    """Names and verdicts that people gave to regimes, and what they acknowledged.
 
     Parameters
     ----------
@@ -38,6 +39,7 @@ class Names:
     def __init__(self, folder: Path | None) -> None:
         self._path = None if folder is None else folder / FILE
         self._names: dict[str, dict[int, str]] = {}
+        self._verdicts: dict[str, dict[int, str]] = {}
         self._acknowledged: dict[str, float] = {}
         self.history: list[dict[str, Any]] = []  # who acknowledged what, and when
         self.version = 0
@@ -49,22 +51,45 @@ class Names:
         """Return the names of a stream, by label."""
         return self._names.get(key, {})
 
-    def put_on(self, batch: Any) -> Any:
-        """Add the column ``name``, of each row's label, to events or alarms.
-
-        Another process may give names meanwhile: the file is read again when it has changed.
-        """
+    def _refresh(self) -> None:
+        """Read the file again if another process has changed it."""
         if self._path is not None:
             with suppress(FileNotFoundError):
                 if self._path.stat().st_mtime_ns != self._read_at:
                     self._read(self._path)
-        names: Any = pa.nulls(batch.num_rows, pa.string())
-        if any(self._names.values()) and batch.num_rows:
-            by_key = "key" in batch.schema.names
-            keys = batch.column("key").to_pylist() if by_key else [""] * batch.num_rows
-            rows = zip(keys, batch.column("label").to_pylist(), strict=True)
-            names = pa.array([self.of(str(key)).get(label) for key, label in rows], pa.string())
-        return batch.append_column("name", names)
+
+    def verdicts_of(self, key: str) -> dict[int, str]:
+        """Return the verdicts on regimes of a stream that are not normal, by label."""
+        return self._verdicts.get(key, {})
+
+    def verdicts(self, results: Any) -> Any:
+        """Return the verdict on each row, as an `Alarm` takes them; None where all are normal."""
+        self._refresh()
+        if not any(self._verdicts.values()):
+            return None
+        from streamddcrp.monitor.alarm import verdicts_of  # noqa: PLC0415 -- heavy: not for pages
+
+        label = results.column("label").fill_null(-1).to_numpy(zero_copy_only=False)
+        state = results.column("state").to_numpy() if "state" in results.schema.names else label
+        if "key" not in results.schema.names:
+            return verdicts_of(self.verdicts_of(""), label, state)
+        keys = np.array(list(map(str, results.column("key").to_pylist())))
+        found = np.full(len(keys), VERDICTS[0], "U7")
+        for key in set(self._verdicts).intersection(keys):
+            at = keys == key
+            found[at] = verdicts_of(self.verdicts_of(key), label[at], state[at])
+        return found
+
+    def put_on(self, batch: Any) -> Any:
+        """Add the columns ``name`` and ``verdict``, of each row's label, to events or alarms."""
+        self._refresh()
+        by_key = "key" in batch.schema.names
+        keys = batch.column("key").to_pylist() if by_key else [""] * batch.num_rows
+        rows = [*zip(map(str, keys), batch.column("label").to_pylist(), strict=True)]
+        for column, of in (("name", self.of), ("verdict", self.verdicts_of)):
+            words = pa.array([of(key).get(label) for key, label in rows], pa.string())
+            batch = batch.append_column(column, words)
+        return batch
 
     def acknowledged(self, key: str) -> float:
         """Return the time up to which alarms of a stream were acknowledged."""
@@ -74,14 +99,18 @@ class Names:
         """Return who last acknowledged alarms of a stream, if they said so."""
         return next((seen["by"] for seen in reversed(self.history) if key in seen["keys"]), "")
 
-    def give(self, key: str, label: int, name: str) -> None:
-        """Name a regime; an empty name takes its name away."""
-        text = _plain(name)
-        names = self._names.setdefault(key, {})
-        if not text:
-            names.pop(label, None)
-        elif sum(map(len, self._names.values())) < MOST or label in names:
-            names[label] = text
+    def give(self, key: str, label: int, name: str, verdict: str = VERDICTS[0]) -> None:
+        """Name a regime and judge it; an empty name takes its name away."""
+        normal = choice("verdict", verdict, VERDICTS) == VERDICTS[0]
+        for given, text in (
+            (self._names, _plain(name)),
+            (self._verdicts, "" if normal else verdict),
+        ):
+            of = given.setdefault(key, {})
+            if not text:
+                of.pop(label, None)
+            elif sum(map(len, given.values())) < MOST or label in of:
+                of[label] = text
         self._write()
 
     def acknowledge(self, times: Mapping[str, float], by: str = "") -> None:
@@ -104,13 +133,19 @@ class Names:
             self._names, self._acknowledged = {}, {}
             for key, names in kept["names"].items():
                 self._names[key] = {int(label): str(name) for label, name in names.items()}
+            self._verdicts = {
+                str(key): {
+                    int(label): choice("verdict", one, VERDICTS) for label, one in of.items()
+                }
+                for key, of in kept.get("verdicts", {}).items()
+            }
             for key, t in kept["acknowledged"].items():
                 self._acknowledged[key] = float(t)
             self.history = [
                 {"at": float(seen["at"]), "by": str(seen["by"]), "keys": [*map(str, seen["keys"])]}
                 for seen in kept.get("history", [])
             ]
-        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
             message = f"{path} does not hold names of regimes: {error}; restore or remove it"
             raise CheckpointError(message) from error
 
@@ -118,7 +153,7 @@ class Names:
         self.version += 1
         if self._path is not None:
             kept: dict[str, Any] = {"names": self._names, "acknowledged": self._acknowledged}
-            kept["history"] = self.history
+            kept |= {"verdicts": self._verdicts, "history": self.history}
             write_atomic(self._path, json.dumps(kept, indent=1).encode())
 
 

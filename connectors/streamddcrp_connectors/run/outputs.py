@@ -27,7 +27,6 @@ class Outputs:
     ----------
     sink, events, alarms : Sink
         The latter may be None.
-    dead_letters : DeadLetters or None
     """
 
     sink: Sink

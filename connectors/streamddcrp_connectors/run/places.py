@@ -20,11 +20,10 @@ import pyarrow as pa
 from pyarrow import fs
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.live.address import Address
+from streamddcrp_connectors.run.address import Address
+from streamddcrp_connectors.run.contents import DAMAGED, unwrapped
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint
 
-_PACKED = {b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
-_HEAD = 64  # bytes that show what a file is
 _ANSWER = 30.0  # seconds
 
 
@@ -38,7 +37,6 @@ class Place:
         For messages and checkpoints: without secrets.
     path : str
         Within ``system``.
-    system : pyarrow.fs.FileSystem
     kept : file, optional
         A temporary file, which goes when it is closed.
     """
@@ -61,7 +59,7 @@ class Place:
         except FileNotFoundError as error:
             message = f"there is no file {self.name}"
             raise ConfigError(message) from error
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, pa.ArrowException, *DAMAGED) as error:
             raise _failed(self.name, error) from error
 
     def open(self, *, mapped: bool = False) -> Any:
@@ -90,26 +88,30 @@ class Place:
         """Return its first bytes, unpacked."""
         stream = self.unpacked()
         try:
-            return stream.read1(_HEAD)
+            return stream.read1(64)
         finally:
             stream.close()
 
 
 class Unpacked:
-    """The bytes of a file in order, unpacked as they are read."""
+    """The lines that a file holds, whatever they are packed in."""
 
     def __init__(self, place: Place, byte: int) -> None:
         self.place = place
+        self.said: list[str] = []
         self._file = file = place.open()
-        with place.guarded():
-            codec = packing(file.read(_HEAD), place.name)
-            file.seek(0)
-            self._stream = file if codec is None else pa.CompressedInputStream(file, codec)
-        while byte and (skipped := self.read1(min(byte, 1 << 20))):
-            byte -= len(skipped)
-        if byte:
-            message = f"{place.name} is shorter than what was already read: was it replaced?"
-            raise SchemaError(message)
+        path = place.path if isinstance(place.system, fs.LocalFileSystem) else None
+        try:
+            with place.guarded():
+                self._stream = unwrapped(file, place.name, path, self.said)
+            while byte and (skipped := self.read1(min(byte, 1 << 20))):
+                byte -= len(skipped)
+            if byte:
+                message = f"{place.name} is shorter than what was already read: was it replaced?"
+                raise SchemaError(message)
+        except BaseException:
+            file.close()
+            raise
 
     def read1(self, n: int) -> bytes:
         """Read up to so many bytes."""
@@ -120,16 +122,7 @@ class Unpacked:
     read = read1
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
-
-
-def packing(head: bytes, name: str) -> str | None:
-    """Return what a file is packed by, as its first bytes show; None: nothing."""
-    if head.startswith(b"\xfd7zXZ"):
-        message = f"{name} is compressed by xz; decompress it: xzcat {name} | streamddcrp run -"
-        raise ConfigError(message)
-    return next((codec for magic, codec in _PACKED.items() if head.startswith(magic)), None)
 
 
 def is_pattern(path: str) -> bool:

@@ -9,7 +9,7 @@ first commit is made before any row is read, so that a sink can rely on its posi
 
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from streamddcrp.checkpoint import SqliteStore
@@ -53,6 +53,7 @@ def run(
     max_ahead: str | None = None,
     overwrite: bool = False,
     names: Names | None = None,
+    new_rule: Callable[[], AlarmRule] | None = None,
 ) -> Summary:
     r"""Send the rows of a source through a model and its results to a sink.
 
@@ -74,7 +75,6 @@ def run(
         Takes the refused rows; without it the first one ends the run.
     alarms : Sink, optional
         Gets messages of alarms; see `Alarming`.
-    alarm_rule : AlarmRule
     progress : callable, optional
         Called after each epoch.
     watchers : sequence of Watcher
@@ -94,10 +94,8 @@ def run(
     names : Names, optional
         Names that people give to regimes, for the column ``name`` of events and alarms; of a job
         that began without them these stay as they are.
-
-    Returns
-    -------
-    summary : Summary
+    new_rule : callable, optional
+        Returns the rule of alarms from SIGHUP on.
 
     Raises
     ------
@@ -133,7 +131,8 @@ def run(
     outputs.check_distinct(source)
     job = describe(source, recipe, outputs)
     cursor = find_cursor(store, job, overwrite=overwrite)
-    summary = Summary(rows=cursor["rows"], refused=cursor["refused"])
+    summary = Summary(source.name, rows=cursor["rows"], refused=cursor["refused"])
+    summary.has_epochs = recipe.description.get("class") == "TemporalDPM"
     if cursor["source"] is not None:
         _LOG.info("resumed at row %s of %s", f"{summary.rows:,}", source.name)
     alarming = Alarming(alarm_rule) if alarms is not None or watchers else None
@@ -149,7 +148,7 @@ def run(
     with Interrupts(safe=store is not None) as interrupts, outputs.closing():
         loop = Loop(
             source, models, outputs, store, watchers, progress, summary, interrupts, lateness,
-            alarming, names,
+            alarming, names, new_rule,
         )  # fmt: skip
         loop.begin(cursor, overwrite=overwrite)
         try:

@@ -82,7 +82,6 @@ def open_sink(
 
     Parameters
     ----------
-    spec : str or path-like
     stdout : binary file
         Used for ``-``.
     folder : Path or None
@@ -153,7 +152,6 @@ class JsonLinesSink:
         self.rewind, self.sync = self._log.rewind, self._log.sync
 
     def write(self, batch: Any) -> None:
-        """Append a batch."""
         self._log.append(json_lines(batch))
 
     def finish(self) -> None:
@@ -200,14 +198,12 @@ class RowLog:
         self.sync, self.close = self._log.sync, self._log.close
 
     def rewind(self, position: Position | None) -> None:
-        """Stand where ``position`` says."""
         self._log.rewind(position)
         if position is not None and position["bytes"]:
             with pa.OSFile(str(self.path)) as file, pa.ipc.open_stream(file) as reader:
                 self._schema = reader.schema
 
     def write(self, batch: Any) -> None:
-        """Append a batch."""
         if self._schema is None:
             self._schema = batch.schema
             self._log.append(batch.schema.serialize().to_pybytes())
@@ -259,8 +255,6 @@ class TableSink:
 
     Parameters
     ----------
-    path : Path
-    kind : {"parquet", "arrow"}
     folder : Path or None
         Where the log is kept; None: beside the file, and removed at the end.
     what : str

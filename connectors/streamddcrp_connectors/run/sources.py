@@ -28,10 +28,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
-from streamddcrp_connectors.run.places import Place, is_pattern, packing
+from streamddcrp_connectors.looking.survey import ROWS
+from streamddcrp_connectors.run.columns import Columns, canonical
+from streamddcrp_connectors.run.contents import HEAD, SUFFIXES, is_document, packing
+from streamddcrp_connectors.run.places import Place, is_pattern
 from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_installed
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
+from streamddcrp_connectors.run.typed import Typed, look
 
 __all__ = [
     "ArrowSource",
@@ -40,6 +43,7 @@ __all__ = [
     "Source",
     "open_csv",
     "open_jsonl",
+    "open_lines",
     "open_source",
 ]
 
@@ -50,7 +54,6 @@ _SUFFIXES = {  # besides the sources' own names
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_PACKED = (".gz", ".zst", ".bz2")
 
 
 class Source(Protocol):
@@ -77,6 +80,7 @@ class Source(Protocol):
 
 open_csv = partial(TextSource, format="csv")
 open_jsonl = partial(TextSource, format="jsonl")
+open_lines = partial(TextSource, format="lines")
 
 
 def open_source(
@@ -92,14 +96,11 @@ def open_source(
 
     Parameters
     ----------
-    spec : str or path-like
     columns : Columns
         Columns to use; without features: every other column.
     format : str, optional
         Name of an installed source. Default: what stands before ``://``, else the name's ending,
         else by the first bytes.
-    batch_rows : int
-        Most rows in a batch.
     follow : bool
         Wait at the end of a CSV or JSON lines file for lines to come.
     idle : float, optional
@@ -118,27 +119,36 @@ def open_source(
             raise ConfigError(message)
         return TextSource(sys.stdin.buffer, columns, format=format, batch_rows=batch_rows)
     if "://" in name:
-        opener = find(SOURCES, name.partition("://")[0])
+        opener: Any = find(SOURCES, name.partition("://")[0])
         if "format" in inspect.signature(opener).parameters:  # it reads files
             opener = partial(opener, format=format)
         return _open(opener, name, columns, name.partition("://")[0], batch_rows, follow, idle)
+    opener = None
     if is_pattern(name) and not Path(name).exists():
-        return _open(find(SOURCES, "files"), name, columns, "files", batch_rows, follow, idle)
-    if Path(name).is_dir():
+        opener, format = find(SOURCES, "files"), "files"
+    elif Path(name).is_dir():
         if follow or format not in {None, "folder"}:
             message = f"{name} is a folder of texts: it has no format, and cannot be followed"
             raise ConfigError(message)
         format = "folder"
     else:
-        head = _head(Path(name))
-        if head is None:  # a pipe: by its first line, if need be
-            open_pipe = partial(TextSource, Path(name), columns, format=format)
-            return open_pipe(batch_rows=batch_rows, follow=follow, idle=idle)
-        if packing(head, name):
-            opener = partial(find(SOURCES, "files"), format=format)
-            return _open(opener, name, columns, "packed", batch_rows, follow, idle)
-        format = format or format_of(name, lambda: head)
-    return _open(find(SOURCES, format), name, columns, format, batch_rows, follow, idle)
+        opener, format = _opener(name, format, follow=follow)
+    opener = opener or find(SOURCES, format)
+    return _open(opener, name, columns, format, batch_rows, follow, idle)
+
+
+def _opener(name: str, format: str | None, *, follow: bool) -> tuple[Any, str]:
+    """Return what opens one file, if it is not the source of its format, and the format."""
+    head = _head(Path(name))
+    if head is None:  # a pipe: by its first line, if need be
+        return partial(TextSource, format=format), "csv"
+    if packing(head) and not (follow and is_document(head)):
+        return partial(find(SOURCES, "files"), format=format), "packed"
+    known = format or _ending(name)
+    found = known or sniff(head, name)
+    if known is None and found in ("csv", "jsonl"):  # or lines, as a longer look will show
+        return partial(TextSource, format=None), found
+    return None, found
 
 
 def _open(
@@ -156,13 +166,18 @@ def _open(
     return growing
 
 
-def format_of(name: str, head: Callable[[], bytes]) -> str:
-    """Return the format of a file by its ending, less that of its packing, or its first bytes."""
+def format_of(name: str, head: Callable[[], bytes]) -> tuple[str, bool]:
+    """Return the format of a file by its ending, less that of its packing; True if by it alone."""
+    known = _ending(name)
+    return (known, True) if known else (sniff(head(), name), False)
+
+
+def _ending(name: str) -> str | None:
     path = Path(name)
-    suffix = Path(path.stem).suffix if path.suffix.lower() in _PACKED else path.suffix
+    suffix = Path(path.stem).suffix if path.suffix.lower() in SUFFIXES else path.suffix
     ending = suffix.lower()
     known = _SUFFIXES.get(ending, ending[1:])
-    return known if is_installed(SOURCES, known) else sniff(head(), name)
+    return known if is_installed(SOURCES, known) else None
 
 
 def _head(path: Path) -> bytes | None:
@@ -171,7 +186,7 @@ def _head(path: Path) -> bytes | None:
         if path.exists() and not path.is_file():
             return None
         with path.open("rb") as file:
-            return file.read(16)
+            return file.read(HEAD)
     except OSError as error:
         message = f"cannot read {path}: {error.strerror or error}"
         raise ConfigError(message) from error
@@ -197,19 +212,19 @@ class ParquetSource:
             raise SchemaError(message) from error
         schema = self._file.schema_arrow
         self.n_rows: int | None = self._file.metadata.num_rows
+        first = partial(self._file.iter_batches, ROWS, use_threads=False)
         try:
-            self.columns = columns.resolve(schema.names, self.name)
-            _check_types(schema, self.columns, self.name)
+            self._typed = look(schema, first, columns, self.name)
         except BaseException:
             self.close()
             raise
+        self.columns, self.understood = self._typed.columns, self._typed.understood
+        self.unordered = self._typed.unordered
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": os.path.realpath(self.name), "format": "parquet"}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         row = _row(self._place, offset)
         _check_length(row, self.n_rows, self.name)
         skip = row
@@ -221,12 +236,11 @@ class ParquetSource:
             else:
                 groups.append(group)
         batches = self._file.iter_batches(
-            self._batch_rows, row_groups=groups, columns=list(self.columns.names), use_threads=False
+            self._batch_rows, row_groups=groups, columns=list(self.columns.raw), use_threads=False
         )
-        yield from _after(batches, skip, row, self.columns, self._place)
+        yield from _after(batches, skip, row, self._typed, self._place)
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
         self._opened.close()
 
@@ -243,16 +257,15 @@ class ArrowSource:
         self._batch_rows = batch_rows
         self._mapped: Any = place.open(mapped=True)
         _refuse_empty(self._mapped, self.name, "arrow")
-        schema = self._open()[0]
-        self.columns = columns.resolve(schema.names, self.name)
-        _check_types(schema, self.columns, self.name)
+        schema, batches = self._open()
+        self._typed = look(schema, lambda: batches, columns, self.name)
+        self.columns, self.understood = self._typed.columns, self._typed.understood
+        self.unordered = self._typed.unordered
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": os.path.realpath(self.name), "format": "arrow"}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         row = _row(self._place, offset)
         _, batches = self._open()
         parts = (
@@ -260,10 +273,9 @@ class ArrowSource:
             for batch in batches
             for start in range(0, batch.num_rows, self._batch_rows)
         )
-        yield from _after(parts, row, row, self.columns, self._place)
+        yield from _after(parts, row, row, self._typed, self._place)
 
     def close(self) -> None:
-        """Close the file."""
         self._mapped.close()
 
     def _open(self) -> tuple[Any, Iterator[Any]]:
@@ -292,17 +304,6 @@ def _refuse_empty(file: Any, name: str, format: str) -> None:
         raise SchemaError(message)
 
 
-def _check_types(schema: Any, columns: Columns, where: str) -> None:
-    """Refuse columns of an unusable type before any row is read."""
-    names = list(columns.names)
-    none = pa.record_batch([pa.nulls(0, schema.field(name).type) for name in names], names=names)
-    try:
-        canonical(none, columns, None)
-    except SchemaError as error:
-        message = f"{where}: {error}"
-        raise SchemaError(message) from error
-
-
 def _check_length(row: int, n_rows: int | None, where: str) -> None:
     if n_rows is not None and row > n_rows:
         message = f"{where} has {n_rows} rows, fewer than the {row} read before: was it replaced?"
@@ -319,19 +320,19 @@ def _row(place: Place, offset: Offset | None) -> int:
 
 
 def _after(
-    batches: Iterator[Any], skip: int, row: int, columns: Columns, place: Place
+    batches: Iterator[Any], skip: int, row: int, typed: Typed, place: Place
 ) -> Iterator[tuple[Any, Offset]]:
     """Drop the first ``skip`` rows, convert the others, count from ``row``.
 
     The offset is ``{"row"}`` with the size of the file, and digests of its ends.
     """
     seen, where = place.fingerprint(), place.name
-    kind: TimeKind | None = None
+    columns, kind = typed.columns, typed.kind
     while True:
         try:
             raw = next(batches, None)
             if raw is not None:
-                raw = raw.select(list(columns.names))
+                raw = raw.select(list(columns.raw))
                 raw.validate(full=True)  # a damaged file must not crash what reads it
         except (pa.ArrowException, OSError) as error:
             message = f"{where} is damaged after row {row}: {error}"
@@ -343,7 +344,7 @@ def _after(
         raw = raw.slice(past)
         if raw.num_rows:
             row += raw.num_rows
-            batch, kind = canonical(raw, columns, kind)
+            batch, kind = canonical(raw, columns, kind, cells=typed.cells)
             yield batch, {"row": row} | seen
     if skip:
         _check_length(row, row - skip, where)

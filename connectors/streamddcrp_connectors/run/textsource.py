@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from glob import escape
@@ -12,20 +11,20 @@ from typing import Any, BinaryIO
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.looking.dialect import SAMPLE, Dialect, find_dialect
-from streamddcrp_connectors.looking.survey import said_of
+from streamddcrp_connectors.looking.survey import Survey, said_of, said_of_times
 from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen
+from streamddcrp_connectors.run.contents import SUFFIXES, packing
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows
+from streamddcrp_connectors.run.linerows import LineRows, may_be_lines
 from streamddcrp_connectors.run.lines import LineReader, RotatedError
-from streamddcrp_connectors.run.places import Place, packing
+from streamddcrp_connectors.run.places import Place
 
 Offset = dict[str, Any]
-_PACKED = (".gz", ".zst", ".bz2", ".xz")
 _LOG = logging.getLogger("streamddcrp.run")
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-_JSON_ARRAY = re.compile(rb"(\xef\xbb\xbf)?\s*\[\s*(\{|$)")
 
 
 def sniff(head: bytes, name: str) -> str:
@@ -34,17 +33,9 @@ def sniff(head: bytes, name: str) -> str:
         return "parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return "arrow"
-    if packing(head, name):
-        message = f"{name} is compressed; decompress it first, or write it to a file"
-        raise ConfigError(message)
-    if head.startswith(b"PK\x03\x04"):
-        message = f"{name} is a spreadsheet or an archive; save it as CSV first"
-        raise ConfigError(message)
-    if _JSON_ARRAY.match(head):
-        message = (
-            f"{name} is one JSON array; write each of its objects on a line of its own: "
-            f"jq -c '.[]' {name} > rows.jsonl"
-        )
+    kind = packing(head)
+    if kind not in (None, "json") or (kind and head.lstrip(_BLANK).startswith(b"[")):
+        message = f"{name} holds no lines, but {kind}: write it to a file, and read that"
         raise ConfigError(message)
     return "jsonl" if head.lstrip(_BLANK).startswith(b"{") else "csv"
 
@@ -62,7 +53,6 @@ class TextSource:
     origin : str, Path, Place or binary file
         A regular file can be replayed; a pipe cannot. A `Place` is read from its start to its end,
         and read over to go on in it.
-    columns : Columns
     format : {"csv", "jsonl"} or None
         None: by the first line.
     batch_rows : int
@@ -113,25 +103,18 @@ class TextSource:
     def _look(self, columns: Columns, format: str | None) -> None:
         """See by the first lines how the file is written, and which columns it has."""
         sample = self._sample
+        self._packed_in: list[str] = getattr(self._owned, "said", [])
         if not sample.strip(_BLANK):
             message = f"{self.name} is empty: it holds no rows"
             raise SchemaError(message)
         self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
-        self._rows: CsvRows | JsonRows
+        self._rows: CsvRows | JsonRows | LineRows
         self._start, self.kind = 0, columns.reading.clock.format
+        self._found: Survey | None = None
         if self._format == "csv":
-            wanted = columns.reading.dialect()
-            dialect = find_dialect(sample, wanted)
-            lines = sample.split(b"\n")
-            at = dialect.skip
-            end = at + dialect.header
-            while dialect.header and b"\n".join(lines[at:end]).count(b'"') % 2 and end < len(lines):
-                end += 1
-            header = b"\n".join(lines[at:end]) if dialect.header else b""
-            self._rows = CsvRows(header, self.name, dialect)
-            self._start = len(b"\n".join(lines[: end + dialect.extra])) + 1 if end else 0
-            self._start = min(self._start, len(sample))
-            names, said = self._rows.names, dialect.said()
+            dialect = self._look_at_table(columns)
+            names = self._rows.names
+            said = ", ".join(filter(None, [dialect.said(), self._rows.said]))
         elif self._format == "jsonl":
             self._rows = JsonRows()
             dialect, said = Dialect(missing=columns.reading.missing or ()), ""
@@ -145,25 +128,64 @@ class TextSource:
                 *names,
                 *(name for name in columns.raw if name not in names and columns.features),
             ]
+        elif self._format == "lines":
+            self._look_at_lines(columns)
+            return
         else:
             message = f"{self.name} can carry CSV or JSON lines, not {self._format}; make it a file"
             raise ConfigError(message)
-        columns = columns.check(names, self.name)
-        self.understood = [f"{self.name}: {said}"] if said else []
-        if columns.features or len(names) <= MOST_FEATURES + 10:
-            table = self._rows.sample(sample[self._start :])
-            columns, found = chosen(columns, table, dialect, self.name)
-            self.kind = found.kind
-            self._rows.cells = Cells(dialect, found.habits)
-            self.understood += said_of(table, found, columns.reading.clock)
-        self.columns = columns.resolve(names, self.name)
+        self.understood = [*self._packed_in, *([f"{self.name}: {said}"] if said else [])]
+        try:
+            columns = columns.check(names, self.name)
+            if columns.features or len(names) <= MOST_FEATURES + 10:
+                table = self._rows.sample(sample[self._start :])
+                key = columns.key
+                columns, found = chosen(columns, table, dialect, self.name)
+                self.kind, self._found = found.kind, found
+                self._rows.cells = Cells(dialect, found.habits)
+                self.understood += said_of(table, found, columns.reading.clock, key)
+            self.columns = columns.resolve(names, self.name)
+        except ConfigError:
+            wanted = format is None and not columns.key and (columns.text or not columns.features)
+            if not (wanted and self._format == "csv" and may_be_lines(sample, self.name, names)):
+                raise
+            self._look_at_lines(columns)
+
+    def _look_at_table(self, columns: Columns) -> Dialect:
+        """See how the cells of a table are written, and where its rows begin."""
+        sample = self._sample
+        dialect = find_dialect(sample, columns.reading.dialect())
+        lines = sample.split(b"\n")
+        at = dialect.skip
+        end = at + dialect.header
+        while dialect.header and b"\n".join(lines[at:end]).count(b'"') % 2 and end < len(lines):
+            end += 1
+        header = b"\n".join(lines[at:end]) if dialect.header else b""
+        self._rows = CsvRows(header, self.name, dialect)
+        self._start = len(b"\n".join(lines[: end + dialect.extra])) + 1 if end else 0
+        self._start = min(self._start, len(sample))
+        return dialect
+
+    def _look_at_lines(self, columns: Columns) -> None:
+        """Take each line for a text."""
+        self._format, self._start = "lines", 0
+        self._rows = LineRows(self._sample, columns, self.name)
+        self.columns = self._rows.columns
+        self.kind, self.understood = None, [*self._packed_in, self._rows.said]
+        if self._rows.kind is not None:
+            times = Survey({}, self.columns.times, self._rows.kind, (), {})
+            table = self._rows.sample(self._sample)
+            self.understood.append(said_of_times(table, times, columns.reading.clock))
+
+    @property
+    def unordered(self) -> bool:
+        """Whether a whole file is not in the order of its times."""
+        return self.replayable and not self.live and bool(self._found and self._found.unordered)
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": os.path.realpath(self.name), "format": self._format}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         byte, row, kind = self._start, 0, self.kind
         if offset is not None:
             byte, row, kind = offset["byte"], offset["row"], offset["kind"]
@@ -210,7 +232,7 @@ class TextSource:
         path = Path(self.name)
         found = [path, *path.parent.glob(f"{escape(path.name)}[.-]*")]
         kept = [(one.stat().st_mtime_ns, one != path, one) for one in found if one.is_file()]
-        return [one for *_, one in sorted(kept) if one.suffix not in _PACKED]
+        return [one for *_, one in sorted(kept) if one.suffix not in SUFFIXES]
 
     def _find(self, byte: int, offset: Offset) -> None:
         """Open the file that was read before; of one that is followed, whatever its name is now."""

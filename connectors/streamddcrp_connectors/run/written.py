@@ -37,8 +37,6 @@ def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> t
 
     Parameters
     ----------
-    path : str or path-like
-    key : str or None
     n_rows : int
         How many rows the results have, of that key.
 

@@ -44,7 +44,6 @@ def keyed(
 
     Parameters
     ----------
-    df : pyspark.sql.DataFrame
     model : estimator
         As for `streamddcrp.Keyed`.
     by : str

@@ -50,8 +50,6 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
 
     Parameters
     ----------
-    job : Job
-    outputs : Outputs
     idle : int or None
         Milliseconds without rows after which a key is forgotten.
     """

@@ -152,13 +152,11 @@ class Job:
 
         Parameters
         ----------
-        state : State
         packed : sequence of bytes
             Cells of the column ``rows`` that `pack` returns.
 
         Returns
         -------
-        state : State
         outputs : dict of str to pyarrow.RecordBatch
             ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and repeated
             rows are refused, so a row that is delivered twice does no harm.

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.ndimage import median_filter
 
+from streamddcrp.arguments import as_list
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, HARMONICS, NEEDED, NYQUIST, Tracker
 from streamddcrp.data.times import typical_gap
@@ -75,7 +76,7 @@ def read_periods(option: Any) -> tuple[list[float], bool]:
     ConfigError
     """
     single = isinstance(option, str) or not isinstance(option, Iterable)
-    items = [option] if single else list(option)
+    items = [option] if single else as_list("period", option)
     found, needs_clock = set(), False
     for item in items:
         if isinstance(item, str):

@@ -10,17 +10,7 @@ distance of the rest is r'A r - (A r)_d^2 / A_dd, and the determinant of its sca
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.likelihoods.kernels.families import (
-    BETA_BERNOULLI,
-    DIRICHLET_MULTINOMIAL,
-    GAMMA_POISSON,
-    NORMAL_GAMMA,
-    NORMAL_WISHART,
-    REGRESSION,
-    n_parts,
-    part_of,
-    predictive_of_part,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.regression import packed_length
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2PI,
@@ -90,6 +80,41 @@ def _nw_without(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> 
 
 
 @uncounted
+def _nw_each(
+    hyper: Array, h: int, post: Array, q: int, rows: Array, c: int, space: Array, out: Array
+) -> None:
+    """Fill ``out`` (1 + n,) with log densities of a whole row, and of it without one value each.
+
+    r'A r - (A r)_d^2 / A_dd does not depend on r_d, so that one pass over A is enough. O((D + n) D)
+    """
+    D = int(hyper[h])
+    center, mean = h + 4, q + 6
+    at = mean + D
+    slope, precision, x, total = space[0], space[1], rows[0], 0.0
+    for i in range(D):
+        z, slope[i], precision[i] = 0.0, 0.0, 0.0
+        for j in range(i + 1):
+            z += post[at + j] * ((x[c + j] - hyper[center + j]) - post[mean + j])
+        for j in range(i + 1):
+            slope[j] += post[at + j] * z
+            precision[j] += post[at + j] * post[at + j]
+        total += z * z
+        at += i + 1
+    nu, spread = post[q + 2] + 1.0 - D, post[q + 3]
+    log_det = -2.0 * _log_diagonal(D, post, q + 6 + D)
+    out[0] = post[q + 4] - 0.5 * (nu + D) * math.log1p(spread * total)
+    constant = log_rising(0.5 * nu, 0.5 * (D - 1.0))
+    constant -= 0.5 * ((D - 1.0) * (LOG_PI - math.log(spread)) + log_det)
+    for i in range(1, len(out)):
+        d = 0
+        while not math.isnan(rows[i, c + d]):
+            d += 1
+        rest = max(total - slope[d] * slope[d] / precision[d], 0.0)
+        out[i] = constant - 0.5 * math.log(precision[d])
+        out[i] -= 0.5 * (nu + D - 1.0) * math.log1p(spread * rest)
+
+
+@uncounted
 def _log_diagonal(D: int, post: Array, at: int) -> float:
     total = 0.0
     for i in range(D):
@@ -103,12 +128,12 @@ def _log_diagonal(D: int, post: Array, at: int) -> float:
 def _log_density(family: int, hyper: Array, post: Array, x: Array) -> float:
     """Do `log_predictive`, also where NORMAL_WISHART lacks one value."""
     total = 0.0
-    for i in range(n_parts(family, hyper)):
-        code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_WISHART:
+    for i in range(families.n_parts(family, hyper)):
+        code, h, c, _, q = families.part_of(family, hyper, i)
+        if code == families.NORMAL_WISHART:
             total += _nw_without(hyper, h, post, q, x, c)
             continue
-        total += predictive_of_part(code, hyper, h, post, q, x, c)
+        total += families.predictive_of_part(code, hyper, h, post, q, x, c)
     return total
 
 
@@ -117,20 +142,31 @@ def explain(
     family: int, hyper: Array, post: Array, log_weights: Array, home: int, rows: Array, out: Array,
     view: Array,
 ) -> float:  # fmt: skip
-    """Fill ``out`` (1 + n,) with -log sum_k w_k p(row | k), and do `outlook` for table ``home``.
+    """Fill ``out[0]`` with -log sum_k w_k p(row | k), and do `outlook` for table ``home``.
 
-    ``post`` (K, Q), ``log_weights`` (K,). O(n K) densities.
+    ``out`` (1 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). O(n K) densities, O(K) of a full
+    covariance.
     """
+    code, h, c, _, q = families.part_of(family, hyper, 0)
+    at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART
+    for d in range(rows.shape[1]):
+        at_once = at_once and not math.isnan(rows[0, d])
+    for k in range(post.shape[0]):
+        if at_once:
+            _nw_each(hyper, h, post[k], q, rows, c, view, out[1 + k])
+            continue
+        for i in range(rows.shape[0]):
+            out[1 + k, i] = _log_density(family, hyper, post[k], rows[i])
     for i in range(rows.shape[0]):
         top, total = -math.inf, 0.0
         for k in range(post.shape[0]):
-            value = log_weights[k] + _log_density(family, hyper, post[k], rows[i])
+            value = log_weights[k] + out[1 + k, i]
             if value > top:
                 total = total * math.exp(top - value) + 1.0
                 top = value
             elif value > -math.inf:
                 total += math.exp(value - top)
-        out[i] = -(top + math.log(total))
+        out[0, i] = -(top + math.log(total))
     return outlook(family, hyper, post[home], rows[0], view)
 
 
@@ -144,19 +180,19 @@ def outlook(family: int, hyper: Array, post: Array, x: Array, out: Array) -> flo
     """
     out[:] = math.nan
     total = 0.0
-    for i in range(n_parts(family, hyper)):
-        code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
+    for i in range(families.n_parts(family, hyper)):
+        code, h, c, _, q = families.part_of(family, hyper, i)
+        if code == families.NORMAL_GAMMA:
             total += _ng_outlook(hyper, h, post, q, x, c, out)
-        elif code == NORMAL_WISHART:
+        elif code == families.NORMAL_WISHART:
             total += _nw_outlook(hyper, h, post, q, x, c, out)
-        elif code == REGRESSION:
+        elif code == families.REGRESSION:
             total += _lr_outlook(hyper, h, post, q, x, c, out)
-        elif code == DIRICHLET_MULTINOMIAL:
+        elif code == families.DIRICHLET_MULTINOMIAL:
             total += _dm_outlook(hyper, h, post, q, x, c, out)
-        elif code == GAMMA_POISSON:
+        elif code == families.GAMMA_POISSON:
             total += _gp_outlook(hyper, h, post, q, x, c, out)
-        elif code == BETA_BERNOULLI:
+        elif code == families.BETA_BERNOULLI:
             total += _bb_outlook(hyper, h, post, q, x, c, out)
         else:
             total = math.nan

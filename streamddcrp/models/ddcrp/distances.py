@@ -1,6 +1,5 @@
 """How far customers are from each other, and whom they may link to under a decay."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import KDTree
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.data import as_matrix, as_times, check_matrix, check_times
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.decay.families import NoDecay
@@ -22,7 +22,7 @@ NORMS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": np.inf}
 Pairs = tuple[IntArray, IntArray, FloatArray]  # customers i, customers j, distances from i to j
 
 
-class Distances(ABC):
+class Distances:
     """Distances d_ij >= 0 from each of N customers to every other; infinite: no link.
 
     Made by one of `by_index`, `by_time`, `by_covariates`, `by_hops`, `by_matrix`, `by_function`.
@@ -47,10 +47,14 @@ class Distances(ABC):
     """
 
     def __init__(self, n: int, sequential: bool) -> None:
-        self.n = n
+        if type(self) is Distances:
+            message = "Distances: make them by one of its methods, such as Distances.by_time"
+            raise ConfigError(message)
+        self.n = whole("n, the number of customers,", n, 1)
         self.sequential = bool(sequential)
 
     @staticmethod
+    @checked
     def by_index(n: int, *, sequential: bool = True) -> "Distances":
         """Take the difference of arrival indices, ``|i - j|``.
 
@@ -59,9 +63,10 @@ class Distances(ABC):
         n : int
         sequential : bool, default True
         """
-        return _Index(whole("n, the number of customers,", n, 1), sequential)
+        return _Index(n, sequential)
 
     @staticmethod
+    @checked
     def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
         """Take the difference of times, ``|t_i - t_j|``.
 
@@ -77,6 +82,7 @@ class Distances(ABC):
         return _Time(times, sequential)
 
     @staticmethod
+    @checked
     def by_covariates(
         Z: ArrayLike, metric: str = "euclidean", *, sequential: bool = False
     ) -> "Distances":
@@ -94,6 +100,7 @@ class Distances(ABC):
         return _Covariates(places, NORMS[metric], sequential)
 
     @staticmethod
+    @checked
     def by_hops(graph: Any, *, sequential: bool = False) -> "Distances":
         """Take the number of edges on the shortest path; direction is ignored.
 
@@ -108,6 +115,7 @@ class Distances(ABC):
         return _Hops(_adjacency(graph), sequential)
 
     @staticmethod
+    @checked
     def by_matrix(D: Any, *, sequential: bool = False) -> "Distances":
         """Take distances from a matrix, d_ij in row i; it need not be symmetric.
 
@@ -121,6 +129,7 @@ class Distances(ABC):
         return _Stored(*_entries(D, "D"), sequential)
 
     @staticmethod
+    @checked
     def by_function(
         function: Callable[[IntArray, IntArray], ArrayLike], n: int, *, sequential: bool = False
     ) -> "Distances":
@@ -138,13 +147,13 @@ class Distances(ABC):
             raise ConfigError(message)
         return _Function(function, Distances.by_index(n).n, sequential)
 
-    @abstractmethod
     def between(self, i: IntArray, j: IntArray) -> FloatArray:
         """Return the distances from customers ``i`` to customers ``j``, two arrays of one shape."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _reach(self, horizon: float) -> Pairs:
         """Return all pairs no farther than ``horizon``, in any order; others may be among them."""
+        raise NotImplementedError
 
     def candidates(self, decay: object, alpha: float) -> Candidates:
         """Return the links that are possible with their weights.
@@ -342,7 +351,7 @@ class _Function(Distances):
 
 def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
     """Return the finite entries of a square matrix off its diagonal, and its size."""
-    matrix = D if sp.issparse(D) else np.asarray(D)
+    matrix = D if sp.issparse(D) else number_array(name, D, ndim=None)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         message = (
             f"{name}: expected a square matrix, a row and a column for each customer; got shape "

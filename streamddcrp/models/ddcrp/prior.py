@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.ddcrp.candidates import Candidates
@@ -87,6 +88,7 @@ class PriorSummary:
         return "\n".join(lines)
 
 
+@checked
 def prior_summary(
     alpha: float,
     decay: object,
@@ -134,11 +136,12 @@ def prior_summary(
     n_draws = whole("n_draws", n_draws, 2)
     decay = make_decay(decay)
     links = _as_distances(distances).candidates(decay, alpha)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     moments = (_sequential if links.sequential else _general)(links, n_draws, rng)
     return PriorSummary(n=links.n, alpha=float(alpha), decay=decay, **moments)
 
 
+@checked
 def alpha_for(
     decay: object,
     distances: int | ArrayLike | Distances | None = None,
@@ -231,7 +234,7 @@ def _solve(log_mass: FloatArray, wanted: float) -> float:
 def _as_distances(distances: int | ArrayLike | Distances) -> Distances:
     if isinstance(distances, Distances):
         return distances
-    if np.ndim(distances) == 0:
+    if not hasattr(distances, "__len__"):
         return Distances.by_index(distances)  # type: ignore[arg-type]  # checked there
     return Distances.by_time(distances)
 

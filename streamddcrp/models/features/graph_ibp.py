@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data.batches import as_observations
 from streamddcrp.data.graphs import DecomposableGraph, concatenated, from_parents, holders, window
@@ -51,6 +52,7 @@ class GraphIBPSamples(ResultCard):
         return np.asarray(total / len(self.features))
 
 
+@checked
 def sample_graph_ibp(
     X: ArrayLike,
     graph: DecomposableGraph | Sequence[Iterable[int]] | int,
@@ -101,7 +103,7 @@ def sample_graph_ibp(
     rows, graph, seed = _checked(X, graph, alpha, n_sweeps, burn_in, seed)
     N = len(rows)
     family = LinearGaussian() if likelihood is None else likelihood
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     arrays, expected = flat(graph), total(graph)
     Z = np.zeros((N, MOST_FEATURES), np.bool_)
     n_owners = np.zeros(MOST_FEATURES, np.int64)

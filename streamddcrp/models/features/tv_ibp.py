@@ -27,7 +27,7 @@ from streamddcrp.models.features.engine import (
 from streamddcrp.models.features.state import make_config
 from streamddcrp.plots.series import Cause
 from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
-from streamddcrp.typing import FloatArray, IntArray, Probabilities
+from streamddcrp.typing import Axes, FloatArray, IntArray, Probabilities
 from streamddcrp.validation import choice, whole
 
 
@@ -368,7 +368,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     def _causes(self, rows: IntArray) -> tuple[Cause, ...]:
         return views.causes(self.assignments(), rows)
 
-    def plot(self, kind: str = "rows", ax: Any = None) -> Any:
+    def plot(self, kind: str = "rows", ax: Axes | None = None) -> Any:
         """Draw the time line of the last rows, or with ``kind="features"`` what features look like.
 
         The time line is that of the other models (`SeqDDCRP.plot`), with a lane for each feature

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.sweeps import checked_sweeps, fitted, kept_sweeps
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Grid, concentration
-from streamddcrp.models.graph.gibbs import checked_sweeps, fitted, kept_sweeps, named
+from streamddcrp.models.graph.gibbs import named
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
 from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
 from streamddcrp.models.graph.kernels.children import N_COUNTS
@@ -139,6 +141,7 @@ class GroupDPSamples(ResultCard):
         return out
 
 
+@checked
 def sample_group_dp(
     X: object,
     group: Any,
@@ -207,7 +210,7 @@ def sample_group_dp(
     n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     refuse_regression(family, rows.shape[1])
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     n_root, n_node = (*layers, 0)[:2]
     config = Config(
         family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, False, 0,

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import as_list, checked, number_array
 from streamddcrp.data import Tokens, as_tokens
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
@@ -47,7 +48,7 @@ class BaseMeasure:
     words: tuple[str, ...] | None = None  # (V,) None: tokens are whole numbers, or none is listed
 
     def __post_init__(self) -> None:
-        if len(self.probs) > whole("n_words", self.n_words, 1, _MOST):
+        if len(number_array("probs", self.probs)) > whole("n_words", self.n_words, 1, _MOST):
             message = f"n_words: {self.n_words} words are fewer than the {len(self.probs)} given"
             raise ConfigError(message)
 
@@ -59,11 +60,13 @@ class BaseMeasure:
         return left / n if n and left > _ROUNDING * 1e-3 else 0.0
 
     @classmethod
+    @checked
     def uniform(cls, n_words: int) -> Self:
         """Make all of ``n_words`` words equally likely, none of them known beforehand."""
         return cls(np.empty(0), whole("n_words", n_words, 1))
 
     @classmethod
+    @checked
     def from_probabilities(
         cls, probs: ArrayLike | Mapping[str, float], n_words: int | None = None
     ) -> Self:
@@ -86,7 +89,7 @@ class BaseMeasure:
         values: Any = list(probs.values()) if isinstance(probs, Mapping) else probs
         try:
             p = np.array(values, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             p = np.empty((0, 0))
         if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
             message = f"base measure: expected probabilities, one per word; got {_short(values)}"
@@ -107,6 +110,7 @@ class BaseMeasure:
         return cls(p / total if not open_ or total > 1.0 else p, size, words)
 
     @classmethod
+    @checked
     def from_counts(
         cls,
         documents: Tokens | Iterable[Tokens],
@@ -155,10 +159,11 @@ class BaseMeasure:
         return {"n_words": int(self.n_words), "words": words}
 
     @classmethod
+    @checked
     def from_config(cls, config: Mapping[str, Any], probs: FloatArray) -> Self:
         """Rebuild from what `to_config` returned and the probabilities."""
-        words = config["words"]
-        return cls(probs, int(config["n_words"]), None if words is None else tuple(words))
+        words = config.get("words")
+        return cls(probs, config.get("n_words", 0), None if words is None else tuple(words))
 
 
 def make_base_measure(spec: object) -> BaseMeasure:
@@ -277,6 +282,7 @@ class Vocabulary:
         return {"of_words": self.of_words, "words": more}
 
     @classmethod
+    @checked
     def from_config(cls, base_measure: BaseMeasure, config: dict[str, Any]) -> Self:
         """Rebuild from what `to_config` returned."""
         vocabulary = cls(base_measure)
@@ -351,7 +357,7 @@ def _parts(documents: Any) -> Iterable[Any]:
         isinstance(documents, np.ndarray) and documents.dtype != object
     ):
         return [documents]
-    parts = list(documents)
+    parts = as_list("documents", documents)
     return [parts] if any(isinstance(part, int | np.integer) for part in parts) else parts
 
 

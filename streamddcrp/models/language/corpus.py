@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import checked
 from streamddcrp.data import Tokens, as_times, check_times
 from streamddcrp.decay import Decay
 from streamddcrp.errors import SchemaError
@@ -43,6 +44,7 @@ class Corpus:
     n_words: int  # one more than the highest id
 
     @classmethod
+    @checked
     def from_documents(
         cls, documents: Iterable[Tokens], *, base_measure: Any, times: Iterable[Any] | None = None
     ) -> Self:

@@ -186,7 +186,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
             check_clocked(self._clocked, t is not None)
         if t is None:
             return np.arange(self._n_seen, self._n_seen + n, dtype=np.float64)
-        alone = np.ndim(t) == 0  # type: ignore[arg-type]
+        alone = not hasattr(t, "__len__") or getattr(t, "ndim", 1) == 0
         times = np.full(n, as_time(t)) if alone else batch_times(t, n)
         check_times(times, self._last_time)
         return times
@@ -197,6 +197,9 @@ class LinkLanguageModel(Options, Stored, base.Base):
         """Return the surprise of a token as the next one, -log p in nats; nothing is learned."""
         with self._vocabulary.undone():
             word = self._vocabulary.encode([token])
+            if len(word) != 1:
+                message = f"token must be one word or number, got {token!r:.60}"
+                raise SchemaError(message)
             return -float(np.log(self._chances(word, t)[0][0]))
 
     def score_many(self, tokens: Tokens, t: Any = None) -> FloatArray:

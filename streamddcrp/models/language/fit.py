@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.cards import ResultCard
 from streamddcrp.decay import (
     Decay,
@@ -64,6 +65,7 @@ class EvidenceSurface:
         return self.decays[p], float(self.alphas[a]), float(total[p, a])
 
 
+@checked
 def evidence_surface(
     corpus: Corpus,
     decays: Sequence[Any],
@@ -95,7 +97,9 @@ def evidence_surface(
            [ 0.59, -0.22],
            [ 0.78,  0.34]])
     """
-    grid = np.array([positive("alpha", alpha) for alpha in np.ravel(alphas)])
+    grid = np.array(
+        [positive("alpha", alpha) for alpha in number_array("alphas", alphas, ndim=None).flat]
+    )
     made = tuple(make_decay(decay) for decay in decays)
     if not len(grid) or not made:
         message = "evidence_surface: give at least one decay and one alpha"
@@ -147,6 +151,7 @@ class LanguageFit(ResultCard):
         return self.log_evidence - self.crp_log_evidence_same_alpha
 
 
+@checked
 def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     """Find alpha and the decay's parameter that make the evidence of documents largest.
 

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations, as_times, check_times
 from streamddcrp.decay import make_decay
@@ -255,9 +256,10 @@ class _Batch:
         )
 
 
+@checked
 def fit_seqddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...],
+    likelihood: Likelihood | tuple[Any, ...] | str,
     *,
     alpha: float,
     decay: object,
@@ -276,7 +278,7 @@ def fit_seqddcrp(
     ----------
     X : array_like of float, shape (N, D)
         Observations in arrival order. A masked array marks missing values.
-    likelihood : Likelihood or tuple
+    likelihood : Likelihood, tuple or str
         Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``.
     alpha : float
         Weight of opening a table against the decay weights of linking to an earlier customer.
@@ -342,7 +344,7 @@ def fit_seqddcrp(
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
     batch = _Batch(rows, family.family, hyper, prior, init)
     if order == "random":
-        return batch.result(*fit_rank_one(batch, max_sweeps, tol, np.random.default_rng(seed)))
+        return batch.result(*fit_rank_one(batch, max_sweeps, tol, generator(seed)))
     if order != "alternating":
         message = f"order must be 'alternating' or 'random', got {order!r}"
         raise ConfigError(message)

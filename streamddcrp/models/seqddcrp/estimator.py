@@ -250,7 +250,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
-        self._net = []
+        self._net, self._marks = [], {}
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -555,6 +555,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             "family": None if self._family is None else self._family.to_config(),
             "stream": None,
         }
+        if self._marks:
+            meta["marks"] = [[label, *mark] for label, mark in self._marks.items()]
         if self._season is not None and not self._season.is_over:
             parts, meta["season"] = self._season.state()
             arrays |= parts
@@ -572,6 +574,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._types, self._first_time = meta["types"], meta["first_time"]
         D = self._vectorizer.n_features
         refuse_unless_plain(meta, numbers=("first_time",))
+        for label, name, verdict in meta.get("marks", ()):
+            self.mark(label, name, verdict)
         check_types(self._types, D)
         nothing = meta["warmup"] is None and meta["stream"] is None
         refuse_if(nothing and self._clocked is not None, "warm-up")

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import number_array
 from streamddcrp.contract import LIVE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
@@ -108,7 +109,7 @@ class Reference(Stored):
         new = self._vectorizer.open
         return self._score(lambda: read_batch(batch, self._vectorizer, learn=new).X)
 
-    def explain_row(self, x: FloatArray, past: FloatArray | None) -> tuple[int, Any]:
+    def _explain_row(self, x: FloatArray, past: FloatArray | None) -> tuple[int, Any]:
         """Explain a checked row (D,): the id of the likeliest table, and what `explained` says."""
         rows, _ = self._likelihood.prepare(x[np.newaxis], past)
         own = np.empty(len(self._post))
@@ -121,7 +122,7 @@ class Reference(Stored):
         said = explained(self._likelihood, self._hyper, self._post, log_weights, home, x, past)
         return int(self.ids[home]), said
 
-    def score_rows(self, X: FloatArray) -> FloatArray:
+    def _score_rows(self, X: FloatArray) -> FloatArray:
         """Return the surprise of checked rows (N, D) in the order of the columns."""
         return self._score(lambda: X)
 
@@ -195,8 +196,9 @@ def reference_of(
         large = live[table.stats[live, 0] >= _FEW]
         chosen = large if len(large) else live
     else:
-        chosen = live[np.isin(table.ids[live], list(ids))]
-        unknown = sorted(set(ids) - set(table.ids[chosen].tolist()))
+        wanted = number_array("ids", ids, whole=True).tolist()
+        chosen = live[np.isin(table.ids[live], wanted)]
+        unknown = sorted(set(wanted) - set(table.ids[chosen].tolist()))
         if unknown or not len(chosen):
             message = (
                 f"reference: expected ids of live tables, {table.ids[live].tolist()}, "

@@ -22,7 +22,6 @@ from streamddcrp.estimator.views import (
     predictions,
     with_parameters,
 )
-from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
 from streamddcrp.models.seqddcrp.kernels.layout import (
@@ -39,6 +38,7 @@ from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
 from streamddcrp.models.seqddcrp.warmup import WarmUp
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import VERDICTS, choice, whole
 
 _EXPLAINED = ("birth", "return", "split")
 _FEWEST, _MOST = 3, 5  # rows that a regime needs for its reasons, and reasons
@@ -54,6 +54,7 @@ class TableViews(RowModel):
     _first_time: float
     _backlog: Backlog
     _rows_less_season: Any
+    _marks: dict[int, tuple[str, str]]
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
@@ -117,16 +118,49 @@ class TableViews(RowModel):
         return self._stream.differences(label, before, self._feature_names())
 
     def summary(self) -> pa.Table:
-        """Return one row for each live table: id, weight, born, last seen, parameters.
+        """Return one row for each live table.
 
-        ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are arrival indices
-        (``last_seen`` is null where no row was ever most probably there); the parameters are those
-        of the likelihood's `point_estimates`, one column per feature.
+        ``id``; ``weight``, the expected number of rows that it remembers; ``rows`` and ``visits``,
+        how many rows were most probably there, and in how many runs; ``born`` and ``last_seen``,
+        arrival indices (``last_seen`` is null where no row was ever most probably there); the
+        parameters, those of the likelihood's `point_estimates`, one column for each feature; last
+        ``name`` and ``verdict``, see `mark`.
         """
         if self._stream is None:
-            return no_tables()
-        names = self._feature_names()
-        return live_tables(self._stream.state, self._stream.likelihood, names)
+            return no_tables(rows=pa.int64(), visits=pa.int64())
+        state, live = self._stream.state, live_columns(self._stream.state)
+        ids, last_seen = state.table.ids[live], state.table.last_seen[live]
+        columns = {
+            "id": ids, "weight": state.table.stats[live, 0], "rows": state.atoms.n_rows[live],
+            "visits": state.atoms.n_visits[live], "born": state.table.born[live],
+            "last_seen": pa.array(last_seen, mask=last_seen < 0),
+        }  # fmt: skip
+        stats, features = state.table.stats[live], self._feature_names()
+        table = with_parameters(columns, stats, self._stream.likelihood, features)
+        marks = [self._marks.get(label, (None, "normal")) for label in ids.tolist()]
+        for name, words in zip(("name", "verdict"), zip(*marks, strict=True), strict=True):
+            table = table.append_column(name, pa.array(words, pa.string()))
+        return table
+
+    def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
+        """Name a regime, and say whether it is normal, planned or a fault; the state keeps both.
+
+        `summary` shows them. For a planned regime `RegimeAnomalyDetector` raises no alarm; for a
+        fault it raises one as soon as the regime is the state of the stream.
+
+        Parameters
+        ----------
+        label : int
+            Id of the regime.
+        name : str
+        verdict : {"normal", "planned", "fault"}
+        """
+        self._marks[whole("label", label, 0)] = (str(name), choice("verdict", verdict, VERDICTS))
+
+    @property
+    def verdicts(self) -> dict[int, str]:
+        """The verdict on each regime that has been marked."""
+        return {label: verdict for label, (_, verdict) in self._marks.items()}
 
     def transitions(self) -> pa.Table:
         """Return how long states last, and what usually follows them; one row for each state.
@@ -235,14 +269,14 @@ class TableViews(RowModel):
         if at < lags:
             return None
         past = net[at - lags : at] if lags else None
-        found = usual.explain_row(net[at], past)
+        found = usual._explain_row(net[at], past)
         return self._in_words(self._feature_names(), row, net[at], found)
 
     def _explain_to(self, reference: Reference, x: Features, t: Any) -> Explanation:
         """Explain a row by its surprise to a reference."""
         row, names, time = self._as_row(x, t)
         net = self._row_less_season(row, time)
-        return self._in_words(names, row, net, reference.explain_row(net, reference.past))
+        return self._in_words(names, row, net, reference._explain_row(net, reference.past))
 
     @staticmethod
     def _in_words(
@@ -277,7 +311,7 @@ class TableViews(RowModel):
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
         net = self._row_less_season(X[0], self._time_of(t))
-        return float(reference.score_rows(net[None])[0])
+        return float(reference._score_rows(net[None])[0])
 
 
 def labels_in_window(config: Config, state: State) -> IntArray:
@@ -332,16 +366,3 @@ def stays_of(state: State) -> pa.Table:
             "following": [{"state": k, "probability": p} for k, p in following],
         })  # fmt: skip
     return pa.Table.from_pylist(rows, schema=_STAYS)
-
-
-def live_tables(state: State, likelihood: Likelihood, features: Sequence[str]) -> pa.Table:
-    """Return one row a live table."""
-    table, live = state.table, live_columns(state)
-    last_seen = table.last_seen[live]
-    columns: dict[str, Any] = {
-        "id": table.ids[live],
-        "weight": table.stats[live, 0],
-        "born": table.born[live],
-        "last_seen": pa.array(last_seen, mask=last_seen < 0),
-    }
-    return with_parameters(columns, table.stats[live], likelihood, features)

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.moves import move
@@ -68,9 +70,10 @@ class TemporalDPMFit(ResultCard):
         return float(self.objective_trace[-1])
 
 
+@checked
 def fit_temporal_dpm(
     epochs: Iterable[Any],
-    emission: Any = None,
+    emission: AnyEmission | None = None,
     *,
     alpha: float | None = None,
     decay: object = None,
@@ -250,7 +253,7 @@ def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) 
 def _from_assignments(
     init: Sequence[FloatArray], settings: Settings, emission: Any, rows: list[Any]
 ) -> Engine:
-    resp = [np.array(q, np.float64, ndmin=2) for q in init]
+    resp = [np.atleast_2d(number_array("init", q, ndim=None)).copy() for q in init]
     shapes = [q.shape for q in resp]
     if len(resp) != len(rows) or any(
         shape != (len(X), shapes[0][1]) for shape, X in zip(shapes, rows, strict=False)

@@ -5,7 +5,7 @@ moments of the counts of the ``width`` epochs before them, and for each componen
 knew before the window. The rows of an arriving epoch are assigned one by one with marginal
 predictives, which is where components are born; then the window is swept, its emissions smoothed in
 between. Components are merged, deleted and split where the objective rises, and die when they have
-been silent for as long as the past counts (docs/math/temporal.md).
+been silent for as long as the past counts, in epochs with rows (docs/math/temporal.md).
 
 alpha is the mode given expected births, with a Gamma prior worth one birth. The kernel
 exp(-d / scale) of the past is, of some scales, the one under which the counts are most probable:
@@ -200,6 +200,20 @@ class Engine(Window):
             self.emission.frozen(smoothed), self.starts,
         )  # fmt: skip
         self.emission = self.emission.forgotten(stats, smoothed, begins)
+        if len(self.resp[0]):  # sizes do not fade while nothing comes
+            self._note_counts()
+        self.rows.pop(0)
+        self.resp.pop(0)
+
+    def pause(self, number: int) -> None:
+        """Go to an epoch after many empty ones, of which the last stands for all of the window."""
+        self.epoch = number - 1
+        self.rows, self.resp = self.rows[-1:], self.resp[-1:]
+
+    # -- what is learned from the counts ---------------------------------------------------------
+
+    def _note_counts(self) -> None:
+        """Keep what the oldest epoch says of the counts."""
         if self.settings.learn_alpha:
             births, chances = _FADE * np.array(self.alpha_sums) + self.births()[0]
             self.alpha_sums = float(births), float(chances)
@@ -209,10 +223,6 @@ class Engine(Window):
         moments_of_rows(self.resp[0], out[0])
         self.before = np.concatenate([self.before, out])[1:]
         self.sizes = [*self.sizes[1:], len(self.resp[0])]
-        self.rows.pop(0)
-        self.resp.pop(0)
-
-    # -- what is learned from the counts ---------------------------------------------------------
 
     def learn_counts(self) -> None:
         """Fit alpha, or the weights of the past, to the counts of all epochs."""

@@ -53,6 +53,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         Where epochs end. None: at every new value of ``t``; a batch without ``t`` is one epoch. A
         number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t``, in its unit,
         which is seconds for text and time stamps; periods without rows are empty epochs.
+        Sizes fade over those of the window at most.
         ``("rows", 100)`` or "100 rows": after so many rows.
     likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
         "gaussian": numbers, with diagonal noise and means that take steps, both learned.

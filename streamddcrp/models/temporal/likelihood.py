@@ -56,9 +56,7 @@ def emission_from_json(config: dict[str, Any]) -> Any:
 def check_emission(emission: Any, n_features: int) -> None:
     """Refuse a stored emission that is not for rows of so many features, or of texts.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     D = len(emission.birth_mean) if isinstance(emission, GaussianDrift) else None
     D = emission.n_features if isinstance(emission, ConjugateDecay) else D
@@ -194,6 +192,8 @@ class LikelihoodOption:
 
     def read_many(self, batch: Any, kind: str, vectorizer: Vectorizer) -> Any:
         """Return the rows of a batch: documents or counts of words, or an array (N, D)."""
+        if isinstance(batch, np.ndarray) and batch.ndim == 0:
+            batch = batch.item()
         if isinstance(batch, list | tuple | np.ndarray) and len(batch) == 0:
             return []
         if kind == TEXT:

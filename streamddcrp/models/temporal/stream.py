@@ -149,18 +149,15 @@ class StreamState:
         while self.number < number and not self._is_idle():
             self._close()
         if self.number < number:
-            self.engine.epoch = number - 1
-            self.engine.rows, self.engine.resp = [], []
+            self.engine.pause(number)
         self._confirm()
 
     def _is_idle(self) -> bool:
         """Whether nothing is left that an empty epoch could change."""
         engine = self.engine
-        return (
-            engine.seating is None
-            and not engine.n_components
-            and not any(len(q) for q in engine.resp)
-        )
+        if engine.seating is not None or any(len(q) for q in engine.resp):
+            return False
+        return not engine.n_components or self.number - max(self.times) > engine.settings.lag + 1
 
     def _close(self) -> None:
         engine = self.engine
@@ -240,6 +237,8 @@ class StreamState:
         self.n_events += len(left)
         # a component is found dead when as many epochs as the past counts have gone by
         oldest = engine.first - len(engine.settings.past_weights) - engine.settings.lag - 2
+        active = int(engine.last_active.min(initial=oldest))  # before a pause
+        oldest = min(oldest, active, max(self.times, default=0))
         self.times = {epoch: t for epoch, t in self.times.items() if epoch >= oldest}
 
     def last_events(self) -> list[Event]:

@@ -18,7 +18,7 @@ from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns
 from streamddcrp.plots.figures import are_dates, pyplot
 from streamddcrp.plots.palette import COLOURS
 from streamddcrp.plots.stream import draw_layers, layer_names
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import Axes, FloatArray
 
 _log = logging.getLogger(__name__)
 _DRAWN = 40  # components of a picture, at most
@@ -89,10 +89,11 @@ class EpochViews(RowModel):
         """Return what happened to components since the last call.
 
         Of one call that learned all, of those before it at most the last 256.
-        Births, deaths, merges and splits are reported when they can no longer be revised: when
-        their epoch has left the window, ``lag`` epochs later. ``index`` and ``t`` are the number
+        All are reported when they can no longer be revised: when their epoch has left the window,
+        ``lag`` epochs later. ``index`` and ``t`` are the number
         (from 0) and the time of the epoch; a death has the last epoch with half a row, though it is
-        known only after as many silent ones as count.
+        known only after as many silent ones as count. Epochs without any rows do not count; a
+        component that has rows after as many epochs of whatever kind returns.
         """
         state = self._stream
         if state is None:
@@ -195,7 +196,9 @@ class EpochViews(RowModel):
         }
         return pa.table(columns | _columns(summary, self._feature_names()))
 
-    def plot(self, ax: Any = None, *, rows: object = None, t: object = None) -> Any:
+    def plot(
+        self, ax: Axes | Sequence[Axes] | None = None, *, rows: object = None, t: object = None
+    ) -> Any:
         """Draw the components over time; return the axes.
 
         Texts: the stream of their masses, the largest with their words. Numbers: the trajectory of

@@ -211,12 +211,19 @@ class Window:
         self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
 
     def retire(self) -> None:
-        """Remove components without rows for as long as the past counts, or may change."""
-        if not self.n_components:
+        """Remove components without rows for as long as the past counts, or may change.
+
+        Epochs without any rows do not count. A component that comes back after longer returns.
+        """
+        if not self.n_components or not len(self.resp[-1]):
             return
-        width = max(self.settings.width, len(self.rows))
-        now = np.concatenate([self.before, self.moments(self.resp)])[-width:, :, MEAN]
-        self.last_active[now[-1] >= ACTIVE] = self.epoch
+        some = [q for q in self.resp if len(q)]
+        width = max(self.settings.width, self.settings.lag + 1, len(some))
+        now = np.concatenate([self.before, self.moments(some)])[-width:, :, MEAN]
+        here = now[-1] >= ACTIVE
+        for k in np.flatnonzero(here & (self.last_active < self.epoch - width)):
+            self.record("return", self.ids[k], None)
+        self.last_active[here] = self.epoch
         silent = now.sum(axis=0) < _DEAD
         for q in self.resp:
             silent[q.argmax(axis=1)] = False  # a row that many share keeps the best of them

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.arguments import as_list
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.languages import stop_words_of
 from streamddcrp.errors import ConfigError
@@ -16,13 +17,19 @@ from streamddcrp.validation import choice, positive, whole
 # base measure, by B; and from how many words a text on tables are compared as topics. A long text
 # of a broad topic always shares some rare words with some few others, of a thread or a byline: with
 # b they say less. B is large where texts are long.
-SCALES = {"event": (0.15, 0.0, math.inf), "story": (0.06, 0.0, math.inf), "topic": (0.01, 0.01, 40)}
+SCALES = {
+    "template": (0.06, 0.0, math.inf),
+    "event": (0.15, 0.0, math.inf),
+    "story": (0.06, 0.0, math.inf),
+    "topic": (0.01, 0.01, 40),
+}
 OCTAVES = np.arange(-4.0, 4.0)  # about `decay`, of the scales of one that is learned
 DISCOUNT, SMOOTHING = 0.6, 0.25  # d of the urns, and b of the base measure
 VISITS = 3  # after its arrival a document is visited again so often, the last time at the lag
 DISSOLVE = 3.0  # nats by which a table of at most two documents must be better at the last visit
 RETIRE = 1e-3  # weight below which a table is retired
-RHOS = (0.2, 0.3, 0.4, 0.5)
+# Values of rho to choose from. Evidence alone would go on to stories of nearly the same vectors.
+RHOS = {"event": (0.5, 0.4, 0.3, 0.2, 0.1), "story": (0.3, 0.2, 0.1, 0.05), "topic": (0.05, 0.025)}
 
 
 class Config(NamedTuple):
@@ -54,8 +61,9 @@ class VectorConfig(NamedTuple):
     clocked: bool
     clocks: int
     retire: float
-    rho: FloatArray  # (G,): all its values
-    temper: float
+    rho: FloatArray  # (G,): the values to choose from, the first until then
+    temper: float  # 0: learned
+    learned: bool  # whether alpha follows the vectors
     ages: IntArray
     births: int
 
@@ -72,25 +80,11 @@ def make_config(
 ) -> Config:
     """Check the settings and put them into the kernels' order.
 
-    Parameters
-    ----------
-    alpha : float, optional
-        Default: the part of the documents that come in the time `decay` that ``scale`` says.
-    decay : float
-        Where it is learned: about what it is expected to be, in documents.
-    clocked : bool
-        Whether `decay` is a time; where it is learned: whether documents have times.
-    learned : bool
-        Whether the decay is learned, see `kernels.clock`.
-    scale : str
-        A name of `SCALES`.
-    births : int
-        Documents from which the birth of a table is reported.
-
-    Raises
-    ------
-    ConfigError
-        If a setting is out of its range.
+    ``alpha``, if None, is the part of the documents that come in the time `decay` that ``scale``, a
+    name of `SCALES`, says. ``learned``: the decay is learned, see `kernels.clock`; then `decay` is
+    about what it is expected to be, in documents. ``clocked``: `decay` is a time, or where it is
+    learned, documents have times. ``births``: documents from which a birth is reported. Raises
+    ConfigError if a setting is out of its range.
     """
     share, breadth, long = SCALES[choice("scale", scale, [*SCALES])]
     decay = positive("decay", decay)
@@ -108,40 +102,33 @@ def make_config(
 
 
 def make_vector_config(
-    *, alpha: float | None, decay: Any, lag: int, rho: float | None, temper: float,
-    births: int = 3, clocked: bool = False,
+    *, alpha: float | None, decay: Any, lag: int, rho: float | None, temper: float | None,
+    scale: str = "story", births: int = 3, clocked: bool = False,
 ) -> VectorConfig:  # fmt: skip
     """Check the settings of the engine over vectors; ``decay`` and ``clocked``: `engine_config`.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     base = engine_config(alpha, decay, lag, clocked=clocked, births=births)
+    values = RHOS[choice("scale", scale, [*RHOS])]
     if rho is not None and not 0.0 < rho < 1.0:
         message = f"rho must lie between 0 and 1 or be None, got {rho!r}"
         raise ConfigError(message)
-    if not 0.0 < temper <= 1.0:
-        message = f"temper must be above 0 and at most 1, got {temper!r}"
+    if temper is not None and not 0.0 < temper <= 1.0:
+        message = f"temper must be above 0 and at most 1, or None, got {temper!r}"
         raise ConfigError(message)
-    values = np.array(RHOS if rho is None else (rho,))
     return VectorConfig(
-        base.alpha, base.share, base.decay, base.clocked, base.clocks, base.retire, values,
-        float(temper), base.ages, base.births,
+        base.alpha, base.share, base.decay, base.clocked, base.clocks, base.retire,
+        np.array(values if rho is None else (rho,)), float(temper or 0.0), alpha is None,
+        base.ages, base.births,
     )  # fmt: skip
 
 
 def scales_of(config: Config | VectorConfig) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
     """Return what a decay that is learned is made of, shape (G,) each.
 
-    Returns
-    -------
-    scales : ndarray of float64
-        Of the exponentials, in documents.
-    timed : ndarray of bool
-        Whether they are of time: that in which so many documents came at first.
-    prior : ndarray of float64
-        What part of the documents follows one at each scale, a priori.
+    Scales of the exponentials, in documents; whether they are of time, that in which so many
+    documents came at first; and what part of the documents follows one at each scale, a priori.
     """
     clocks = config.clocks
     prior = np.tile(np.exp(-0.5 * OCTAVES**2), clocks)
@@ -161,7 +148,7 @@ def engine_config(
         return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag, **more)
     if not isinstance(decay, str | tuple | list):
         return make_config(alpha=alpha, decay=decay, lag=lag, **more)
-    pair = not isinstance(decay, str) and len(decay) == 2 and decay[0] == "time"
+    pair = not isinstance(decay, str) and len(decay) == 2 and str(decay[0]) == "time"
     try:
         cut = make_cut(decay[1] if pair else decay)
         if (pair or isinstance(decay, str)) and cut.kind == "period":
@@ -182,4 +169,4 @@ def words_left_out(given: Any) -> tuple[str, ...] | None:
         return ()
     if isinstance(given, str):
         return None if given in ("english", "auto") else stop_words_of(given)
-    return tuple(given)
+    return tuple(as_list("stop_words", given))

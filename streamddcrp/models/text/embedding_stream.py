@@ -18,17 +18,15 @@ from streamddcrp.estimator.views import FinalLabels, no_tables
 from streamddcrp.models.text.config import VectorConfig, make_vector_config, scales_of
 from streamddcrp.models.text.engine import doubled, first_sums
 from streamddcrp.models.text.events import check_kinds
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.events import CANDIDATE
-from streamddcrp.models.text.kernels.layout import (
-    GROWTH,
-    N_COUNTS,
-    N_LIVE,
-    N_SLOTS,
-    N_TEXT_OUTPUTS,
-    NEXT_LOOK,
-    SURPRISE,
+from streamddcrp.models.text.kernels.nucleation import (
+    FIRST_RHO,
+    FIRST_TEMPER,
+    MOST_VECTORS,
+    step_vectors,
 )
-from streamddcrp.models.text.kernels.vectors import predict_vector, step_vectors
+from streamddcrp.models.text.kernels.vectors import predict_vector
 from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale
 from streamddcrp.records import (
     FINITE,
@@ -59,8 +57,8 @@ class Directions(NamedTuple):
     square: Annotated[FloatArray, "K"]  # |S|^2
     toward: Annotated[FloatArray, "K"]  # mu S, with the background mu
     joint: Annotated[FloatArray, "K"]  # log J of its vectors
-    base: Annotated[FloatArray, "K G"]  # by each value of rho
-    slope: Annotated[FloatArray, "K G"]
+    base: Annotated[FloatArray, "K"]
+    slope: Annotated[FloatArray, "K"]
     mass: Annotated[FloatArray, "K"]
     masses: Annotated[FloatArray, "S K"]  # at each scale of a decay that is learned
     born_t: Annotated[FloatArray, "K"]
@@ -101,9 +99,30 @@ class Odds(NamedTuple):
     """Work space."""
 
     odds: Annotated[FloatArray, "K"]
+    taken: Annotated[IntArray, "K"]
 
 
-COUNTS = counters({N_SLOTS: up_to("K"), N_LIVE: up_to("K")}, least=-1)
+class Sets(NamedTuple):
+    """Work space of `kernels.sets`, for N vectors."""
+
+    gram: Annotated[FloatArray, "N N"]  # their products
+    cross: Annotated[FloatArray, "N N"]  # and those of the sums of sets
+    row: Annotated[IntArray, "N"]  # which vectors they are
+    z: Annotated[IntArray, "N"]  # their sets
+    best: Annotated[IntArray, "N"]
+    kept: Annotated[IntArray, "N"]
+    member: Annotated[IntArray, "N"]
+    size: Annotated[IntArray, "N"]  # of sets
+    square: Annotated[FloatArray, "N"]
+    joint: Annotated[FloatArray, "N"]
+    along: Annotated[FloatArray, "N"]
+    v: Annotated[FloatArray, "N"]
+    u: Annotated[FloatArray, "N"]
+    base: Annotated[FloatArray, "B"]  # log J = base + slope |S|^2 of so many vectors
+    slope: Annotated[FloatArray, "B"]
+
+
+COUNTS = counters({layout.N_SLOTS: up_to("K"), layout.N_LIVE: up_to("K")}, least=-1)
 
 
 @dataclass(slots=True)
@@ -117,31 +136,34 @@ class State:
     sums: Annotated[FloatArray, FINITE]
     background: Annotated[FloatArray, FINITE]  # (D,): mu, 0 where there is none
     scratch: Odds
+    scratch_sets: Sets
 
 
 def _lengths(config: VectorConfig, D: int, K: int) -> dict[str, int]:
     """Return the lengths of all axes, with ``K`` slots."""
     L, S = int(config.ages[-1]) + 1, len(scales_of(config)[0])
-    return {"K": K, "L": L, "D": D, "G": len(config.rho), "E": _EVENTS, "S": S}
+    N = min(L - 1, MOST_VECTORS)
+    return {"K": K, "L": L, "D": D, "N": N, "B": N + 1, "E": _EVENTS, "S": S}
 
 
 def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
     """Return the state before the first vector, with room for ``K`` stories."""
     lengths = _lengths(config, D, K)
-    sums = np.append(first_sums(config), np.zeros(2 * len(config.rho)))
-    counts = np.zeros(N_COUNTS, np.int64)
-    counts[NEXT_LOOK] = FIRST_LOOK
+    first_rho = config.rho[0] if len(config.rho) == 1 else FIRST_RHO
+    sums = np.append(first_sums(config), (first_rho, config.temper or FIRST_TEMPER, 1.0))
+    counts = np.zeros(layout.N_COUNTS, np.int64)
+    counts[layout.NEXT_LOOK] = FIRST_LOOK
     return State(
         empty(Directions, lengths), empty(Vectors, lengths), empty(Happened, lengths), counts, sums,
-        np.zeros(D), empty(Odds, lengths),
+        np.zeros(D), empty(Odds, lengths), empty(Sets, lengths),
     )  # fmt: skip
 
 
 def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
     """Rebuild a stored state."""
     n, D = len(arrays["tables.id"]), arrays["window.x"].shape[1]
-    check_one("counts", arrays["counts"], (N_COUNTS,), np.int64, COUNTS, {"K": n})
-    refuse_if(n != arrays["counts"][N_SLOTS], "numbers of stories")
+    check_one("counts", arrays["counts"], (layout.N_COUNTS,), np.int64, COUNTS, {"K": n})
+    refuse_if(n != arrays["counts"][layout.N_SLOTS], "numbers of stories")
     state = empty_state(config, D, doubled(n, _FIRST_SLOTS))
     restore(state, _lengths(config, D, n), arrays)
     check_kinds(state.events.kind)
@@ -150,11 +172,11 @@ def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
 
 def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> FloatArray:
     """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
-    out, done = np.empty((len(X), N_TEXT_OUTPUTS)), 0
+    out, done = np.empty((len(X), layout.N_TEXT_OUTPUTS)), 0
     while True:
         done = entry_point(step_vectors)(
             config, state.tables, state.window, state.events, state.counts, state.sums,
-            state.background, state.scratch.odds, X, t, done, out,
+            state.background, state.scratch, state.scratch_sets, X, t, done, out,
         )  # fmt: skip
         if done == len(X):
             return out
@@ -166,14 +188,14 @@ def predict(
     config: VectorConfig, state: State, x: FloatArray, t: float
 ) -> tuple[FloatArray, dict[int, float]]:
     """Predict a unit vector (D,) at a time; return outputs (7,) and each story's probability."""
-    out = np.empty(N_TEXT_OUTPUTS)
+    out = np.empty(layout.N_TEXT_OUTPUTS)
     mass, sums = state.tables.mass.copy(), state.sums.copy()
     entry_point(predict_vector)(
         config, state.tables, state.window, state.counts, state.sums, state.background,
         state.scratch.odds, x, t, out,
     )  # fmt: skip
     state.tables.mass[:], state.sums[:] = mass, sums
-    live = np.flatnonzero(state.tables.size[: state.counts[N_SLOTS]] > 0)
+    live = np.flatnonzero(state.tables.size[: state.counts[layout.N_SLOTS]] > 0)
     odds = state.scratch.odds[live]
     weights = np.exp(odds - max(0.0, float(odds.max(initial=0.0))))
     probs = weights * ((1.0 - out[P_NEW]) / max(float(weights.sum()), 1e-300))
@@ -189,26 +211,34 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     Parameters
     ----------
     alpha : float, optional
-        Weight of a new story against texts that arrive now. Default: 0.06 ``decay``.
+        Weight of a new story against texts that arrive now. Default: 0.06 ``decay`` at first, then
+        learned.
     decay : float, str, tuple or None, default 500.0
         As for `TextStream`: a number of texts in which the weight of a text falls to 1/e, or a
         time, or None: learned, see `decay_scale`.
     lag : int, default 500
         Number of texts after which a label is final.
+    scale : str, default "story"
+        How broad a story is: "event", "story" or "topic".
     rho : float, optional
-        Expected cosine of two vectors of one story. Default: each story has its own, any of .2 to
-        .5, and it is summed out. More of it, more and tighter stories.
-    temper : float, default 0.25
-        Exponent on the likelihood, because embedding dimensions are redundant.
+        Expected cosine of two vectors of one story. More of it, more and tighter stories. Default:
+        learned, up to .5 for events, .3 for stories and .05 for topics.
+    temper : float, optional
+        Exponent on the likelihood, because embedding dimensions are redundant. Default: learned.
     births : int, default 3
         Number of vectors from which the birth of a story is reported.
 
     Notes
     -----
-    A step costs four dot products with each live story. The bound of .5 on what is learned keeps
-    texts that are nearly the same from being stories of their own; it was chosen on the vectors of
-    research/notes/texts-measured.md. A zero vector gets label -1 and score 0, and
-    changes nothing. The score is relative to the density of a story of its own.
+    A step costs four dot products with each live story. After 50, 100, 200 … vectors and then every
+    1,000, the last ``lag`` of them (at most 500) are clustered together, from their products alone,
+    under several values of ``rho``; the one with the largest evidence is taken, with its ``alpha``.
+    ``temper`` follows from how far the products of vectors of different stories spread. Evidence
+    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale; the
+    bounds were chosen on vectors of research/notes/texts-measured.md. Vectors without a story are
+    clustered together every quarter of the lag, since some few near vectors may be a story where
+    two of them are not. A zero vector has the label -1, changes no story and is no surprise. The
+    score is relative to the density of a story of its own.
 
     Vectors that all have a direction in common, such as those of a singular value decomposition of
     counts of words, would be one story. Where vectors of different stories have an expected cosine
@@ -232,14 +262,16 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         alpha: float | None = None,
         decay: Any = 500.0,
         lag: int = 500,
+        scale: str = "story",
         rho: float | None = None,
-        temper: float = 0.25,
+        temper: float | None = None,
         births: int = 3,
     ) -> None:
         super().__init__()
         self.alpha = alpha
         self.decay = decay
         self.lag = lag
+        self.scale = scale
         self.rho = rho
         self.temper = temper
         self.births = births
@@ -253,7 +285,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
-            return np.empty((0, N_TEXT_OUTPUTS))
+            return np.empty((0, layout.N_TEXT_OUTPUTS))
         self._check_times(t)
         if t is None and self._config.clocked and self.decay is not None:
             message = "t: the decay is a time, so every vector needs one"
@@ -279,7 +311,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         """Make the state for vectors of ``D`` dimensions, which have times or not."""
         self._config = make_vector_config(
             alpha=self.alpha, decay=self.decay, lag=self.lag, rho=self.rho, temper=self.temper,
-            births=self.births, clocked=clocked,
+            scale=self.scale, births=self.births, clocked=clocked,
         )  # fmt: skip
         self._memory = empty_state(self._config, D)
 
@@ -308,7 +340,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     @property
     def log_score(self) -> float:
         """Sum of the log predictive densities so far, each against a new story's."""
-        return -float(self._memory.sums[SURPRISE])
+        return -float(self._memory.sums[layout.SURPRISE])
 
     objective = log_score
 
@@ -333,11 +365,11 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         if not self._has_begun:
             return no_tables(rows=pa.int64())
         tables = self._memory.tables
-        live = np.flatnonzero(tables.size[: self._memory.counts[N_SLOTS]] > 0)
+        live = np.flatnonzero(tables.size[: self._memory.counts[layout.N_SLOTS]] > 0)
         live = live[np.argsort(tables.id[live])]
         columns: dict[str, Any] = {
             "id": tables.id[live],
-            "weight": tables.mass[live] / self._memory.sums[GROWTH],
+            "weight": tables.mass[live] / self._memory.sums[layout.GROWTH],
             "rows": tables.size[live],
             "born": tables.born[live],
             "last_seen": tables.last_seen[live],
@@ -354,7 +386,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"finals": self._finals.last()}
         if self._has_begun:
-            D, n = self._vectorizer.n_features, int(self._memory.counts[N_SLOTS])
+            D, n = self._vectorizer.n_features, int(self._memory.counts[layout.N_SLOTS])
             arrays |= arrays_of(self._memory, _lengths(self._config, D, n))
         return arrays, self._progress()
 

@@ -13,7 +13,7 @@ from streamddcrp.models.text.engine import State
 from streamddcrp.models.text.events import StoryEvent, events_since
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import Axes, FloatArray, IntArray
 
 PIECE = 512  # documents that make fewer events than the rings hold
 
@@ -160,7 +160,7 @@ class StoriesOverTime(StoryModel):
         rows = np.arange(self.n_seen - len(labels), self.n_seen)
         return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
 
-    def plot(self, ax: Any = None, *, stories: int = 30, dates: bool | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, *, stories: int = 30, dates: bool | None = None) -> Any:
         """Draw the largest stories over time as a stream; return the axes.
 
         Areas are numbers of documents. The twelve largest have colours and names; triangles mark

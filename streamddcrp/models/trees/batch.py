@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data.batches import sliceable
-from streamddcrp.data.documents import Document, Word, read_documents
+from streamddcrp.data.documents import Document, Word, read_documents, sparse_rows
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.trees.gibbs import Corpus, NestedTopicSamples, as_corpus
 from streamddcrp.models.trees.nested_components import NestedCRPComponents
@@ -53,6 +54,7 @@ class NestedComponentsFit(ResultCard):
     bound_trace: FloatArray
 
 
+@checked
 def fit_nested_topics(
     documents: Any,
     *,
@@ -104,15 +106,15 @@ def fit_nested_topics(
     1
     """
     max_passes, n_starts = whole("max_passes", max_passes), whole("n_starts", n_starts, 1)
-    if not (sparse.issparse(documents) or isinstance(documents, np.ndarray)):
-        documents = read_documents(documents)
+    of_counts = sparse.issparse(documents) or isinstance(documents, np.ndarray)
+    documents = sparse_rows(documents) if of_counts else read_documents(documents)
     n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
     if not n:
         message = "documents: expected at least one, got none"
         raise SchemaError(message)
     if start is not None:
         return _climb(_planted(documents, start, options), np.arange(n), max_passes, tol)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_starts - 1))]
     fits = (_topics_in_order(documents, at, max_passes, tol, options) for at in orders)
     return max(fits, key=lambda fit: float(fit.bound_trace[-1]))
@@ -126,8 +128,7 @@ def _topics_in_order(
     if isinstance(documents, list):
         model.learn_many([_summed(documents[d]) for d in at.tolist()])
     else:
-        rows = documents if isinstance(documents, np.ndarray) else sparse.csr_array(documents)
-        model.learn_many(rows[at])
+        model.learn_many(documents[at])
     return _climb(model, at, max_passes, tol)
 
 
@@ -153,7 +154,7 @@ def _planted(documents: Any, start: NestedTopicSamples, options: dict[str, Any])
         )
         for l in range(depth)
     ]
-    model.plant(documents, start.paths[draw].astype(np.int64), levels)
+    model._plant(documents, start.paths[draw].astype(np.int64), levels)
     return model
 
 
@@ -181,6 +182,7 @@ def _summed(document: Document) -> dict[Word, float]:
     return out
 
 
+@checked
 def fit_nested_components(
     X: Any, *, max_sweeps: int = 200, tol: float = 1e-5, **options: Any
 ) -> NestedComponentsFit:

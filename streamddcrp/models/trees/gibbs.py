@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
 from streamddcrp.models.trees.tree import slots_of
 from streamddcrp.records import empty, resized
@@ -154,7 +156,7 @@ class NestedTopicSamples(ResultCard):
         if len(seen.first) != len(held.first):
             message = f"observed has {len(seen.first) - 1} rows, held_out {len(held.first) - 1}"
             raise ConfigError(message)
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         prob = np.zeros(len(held.words))
         some = range(max(0, len(self.paths) - last), len(self.paths))
         for s in some:
@@ -165,6 +167,7 @@ class NestedTopicSamples(ResultCard):
         each = np.concatenate([np.zeros(1), np.cumsum(np.log(prob / (len(some) * n_draws)))])
         return np.asarray(each[held.first[1:]] - each[held.first[:-1]])
 
+    @checked
     def tree(
         self, draw: int | None = None, *, names: Sequence[Any] | None = None, n_words: int = 10
     ) -> dict[str, Any]:
@@ -187,6 +190,9 @@ class NestedTopicSamples(ResultCard):
         """
         state = self._state(self.best if draw is None else draw)
         total = self.eta * self.corpus.n_words
+        if names is not None and len(names) != self.corpus.n_words:
+            message = f"names: expected {self.corpus.n_words}, got {len(names)}"
+            raise ConfigError(message)
 
         def node(k: int) -> dict[str, Any]:
             prob = (self.eta + state.counts[:, k]) / (total + state.tokens[k])
@@ -213,6 +219,7 @@ class NestedTopicSamples(ResultCard):
         return State.of(self.corpus, path, z)
 
 
+@checked
 def sample_nested_topics(
     documents: Any,
     *,
@@ -282,8 +289,7 @@ def sample_nested_topics(
     array([ True, False,  True, False])
     """
     depth, gamma, eta = whole("depth", depth, 2), positive("gamma", gamma), positive("eta", eta)
-    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in)
-    thin = whole("thin", thin, 1, n_sweeps)
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
     weights = np.array([positive("alpha", a) for a in alpha])
     if len(weights) != depth:
         message = f"alpha must be {depth} positive numbers, one for each level; got {alpha!r}"
@@ -293,7 +299,7 @@ def sample_nested_topics(
     if N == 0:
         message = "documents: there are none; give at least one row"
         raise SchemaError(message)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     prior = gamma, eta, eta * corpus.n_words
     z = rng.choice(depth, T, p=weights / weights.sum())
     path = np.full((N, depth), -1)
@@ -315,17 +321,10 @@ def sample_nested_topics(
     S = n_sweeps // thin
     drawn, levels = np.empty((S, N, depth), np.int32), np.empty((S, T), np.int8)
     trace, n_nodes = np.empty(S), np.empty(S, np.int64)
-    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
-        for n in range(-burn_in, S * thin):
-            go(1)
-            bar.update()
-            if n < 0 or (n + 1) % thin:
-                continue
-            s = n // thin
-            drawn[s], levels[s] = path, z
-            trace[s] = log_joint(corpus.first, z, path, weights, prior, *state)
-            n_nodes[s] = (state.level >= 0).sum()
-            bar.set_postfix(nodes=int(n_nodes[s]), refresh=False)
+    for s in kept_sweeps(partial(go, 1), S, burn_in, thin, progress=progress):
+        drawn[s], levels[s] = path, z
+        trace[s] = log_joint(corpus.first, z, path, weights, prior, *state)
+        n_nodes[s] = (state.level >= 0).sum()
     return NestedTopicSamples(drawn, levels, trace, n_nodes, corpus, gamma, eta, weights)
 
 

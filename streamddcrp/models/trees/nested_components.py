@@ -204,8 +204,8 @@ class NestedCRPComponents(Explains, TreeModel):
 
     def recall(self, batch: object) -> None:
         """Let the window be these points, all that were learned, and ``window`` as many."""
-        self._step_early()
         X = read_batch(batch, self._vectorizer, learn=False).X
+        self._step_early()
         self.window = len(X)
         if self._tree is not None:
             self._tree.recall(X - self._origin)
@@ -281,8 +281,8 @@ class NestedCRPComponents(Explains, TreeModel):
 
         Of a binary row, the probability of a 1 in each column. In warm-up the point itself.
         """
-        names = self._vectorizer.columns or tuple(x)
-        return dict(zip(names, self._reconstruct(self._row(x))[0].tolist(), strict=True))
+        row = self._reconstruct(self._row(x))[0].tolist()
+        return dict(zip(self._vectorizer.columns or tuple(x), row, strict=True))
 
     def reconstruct_many(self, batch: object) -> FloatArray:
         """Return points (N, D) as `reconstruct_one` does."""

@@ -20,7 +20,7 @@ from streamddcrp.models.trees.topic_tree import Settings, TopicTree
 from streamddcrp.models.trees.tree import ids_of, slots_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive
+from streamddcrp.validation import positive, whole
 
 _log = logging.getLogger(__name__)
 _SPARE = 0.75  # of max_words that are left when words are forgotten
@@ -156,7 +156,7 @@ class NestedCRPTopics(TreeModel):
         self._tree.revisit()
         tidy(self._tree, math.inf)
 
-    def plant(self, documents: Any, paths: IntArray, levels: Any) -> None:
+    def _plant(self, documents: Any, paths: IntArray, levels: Any) -> None:
         """Start from documents that are placed already; nothing may have been learned.
 
         Parameters
@@ -350,6 +350,7 @@ class NestedCRPTopics(TreeModel):
             and probability in the topic, those first that set it apart, and of an inner node all
             below it, from its siblings) and ``children``.
         """
+        n_words = whole("n_words", n_words)
         words = distinctive_words(self._tree, self._vocabulary.words, n_words)
         return nested(self._tree, [{"words": some} for some in words])
 

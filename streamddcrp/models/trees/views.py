@@ -15,7 +15,7 @@ from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain,
 from streamddcrp.estimator.views import predictions
 from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.records import MOST, refuse_if
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import Axes, FloatArray
 from streamddcrp.validation import choice, positive, whole
 
 _MOST = 512
@@ -183,7 +183,7 @@ class TreeModel(ScikitLearn, Stored, base.Clusterer):
             for change, row in zip(changes, rows, strict=True)
         ]
 
-    def plot(self, kind: str = "tree", ax: Any = None) -> Any:
+    def plot(self, kind: str = "tree", ax: Axes | None = None) -> Any:
         """Draw the tree, or with ``kind="growth"`` its nodes over the stream.
 
         Raises

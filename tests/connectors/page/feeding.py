@@ -24,7 +24,6 @@ class Feeder:
     def __init__(self, folder=None, *, features=FEATURES, key=None, text=False, at="127.0.0.1:0"):
         self.columns = Columns("at", key, features, text)
         self.page = LivePage(at, folder)
-        self.page.name = "machine.csv"
         self.address = self.page.address
         self.alarm = Alarm()
         self.n = 0
@@ -43,7 +42,16 @@ class Feeder:
         judged = self.alarm.step_many(results.column("score").to_numpy(), keys=keys)
         models = Stories(stories or [])
         epoch = Epoch(
-            rows, results, events, None, 0, models, Summary(), 0.0, judged, self.alarm.calibrating
+            rows,
+            results,
+            events,
+            None,
+            0,
+            models,
+            Summary("machine.csv"),
+            0.0,
+            judged,
+            self.alarm.calibrating,
         )
         self.page.epoch(epoch)
         self.n += n

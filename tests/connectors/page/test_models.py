@@ -23,7 +23,7 @@ def shown(monkeypatch):
     def make(text):
         page = Page(None)
         observer = LivePage.__new__(LivePage)
-        observer.name, observer.epochs, observer._job = "rows.csv", False, None
+        observer._job = None
         observer._dropped, observer._stories_due = 0, 0.0
         observer._put = observer._written = 0
         monkeypatch.setattr(page.hub, "changed", lambda: None)

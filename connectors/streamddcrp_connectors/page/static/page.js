@@ -19,7 +19,7 @@ const history = new History()
 const scene = { history, colours, job: null, names: {}, stories: [], events: [], cursor: null, selected: null, key: "", nameOf }
 const view = { key: null, span: undefined, end: null, id: 0 } // span undefined: not chosen yet
 const events = new Events($("events"), visit)
-const regimes = new Regimes($("regimes"), (label, name) => link.send({ do: "name", key: view.key, label, name }), visit)
+const regimes = new Regimes($("regimes"), (label, name, verdict) => link.send({ do: "name", key: view.key, label, name, verdict }), visit)
 const fleet = new Fleet($("fleet"), (key) => `#${address({ ...view, key, end: null })}`)
 let tables = null
 let plot = null

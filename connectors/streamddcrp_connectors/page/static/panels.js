@@ -54,6 +54,9 @@ export class Regimes {
       row.seen = regime.last
       put(row.last, scene.clock.near(regime.last, scene.history.known[1]))
       row.name = tables.names[regime.label] ?? ""
+      row.judged = tables.verdicts[regime.label] ?? "normal"
+      put(row.verdict, row.judged === "normal" ? "" : row.judged)
+      row.verdict.classList.toggle("fault", row.judged === "fault")
       row.box.classList.toggle("gone", !regime.live)
       if (this.table.tBodies[i] !== row.box && !this.table.contains(document.activeElement)) {
         this.table.insertBefore(row.box, this.table.tBodies[i] ?? null)
@@ -68,16 +71,16 @@ export class Regimes {
   }
 
   make(label) {
-    const row = { name: "" }
-    for (const kind of ["swatch", "id", "fresh", "words"]) row[kind] = element("span", { kind })
+    const row = { name: "", judged: "normal" }
+    for (const kind of ["swatch", "id", "fresh", "verdict", "words"]) row[kind] = element("span", { kind })
     row.who = element("button", { kind: "who", title: "Go to its last row", onclick: () => this.visit(row.seen) })
     row.fresh.className = "new"
     row.rows = element("td", { kind: "n" })
     row.last = element("td", { kind: "n" })
-    const button = element("button", { words: "Name", title: "Give it a name", ariaLabel: `Name ${label}` })
+    const button = element("button", { words: "Name", title: "Give it a name, or say that it is planned or a fault", ariaLabel: `Name ${label}` })
     const cell = element("td", {}, button)
     button.onclick = () => this.edit(cell, button, label, row)
-    const what = element("td", {}, row.swatch, row.who, row.id, row.fresh)
+    const what = element("td", {}, row.swatch, row.who, row.id, row.verdict, row.fresh)
     const more = element("tr", {}, element("td", { colSpan: 4 }, row.words))
     row.box = element("tbody", {}, element("tr", {}, what, row.rows, row.last, cell), more)
     this.table.append(row.box)
@@ -86,21 +89,26 @@ export class Regimes {
 
   edit(cell, button, label, row) {
     const input = element("input", { value: row.name, maxLength: 60, ariaLabel: `Name of ${label}` })
+    const verdict = element("select", { ariaLabel: `What ${label} is`, title: "Planned: no alarm. Fault: an alarm at once." })
+    verdict.append(...["normal", "planned", "fault"].map((words) => element("option", { words })))
+    verdict.value = row.judged
+    const form = element("span", { kind: "edit" }, input, verdict)
     const done = (keep) => {
       if (!input.isConnected) return
-      if (keep) this.named(label, input.value)
-      input.onblur = null
+      if (keep) this.named(label, input.value, verdict.value)
+      form.onfocusout = null
       cell.replaceChildren(button)
       button.focus()
     }
-    input.onkeydown = (event) => {
+    form.onkeydown = (event) => {
       event.stopPropagation()
       if (!["Enter", "Escape"].includes(event.key)) return
       event.preventDefault() // or Enter would press the button that is focused next
       done(event.key === "Enter")
     }
-    input.onblur = () => done(false)
-    cell.replaceChildren(input)
+    verdict.onchange = () => done(true)
+    form.onfocusout = (event) => form.contains(event.relatedTarget) || done(false)
+    cell.replaceChildren(form)
     input.focus()
     input.select()
   }

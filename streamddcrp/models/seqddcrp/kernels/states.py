@@ -363,10 +363,11 @@ def _found_state(atoms, table, events, counts, run, t):
         atoms.mix[into, k] += atoms.mix[run, k]
     atoms.mix_total[into] += atoms.mix_total[run]
     atoms.mix_at[into] = now
+    rest = TOUCHED / whole if whole > 0.0 else 0.0  # 0: only a new table was probable
     for m in range(K):
-        atoms.joint[m] *= TOUCHED / whole
+        atoms.joint[m] *= rest
     for s in range(STATES):
-        atoms.mix_weight[s] *= TOUCHED / whole
+        atoms.mix_weight[s] *= rest
     atoms.mix_weight[into] = 1.0
     counts[AT] = into
     if same < 0:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Annotated, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from streamddcrp.data.documents import Word
 from streamddcrp.typing import FloatArray, IntArray
 
 Parts = list[FloatArray]  # an array for each epoch
+AnyEmission = Annotated[Any, "an emission", "no_starts"]  # what of one tells it from others
 
 
 def each(function: Callable[..., Any], *groups: Any) -> Any:

@@ -42,6 +42,7 @@ _SPREAD = 1.3  # variance about the mean, in units of the noise, from which a sp
 # halves that differ less cost more counts than they save squares
 _LEAST = 1e-200  # variance of the first rows below which they show no scale
 ROUNDS = 5  # of sharing rows between the halves of a split
+_ROUNDED = 1e-14  # deviation, of the largest value, that rounding alone may show
 _FORGET = 0.98  # an epoch, of what noise and drift are learned from
 # First guesses of the scales.
 _CLUSTERS = (1, 2, 4, 8, 16)
@@ -301,7 +302,8 @@ def moments_of_rows(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     n = there.sum(axis=0)
     mean = np.where(there, X, 0.0).sum(axis=0) / np.maximum(n, 1)
     var = np.where(there, (X - mean) ** 2, 0.0).sum(axis=0) / np.maximum(n, 1)
-    var = np.maximum(var, 1e-12 * np.abs(np.where(there, X, 0.0)).max(axis=0, initial=0.0) ** 2)
+    most = np.abs(np.where(there, X, 0.0)).max(axis=0, initial=0.0)
+    var = np.where(var > (_ROUNDED * most) ** 2, var, np.maximum(var, 1e-12 * most**2))
     return mean, np.where(n == 0, 1.0, np.where(var > _LEAST, var, 1e-12))
 
 

@@ -82,10 +82,7 @@ class FullGaussianDrift(GaussianDrift):
     ) -> "FullGaussianDrift":
         """Parameters as given, shapes (D,) and (D, D).
 
-        Raises
-        ------
-        ConfigError
-            A covariance is not symmetric and positive definite.
+        Raises ConfigError if a covariance is not symmetric and positive definite.
         """
         for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
             if not is_covariance(cov, len(birth_mean)):
@@ -292,7 +289,8 @@ def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     share = D / (D + N)
     corr = (1.0 - share) * (gaps.T @ gaps) / N + share * np.eye(D)
     np.fill_diagonal(corr, 1.0)
-    return mean, corr * np.sqrt(np.outer(var, var))
+    unit = np.ldexp(1.0, int(np.frexp(var.max())[1]))  # whose square may be too small for a float
+    return mean, corr * (np.sqrt(np.outer(var / unit, var / unit)) * unit)
 
 
 def _outer(a: FloatArray, b: FloatArray) -> FloatArray:

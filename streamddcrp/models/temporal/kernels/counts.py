@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import inlined, inner, kernel
+from streamddcrp.compilation import column, inlined, kernel, unchecked
 from streamddcrp.numerics import digamma
 
 MEAN, VAR, LOG_ZERO = 0, 1, 2
@@ -272,7 +272,7 @@ def moments_of_pairs(columns, a, b, out, entropy):
                     entropy[p] -= share * math.log(share)
 
 
-@kernel
+@column
 def _own_removed(a0, count, older, own):
     """E log(a0 + X) of a component, a row's own part ``own`` left out of the epoch's ``count``."""
     w, y, v = _given_any_other(count, own)
@@ -321,7 +321,7 @@ def _look_ahead_all(a0, kappa, now, older, e, k, own):
     return total
 
 
-@kernel
+@unchecked
 def sweep_epoch(q, ell, e, now, before, kappa, a0, stale, least, score):
     """Coordinate ascent, docs/math/temporal.md (4), over the rows of epoch ``e`` in their order.
 
@@ -419,7 +419,7 @@ def terms_of_kernels(before, now, kernels, a0, out):
         count_terms(before, now, kernels[g], a0, out[g])
 
 
-@inner
+@column
 def seat_row(q, log_new, says, K, negligible, least, past, size, scores, chances):
     """Assign a row of the open epoch to components, or to a new one where that is the likeliest.
 

@@ -26,13 +26,10 @@ class Address:
 
     Parameters
     ----------
-    scheme : str
     hosts : tuple of (str, int)
         Names and ports; several where the server is a cluster.
-    user : str or None
     path : str
         Without its first slash.
-    options : dict of str to str
 
     Examples
     --------
@@ -63,7 +60,6 @@ class Address:
 
         Parameters
         ----------
-        spec : str
         port : int
             Used where the address names none.
         options : collection of str

@@ -1,0 +1,286 @@
+"""Lines of text from what is packed, or is no text: archives, UTF-16, JSON, workbooks, databases.
+
+Each layer is recognised by its first bytes and taken off, until lines are left: CSV, or JSON with
+one object a line. Other libraries read what they know; the result is read like any other text.
+"""
+
+import codecs
+import csv
+import io
+import json
+import lzma
+import os
+import re
+import sqlite3
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from streamddcrp.errors import ConfigError
+
+DAMAGED = EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error
+HEAD = 1 << 16  # bytes that show what a file is
+SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".zip")
+_PIECE = 1 << 18
+_MAGIC = {
+    b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip", b"PK\x05\x06": "zip", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
+    b"SQLite format 3\x00": "sqlite", b"\xd0\xcf\x11\xe0": "workbook",
+}  # fmt: skip
+_BOM = rb"(?:\xef\xbb\xbf)?\s*"
+_ARRAY = re.compile(_BOM + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
+_OPENED = re.compile(_BOM + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
+_OTHERS = re.compile(r"(^|/)([._]|__MACOSX)|readme|license|\.(md|pdf|html?|docx?|names|png)$", re.I)
+
+
+class Pieces(io.RawIOBase):
+    """A stream of what an iterator yields."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces, self._held = pieces, b""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Take what there is."""
+        while not self._held:
+            self._held = next(self._pieces, b"")
+            if not self._held:
+                return 0
+        n = min(len(buffer), len(self._held))
+        buffer[:n], self._held = self._held[:n], self._held[n:]
+        return n
+
+
+def packing(head: bytes) -> str | None:
+    """Return what stands around the lines of a file, as its first `HEAD` bytes show; or None."""
+    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    if kind is not None:
+        return kind
+    if len(head) > 3 and b"\0" in head[:4] and not head.strip(b"\0").startswith(b"PAR1"):
+        for place in (0, 1):  # of every second byte
+            if not any(head[place:200:2]) and all(head[1 - place : 200 : 2]):
+                return "utf-16-le" if place else "utf-16-be"
+    return "json" if is_document(head) else None
+
+
+def is_document(head: bytes) -> bool:
+    """Whether a file is one JSON value, not one on each line."""
+    if _ARRAY.match(head):
+        return True
+    if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return False
+    return bool(_OPENED.match(head)) or b"\n" not in head.strip()
+
+
+def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
+    """Return a stream of lines of a file.
+
+    Parameters
+    ----------
+    file : file
+        Stands at its beginning, and can be sought in.
+    name : str
+        For messages.
+    path : str, optional
+        Of the file, where it lies on this machine.
+    said : list of str
+        Gets what was chosen.
+
+    Raises
+    ------
+    ConfigError
+        It holds nothing that can be read.
+    """
+    for _ in range(4):
+        head = file.read(HEAD)
+        if file.seekable():
+            file.seek(0)
+        else:
+            file = io.BufferedReader(Pieces(_after(head, file)), _PIECE)
+        kind = packing(head)
+        if kind is None:
+            return file
+        within, made = _layer(file, kind, name, path, said)
+        if made is not None:
+            return io.BufferedReader(Pieces(made), _PIECE)
+        file, path = within, None
+    message = f"{name} is packed in too many layers"
+    raise ConfigError(message)
+
+
+def _after(head: bytes, file: Any) -> Iterator[bytes]:
+    yield head
+    while piece := file.read(_PIECE):
+        yield piece
+
+
+def _layer(
+    file: Any, kind: str, name: str, path: str | None, said: list[str]
+) -> tuple[Any, Iterator[bytes] | None]:
+    """Return what is within one layer, or its lines."""
+    if kind == "xz":
+        return lzma.LZMAFile(file), None
+    if kind in ("gzip", "zstd", "bz2"):
+        return pa.CompressedInputStream(file, kind), None
+    if kind == "zip":
+        archive = zipfile.ZipFile(file)
+        if not {"[Content_Types].xml", "mimetype"} & {*archive.namelist()}:
+            return _member(archive, name, said), None
+    made: Iterator[bytes]
+    if kind == "sqlite":
+        made = _database(path, name, said)
+    elif kind == "json":
+        made = _document(file, name)
+    elif kind.startswith("utf-16"):
+        decode = codecs.getincrementaldecoder(kind)("replace").decode
+        made = (decode(piece).encode() for piece in iter(partial(file.read, _PIECE), b""))
+    else:
+        made = _workbook(file, name, said)
+    return None, made
+
+
+def _member(archive: zipfile.ZipFile, name: str, said: list[str]) -> Any:
+    """Open the largest file of an archive that may be a table."""
+    infos = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
+    kept = [info for info in infos if not _OTHERS.search(info.filename)] or infos
+    if not kept:
+        message = f"{name} is an empty archive"
+        raise ConfigError(message)
+    chosen = max(kept, key=lambda info: info.file_size)
+    others = f", the largest of {len(kept)} files" if len(kept) > 1 else ""
+    said.append(f"{name}: its file {chosen.filename}{others}")
+    return archive.open(chosen)
+
+
+def _workbook(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
+    try:
+        from python_calamine import CalamineError, CalamineWorkbook  # noqa: PLC0415 -- an extra
+    except ModuleNotFoundError as error:
+        message = f"{name} is a workbook: pip install 'streamddcrp[excel]', or save it as CSV"
+        raise ConfigError(message) from error
+    try:
+        file.seek(0)
+        book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
+        sheets = {title: book.get_sheet_by_name(title).to_python() for title in book.sheet_names}
+    except CalamineError as error:
+        message = f"{name} cannot be read as a workbook: {error}"
+        raise ConfigError(message) from error
+    title = max(sheets, key=lambda title: sum(map(len, sheets[title])))
+    if len(sheets) > 1:
+        said.append(f"{name}: its sheet {title!r}, the largest of {', '.join(map(repr, sheets))}")
+    return _lines([_written(cell) for cell in row] for row in sheets[title])
+
+
+def _written(cell: Any) -> Any:
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
+        return int(cell)
+    return cell.isoformat(" ") if isinstance(cell, datetime) else cell
+
+
+def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
+    if path is None:
+        message = f"{name} is an SQLite database; it has to lie on this machine, unpacked"
+        raise ConfigError(message)
+    address = f"file:{os.path.abspath(path).replace('%', '%25').replace('?', '%3f')}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True)) as found:
+        try:
+            names = [row[0] for row in found.execute(
+                "select name from sqlite_master where type in ('table', 'view') "
+                "and name not like 'sqlite_%' order by name")]  # fmt: skip
+            sizes = {table: found.execute(f"select count(*) from {_quoted(table)}").fetchone()[0]
+                     for table in names}  # fmt: skip
+            if not sizes:
+                message = f"{name} is a database without a table"
+                raise ConfigError(message)
+            table = max(sizes, key=lambda table: sizes[table])
+            if len(sizes) > 1:
+                said.append(f"{name}: its table {table!r}, the largest of {', '.join(names)}")
+            rows = found.execute(f"select * from {_quoted(table)}")
+            yield from _lines(iter([[column[0] for column in rows.description]]))
+            yield from _lines(map(list, rows))
+        except sqlite3.Error as error:
+            message = f"{name} cannot be read as a database: {error}"
+            raise ConfigError(message) from error
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _lines(rows: Iterator[Any] | Any) -> Iterator[bytes]:
+    """Write rows of cells as CSV."""
+    rows = iter(rows)
+    while some := list(islice(rows, 1000)):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(some)
+        yield text.getvalue().encode(errors="replace")
+
+
+def _document(file: Any, name: str) -> Iterator[bytes]:
+    """Write the rows of a JSON document one a line."""
+    data = file.read()
+    try:
+        found = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        if data.lstrip().startswith(b"{") and b"\n" not in data.strip():  # a row to be refused
+            yield data
+            return
+        message = f"{name} is one JSON document, which cannot be read: {error}"
+        raise ConfigError(message) from error
+    rows = _rows_of(found)
+    while some := list(islice(rows, 1000)):
+        yield "".join(json.dumps(row) + "\n" for row in some).encode()
+
+
+def _rows_of(found: Any) -> Iterator[Any]:
+    """Yield the rows of a document: objects, lists of cells, or columns, the longest there are."""
+    tables = sorted(_tables(found, 0), key=lambda table: -table[0])
+    return tables[0][1]() if tables else iter([found])
+
+
+def _tables(found: Any, depth: int) -> Iterator[tuple[int, Callable[[], Iterator[Any]]]]:
+    """Yield what may be tables within a document, with their numbers of rows."""
+    if isinstance(found, list):
+        if found and (depth == 0 or isinstance(found[0], dict | list)):
+            yield len(found), partial(map, _row, found)
+    elif isinstance(found, dict):
+        columns = [*found.values()]
+        names = found.get("columns")
+        if isinstance(names, list) and isinstance(found.get("data"), list):  # as pandas splits
+            yield 1 << 60, lambda: (dict(zip(names, row, strict=False)) for row in found["data"])
+        lengths = {len(c) for c in columns if isinstance(c, list) and not _is_rows(c)}
+        if len(lengths) == 1 and max(lengths) > 1 and all(isinstance(c, list) for c in columns):
+            yield max(lengths), lambda: _of_columns(found, range(max(lengths)))
+        keys = [[*c] for c in columns if isinstance(c, dict)]
+        if len(columns) == len(keys) and keys and all(each == keys[0] for each in keys):
+            if len(keys[0]) > len(keys):
+                yield len(keys[0]), lambda: _of_columns(found, keys[0])
+            elif len(keys) > 1:
+                yield len(keys), lambda: iter(columns)
+        if depth < 3:
+            for value in columns:
+                yield from _tables(value, depth + 1)
+
+
+def _is_rows(column: Sequence[Any]) -> bool:
+    return bool(column) and isinstance(column[0], dict | list)
+
+
+def _of_columns(columns: Mapping[str, Any], places: Sequence[Any] | range) -> Iterator[Any]:
+    return ({name: column[place] for name, column in columns.items()} for place in places)
+
+
+def _row(value: Any) -> Any:
+    if isinstance(value, list):
+        return {f"c{place}": cell for place, cell in enumerate(value, 1)}
+    return value if isinstance(value, dict) else {"value": value}
