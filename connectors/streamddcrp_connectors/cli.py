@@ -1,10 +1,10 @@
 """The command ``streamddcrp``. Whatever is heavy is imported by the command that needs it."""
 
 import importlib
+import math
 import signal
 import sys
-import tomllib
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,8 +30,25 @@ _ELSEWHERE = {
 }
 
 
+class _Seconds(click.ParamType):  # type: ignore[type-arg]
+    """A finite number of seconds, 0 or more."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        with suppress(ValueError):
+            if 0.0 <= float(value) < math.inf:
+                return float(value)
+        self.fail(f"{value!r} is no number of seconds, 0 or more", param, ctx)
+
+
 class _Commands(click.Group):
     """Commands of this module and, imported when first asked for, those of others."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if any("\0" in arg for arg in args):
+            ctx.fail("an argument holds a NUL")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *filter(self._find, _ELSEWHERE)})
@@ -54,15 +71,12 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
     """Take from a TOML file what the command line leaves out."""
     if path is None:
         return
+    from streamddcrp_connectors.run.config import read_options  # noqa: PLC0415 -- as below
+
     try:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
-        raise click.UsageError(message) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        message = f"{path} is not valid TOML: {error}"
-        raise click.UsageError(message) from error
+        found = read_options(path)
+    except StreamDDCRPError as error:
+        raise click.UsageError(str(error)) from error
     ctx.meta[_FILE] = path
     known = {name.lstrip("-"): option for option in ctx.command.params for name in option.opts}
     ctx.default_map = {}
@@ -70,9 +84,9 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
         if name not in known:
             message = f"{path}: unknown option {name!r}; valid are {', '.join(sorted(known))}"
             raise click.UsageError(message)
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if isinstance(value, tuple) and all(isinstance(item, str) for item in value):
             value = ",".join(value)  # noqa: PLW2901 -- as on the command line
-        if not isinstance(value, str | int | float | bool):
+        if not isinstance(value, str | int | float | bool) or "\0" in str(value):
             message = f"{path}: {name} must be text, a number, true or false, got {value!r}"
             raise click.UsageError(message)
         option = known[name]
@@ -220,14 +234,14 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
     "--batch-wait",
     default=0.0,
     metavar="SECONDS",
-    type=click.FloatRange(0.0),
+    type=_Seconds(),
     help="How long to collect rows of a live stream before they are learned as a batch [default: "
     "not at all; a fast stream forms batches by itself].",
 )
 @click.option(
     "--idle",
     metavar="SECONDS",
-    type=click.FloatRange(0.0),
+    type=_Seconds(),
     help="End the run after this long without new rows, for live streams and --follow [default: "
     "never].",
 )

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from streamddcrp.arguments import number_array
 from streamddcrp.data.batches import as_arrow, first_null
 from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import number_array
 
 Word = str | int
 Document = list[tuple[Word, float]]

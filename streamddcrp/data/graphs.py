@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.arguments import as_list, number_array
 from streamddcrp.data.kernels.parents import ABSENT, OLD, TWICE, check_parents, keep_parents
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import ArrayLike, IntArray
-from streamddcrp.validation import as_list, number_array, whole
+from streamddcrp.validation import whole
 
 
 class Parents(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ResultCard
 from streamddcrp.contract import Part, said
 from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
@@ -16,7 +17,6 @@ from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked
 
 _FEW = 3  # parts in a sentence
 _WHOLE, _OF_PART = ("score", "excess"), ("surprise", "excess")

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.decay import Decay, decay_from_config, make_decay
@@ -15,7 +16,6 @@ from streamddcrp.errors import CheckpointError
 from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.records import MOST, VALUE, check_one, refuse_if
-from streamddcrp.validation import checked
 
 _VERSION = 1  # of the layout of every state; a newer one is refused
 _MISFITS = (

@@ -214,6 +214,8 @@ def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
     """Say how the times of a sample were understood."""
     ticks, steps, lost = time_steps(table, found.times, wanted, found.key)
     name, kind = " and ".join(found.times), found.kind or ""
+    if not len(ticks):
+        return f"{name}: none of the first {lost} can be read"
     if len(steps) and not (steps > 0).any() and (steps < 0).any():
         ticks, steps = ticks[::-1], -steps[::-1]
         name += ", the newest first"

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.data import as_observations
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import ConfigError, SchemaError
@@ -36,7 +37,7 @@ from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels import predict
 from streamddcrp.partitions.samples import as_samples, as_weights
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, choice, generator, whole
+from streamddcrp.validation import choice, whole
 
 _KINDS = ("marginal", "alone", "joint")
 _SEQUENCES = 4096  # with at most so many ways to seat all test rows, the joint density is summed

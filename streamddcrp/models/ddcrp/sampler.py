@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import Generator
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.data import as_observations, as_times
 from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
 from streamddcrp.decay.base import finite
@@ -20,7 +21,7 @@ from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain, r_ha
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import checked, generator, whole
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _MIXED = 1.1  # R-hat above which a warning is given

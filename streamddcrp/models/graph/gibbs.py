@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.graphs import (
@@ -24,7 +25,6 @@ from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats,
 from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, generator
 
 
 class Sets(NamedTuple):

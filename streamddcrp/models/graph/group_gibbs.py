@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.errors import SchemaError
@@ -23,7 +24,6 @@ from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator
 
 
 class Clusters(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.arguments import as_list
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.errors import ConfigError, SchemaError
@@ -29,7 +30,7 @@ from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles.kernels.names import N_NAMES
 from streamddcrp.particles.state import learn_rows
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import as_list, whole
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
@@ -25,7 +26,6 @@ from streamddcrp.models.temporal.kernels import chains
 from streamddcrp.models.temporal.kernels.gibbs import draw_paths, draw_seats, rejoin
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator
 
 _NONE = np.zeros(0)
 

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.arguments import as_list
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.languages import stop_words_of
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import as_list, choice, positive, whole
+from streamddcrp.validation import choice, positive, whole
 
 # Of a new table in the weight of all, after a while that of `decay` documents; the least b of the
 # base measure, by B; and from how many words a text on tables are compared as topics. A long text

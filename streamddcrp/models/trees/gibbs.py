@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
@@ -16,7 +17,7 @@ from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
 from streamddcrp.models.trees.tree import slots_of
 from streamddcrp.records import empty, resized
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, generator, positive, whole
+from streamddcrp.validation import positive, whole
 
 _FIRST = 3  # visits to a document when it is assigned for the first time
 
