@@ -6,7 +6,7 @@ COPY . .
 RUN make wheel
 FROM python:3.11-slim
 COPY --from=build /src/dist/*-cp*.whl /tmp/
-RUN pip install --no-cache-dir "$(ls /tmp/*.whl)[plot]" && rm /tmp/*.whl
+RUN pip install --no-cache-dir "$(ls /tmp/*.whl)[plot,live,nats,redis,kafka,mqtt,postgres,delta,metrics]" && rm /tmp/*.whl
 ENV MPLCONFIGDIR=/tmp
 RUN useradd --create-home user
 USER user

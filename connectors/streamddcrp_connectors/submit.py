@@ -9,7 +9,7 @@ REFUSED, INTERRUPTED = 2, 130
 _BATCH_ROWS = 20_000  # a visit costs milliseconds on Spark: let it bring many rows
 _ONLY_HERE = (  # options of a run that Spark does not have
     "alarms", "alarm_rate", "metrics", "late", "max_ahead", "live", "memory_limit", "progress",
-    "overwrite",
+    "overwrite", "check",
 )  # fmt: skip
 
 

@@ -260,7 +260,10 @@ def test_json_cells():
     [
         ('{"t": 1', "not valid JSON: Expecting ',' delimiter at character 7"),
         ("[1]", "not a JSON object of column names and values"),
-        ('{"t": 1, "k": "x", "a": 1}', "no column 'b'; write null where a value is missing"),
+        (
+            '{"t": 1, "k": "x", "a": 1}',
+            "no column 'b'; write null where a value is missing, or give --missing-columns null",
+        ),
         ('{"t": 1, "t": 2}', "column 't' occurs twice"),
         (
             '{"t": 1, "k": "x", "a": "1", "b": 1}',

@@ -29,6 +29,7 @@ class CountedSink(ABC):
 
     def __init__(self, address: Address, what: str) -> None:
         self.name = self.identity = address.name
+        self.hosts = address.hosts
         self._what = what
         self._job, self._fresh = "", True
         self._rows = 0  # that were sent

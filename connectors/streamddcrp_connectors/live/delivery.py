@@ -48,9 +48,11 @@ class DeliverySink:
     live = True
 
     def __init__(
-        self, name: str, what: str, folder: Path | None, post: Callable[[dict[str, Any]], None]
-    ) -> None:
+        self, name: str, what: str, folder: Path | None, post: Callable[[dict[str, Any]], None],
+        hosts: tuple[tuple[str, int], ...] = (),
+    ) -> None:  # fmt: skip
         self.name = self.identity = name
+        self.hosts = hosts
         self.undelivered = 0
         self._what, self._post = what, post
         self._aside = Path(folder or ".") / f"{what}-undelivered.jsonl"

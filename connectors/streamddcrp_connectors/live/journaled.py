@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.journal import Journal
@@ -27,6 +27,8 @@ class JournaledSource(MessageSource):
     address : Address
         Its option ``journal`` names the folder, ``journal_mb`` the most megabytes on the disk.
     """
+
+    gives_once: ClassVar[bool] = True
 
     def __init__(self, address: Address, columns: Columns, batch_rows: int) -> None:
         super().__init__(address, columns, batch_rows)

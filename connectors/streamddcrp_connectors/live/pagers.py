@@ -46,7 +46,7 @@ def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
     ((host, port),) = address.hosts
     name = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     if scheme == "smtp":
-        return DeliverySink(name, what, folder, _mail(address))
+        return DeliverySink(name, what, folder, _mail(address), address.hosts)
     options = dict(address.options)
     template = options.pop("template", "json")
     if template not in TEMPLATES:
@@ -57,7 +57,7 @@ def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
         headers["Authorization"] = f"Bearer {token}"
     where = name.partition("://")[2]
     url = urlunsplit((scheme, where, f"/{address.path}", urlencode(options), ""))
-    return DeliverySink(name, what, folder, _web(url, headers, TEMPLATES[template]))
+    return DeliverySink(name, what, folder, _web(url, headers, TEMPLATES[template]), address.hosts)
 
 
 def _web(url: str, headers: dict[str, str], form: Callable[[Message], Any]) -> Any:

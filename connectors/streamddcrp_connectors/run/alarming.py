@@ -64,15 +64,23 @@ class Alarming:
     """
 
     def __init__(self, rule: AlarmRule) -> None:
-        self.alarm = Alarm(rule.rate, per=rule.per)
         self.n_silenced = 0
-        self._by, self._group = rule.by, rule.group
-        self._window = None if rule.group is None else seconds_of(rule.group, "--alarm-group")
-        self._silences = Silences(rule.silences)
+        self.change(rule)
         self._began: dict[str, int] = {}  # rows at which the alarms that are on began, by key
         self._changed: set[str] = set()  # keys, since the last `save`
         self._waiting: Any = None  # alarms whose message is not complete
         self._since = 0.0
+
+    def change(self, rule: AlarmRule) -> None:
+        """Go on by another rule; with another rate, what is usual is learned again."""
+        window = None if rule.group is None else seconds_of(rule.group, "--alarm-group")
+        silences = Silences(rule.silences)
+        alarm = Alarm(rule.rate, per=rule.per)
+        known = getattr(self, "alarm", None)
+        if known is None or (known.rate, known.per) != (alarm.rate, alarm.per):
+            self.alarm = alarm
+        self._by, self._group = rule.by, rule.group
+        self._window, self._silences = window, silences
 
     def save(self, store: SqliteStore) -> dict[str, Any]:
         """Put what is known of keys aside; return what a cursor keeps besides, a JSON value."""

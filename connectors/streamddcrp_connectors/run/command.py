@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +16,15 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp_connectors.looking.dialect import check_wanted
 from streamddcrp_connectors.run.alarming import AlarmRule
+from streamddcrp_connectors.run.check import ROWS, check, refuse_once
 from streamddcrp_connectors.run.columns import Columns, Reading
 from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import NAME, DeadLetters
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.ordered import OrderedSource
+from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.retries import Stopped
 from streamddcrp_connectors.run.runner import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.sinks import Sink, open_sink
@@ -60,6 +62,7 @@ class Request:
     late: str | None = None
     max_ahead: str | None = None
     overwrite: bool = False
+    check: bool = False
     on_error: str | None = None
     follow: bool = False
     format: str | None = None
@@ -70,6 +73,7 @@ class Request:
     sep: str | None = None
     decimal: str | None = None
     missing: str | None = None
+    missing_columns: str = "refuse"
     header: bool | None = None
     encoding: str | None = None
     skip: int | None = None
@@ -82,20 +86,51 @@ class Request:
         """Return what is said about how the source is written."""
         clock = Wanted(self.time_format, self.time_unit, self.time_zone, self.day_first)
         clock.check()
-        sep = check_wanted(self.sep, self.decimal, self.encoding)
+        sep = check_dialect(self.sep, self.decimal, self.encoding)
         missing = None if self.missing is None else tuple(self.missing.split(","))
-        return Reading(sep, self.decimal, self.encoding, missing, self.header, self.skip, clock)
+        absent = self.missing_columns == "null"
+        return Reading(
+            sep, self.decimal, self.encoding, missing, self.header, self.skip, clock, absent
+        )
 
 
-def execute(request: Request, watchers: Sequence[Watcher] = ()) -> int:
+def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
+    """Return the separator that an option names; ConfigError for what cannot be one."""
+    words = {"tab": "\t", r"\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",",
+             "semicolon": ";", "bar": "|"}  # fmt: skip
+    sep = words.get(sep or "", sep)
+    if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
+        message = f"--sep must be one character, tab or blanks, got {sep!r}"
+        raise ConfigError(message)
+    if decimal not in (None, ".", ","):
+        message = f"--decimal must be . or ',', got {decimal!r}"
+        raise ConfigError(message)
+    if encoding is not None:
+        try:
+            odd = "a\n".encode(encoding) != b"a\n"
+        except LookupError:
+            odd = True
+        if odd and not encoding.lower().startswith("utf"):
+            message = f"--encoding: {encoding!r} is not known; try utf-8, latin-1 or cp1252"
+            raise ConfigError(message)
+    return sep
+
+
+def execute(
+    request: Request, watchers: Sequence[Watcher] = (), again: Callable[[], Request] | None = None
+) -> int:
     """Run, and return the exit code.
+
+    ``again`` returns the request as it is when SIGHUP asks for a reload; alarms follow it from then
+    on.
+
 
     0 done, or asked to end by SIGTERM; 2 refused with one message; 3 done, but messages were not
     delivered; 130 interrupted.
     """
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
-            summary = _run(request, watchers)
+            summary = _run(request, watchers, again)
         except BrokenPipeError:  # who read our output has gone: nothing is wrong here
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
@@ -143,33 +178,43 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, Columns(request.time, request.key, features, text, request.reading())
 
 
-def _opened(request: Request) -> tuple[Recipe, Source]:
+def opened(request: Request) -> tuple[Recipe, Source]:
     """Open the source; where it turns out to be lines, the model is one of texts."""
     recipe, columns = recipe_and_columns(request)
+    if request.check:
+        refuse_once(request.source)
     source = open_source(
         request.source,
         columns,
         format=request.format,
-        batch_rows=request.batch_rows,
+        batch_rows=ROWS if request.check else request.batch_rows,
         follow=request.follow,
         idle=request.idle,
     )
     if source.columns.text and request.text is None:
         recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
+    if request.late == "sort" or (request.late is None and getattr(source, "unordered", False)):
+        source = OrderedSource(source, request.batch_rows)
     return recipe, source
 
 
-def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
-    recipe, source = _opened(request)
+def _run(
+    request: Request, watchers: Sequence[Watcher], again: Callable[[], Request] | None
+) -> Summary:
+    recipe, source = opened(request)
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
         stack.enter_context(closing(source))
         dead_letters = _dead_letters(request.on_error, folder, live=getattr(source, "live", False))
-        store = stack.enter_context(open_store(folder)) if folder else None
         sink = open_sink(request.sink, sys.stdout.buffer, folder)
         events = _side_output(request.events, folder, "events")
         alarms = _side_output(request.alarms, folder, "alarms")
+        if request.check:
+            for line in check(source, recipe, Outputs(sink, events, dead_letters, alarms), folder):
+                click.echo(line)
+            return Summary()
+        store = stack.enter_context(open_store(folder)) if folder else None
         bar = stack.enter_context(_bar(source.n_rows, shown=show))
 
         def advance(summary: Summary) -> None:
@@ -188,20 +233,15 @@ def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
             events=events,
             dead_letters=dead_letters,
             alarms=alarms,
-            alarm_rule=AlarmRule(
-                request.alarm_rate,
-                request.alarm_per,
-                request.alarm_group,
-                request.silences,
-                request.key or "key",
-            ),
+            alarm_rule=_rule(request, source.columns.key),
+            new_rule=None if again is None else lambda: _rule(again(), source.columns.key),
             watchers=watchers,
             progress=advance if show else None,
             memory_limit=request.memory_limit,
             batch_rows=request.batch_rows,
             batch_wait=request.batch_wait,
             idle=request.idle,
-            late=request.late,
+            late=None if request.late == "sort" else request.late,
             max_ahead=request.max_ahead,
             overwrite=request.overwrite,
             names=None if folder is None else Names(folder),
@@ -219,6 +259,12 @@ def _run(request: Request, watchers: Sequence[Watcher]) -> Summary:
         message = f"no row was learned: all were refused, the last because: {summary.reason}"
         raise SchemaError(message)
     return summary
+
+
+def _rule(request: Request, key: str | None) -> AlarmRule:
+    return AlarmRule(
+        request.alarm_rate, request.alarm_per, request.alarm_group, request.silences, key or "key"
+    )
 
 
 def _number(text: str) -> float | str:

@@ -1,6 +1,5 @@
 """Ctrl-C, SIGTERM and SIGHUP between epochs, never within one."""
 
-import logging
 import os
 import signal
 import threading
@@ -10,15 +9,13 @@ from types import FrameType
 from typing import Self
 
 LIMIT = 4.0  # seconds after SIGTERM
-_LOG = logging.getLogger("streamddcrp.run")
 
 
 class Interrupts:
     """Raise KeyboardInterrupt, with the signal, on SIGINT and SIGTERM, but not inside `held`.
 
     A signal that comes inside is raised at the end of the block; a second one at once. SIGHUP, at
-    which daemons read their files again, ends nothing: names and silences are read when they
-    change. Does nothing outside the main thread.
+    which daemons read their files again, sets ``reload``. Does nothing outside the main thread.
 
     Parameters
     ----------
@@ -28,6 +25,7 @@ class Interrupts:
     """
 
     def __init__(self, *, safe: bool = False) -> None:
+        self.reload = False  # asked for, and not done yet
         self._safe = safe
         self._held = False
         self._waiting = 0
@@ -66,7 +64,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if number == getattr(signal, "SIGHUP", None):
-            _LOG.info("SIGHUP: names and silences are read again when they change")
+            self.reload = True
             return
         if number == signal.SIGTERM and self._safe and self._timer is None:
             self._timer = threading.Timer(LIMIT, os._exit, (0,))

@@ -90,6 +90,8 @@ class JsonRows:
         rows: list[dict[str, Any] | None] = []
         refused: dict[int, Refusal] = {}
         wanted = [name for name in columns.raw if name not in self._optional]
+        if columns.reading.absent:
+            wanted = []
         for line in block.split(b"\n"):
             if line.strip():
                 try:
@@ -153,11 +155,12 @@ class JsonRows:
         if not isinstance(row, dict):
             message = "not a JSON object of column names and values"
             raise ValueError(message)
-        if self._nested and any(isinstance(value, dict | list) for value in row.values()):
+        if self._nested and (b"[" in line or line.count(b"{") > 1):
             row = _object([*_leaves(row)])
         for name in names:
             if name not in row:
-                message = f"no column {name!r}; write null where a value is missing"
+                ways = "write null where a value is missing, or give --missing-columns null"
+                message = f"no column {name!r}; {ways}"
                 raise ValueError(message)
         if features and not any(name in row for name in features):
             message = f"none of the columns {', '.join(features[:8])}"

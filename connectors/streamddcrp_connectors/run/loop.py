@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import OrderError, SchemaError
+from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.alarm import Alarms
-from streamddcrp_connectors.run.alarming import Alarming
+from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Refusal, refusals
+from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.interrupts import Interrupts
 from streamddcrp_connectors.run.lateness import Lateness
@@ -149,11 +150,13 @@ class Loop:
         lateness: Lateness,
         alarming: Alarming | None,
         names: Names | None,
+        rule: Callable[[], AlarmRule] | None,
     ) -> None:
         self._source, self._models, self._outputs, self._store = source, models, outputs, store
         self._watchers, self._progress, self._summary = watchers, progress, summary
         self._interrupts, self._lateness, self._alarming = interrupts, lateness, alarming
-        self._names = names
+        self._names, self._rule = names, rule
+        self._aside = DeadLetters(None)  # of rows from the future: no reason to stop
         self._coming = Patience(waiting=self._wait)
         self._going = Patience(lambda: interrupts.waiting, self._wait)
         self._committed = getattr(source, "committed", lambda _: None)
@@ -179,6 +182,8 @@ class Loop:
         at = self._cursor["source"]
         for batch, offset in gathered(self._source, at, self._coming, *how):
             self._summary.alive = time.monotonic()
+            if self._interrupts.reload:
+                self._reload()
             quiet = batch is None and offset == at
             overdue = self._alarming is not None and self._alarming.overdue
             if not quiet or self._lateness.overdue or self._outputs.waiting or overdue:
@@ -204,6 +209,17 @@ class Loop:
         self._outputs.finish()
         self._summary.undelivered = self._outputs.undelivered
 
+    def _reload(self) -> None:
+        """Read again how alarms are told; names and silences are read whenever they change."""
+        self._interrupts.reload = False
+        try:
+            if self._rule is not None and self._alarming is not None:
+                self._alarming.change(self._rule())
+        except ConfigError as error:
+            _LOG.warning("nothing was reloaded: %s", error)
+        else:
+            logging.getLogger("streamddcrp.run").info("reloaded how alarms begin and are told")
+
     def _wait(self, where: str | None) -> None:
         self._summary.waiting_for, self._summary.alive = where, time.monotonic()
         if self._progress is not None:
@@ -217,9 +233,14 @@ class Loop:
             if batch is None:
                 rows = self._lateness.release(all_of_them=end)
             else:
-                rows, refused = _numbered(self._source, batch, offset)
+                rows, refused = numbered(self._source, batch, offset)
                 rows, early = self._lateness.admit(rows)
-                refused |= early
+                if early and self._lateness.lenient and self._outputs.dead_letters is None:
+                    self._aside.write(early)
+                    self._summary.refused += len(early)
+                    self._summary.reason = early[max(early)].reason
+                else:
+                    refused |= early
             epoch = None if rows is None else self._learn(rows, refused, offset)
             told = None
             if self._alarming is not None and (end or self._alarming.overdue):
@@ -311,15 +332,18 @@ class Loop:
             self._committed(offset)
 
 
-def _numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:
+def numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:
     """Give the rows of a batch their numbers; take out those that no model could use."""
     first = offset["row"] - batch.num_rows
     batch, marked = refusals(batch)
-    rows = Rows(np.arange(first, offset["row"]), batch, source.columns)
+    numbers = np.arange(first, offset["row"])
+    if hasattr(source, "numbers"):  # in the order of their times
+        numbers = source.numbers[numbers]
+    rows = Rows(numbers, batch, source.columns)
     places = screen(rows) | marked
     if places:
         rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
-    return rows, {first + place: refusal for place, refusal in places.items()}
+    return rows, {int(numbers[place]): refusal for place, refusal in places.items()}
 
 
 def _refusal(
@@ -328,7 +352,10 @@ def _refusal(
     where = source.where(row) if hasattr(source, "where") else f"{source.name}: row {row}"
     ways = "to leave a column out, name the others by --features A,B"
     if issubclass(kind, OrderError):
-        ways = "to sort rows that are an hour late at most, give --late wait=1h"
+        ways = (
+            "to sort a whole file, give --late sort; rows that are an hour late at most, --late "
+            "wait=1h; if the rows are of several series, name the column that tells which by --by"
+        )
     message = (
         f"{where}: {reason} (rows are counted from 0, not counting a header; {ways}; to set such "
         "rows aside and go on, give --on-error dead-letter=FILE)"

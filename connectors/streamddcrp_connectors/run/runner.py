@@ -9,7 +9,7 @@ first commit is made before any row is read, so that a sink can rely on its posi
 
 import logging
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from streamddcrp.checkpoint import SqliteStore
@@ -53,6 +53,7 @@ def run(
     max_ahead: str | None = None,
     overwrite: bool = False,
     names: Names | None = None,
+    new_rule: Callable[[], AlarmRule] | None = None,
 ) -> Summary:
     r"""Send the rows of a source through a model and its results to a sink.
 
@@ -93,6 +94,8 @@ def run(
     names : Names, optional
         Names that people give to regimes, for the column ``name`` of events and alarms; of a job
         that began without them these stay as they are.
+    new_rule : callable, optional
+        Returns the rule of alarms from SIGHUP on.
 
     Raises
     ------
@@ -145,7 +148,7 @@ def run(
     with Interrupts(safe=store is not None) as interrupts, outputs.closing():
         loop = Loop(
             source, models, outputs, store, watchers, progress, summary, interrupts, lateness,
-            alarming, names,
+            alarming, names, new_rule,
         )  # fmt: skip
         loop.begin(cursor, overwrite=overwrite)
         try:

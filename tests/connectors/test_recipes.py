@@ -1,0 +1,73 @@
+"""The recipes of ``examples/deploy`` are what their tools and this command accept."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from streamddcrp_connectors.cli import run
+
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "deploy"
+
+
+@pytest.fixture(scope="module")
+def job():
+    return run.make_context("run", ["--config", str(FOLDER / "job.toml")]).params
+
+
+def is_accepted(command, job):
+    """Whether the options of a container are those of a run, and its folders those of the job."""
+    assert command[:3] == ["run", "--config", "/etc/streamddcrp/job.toml"]
+    assert command[3:] in ([], ["--check"])
+    written = [job[name] for name in ("sink", "events", "checkpoint")]
+    assert all(path.startswith("/data/") for path in written)
+
+
+def test_compose(job):
+    services = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    service = services["services"]["streamddcrp"]
+    is_accepted(service["command"], job)
+    mounted = [volume.split(":")[1] for volume in service["volumes"]]
+    assert mounted == ["/etc/streamddcrp/job.toml", "/data"]
+    port = job["metrics"].rpartition(":")[2]
+    assert f"127.0.0.1:{port}/healthz" in service["healthcheck"]["test"][-1]
+    hosts = {job[name].partition("://")[2].partition(":")[0] for name in ("source", "alarms")}
+    assert hosts < services["services"].keys()
+    named = {volume.partition(":")[0] for one in services["services"].values()
+             for volume in one.get("volumes", [])}  # fmt: skip
+    assert named - {"./job.toml"} == services["volumes"].keys()
+
+
+def test_kubernetes(job):
+    service, made = yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text())
+    spec = made["spec"]
+    pod = spec["template"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert made["kind"] == "StatefulSet"
+    assert spec["replicas"] == 1  # a checkpoint is of one job
+    assert service["spec"]["selector"] == spec["selector"]["matchLabels"] == labels
+    assert spec["serviceName"] == service["metadata"]["name"]
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    volumes |= {claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]}
+    for container in (*pod["initContainers"], *pod["containers"]):
+        is_accepted(container["args"], job)
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        assert "/data" in {mount["mountPath"] for mount in container["volumeMounts"]}
+    (port,) = pod["containers"][0]["ports"]
+    assert job["metrics"] == f"0.0.0.0:{port['containerPort']}"
+    for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
+        assert pod["containers"][0][probe]["httpGet"] == {"path": path, "port": port["name"]}
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
+def test_systemd(tmp_path):
+    unit = tmp_path / "streamddcrp.service"
+    text = (FOLDER / unit.name).read_text()
+    unit.write_text(text.replace("/opt/streamddcrp/bin/streamddcrp", shutil.which("true")))
+    said = subprocess.run(
+        ["systemd-analyze", "verify", unit], check=False, capture_output=True, text=True, timeout=60
+    )
+    ours = [line for line in said.stderr.splitlines() if unit.name in line]
+    assert (said.returncode, ours) == (0, [])
