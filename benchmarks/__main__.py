@@ -7,6 +7,7 @@ import click
 from benchmarks import (
     engine,
     factory,
+    fleet,
     keyed,
     live,
     live_page,
@@ -33,8 +34,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, ordinary, factory, plants, real_series, reasons, seasons, keyed, text, live, live_page,
-    speed, spark, spark_plan,
+    engine, ordinary, factory, plants, real_series, reasons, seasons, keyed, fleet, text, live,
+    live_page, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 
