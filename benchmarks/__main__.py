@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 from benchmarks import (
+    calibration,
     engine,
     factory,
     fleet,
     keyed,
     live,
     live_page,
+    logs,
     ordinary,
     plants,
     real_series,
@@ -34,8 +36,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, ordinary, factory, plants, real_series, reasons, seasons, keyed, fleet, text, live,
-    live_page, speed, spark, spark_plan,
+    engine, calibration, ordinary, factory, plants, real_series, reasons, seasons, keyed, fleet,
+    text, logs, live, live_page, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

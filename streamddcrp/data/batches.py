@@ -380,10 +380,7 @@ def as_observations(X: object) -> FloatArray:
 def refuse_beyond(X: FloatArray, names: Sequence[str]) -> None:
     """Refuse rows (N, D) with a value beyond 1e100, as likelihoods do: its square overflows.
 
-    Raises
-    ------
-    SchemaError
-        With the first offending row in ``row``.
+    Raises SchemaError with the first offending row in ``row``.
     """
     bad = np.abs(X) > 1e100
     if bad.any():

@@ -36,10 +36,7 @@ class Texts(NamedTuple):
 def read_text(x: Any) -> Texts:
     """Read one document: a text, words, a dict of counts, or a row with one column, a text.
 
-    Raises
-    ------
-    SchemaError
-        It is none of these.
+    Raises SchemaError if it is none of these.
     """
     return _of_rows([x], None)
 

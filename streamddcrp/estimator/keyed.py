@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, replacing
@@ -27,7 +28,6 @@ from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
-from streamddcrp.validation import checked
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common

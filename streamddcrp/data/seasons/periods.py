@@ -23,12 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.ndimage import median_filter
 
+from streamddcrp.arguments import as_list
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, HARMONICS, NEEDED, NYQUIST, Tracker
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import as_list, positive
+from streamddcrp.validation import positive
 
 CLOCK = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "year": 31556952.0}  # seconds
 CYCLES = 4  # of a period that must have been seen

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from streamddcrp.contract import LABEL, P_NEW, SCORE, Part
 from streamddcrp.data import as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.languages import check_languages, is_due, known_lists, until_look
+from streamddcrp.data.templates import Templates
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
@@ -22,12 +24,13 @@ from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain,
 from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
 from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
+from streamddcrp.models.text.events import StoryEvent
 from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, stories
 from streamddcrp.records import nbytes_of, refuse_if
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 
 
 class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
@@ -59,11 +62,13 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
         "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>). Else the first ticker of a text is the
         word "$", and any other one "$$".
-    scale : {"story", "event", "topic"}, default "story"
+    scale : {"story", "event", "topic", "template"}, default "story"
         How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.01 of the number of texts that
         come in the time ``decay``. With "topic" a rare word that texts share says less, the less
         the longer texts are, and where they have 40 words or more in the mean, stories are merged
         and split by how far they are from all texts: for the broad classes of a newspaper.
+        "template" is for messages of machines: a story is what lines have in common that differ in
+        variable parts only, such as "connection from <*> closed".
     births : int, default 3
         Number of texts from which the birth of a story is reported.
 
@@ -115,6 +120,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         self._finals = FinalLabels()
         self._line = StoryLine()
         self._events_read = 0
+        self._templates = Templates() if scale == "template" else None
         self._backlog = Backlog()
         self._languages: list[str] | None = None  # found, with stop_words="auto"
         if isinstance(stop_words, str) and stop_words == "auto":
@@ -186,9 +192,10 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
             row = self.n_seen - self._lag  # the first whose label gets final, if not negative
             begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
+            piece = self._read(texts._replace(offsets=offsets))
             part = step(
-                self._config, self._memory, self._table, texts.data, offsets, times,
-                listed=texts.listed,
+                self._config, self._memory, self._table, piece.data, piece.offsets, times,
+                listed=piece.listed,
             )  # fmt: skip
             self._line.add(self._keep_finals(part), begin, end)
             if not self._line.room:
@@ -201,6 +208,12 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
                 self._keep_events()
                 pause()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _read(self, texts: Texts, *, learn: bool = True) -> Texts:
+        """Return texts as they are weighed: lines by their templates, if such are wanted."""
+        if self._templates is None or texts.listed:
+            return texts
+        return self._templates.numbered(texts, learn=learn)
 
     def _look_for_languages(self, known: list[str]) -> None:
         if look(self._config, self._memory, self._table, known):
@@ -268,11 +281,14 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         Returns
         -------
         Explanation
-            A part a word, of value 1. One prediction a word.
+            A part a word, of value 1; with ``scale="template"`` the template is the only one. One
+            prediction a word.
         """
         words = self._words_of(x)
         score, parts = self.score_one(words, t), []
-        for word in words:
+        if self._templates is not None and words:
+            parts.append(Part(self._said(words[0]), 1.0, surprise=score, excess=score))
+        for word in words if self._templates is None else ():
             surprise = score - self.score_one([other for other in words if other != word], t)
             parts.append(Part(word, 1.0, surprise=surprise, excess=surprise))
         label = self.predict_one(words, t)
@@ -290,7 +306,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
 
     def _words_of(self, x: Any) -> list[str]:
         """Return the words of a document that count, each once, in their order."""
-        text = read_text(x)
+        text = self._read(read_text(x), learn=False)
         if len(self._table.arrays.piece_keys):  # words of scripts without spaces are learned
             table = deepcopy(self._table)
         else:
@@ -300,7 +316,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
 
     def _predict(self, x: Any, t: Any) -> tuple[FloatArray, dict[int, float]]:
         """Predict a document. Changes nothing."""
-        text, state = read_text(x), self._memory
+        text, state = self._read(read_text(x), learn=False), self._memory
         time = float(self.n_seen)
         if t is not None:
             check_clocked(self._clocked, now=True)
@@ -361,7 +377,8 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
         words = self._table.arrays
         own = sum(int(part.nbytes) for part in words) - words.characters.nbytes  # common to all
-        return nbytes_of(self._memory) + own + self._finals.nbytes
+        more = 0 if self._templates is None else self._templates.nbytes
+        return nbytes_of(self._memory) + own + self._finals.nbytes + more
 
     @property
     def log_score(self) -> float:
@@ -381,7 +398,29 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         labels whose words most other texts of the story have (by the cosine), at most 256 bytes of
         each.
         """
-        return stories(self._memory, self._table, clocked=bool(self._clocked))
+        table = stories(self._memory, self._table, clocked=bool(self._clocked))
+        if self._templates is None:
+            return table
+        words = table["words"].to_pylist()
+        lines = [[self._templates.line(word)] for word in words]
+        said = pa.array([self._said(word) for word in words], pa.string())
+        table = table.set_column(table.schema.get_field_index("words"), "words", said)
+        return table.set_column(table.schema.get_field_index("examples"), "examples",
+                                pa.array(lines, pa.list_(pa.string())))  # fmt: skip
+
+    def events(self) -> list[StoryEvent]:
+        events = super().events()
+        if self._templates is None:
+            return events
+        line = self._templates.line
+        return [replace(e, words=self._said(e.words), example=line(e.words)) for e in events]
+
+    def _names(self, ids: IntArray) -> list[str]:
+        return [self._said(words) for words in super()._names(ids)]
+
+    def _said(self, words: str) -> str:
+        """Return words as they are shown: templates in place of their numbers."""
+        return words if self._templates is None else self._templates.spelled(words)
 
     # -- checkpoints -----------------------------------------------------------------------------
 
@@ -398,6 +437,8 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         }
         if self._languages is not None:
             meta["languages"] = self._languages
+        if self._templates is not None:
+            arrays |= self._templates.state()
         return arrays | line, meta
 
     @classmethod
@@ -414,6 +455,8 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         model._memory = state_from_arrays(model._config, arrays)
         words, more = model._memory.words, arrays.get("word_more_stops", np.zeros(0, np.int64))
         refuse_if(bool((words.df[more] > 0).any() or (words.held[more] > 0).any()), "stop words")
+        if model._templates is not None:
+            model._templates = Templates.restore(arrays)
         model._finals.restore(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
         return model

@@ -1,0 +1,142 @@
+"""Templates of machine messages: lines that differ in their variable parts only.
+
+A line is cut at blanks and at = , ; ( ) [ ] " ' and its tokens are compared by place. Lines of one
+template have as many tokens, and the same first token without digits (as in Drain, He et al. 2017).
+Tokens with digits are variable. A line that differs from a template in other tokens has one of its
+own, since "opened" is not "closed", until `MANY` templates differ from it in the same places: then
+these are variable, too, in the oldest of them, which stays.
+"""
+
+from streamddcrp.compilation import entry, leaf, uncounted
+
+MOST_TOKENS = 62  # of a line that are compared; those behind are counted only
+LEAST_SAME = 0.5  # of the fixed tokens, where others differ
+MANY = 3
+VARIABLE = 0  # in place of the hash of a token
+NONE = -2  # of a line without tokens
+N_TEMPLATES, NEXT_NUMBER, N_LINES = 0, 1, 2  # in counts
+
+
+@leaf
+def parts(byte):
+    """Return whether a byte separates tokens."""
+    return (
+        byte <= 32 or 39 <= byte <= 41 or byte in (34, 44, 59, 61, 91, 93)
+    )  # fmt: skip
+
+
+@uncounted
+def read_tokens(data, start, stop, tokens):
+    """Write the hash of each token, `VARIABLE` with digits; return how many, and the key."""
+    n, i, first = 0, start, 0
+    while i < stop:
+        while i < stop and parts(data[i]):
+            i += 1
+        if i == stop:
+            break
+        code, digits = 0xCBF29CE48422, False
+        while i < stop and not parts(data[i]):
+            digits |= 48 <= data[i] <= 57
+            code = ((code ^ int(data[i])) * 0x100000001B3) & 0xFFFFFFFFFFFFF
+            i += 1
+        code = VARIABLE if digits else code | 1
+        if first == 0:
+            first = code
+        if n < MOST_TOKENS:
+            tokens[n] = code
+        n += 1
+    return n, ((first ^ (n * 0x9E3779B97F4A7)) & 0xFFFFFFFFFFFFF) | 1
+
+
+@uncounted
+def place_of(known, key):
+    """Return the place of a key in the hash table, or the free one where it belongs."""
+    mask = len(known.key) - 1
+    at = (key >> 7) & mask
+    while known.key[at] != 0 and known.key[at] != key:
+        at = (at + 1) & mask
+    return at
+
+
+@uncounted
+def differing(known, t, tokens, m):
+    """Return the places of fixed tokens that differ as bits, and what part of them is the same."""
+    bits, same, fixed = 0, 0, 0
+    for j in range(m):
+        here = known.token[t, j]
+        if here != VARIABLE and tokens[j] != VARIABLE:
+            fixed += 1
+            if here == tokens[j]:
+                same += 1
+            else:
+                bits |= 1 << j
+    return bits, (same + 1e-9) / (fixed + 1e-9)
+
+
+@uncounted
+def best_template(known, tokens, n, key):
+    """Return the template of a line, or -1."""
+    best, m, first = -1, min(n, MOST_TOKENS), known.head[place_of(known, key)]
+    t = first
+    while t >= 0:
+        known.differs[t], part = differing(known, t, tokens, m)
+        if known.length[t] != n or part < LEAST_SAME:
+            known.differs[t] = -1
+        elif known.differs[t] == 0:
+            best = t  # the oldest, which comes last
+        t = known.follow[t]
+    if best >= 0:
+        return best
+    most, t = MANY - 1, first
+    while t >= 0:
+        if known.differs[t] > 0:
+            u, count, oldest = first, 0, t
+            while u >= 0:
+                if known.differs[u] > 0 and known.differs[u] | known.differs[t] == known.differs[t]:
+                    count += 1
+                    oldest = u
+                u = known.follow[u]
+            if count > most:
+                best, most = oldest, count
+        t = known.follow[t]
+    return best
+
+
+@entry
+def find_templates(known, counts, data, offsets, learn, done, out):
+    """Write the numbers of the templates of lines ``done`` .. N - 1; return how many are done.
+
+    A template that is not known has the number -1, or with ``learn`` the next one. Stops where
+    there is no more room for templates.
+    """
+    for row in range(done, len(out)):
+        start, stop = offsets[row], offsets[row + 1]
+        n, key = read_tokens(data, start, stop, known.read)
+        if n == 0:
+            out[row] = NONE
+            continue
+        t = best_template(known, known.read, n, key)
+        if t < 0 and learn:
+            t = counts[N_TEMPLATES]
+            if t == len(known.number):
+                return row
+            counts[N_TEMPLATES] += 1
+            known.number[t] = counts[NEXT_NUMBER]
+            counts[NEXT_NUMBER] += 1
+            at = place_of(known, key)
+            known.follow[t] = known.head[at] if known.key[at] != 0 else -1
+            known.key[at], known.head[at] = key, t
+            known.hash[t], known.length[t] = key, n
+            known.shown_length[t] = min(stop - start, known.shown.shape[1])
+            for j in range(known.shown_length[t]):
+                known.shown[t, j] = data[start + j]
+            for j in range(min(n, MOST_TOKENS)):
+                known.token[t, j] = known.read[j]
+        out[row] = known.number[t] if t >= 0 else -1
+        if learn and t >= 0:
+            for j in range(min(n, MOST_TOKENS)):
+                if known.read[j] != known.token[t, j]:
+                    known.token[t, j] = VARIABLE
+            known.last[t] = counts[N_LINES]
+            counts[N_LINES] += 1
+    return len(out)

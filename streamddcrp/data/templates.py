@@ -1,0 +1,160 @@
+"""Templates of machine messages, found while they are read."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.compilation import entry_point
+from streamddcrp.data.kernels.templates import (
+    N_TEMPLATES,
+    NEXT_NUMBER,
+    NONE,
+    VARIABLE,
+    find_templates,
+)
+from streamddcrp.data.texts import Texts
+from streamddcrp.data.words import joined
+from streamddcrp.records import MOST, Within, check_one, empty, index, refuse_if
+from streamddcrp.typing import IntArray
+
+Bytes = NDArray[np.uint8]
+
+_FIRST, _MOST = 64, 1 << 14  # templates that there is room for, at first and at most
+_TOKEN = re.compile(r"""[^\x00-\x20=,;()\[\]"']+""")
+_WORDS = "abcdef"  # of a template: one alone would say too little against a new story
+_NUMBER = re.compile(r"#(\d+)[a-z]")
+
+
+class Known(NamedTuple):
+    """Templates T, chained by their keys, in a hash table of H places."""
+
+    number: Annotated[IntArray, "T"]
+    length: Annotated[IntArray, "T"]  # tokens
+    token: Annotated[IntArray, "T 62"]  # their hashes, 0: variable
+    hash: Annotated[IntArray, "T"]  # of what all lines of one have in common
+    last: Annotated[IntArray, "T"]  # its newest line
+    shown: Annotated[Bytes, "T 256"]  # the beginning of its first line
+    shown_length: Annotated[IntArray, "T", Within(0, 256)]
+    follow: Annotated[IntArray, "T", -1, index("T", none=True)]  # the next one of the same key
+    key: Annotated[IntArray, "H"]
+    head: Annotated[IntArray, "H", -1, index("T", none=True)]
+    read: Annotated[IntArray, "62"]  # work space
+    differs: Annotated[IntArray, "T"]
+
+
+_STORED = ("number", "length", "token", "hash", "last", "shown", "shown_length")
+
+
+class Templates:
+    """What templates the lines of a stream have; at most 16,384, the ones used last."""
+
+    def __init__(self, room: int = _FIRST) -> None:
+        self._known: Known = empty(Known, {"T": room, "H": 4 * room})
+        self._counts = np.zeros(3, np.int64)
+
+    def numbered(self, texts: Texts, *, learn: bool = True) -> Texts:
+        """Return for each line a document of the words that stand for its template."""
+        n = len(texts.offsets) - 1
+        out, done = np.empty(n, np.int64), 0
+        while True:
+            done = entry_point(find_templates)(
+                self._known, self._counts, texts.data, texts.offsets, learn, done, out
+            )
+            if done == n:
+                break
+            self._make_room()
+        known = {i: joined([f"#{i}{c}" for c in _WORDS]) for i in set(out.tolist())}
+        words = [known[i] if i != NONE else b"" for i in out.tolist()]
+        ends = np.cumsum([0, *map(len, words)])
+        return Texts(np.frombuffer(b"".join(words), np.uint8), ends, listed=True)
+
+    def _make_room(self) -> None:
+        """Double the room for templates, or forget the half that was not used for longest."""
+        n = int(self._counts[N_TEMPLATES])
+        kept = np.arange(n)
+        if n >= _MOST:
+            kept = np.sort(np.argsort(self._known.last[:n], kind="stable")[n // 2 :])
+        self._fill({name: getattr(self._known, name)[kept] for name in _STORED})
+
+    def _fill(self, stored: Mapping[str, Any]) -> None:
+        """Take templates, and chain them."""
+        n, room = len(stored["number"]), _FIRST
+        while room <= n:
+            room *= 2
+        known = self._known = empty(Known, {"T": room, "H": 4 * room})
+        mask = len(known.key) - 1
+        for name in _STORED:
+            getattr(known, name)[:n] = stored[name]
+        for t, key in enumerate(known.hash[:n].tolist()):
+            at = key >> 7 & mask
+            while known.key[at] not in (0, key):
+                at = at + 1 & mask
+            known.follow[t] = known.head[at] if known.key[at] else -1
+            known.key[at], known.head[at] = key, t
+        self._counts[N_TEMPLATES] = n
+
+    def spelled(self, words: str) -> str:
+        """Return the templates that words stand for, or the words where they stand for none."""
+        numbers = dict.fromkeys(int(found) for found in _NUMBER.findall(words))
+        return " ".join(self._spelled(number) for number in numbers) or words
+
+    def line(self, words: str) -> str:
+        """Return the beginning of the first line of the template that words stand for."""
+        found = _NUMBER.search(words)
+        t = self._place(int(found[1])) if found else -1
+        return words if t < 0 else self._shown(t)
+
+    def _place(self, number: int) -> int:
+        at = np.flatnonzero(self._known.number[: self._counts[N_TEMPLATES]] == number)
+        return int(at[0]) if len(at) else -1
+
+    def _shown(self, t: int) -> str:
+        known = self._known
+        return bytes(known.shown[t, : known.shown_length[t]]).decode(errors="ignore")
+
+    def _spelled(self, number: int) -> str:
+        t = self._place(number)
+        if t < 0:
+            return f"#{number}"
+        fixed = iter((self._known.token[t] != VARIABLE).tolist())
+        return _TOKEN.sub(lambda found: found[0] if next(fixed, True) else "<*>", self._shown(t))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(int(part.nbytes) for part in self._known)
+
+    def state(self) -> dict[str, Any]:
+        """Return arrays for a checkpoint."""
+        n = self._counts[N_TEMPLATES]
+        arrays = {f"templates.{name}": getattr(self._known, name)[:n].copy() for name in _STORED}
+        return arrays | {"templates.counts": self._counts.copy()}
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, Any]) -> Self:
+        """Rebuild from `state`."""
+        self = cls()
+        n = len(arrays["templates.number"])
+        refuse_if(n > _MOST, "templates")
+        for name in _STORED:
+            own = getattr(self._known, name)
+            least = Within(0, 256) if name.startswith("shown_") else Within(0, MOST)
+            check_one(
+                f"templates.{name}",
+                arrays[f"templates.{name}"],
+                (n, *own.shape[1:]),
+                own.dtype,
+                least,
+            )
+        counts = arrays["templates.counts"]
+        check_one("templates.counts", counts, (3,), np.int64, Within(0, MOST))
+        refuse_if(
+            counts[N_TEMPLATES] != n or len(set(arrays["templates.number"].tolist())) != n, "n"
+        )
+        refuse_if(n > 0 and int(arrays["templates.number"].max()) >= counts[NEXT_NUMBER], "numbers")
+        self._counts[:] = counts
+        self._fill({name: arrays[f"templates.{name}"] for name in _STORED})
+        return self
