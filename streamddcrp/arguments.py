@@ -79,7 +79,10 @@ _TESTS: dict[Any, _Test] = {
     Callable: ("a function", callable),
     Mapping: ("a mapping", lambda x: isinstance(x, Mapping)),
     Iterable: ("a sequence", lambda x: isinstance(x, Iterable) and _dimensions(x) > 0),
-    Sequence: ("a sequence", lambda x: hasattr(x, "__getitem__") and _dimensions(x) > 0),
+    Sequence: (
+        "a sequence",
+        lambda x: hasattr(x, "__getitem__") and not isinstance(x, Mapping) and _dimensions(x) > 0,
+    ),
     tuple: ("a sequence", lambda x: isinstance(x, list | tuple)),
     os.PathLike: ("a path", lambda x: isinstance(x, os.PathLike)),
 }  # fmt: skip
