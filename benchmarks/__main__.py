@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from benchmarks import (
+    calibration,
     engine,
     factory,
     keyed,
@@ -34,8 +35,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, ordinary, factory, plants, real_series, reasons, seasons, keyed, text, logs, live,
-    live_page, speed, spark, spark_plan,
+    engine, calibration, ordinary, factory, plants, real_series, reasons, seasons, keyed, text,
+    logs, live, live_page, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -32,6 +32,7 @@ from benchmarks.streams import (
     moving_gaussians,
     rare_switches,
     scattered_gaussians,
+    square_of_gaussians,
 )
 from streamddcrp import SeqDDCRP
 
@@ -77,6 +78,11 @@ def scattered(n: int, seed: int) -> Sample:
     return Sample(X, y, nearest(X, mean))
 
 
+def square(n: int, seed: int) -> Sample:
+    X, y, mean = square_of_gaussians(n, seed)
+    return Sample(X, y, nearest(X, mean))
+
+
 @dataclass(frozen=True)
 class Stream:
     """A generator, and the median scores the engine is to reach on it."""
@@ -101,6 +107,7 @@ STREAMS = {
     "drift-100k": Stream(drift, 100_000, 0.45, want_windows=0.75),
     "moving": Stream(moving, 12_000, 0.90, n_clusters=3),
     "twenty": Stream(scattered, 10_000, 0.65, n_clusters=20),
+    "square": Stream(square, 4_000, 0.62, n_clusters=4),
 }
 
 

@@ -130,6 +130,14 @@ def scattered_gaussians(
     return mean[y] + rng.standard_normal((n, dim)), y, mean
 
 
+def square_of_gaussians(n: int = 4000, seed: int = 0) -> tuple[FloatArray, IntArray, FloatArray]:
+    """Four unit Gaussians at the corners of a square 3 wide, rows in no order; and their means."""
+    rng = np.random.default_rng(seed)
+    mean = np.array([(0, 0), (3, 0), (0, 3), (3, 3)], dtype=np.float64)
+    y = rng.integers(4, size=n)
+    return mean[y] + rng.standard_normal((n, 2)), y, mean
+
+
 def moving_gaussians(
     n: int = 12_000, seed: int = 0, *, apart: float = 5.0, speed: float = 0.002
 ) -> tuple[FloatArray, IntArray, FloatArray]:

@@ -38,6 +38,7 @@ SWEEP_UP = 5  # a merge of a table at which no arrival was ever seen
 RESTART = 6  # of a shadow
 FADE = 7  # an atom came back after ``into`` rows, and lost what no longer holds
 SWAP = 8  # of ids after a split: the larger part keeps the old one
+FORGET = 9  # a split forgets the rows from before its halves
 EVENT_CAPACITY = 256
 
 
@@ -166,7 +167,7 @@ class Event:
 class EventRing(NamedTuple):
     """The last events."""
 
-    kind: Annotated[IntArray, "E", Within(0, SWAP)]
+    kind: Annotated[IntArray, "E", Within(0, FORGET)]
     label: Annotated[IntArray, "E"]
     into: Annotated[IntArray, "E", Within(-1, MOST)]  # the other table, or -1
     arrival: Annotated[IntArray, "E"]

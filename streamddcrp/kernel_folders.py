@@ -46,7 +46,7 @@ _COMPILED = {
     "kernels", "numerics", "contract", "compilation", "roots", "array_groups", "lanes",
     "numba_inside",
 }  # fmt: skip
-_IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import", re.MULTILINE)
+_IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import (\w*)", re.MULTILINE)
 
 
 @cache
@@ -85,8 +85,9 @@ def digest_of(home: Path) -> str:
         path = pending.pop()
         if path not in sources:
             sources[path] = path.read_bytes()
-            names = (name.decode().split(".") for name in _IMPORTED.findall(sources[path]))
-            files = (_CORE.joinpath(*name).with_suffix(".py") for name in names)
+            found = _IMPORTED.findall(sources[path])  # a name of a module, or a module of a package
+            names = [name.decode() for pair in found for name in (pair[0], b".".join(pair))]
+            files = (_CORE.joinpath(*name.split(".")).with_suffix(".py") for name in names)
             pending += [file for file in files if file.is_file() and _is_compiled(file)]
     digest = hashlib.sha256()
     for path in sorted(sources):

@@ -213,12 +213,8 @@ def _ranges(state: Any) -> tuple[tuple[str, Within | None], ...]:
 def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
     """Return copies of the arrays of a state, without unused capacity, for a checkpoint.
 
-    Parameters
-    ----------
-    state : dataclass
-        Of groups and arrays. A group whose name begins with ``scratch`` is work space: left out.
-    lengths : mapping
-        What is in use of each axis.
+    ``state`` is a dataclass of groups and arrays. A group whose name begins with ``scratch`` is
+    work space: left out. ``lengths``: what is in use of each axis.
     """
     return {
         name: array[tuple(slice(n) for n in shape)].copy()
@@ -229,10 +225,8 @@ def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
 def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
     """Write what `arrays_of` returned into an empty state.
 
-    Raises
-    ------
-    CheckpointError
-        If an array is missing, or its type, shape or range is not the declared one.
+    Raises CheckpointError if an array is missing, or its type, shape or range is not the declared
+    one.
     """
     for name, array, shape, within in _parts(state, lengths):
         stored = stored_array(name, arrays)
@@ -246,27 +240,11 @@ def check(
     group: Any, arrays: Mapping[str, Array], lengths: Lengths, part: str = "",
     without: Collection[str] = (),
 ) -> dict[str, int]:  # fmt: skip
-    """Check stored arrays against the declaration of a group.
+    """Check stored arrays against the declaration of a group; return the lengths in use.
 
-    Parameters
-    ----------
-    group : class of named tuple
-    arrays : mapping
-        Stored arrays; field ``f`` is at ``part`` and ``f``.
-    lengths : mapping
-        What is known of the lengths in use; others follow from the arrays in their order.
-    without : collection of str
-        Fields that are not stored.
-
-    Returns
-    -------
-    mapping
-        The lengths, with those that followed.
-
-    Raises
-    ------
-    CheckpointError
-        If an array is missing, has another type or shape, or a value out of its range.
+    Field ``f`` is at ``part`` and ``f``; fields ``without`` are not stored. ``lengths`` says what
+    is known; others follow from the arrays in their order. Raises CheckpointError if an array is
+    missing, has another type or shape, or a value out of its range.
     """
     known = dict(lengths)
     for f in declared(group):
@@ -312,9 +290,7 @@ def check_one(
 def refuse_if(wrong: bool, what: str) -> None:
     """Refuse a stored state whose parts do not belong together.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     if wrong:
         message = f"the stored state does not hold together ({what}); use another copy"

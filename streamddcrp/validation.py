@@ -1,70 +1,45 @@
 """Checks of options: each returns the value in its type, or names the option and the rule."""
 
-import functools
-import inspect
-import itertools
-import os
 import sys
-import typing
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection
 from numbers import Real
-from types import NoneType, UnionType
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
+from streamddcrp.errors import ConfigError
 
-from streamddcrp.errors import ConfigError, SchemaError
-
-_PACKAGE = __name__.partition(".")[0]
 MOST_PARTICLES = 1 << 16
-_LARGEST = 1 << 62  # whole number that an option may be
+LARGEST = 1 << 62  # whole number that an option may be
 _ROOM = 1 << 26  # numbers that all particles may keep from the start: 512 MB
 
 VERDICTS = ("normal", "planned", "fault")  # of users on regimes; in the order of their codes
 
 
-def _is(kind: type, value: object) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool | np.timedelta64)
-
-
-def _finite(value: Any) -> bool:
-    return _is(Real, value) and abs(value) <= sys.float_info.max
+def is_finite(value: Any) -> bool:
+    """Whether a value is a number that a float can hold, and no time."""
+    timed = getattr(getattr(value, "dtype", None), "kind", "") == "m"  # a Real of NumPy's
+    if timed or not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return bool(abs(value) <= sys.float_info.max)  # type: ignore[operator]
 
 
 def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """Return an option that must be a whole number from ``least`` to ``most``.
 
-    Raises
-    ------
-    ConfigError
-        If it is not one, or out of range; a float such as 3.0 is one.
+    Raises ConfigError if it is not one, or out of range; a float such as 3.0 is one.
     """
-    good = type(value) is int or (_finite(value) and float(value).is_integer())
-    if not good or abs(value) > _LARGEST or value < least or (most is not None and value > most):
+    good = type(value) is int or (is_finite(value) and float(value).is_integer())
+    if not good or abs(value) > LARGEST or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         message = f"{name} must be a whole number {limits}, got {value!r}"
         raise ConfigError(message)
     return int(value)
 
 
-def generator(seed: int | None) -> np.random.Generator:
-    """Return a generator of random numbers; for None one that is new each time.
-
-    Raises
-    ------
-    ConfigError
-    """
-    return np.random.default_rng(None if seed is None else whole("seed", seed))
-
-
 def particle_count(value: Any, each: int = 1, options: str = "") -> int:
     """Return the option ``n_particles``, each of which keeps so many numbers by other ``options``.
 
-    Raises
-    ------
-    ConfigError
-        If it is no whole number from 1 to 65,536, or all would keep more than 2^26 numbers.
+    Raises ConfigError if it is no whole number from 1 to 65,536, or all would keep more than 2^26
+    numbers.
     """
     n = whole("n_particles", value, 1, MOST_PARTICLES)
     most = _ROOM // each
@@ -80,11 +55,9 @@ def particle_count(value: Any, each: int = 1, options: str = "") -> int:
 def positive(name: str, value: Any, also: str = "") -> float:
     """Return an option that must be a positive finite number; ``also`` names what else may stand.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
-    if not _is(Real, value) or not 0 < value <= sys.float_info.max:
+    if not is_finite(value) or value <= 0:
         message = f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
         raise ConfigError(message)
     return float(value)
@@ -93,127 +66,9 @@ def positive(name: str, value: Any, also: str = "") -> float:
 def choice(name: str, value: Any, options: Collection[Any]) -> Any:
     """Return an option that must be one of ``options``.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     if not isinstance(value, str) or value not in options:
         message = f"{name} must be one of {sorted(options)}, got {value!r}"
         raise ConfigError(message)
     return value
-
-
-def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = False) -> Any:
-    """Return an array of numbers: of floats, or, if they must be ``whole``, of int64.
-
-    Raises
-    ------
-    SchemaError
-        If they are no numbers, or have not so many dimensions.
-    """
-    good, out = False, np.empty(())
-    with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
-        given = np.asarray(values)
-        if given.dtype.kind == "O":  # such as None for a missing value
-            given = given.astype(np.float64)
-        if given.dtype.kind in "biuf":
-            out = given.astype(np.int64 if whole else np.float64, copy=False)
-            good = not whole or bool((out == given).all())
-    if not good or (ndim is not None and out.ndim != ndim):
-        shape = {1: " of shape (N,)", 2: " of shape (N, D)"}.get(ndim or 0, "")
-        message = (
-            f"{name} must be {'whole ' if whole else ''}numbers in an array{shape}, got "
-            f"{values!r:.60}"
-        )
-        raise SchemaError(message)
-    return out
-
-
-def as_list(name: str, values: Any) -> list[Any]:
-    """Return what a list, an array, a series or an Arrow column holds, as a list.
-
-    Raises
-    ------
-    SchemaError
-        If it holds nothing that can be counted off.
-    """
-    with suppress(TypeError):
-        if hasattr(values, "to_pylist"):
-            return list(values.to_pylist())
-        return list(values.tolist() if isinstance(values, np.ndarray) else values)
-    message = f"{name}: expected a list, got {values!r:.60}"
-    raise SchemaError(message)
-
-
-def _dimensions(value: Any) -> int:
-    return int(getattr(value, "ndim", hasattr(value, "__len__") or hasattr(value, "__iter__")))
-
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-_Test = tuple[str, Callable[[Any], bool]]
-_TESTS: dict[Any, _Test] = {
-    int: ("a whole number", lambda x: _finite(x) and x == int(x) and abs(x) <= _LARGEST),
-    float: ("a number", lambda x: _is(Real, x) and (not isinstance(x, int) or _finite(x))),
-    bool: ("True or False", lambda x: isinstance(x, bool | np.bool_)),
-    NoneType: ("None", lambda x: x is None),
-    str: ("text", lambda x: isinstance(x, str)),
-    bytes: ("bytes", lambda x: isinstance(x, bytes | bytearray | memoryview)),
-    Callable: ("a function", callable),
-    Mapping: ("a mapping", lambda x: isinstance(x, Mapping)),
-    Iterable: ("a sequence", lambda x: isinstance(x, Iterable) and _dimensions(x) > 0),
-    Sequence: ("a sequence", lambda x: hasattr(x, "__getitem__") and _dimensions(x) > 0),
-    tuple: ("a sequence", lambda x: isinstance(x, list | tuple)),
-    os.PathLike: ("a path", lambda x: isinstance(x, os.PathLike)),
-}  # fmt: skip
-
-
-def _is_ours(hint: Any) -> bool:
-    return isinstance(hint, type) and hint.__module__.partition(".")[0] == _PACKAGE
-
-
-def _test(hint: Any) -> _Test | None:
-    """Return what a type hint asks for, in words and as a test; None: nothing that can be told."""
-    origin, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
-    if origin is typing.Annotated:
-        words, attribute = hint.__metadata__
-        return words, lambda x: hasattr(x, attribute)
-    if origin in (typing.Union, UnionType):
-        found = [test for test in map(_test, parts) if test is not None]
-        if len(found) < len(parts):
-            return None
-        words = " or ".join(dict.fromkeys(words for words, _ in found))
-        return words, lambda x: any(test(x) for _, test in found)
-    listed = parts and (origin is tuple or (origin is Sequence and _is_ours(parts[0])))
-    if listed and (inner := _test(parts[0])):
-        return (
-            f"a sequence, each {inner[0]}",
-            lambda x: _TESTS[origin][1](x) and not isinstance(x, str) and all(map(inner[1], x)),
-        )
-    if _is_ours(origin):
-        return f"of type {origin.__name__}", lambda x: isinstance(x, origin)
-    return _TESTS.get(origin) if isinstance(origin, Hashable) else None
-
-
-def checked(function: _Function) -> _Function:
-    """Refuse arguments that are not of the kind that the signature says.
-
-    Raises
-    ------
-    ConfigError
-        When the function is called.
-    """
-    parameters = inspect.signature(function).parameters
-    tests = {name: _test(parameter.annotation) for name, parameter in parameters.items()}
-    if not any(tests.values()):
-        return function
-
-    @functools.wraps(function)
-    def call(*given: Any, **options: Any) -> Any:
-        for name, value in itertools.chain(zip(parameters, given, strict=False), options.items()):
-            test = tests.get(name)
-            if test is not None and not test[1](value):
-                message = f"{name} must be {test[0]}, got {value!r:.60}"
-                raise ConfigError(message)
-        return function(*given, **options)
-
-    return typing.cast(_Function, call)

@@ -1,10 +1,10 @@
 """The command ``streamddcrp``. Whatever is heavy is imported by the command that needs it."""
 
 import importlib
+import math
 import signal
 import sys
-import tomllib
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
 from streamddcrp.validation import VERDICTS
+from streamddcrp_connectors.options import chosen, written
 
 _FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
 _RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
@@ -29,8 +30,25 @@ _ELSEWHERE = {
 }
 
 
+class _Seconds(click.ParamType):  # type: ignore[type-arg]
+    """A finite number of seconds, 0 or more."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        with suppress(ValueError):
+            if 0.0 <= float(value) < math.inf:
+                return float(value)
+        self.fail(f"{value!r} is no number of seconds, 0 or more", param, ctx)
+
+
 class _Commands(click.Group):
     """Commands of this module and, imported when first asked for, those of others."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if any("\0" in arg for arg in args):
+            ctx.fail("an argument holds a NUL")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *filter(self._find, _ELSEWHERE)})
@@ -49,28 +67,16 @@ class _Commands(click.Group):
         return command if isinstance(command, click.Command) else None
 
 
-def _known_source(name: str | None) -> str | None:
-    from streamddcrp_connectors.run.plugins import SOURCES, installed, is_installed  # noqa: PLC0415 -- as below
-
-    if name is not None and not is_installed(SOURCES, name):
-        message = f"must be one of {', '.join(installed(SOURCES))}, got {name!r}"
-        raise click.BadParameter(message)
-    return name
-
-
 def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     """Take from a TOML file what the command line leaves out."""
     if path is None:
         return
+    from streamddcrp_connectors.run.config import read_options  # noqa: PLC0415 -- as below
+
     try:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
-        raise click.UsageError(message) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        message = f"{path} is not valid TOML: {error}"
-        raise click.UsageError(message) from error
+        found = read_options(path)
+    except StreamDDCRPError as error:
+        raise click.UsageError(str(error)) from error
     ctx.meta[_FILE] = path
     known = {name.lstrip("-"): option for option in ctx.command.params for name in option.opts}
     ctx.default_map = {}
@@ -78,9 +84,9 @@ def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> 
         if name not in known:
             message = f"{path}: unknown option {name!r}; valid are {', '.join(sorted(known))}"
             raise click.UsageError(message)
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        if isinstance(value, tuple) and all(isinstance(item, str) for item in value):
             value = ",".join(value)  # noqa: PLW2901 -- as on the command line
-        if not isinstance(value, str | int | float | bool):
+        if not isinstance(value, str | int | float | bool) or "\0" in str(value):
             message = f"{path}: {name} must be text, a number, true or false, got {value!r}"
             raise click.UsageError(message)
         option = known[name]
@@ -104,40 +110,27 @@ def main(ctx: click.Context) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _written(command: Any) -> Any:
-    """Add the options that say how a source is written."""
-    options = [
-        click.option("--sep", metavar="CHAR", help="Between cells: , ; | tab or blanks."),
-        click.option("--decimal", metavar="CHAR", help="Before decimals: . or ,"),
-        click.option(
-            "--missing", metavar="A,B",
-            help="Marks of missing values beside the usual ones (NA, ?, -, ...), as in -999,off.",
-        ),
-        click.option(
-            "--missing-columns", type=click.Choice(["refuse", "null"]), default="refuse",
-            show_default=True, help="What to do with a JSON object that lacks a column.",
-        ),
-        click.option(
-            "--header/--no-header", default=None, help="Whether the first line names the columns."
-        ),
-        click.option("--encoding", metavar="NAME", help="Of the text, such as latin-1."),
-        click.option("--skip", type=click.IntRange(0), metavar="N", help="Lines to leave out."),
-        click.option("--time-format", metavar="FORMAT", help="Of the times, as in %d/%m/%Y %H:%M."),
-        click.option(
-            "--time-unit", metavar="UNIT",
-            help="Of times that are numbers since 1970: s, ms, us, ns; excel for days of a "
-            "spreadsheet; none for numbers as they are.",
-        ),
-        click.option(
-            "--time-zone", metavar="NAME", help="Where the clock stood, as in Europe/Madrid."
-        ),
-        click.option(
-            "--day-first/--month-first", default=None, help="Whether 1/2/2024 is in February."
-        ),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+@main.command()
+@click.argument("source")
+@chosen
+@written
+def look(features: str | None, format_: str | None, **options: Any) -> None:
+    """Say what SOURCE holds, and how `run` would read it.
+
+    Says how the source is written, and of each column its kind, range, steps, missing values and
+    what is subtracted before rows are clustered; then what is odd, and the command that says it
+    all. `run` without options does the same.
+    """
+    from streamddcrp_connectors.run.command import Request  # noqa: PLC0415 -- heavy: not for --help
+    from streamddcrp_connectors.run.outlook import outlook  # noqa: PLC0415 -- as above
+
+    named = None if features is None else tuple(map(str.strip, features.split(",")))
+    try:
+        for line in outlook(Request(features=named, format=format_, **options)):
+            click.echo(line)
+    except (StreamDDCRPError, OSError) as error:
+        click.echo(f"streamddcrp: {error}", err=True)
+        sys.exit(2)
 
 
 @main.command()
@@ -151,24 +144,7 @@ def _written(command: Any) -> Any:
     help="Take the source and any option from a file, as in source = 'nats://host/STREAM'. "
     "Options on the command line take precedence.",
 )
-@click.option(
-    "--time",
-    metavar="COL",
-    help="Column of times: numbers or time stamps; or date,time [default, where no features are "
-    "named: a column of times in whose order the rows are].",
-)
-@click.option(
-    "--by", "--key", "key", metavar="COL", help="Column of keys: each key gets its own model."
-)
-@click.option(
-    "--features", metavar="A,B,C", help="Columns to cluster by [default: all of numbers]."
-)
-@click.option(
-    "--text",
-    metavar="COL",
-    help="Column of texts, for text, temporal-dpm and nested-topics. They are taken as English; "
-    "stop_words = 'auto' in the file of --model recognises other languages.",
-)
+@chosen
 @click.option(
     "--model",
     metavar="NAME|FILE.toml",
@@ -258,23 +234,24 @@ def _written(command: Any) -> Any:
     "--batch-wait",
     default=0.0,
     metavar="SECONDS",
-    type=click.FloatRange(0.0),
+    type=_Seconds(),
     help="How long to collect rows of a live stream before they are learned as a batch [default: "
     "not at all; a fast stream forms batches by itself].",
 )
 @click.option(
     "--idle",
     metavar="SECONDS",
-    type=click.FloatRange(0.0),
+    type=_Seconds(),
     help="End the run after this long without new rows, for live streams and --follow [default: "
     "never].",
 )
 @click.option(
     "--late",
-    metavar="dead-letter|as-now|wait=TIME",
+    metavar="dead-letter|as-now|sort|wait=TIME",
     help="What to do with a row whose time is before that of the last row: refuse it; learn it "
-    "with the last time of its key; or hold rows back and sort those that are at most this late, "
-    "as in wait=5s [default: dead-letter].",
+    "with the last time of its key; read the whole file and sort it; or hold rows back and sort "
+    "those that are at most this late, as in wait=5s [default: dead-letter; sort, where the first "
+    "rows of a whole file show that it is in another order].",
 )
 @click.option(
     "--max-ahead",
@@ -308,15 +285,7 @@ def _written(command: Any) -> Any:
     metavar="[HOST:PORT]",
     help="Serve a page that shows the run as it goes [default address: 127.0.0.1:8765].",
 )
-@click.option(
-    "--format",
-    "format_",
-    metavar="NAME",
-    callback=lambda _ctx, _option, name: _known_source(name),
-    help="Format of the source: csv, jsonl, parquet, arrow, or another installed source [default: "
-    "decided by the scheme before ://, the ending of the name, or the first bytes].",
-)
-@_written
+@written
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),

@@ -171,9 +171,7 @@ class Boilerplate:
     def restore(cls, arrays: Any, n_words: int) -> Self:
         """Rebuild from `state`, of a vocabulary of so many words.
 
-        Raises
-        ------
-        CheckpointError
+        Raises CheckpointError.
         """
         lengths = {"V": n_words, "T": len(arrays["boilerplate.words"])}
         known = check(_Stored, arrays, lengths, "boilerplate.")

@@ -69,24 +69,12 @@ _DIRECTIVES = {
 
 
 class Wanted(NamedTuple):
-    """What was said about the times of a source.
+    """What was said about the times of a source."""
 
-    Parameters
-    ----------
-    format : str, optional
-        As for strptime.
-    unit : {"s", "ms", "us", "ns", "excel", "none"}, optional
-        Of times that are numbers; none: as they are.
-    zone : str, optional
-        Where the clock stood, for times without a zone.
-    day_first : bool, optional
-        Whether 1/2/2021 is the first of February.
-    """
-
-    format: str | None = None
-    unit: str | None = None
-    zone: str | None = None
-    day_first: bool | None = None
+    format: str | None = None  # as for strptime
+    unit: str | None = None  # s, ms, us, ns or excel, of times that are numbers; none: as they are
+    zone: str | None = None  # where the clock stood, for times without a zone
+    day_first: bool | None = None  # whether 1/2/2021 is the first of February
 
     def check(self) -> None:
         """Raise ConfigError if one of them cannot be used."""
@@ -165,13 +153,8 @@ def _roughness(times: Any) -> tuple[int, int]:
 def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
     """Return what numbers count, by their size: seconds to nanoseconds, or days of a spreadsheet.
 
-    Parameters
-    ----------
-    numbers : pyarrow.Array
-    name : str
-        Of the column.
-    cells : pyarrow.Array of strings, optional
-        The numbers as they were written: 20210105 is a date.
+    ``name`` is that of the column; ``cells``, strings: the numbers as they were written, since
+    20210105 is a date.
     """
     values = numbers.drop_null().cast(pa.float64(), safe=False).to_numpy()
     if not len(values) or not np.isfinite(values).all():
@@ -193,12 +176,8 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
 def parse(cells: Any, kind: str) -> tuple[Any, str]:
     """Read strings, or numbers, as times of a kind; what cannot be read becomes null.
 
-    Returns
-    -------
-    times : pyarrow.Array
-        Of float64 or timestamp[ns], with the zone UTC where the cells have zones.
-    kind : str
-        For the cells that follow.
+    Returns the times, of float64 or timestamp[ns], with the zone UTC where the cells have zones;
+    and the kind for the cells that follow.
     """
     form, _, clock = kind.partition("@")
     if form in TYPES:

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
+from streamddcrp.arguments import number_array
 from streamddcrp.data.batches import as_arrow, first_null
 from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import number_array
 
 Word = str | int
 Document = list[tuple[Word, float]]
@@ -115,10 +115,7 @@ def _is_words(kind: Any) -> bool:
 def read_document(x: Any, row: int | None = None) -> Document:
     """Return the words of a text, a list of words or a dict of counts, with their counts.
 
-    Raises
-    ------
-    SchemaError
-        It is none of these, or a count is not a number >= 0.
+    Raises SchemaError if it is none of these, or a count is not a number >= 0.
     """
     x = text_of(x)
     if isinstance(x, Mapping):
@@ -197,9 +194,7 @@ def read_documents(batch: Any) -> list[Document]:
 def sparse_rows(batch: Any) -> Any:
     """Return an array or sparse matrix of counts (N, V) as sparse rows.
 
-    Raises
-    ------
-    SchemaError
+    Raises SchemaError.
     """
     if not sparse.issparse(batch):
         batch = number_array("batch", batch, ndim=2)
@@ -222,10 +217,7 @@ def text_of(x: Any) -> Any:
 def read_counts(batch: Any) -> Any:
     """Return an array or sparse matrix of counts (N, V), checked, in rows.
 
-    Raises
-    ------
-    SchemaError
-        With ``row``, if an entry is no count.
+    Raises SchemaError, with ``row``, if an entry is no count.
     """
     rows = sparse_rows(batch)
     data = rows.data
@@ -327,14 +319,7 @@ def top_words(
 ) -> str:
     """Return the words that set a component apart, by their part in the divergence.
 
-    Parameters
-    ----------
-    words, counts : ndarray, shape (M,)
-        Of the component.
-    totals : ndarray, shape (V,)
-        Counts of all components.
-    names : sequence or WordTable
-        Of the words.
+    ``words, counts`` (M,) are of the component, ``totals`` (V,) of all components.
     """
     some = counts > 0.5
     words, counts = words[some], counts[some]

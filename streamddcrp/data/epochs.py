@@ -55,12 +55,8 @@ class Cut:
     def pieces(self, place: Place, t: FloatArray | None, n: int) -> tuple[list[Piece], Place]:
         """Cut n rows at times (N,); return the pieces, and the place of the stream after them.
 
-        Raises
-        ------
-        OrderError
-            A row is of an epoch that is closed; ``row`` is its number.
-        SchemaError
-            There are no times, and the epochs are periods.
+        Raises OrderError if a row is of an epoch that is closed; ``row`` is its number. Raises
+        SchemaError if there are no times, and the epochs are periods.
         """
         if self.kind == "rows":
             return self._by_rows(place, t, n)
@@ -135,8 +131,8 @@ class Cut:
             raise SchemaError(message, row=row)
 
 
-def make_cut(epoch: Any) -> Cut:
-    """Read the option ``epoch`` of a model.
+def make_cut(epoch: Any, name: str = "epoch") -> Cut:
+    """Read the option ``epoch`` of a model, or another one.
 
     Examples
     --------
@@ -155,8 +151,8 @@ def make_cut(epoch: Any) -> Cut:
     is_number = isinstance(size, int | float) and not isinstance(size, bool)
     if not (is_number and 0.0 < size < np.inf and whole):
         message = (
-            f"epoch must be None, a period such as 3600, '1d', '6h', '15min' or '30s', or a number "
-            f"of rows such as ('rows', 100) or '100 rows'; got {epoch!r}"
+            f"{name} must be None, a period such as 3600, '1d', '6h', '15min' or '30s', or a "
+            f"number of rows such as ('rows', 100) or '100 rows'; got {epoch!r}"
         )
         raise ConfigError(message)
     return Cut(kind, size if kind == "period" else int(size))

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.arguments import as_list, number_array
 from streamddcrp.data.kernels.parents import ABSENT, OLD, TWICE, check_parents, keep_parents
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import ArrayLike, IntArray
-from streamddcrp.validation import as_list, number_array, whole
+from streamddcrp.validation import whole
 
 
 class Parents(NamedTuple):
@@ -42,10 +43,7 @@ NO_PARENTS = Parents(np.empty(0, np.int64), np.zeros(1, np.int64))
 def as_parents(parents: Any, n_rows: int) -> Parents:
     """Return a sequence of sequences of arrival indices, or an Arrow list array, as two arrays.
 
-    Raises
-    ------
-    SchemaError
-        If it does not have a row for each of the batch, or holds something else.
+    Raises SchemaError if it does not have a row for each of the batch, or holds something else.
     """
     if hasattr(parents, "combine_chunks"):
         parents = parents.combine_chunks()
@@ -136,10 +134,7 @@ def _built(order: IntArray, parents: list[frozenset[int]]) -> DecomposableGraph:
 def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGraph:
     """Return the graph of items that come in a perfect ordering, each with its parents.
 
-    Raises
-    ------
-    SchemaError
-        If parents do not exist or come later, or form no clique.
+    Raises SchemaError if parents do not exist or come later, or form no clique.
     """
     if not isinstance(parents, Parents):
         parents = as_parents(parents, len(parents))

@@ -53,12 +53,8 @@ class Lists(NamedTuple):
 def stop_words_of(language: str) -> tuple[str, ...]:
     """Return the words of the list that the package ``stop-words`` keeps of a language.
 
-    Raises
-    ------
-    MissingExtraError
-        If the package is not installed.
-    ConfigError
-        If it has no such language.
+    Raises MissingExtraError if the package is not installed. Raises ConfigError if it has no such
+    language.
     """
     lists = _package(f"stop words by the name of a language, {language!r},")
     choice("stop_words", language, {*lists.AVAILABLE_LANGUAGES, "english", "auto"})
@@ -72,10 +68,7 @@ def stop_words_of(language: str) -> tuple[str, ...]:
 def known_lists() -> Lists:
     """Return the lists that languages are recognised by.
 
-    Raises
-    ------
-    MissingExtraError
-        If the package ``stop-words`` is not installed.
+    Raises MissingExtraError if the package ``stop-words`` is not installed.
     """
     package = _package('stop_words="auto"')
     names = tuple(sorted({*package.AVAILABLE_LANGUAGES} - {"english"}))
@@ -102,10 +95,7 @@ def _package(wanted: str) -> Any:
 def check_languages(names: object) -> list[str]:
     """Return names of languages from a state.
 
-    Raises
-    ------
-    ConfigError
-        If they are not names, each once.
+    Raises ConfigError if they are not names, each once.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         message = f"languages: expected a list of names, got {names!r:.80}"

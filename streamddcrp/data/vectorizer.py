@@ -304,9 +304,7 @@ class Vectorizer:
 def refuse_unless_mapping(x: object) -> None:
     """Refuse a row that is not a mapping.
 
-    Raises
-    ------
-    SchemaError
+    Raises SchemaError.
     """
     if type(x) is not dict and not hasattr(x, "items"):
         msg = (

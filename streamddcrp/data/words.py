@@ -34,16 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.data.characters import characters, compositions, single
+from streamddcrp.data.kernels import pieces as at
 from streamddcrp.data.kernels.characters import LONGEST
-from streamddcrp.data.kernels.pieces import (
-    DUE,
-    LISTED,
-    LONGEST_PIECE,
-    MOST_DUE,
-    MOST_PIECES,
-    MOST_UNITS,
-    enter_pieces,
-)
 from streamddcrp.data.kernels.words import (
     BETWEEN,
     DOCUMENTS,
@@ -226,7 +218,7 @@ class WordTable:
         ConfigError
             There would be more than 2^29 words.
         """
-        if self.arrays.piece_sums[DUE] > 0 and not len(self.arrays.piece_keys):
+        if self.arrays.piece_sums[at.DUE] > 0 and not len(self.arrays.piece_keys):
             self.arrays = _with_pieces(self.arrays)
         old = self.arrays
         need = int(old.counts[USED] - old.counts[FREE]) + n_more
@@ -320,7 +312,7 @@ class WordTable:
         length = self.arrays.length[:used]
         kept = np.arange(LONGEST) < length[:, None]
         order = np.argsort(self.arrays.piece_keys)
-        order = order[len(order) - int(self.arrays.piece_sums[LISTED]) :]
+        order = order[len(order) - int(self.arrays.piece_sums[at.LISTED]) :]
         pieces = _Pieces(self.arrays.piece_keys[order], self.arrays.piece_counts[order])
         learned = {f"pieces.{name}": part for name, part in pieces._asdict().items() if len(part)}
         # Stop words are the first ones, but for those that were added.
@@ -373,9 +365,9 @@ class WordTable:
         if "pieces.keys" in state:
             n = check(_Pieces, state, {}, "pieces.")["N"]
             keys, counts = state["pieces.keys"], state["pieces.counts"]
-            refuse_if(n > MOST_PIECES or bool((np.diff(keys) <= 0).any()), "pieces")
+            refuse_if(n > at.MOST_PIECES or bool((np.diff(keys) <= 0).any()), "pieces")
             table.arrays = _with_pieces(arrays)
-            enter_pieces(table.arrays, keys, counts)
+            at.enter_pieces(table.arrays, keys, counts)
         return table
 
 
@@ -387,8 +379,8 @@ def joined(words: Iterable[str]) -> bytes:
 def _empty(capacity: int) -> WordArrays:
     pairs, composed = compositions()
     lengths = {
-        "C": capacity, "S": 2 * capacity, "P": 0, "Q": 0, "T": 0, "D": 1, "R": MOST_UNITS,
-        "R1": MOST_UNITS + 1, "B": MOST_UNITS * LONGEST, "L": LONGEST_PIECE,
+        "C": capacity, "S": 2 * capacity, "P": 0, "Q": 0, "T": 0, "D": 1, "R": at.MOST_UNITS,
+        "R1": at.MOST_UNITS + 1, "B": at.MOST_UNITS * LONGEST, "L": at.LONGEST_PIECE,
     }  # fmt: skip
     return empty(WordArrays, lengths)._replace(
         characters=characters(), table=single(), pairs=pairs, composed=composed
@@ -408,9 +400,9 @@ def _english() -> WordArrays:
 
 def _with_pieces(arrays: WordArrays) -> WordArrays:
     """Make room for counts of pieces, in a table that stays about half empty."""
-    counts = np.zeros((2, 2 * MOST_PIECES), np.int64)
+    counts = np.zeros((2, 2 * at.MOST_PIECES), np.int64)
     arrays = arrays._replace(piece_keys=counts[0], piece_counts=counts[1])
-    return _with_due(arrays, MOST_DUE)
+    return _with_due(arrays, at.MOST_DUE)
 
 
 def _with_due(arrays: WordArrays, n: int) -> WordArrays:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, replacing
@@ -27,7 +28,6 @@ from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
-from streamddcrp.validation import checked
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
@@ -221,13 +221,13 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         why: Explanation = self._ask("explain_one", x, t)
         return why
 
-    def explain_learned(self, x: Features, ago: int, state: int) -> Explanation | None:
+    def explain_learned(self, x: Features, ago: int) -> Explanation | None:
         """Explain a row of the last batch, as `SeqDDCRP.explain_learned` does; ``ago`` of its key.
 
         None where the model of its key has left memory since.
         """
         key, rest = self._split(x)
-        found: Explanation | None = self._peek(key).explain_learned(rest, ago, state)
+        found: Explanation | None = self._peek(key).explain_learned(rest, ago)
         return found
 
     def plot(self, key: Key) -> Any:

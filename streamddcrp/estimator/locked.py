@@ -18,10 +18,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import checked
 from streamddcrp.data.times import as_given
 from streamddcrp.errors import CheckpointError, OrderError
 from streamddcrp.estimator.interrupts import undisturbed
-from streamddcrp.validation import checked
 
 _MARK = "_holds_the_lock"
 _LEARNING = {

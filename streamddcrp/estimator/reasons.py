@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ResultCard
 from streamddcrp.contract import Part, said
 from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
@@ -16,7 +17,6 @@ from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked
 
 _FEW = 3  # parts in a sentence
 _WHOLE, _OF_PART = ("score", "excess"), ("surprise", "excess")
@@ -222,14 +222,9 @@ def explained(
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
     """Explain a row (D,) under a mixture of tables with posteriors ``post`` (K, Q).
 
-    Returns
-    -------
-    at : ndarray of int64, shape (n,)
-        Columns that are parts.
-    scores : ndarray of float64, shape (2,)
-        Surprise of the row, and its excess over what ``home``, one of the tables, expects.
-    surprise, view : ndarray of float64, shape (n,) and (3, D)
-        Of each part; and by column the expected value, its standard deviation, and the excess.
+    Returns the columns that are parts (n,); surprise of the row, and its excess over what ``home``,
+    one of the tables, expects; the surprise of each part (n,); and by column (3, D) the expected
+    value, its standard deviation, and the excess.
     """
     D = len(x)
     at = likelihood.explains(x)
@@ -255,19 +250,10 @@ def differences(
 ) -> list[Part]:  # fmt: skip
     """Say by what one table differs from another, the largest difference first.
 
-    Parameters
-    ----------
-    post : ndarray of float64, shape (2, Q)
-        Posteriors: of the one, and of the other, which it is compared with.
-    row : ndarray of float64, shape (C,)
-        A row as `prepare` makes it, for what depends on regressors.
-
-    Returns
-    -------
-    list of Part
-        Surprise and excess are the column's share of the symmetric Kullback-Leibler divergence of
-        the two predictives, Gaussians of the same means m and variances v: (v / v' + v' / v - 2 +
-        (m - m')^2 (1 / v + 1 / v')) / 2.
+    ``post`` (2, Q): posteriors of the one, and of the other; ``row`` (C,): a row as `prepare` makes
+    it, for what depends on regressors. Surprise and excess of a part are the column's share of the
+    symmetric Kullback-Leibler divergence of the two predictives, Gaussians of the same means m and
+    variances v: (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
     """
     D = len(names)
     seen, views = np.empty((3, len(row))), []

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import checked
 from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.decay import Decay, decay_from_config, make_decay
@@ -15,7 +16,6 @@ from streamddcrp.errors import CheckpointError
 from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.records import MOST, VALUE, check_one, refuse_if
-from streamddcrp.validation import checked
 
 _VERSION = 1  # of the layout of every state; a newer one is refused
 _MISFITS = (
@@ -28,9 +28,7 @@ _MISFITS = (
 def refusing_misfits() -> Iterator[None]:
     """Refuse a stored state in which something is missing, or is of another kind.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     try:
         yield
@@ -93,9 +91,7 @@ def refuse_unless_plain(
 ) -> None:  # fmt: skip
     """Check settings of a state: whole numbers from 0, numbers and bools; ``none`` may be missing.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     for name in counts:
         refuse_if(type(meta[name]) is not int or not 0 <= meta[name] <= MOST, name)
@@ -111,9 +107,7 @@ def refuse_unless_plain(
 def check_types(types: Any, n_columns: int) -> None:
     """Check in which types the columns of a warm-up came, of a stored state; None: no row yet.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     plain = types is None or (isinstance(types, list) and {*types} <= {"bool", "int", "float"})
     refuse_if(not plain or (types is not None and len(types) != n_columns), "types")
@@ -122,9 +116,7 @@ def check_types(types: Any, n_columns: int) -> None:
 def check_clock(meta: Mapping[str, Any]) -> None:
     """Check whether rows came with times, and then that of the last one, of a stored state.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     names = ("last_time", "clocked")
     refuse_unless_plain(meta, numbers=names[:1], flags=names[1:], none=names)
@@ -134,9 +126,7 @@ def check_clock(meta: Mapping[str, Any]) -> None:
 def past_of(likelihood: Likelihood, arrays: Mapping[str, Any], n_features: int) -> Any:
     """Return the rows that a likelihood regresses on, or None where it does not; checked.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     past, wanted = arrays.get("past"), likelihood.prepare(np.full((1, n_features), np.nan))[1]
     refuse_if((past is None) != (wanted is None), "past")

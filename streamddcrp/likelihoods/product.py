@@ -112,6 +112,10 @@ class Product(Likelihood):
     def unscaled(self) -> Self:
         return type(self)([(part.unscaled(), columns) for part, columns in self.parts])
 
+    def on_grid(self, X: FloatArray) -> Self:
+        placed = self._placed(X.shape[1])
+        return type(self)([(part.on_grid(X[:, at]), at) for part, at in placed])
+
     def spread_by(self, factor: float, X: FloatArray) -> Self:
         return type(self)(
             [

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.arguments import as_list, number_array
 from streamddcrp.checkpoint.codec import encode_state
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.epochs import make_cut
@@ -36,7 +37,7 @@ from streamddcrp.monitor.kernels import (
 from streamddcrp.records import FINITE, REAL, Within, check_one, counters, refuse_if
 from streamddcrp.records import MOST as MOST_COUNT
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import VERDICTS, as_list, number_array, whole
+from streamddcrp.validation import VERDICTS, whole
 
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
@@ -159,7 +160,7 @@ class Alarm(Stored):
     """
 
     def __init__(self, rate: float = 0.001, average: int = 1, *, per: str | None = None) -> None:
-        cut = None if per is None else make_cut(per if per[:1].isdigit() else f"1 {per}")
+        cut = None if per is None else make_cut(per if per[:1].isdigit() else f"1 {per}", "per")
         if cut is not None and cut.kind == "rows":
             rate = 1.0 / cut.size
         if not 0 < rate < 0.5:

@@ -3,12 +3,13 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Autoregression
 from streamddcrp.likelihoods.regression import carried_forward
 from streamddcrp.monitor.kernels import mark_changes, nearest
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, number_array, whole
+from streamddcrp.validation import whole
 
 COST = 5.0  # nats, of a change of regime
 ORDER, KAPPA = 8, 0.01  # of the autoregressions by which changes are relocated

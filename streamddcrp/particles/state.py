@@ -206,10 +206,8 @@ def check(
 
     ``group`` is that of the particles, ``lengths`` what is known: of ``P``, and its further axes.
 
-    Raises
-    ------
-    CheckpointError
-        An array is missing, of another type or shape, or names a place that is not there.
+    Raises CheckpointError if an array is missing, of another type or shape, or names a place that
+    is not there.
     """
     clusters, openers = arrays["pool.name"], arrays["names.opener"]
     known = {**lengths, "K": int(arrays["particles.entry"].shape[1]), "N": len(openers)}

@@ -29,10 +29,11 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 from scipy.special import xlogy
 
+from streamddcrp.arguments import checked, generator, number_array
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.partitions.kernels import add_together, contingency, join, number_tables, place_all
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, generator, number_array, whole
+from streamddcrp.validation import whole
 
 _DENDROGRAM = 3000  # customers up to which a dendrogram of the similarities is made
 _EVALUATED = 64  # samples, and cuts of the dendrogram, whose losses are compared before the search

@@ -23,13 +23,6 @@ _SPANS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("min
 class Clock:
     """When the rows of a series were.
 
-    Parameters
-    ----------
-    times : ndarray, shape (N,)
-        float64, datetime64[ns], or int64: the rows' own numbers, where there is no time.
-    utc : bool
-        The time stamps came with a zone and are in UTC.
-
     Examples
     --------
     >>> import numpy as np
@@ -40,8 +33,8 @@ class Clock:
     'row 2'
     """
 
-    times: Any
-    utc: bool = False
+    times: Any  # (N,) float64, datetime64[ns], or int64: the rows' own numbers, where none came
+    utc: bool = False  # the time stamps came with a zone and are in UTC
 
     @property
     def stamped(self) -> bool:

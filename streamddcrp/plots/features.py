@@ -15,22 +15,9 @@ def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None)
     """Draw one lane per feature, marked at the rows that have it, and what the feature looks like.
 
     The lanes have one colour, since each is a feature. Beside them a map of the loadings: red adds
-    to a column, blue takes away from it, by the column's largest.
-
-    Parameters
-    ----------
-    assignments : pyarrow.Table
-        From ``assignments()`` of a model.
-    loadings : dict
-        From ``loadings()``: id to ndarray of shape (D,).
-    columns : sequence of str, length D
-    ax : matplotlib axes, optional
-        For the lanes alone. Without it a second panel shows the loadings.
-
-    Returns
-    -------
-    matplotlib axes
-        Of the lanes.
+    to a column, blue takes away from it, by the column's largest. ``assignments`` and ``loadings``
+    are from the methods of a model of these names, ``columns`` the names of D columns. With ``ax``
+    the lanes are drawn there, alone. Returns the axes of the lanes.
     """
     with styled({"axes.grid": False}):
         return _drawn(assignments, loadings, list(columns), ax)

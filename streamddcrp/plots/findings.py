@@ -17,28 +17,15 @@ USUAL = 8  # rows, at least, that say what is usual
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """A label that held.
-
-    Parameters
-    ----------
-    label : int
-    n_rows : int
-        Rows with the label, those outside its visits included.
-    share : float
-        The same as a share of all rows after the warm-up.
-    visits : tuple of Visit
-        At least one, in the order of time.
-    mean, low, high, least, most : ndarray of float64, shape (D,)
-        Mean, 5th and 95th percentile, minimum and maximum of each feature over rows with the label;
-        NaN where the feature is always missing.
-    """
+    """A label that held."""
 
     label: int
-    n_rows: int
-    share: float
-    visits: tuple[Visit, ...]
+    n_rows: int  # with the label, those outside its visits included
+    share: float  # the same as a share of all rows after the warm-up
+    visits: tuple[Visit, ...]  # at least one, in the order of time
+    # Over rows with the label, (D,); NaN where the feature is always missing.
     mean: FloatArray
-    low: FloatArray
+    low: FloatArray  # 5th and 95th percentile
     high: FloatArray
     least: FloatArray
     most: FloatArray
@@ -61,29 +48,14 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the picture shows and the words say.
-
-    Parameters
-    ----------
-    series : Labelled
-    early : int
-        Rows of the warm-up.
-    regimes : tuple of Regime
-        In the order they were first seen.
-    visits : tuple of Visit
-        Of all regimes, in the order of time.
-    passing : dict of int to int
-        Labels that never held, and their numbers of rows.
-    moments : tuple of int
-        Places of the most surprising rows, the most surprising first.
-    """
+    """What the picture shows and the words say."""
 
     series: Labelled
-    early: int
-    regimes: tuple[Regime, ...]
-    visits: tuple[Visit, ...]
-    passing: dict[int, int]
-    moments: tuple[int, ...]
+    early: int  # rows of the warm-up
+    regimes: tuple[Regime, ...]  # in the order they were first seen
+    visits: tuple[Visit, ...]  # of all regimes, in the order of time
+    passing: dict[int, int]  # labels that never held, and their numbers of rows
+    moments: tuple[int, ...]  # places of the most surprising rows, the most surprising first
 
     def largest(self, n: int) -> list[Regime]:
         """Return the ``n`` regimes with most rows, in the order they were first seen."""

@@ -57,12 +57,7 @@ def lanes_of_causes(causes: tuple[Cause, ...]) -> list[Cause]:
 def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
     """Draw one lane per feature, a bar where it is on.
 
-    Parameters
-    ----------
-    ax : matplotlib axes
-    x, end : ndarray of float64, shape (N,)
-        Where the bar of each row begins and ends.
-    causes : tuple of Cause
+    ``x, end`` (N,): where the bar of each row begins and ends.
     """
     shown = lanes_of_causes(causes)
     for lane, cause in enumerate(shown):

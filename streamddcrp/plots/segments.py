@@ -11,18 +11,9 @@ HOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A stretch of rows that belongs to one regime.
+    """A stretch of rows that belongs to one regime, from the place ``first`` to ``last``.
 
-    Parameters
-    ----------
-    label : int
-    first, last : int
-        Places of its first and last row; both have the label, some between them may not.
-
-    Examples
-    --------
-    >>> Visit(label=4, first=10, last=12)
-    Visit(label=4, first=10, last=12)
+    Both of these have the label, some between them may not.
     """
 
     label: int

@@ -12,56 +12,27 @@ from streamddcrp.typing import FloatArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A latent feature and the rows that have it.
-
-    Parameters
-    ----------
-    id : int
-    on : ndarray of bool, shape (N,)
-    """
+    """A latent feature and the rows that have it."""
 
     id: int
-    on: NDArray[np.bool_]
+    on: NDArray[np.bool_]  # (N,)
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A series with a label and a score for each row.
+    """A series with a label and a score for each row."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the series, with the key if it is one of several.
-    features : tuple of str
-    values : ndarray of float64, shape (N, D)
-        NaN where missing.
-    labels : ndarray of int64, shape (N,)
-    scores : ndarray of float64, shape (N,)
-        NaN during the model's warm-up, when the label has no meaning.
-    clock : Clock
-    causes : tuple of Cause
-        Latent features of the rows, where the model has them.
-    measured : ndarray of float64, shape (N, D), or None
-        The values as they were measured, where ``values`` are less their seasons.
-    names : mapping of int to str
-        Names given to regimes, by label.
-    note : str
-        What else is to be said of it under its name.
-    cut : bool
-        Whether there were rows before these.
-    """
-
-    name: str
+    name: str  # with the key if it is one of several
     features: tuple[str, ...]
-    values: FloatArray
-    labels: IntArray
-    scores: FloatArray
+    values: FloatArray  # (N, D); NaN where missing
+    labels: IntArray  # (N,)
+    scores: FloatArray  # (N,); NaN in the model's warm-up, when the label has no meaning
     clock: Clock
-    causes: tuple[Cause, ...] = ()
-    measured: FloatArray | None = None
-    names: Mapping[int, str] = field(default_factory=dict)
-    note: str = ""
-    cut: bool = False
+    causes: tuple[Cause, ...] = ()  # latent features of the rows, where the model has them
+    measured: FloatArray | None = None  # values as they were, where ``values`` lack their seasons
+    names: Mapping[int, str] = field(default_factory=dict)  # given to regimes, by label
+    note: str = ""  # what else is to be said under its name
+    cut: bool = False  # whether there were rows before these
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -39,21 +39,10 @@ def draw_stories(
 ) -> None:
     """Draw the largest stories over time, so that areas are numbers of documents.
 
-    Parameters
-    ----------
-    tracks : pyarrow.Table
-        From ``trajectories()`` of a `TextStream`.
-    live : set of int
-        Ids of stories that have not died.
-    ax : matplotlib axes
-    largest : int
-        How many stories; the others are left out.
-    scale : {"rows", "time", "dates"}
-        What times are: numbers of documents, numbers of any unit, or seconds since 1970.
-    merged : collection of int
-        Ids of stories that were merged into others: with an arrow head where they end.
-    urls : mapping of int to str
-        Links of stories, for an SVG.
+    ``tracks`` come from ``trajectories()`` of a `TextStream`; ``live``: ids of stories that have
+    not died. Beyond the ``largest`` stories the others are left out. ``scale`` says what times are:
+    numbers of "rows", "time" in any unit, or "dates", seconds since 1970. Stories that were
+    ``merged`` into others end in an arrow head; ``urls`` are links of stories, for an SVG.
     """
     known, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
     total = np.bincount(row, tracks["mass"].to_numpy()) * (known >= 0)
@@ -76,12 +65,7 @@ def draw_stories(
 def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
     """Spread documents evenly over the time of their stretches.
 
-    Returns
-    -------
-    times : ndarray (T,)
-    mass : ndarray (K, T)
-    width : float
-        Of each of the T steps.
+    Returns times (T,), mass (K, T), and the width of each of the T steps.
     """
     begin, end = tracks["begin"].to_numpy(), tracks["end"].to_numpy()
     if not len(begin):

@@ -42,24 +42,14 @@ def draw(
     figure_of: Callable[..., Any] | None = None,
     urls: Urls = MappingProxyType({}),
 ) -> Any:
-    """Draw the picture: one panel per column, the surprise, one lane per regime.
+    """Draw the picture: one panel per column, the surprise, one lane per regime; return the figure.
 
     Where the model has latent features, there is a lane for each of these, too. Up to `N_PANELS`
     columns are drawn (`telling_features`), and those left out are named. The largest regimes have a
     colour and a lane of their own, the others share one; regimes that are combinations of latent
-    features have no colours, since there are too many of them.
-
-    Parameters
-    ----------
-    findings : Findings
-    figure_of : callable, optional
-        Makes the figure, as `matplotlib.pyplot.figure` does; by default one that no window knows.
-    urls : mapping, optional
-        Links for an SVG: of a `Visit`, or of the moment of a rank from 1.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    features have no colours, since there are too many of them. ``figure_of`` makes the figure, as
+    `matplotlib.pyplot.figure` does; by default one that no window knows. ``urls`` are links for an
+    SVG: of a `Visit`, or of the moment of a rank from 1.
     """
     series = findings.series
     features = telling_features(findings, N_PANELS)

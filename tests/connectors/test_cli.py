@@ -170,7 +170,7 @@ def test_bad_sources(invoke, tmp_path, name):
         (["--features", ""], ["no column ''"]),
         (["--time", "when"], ["no column 'when'; it has t, k, a, b"]),
         (["--features", "k"], ["column 'k' must be a number"]),
-        (["--model", "absent.toml"], ["cannot read the model file absent.toml"]),
+        (["--model", "absent.toml"], ["cannot read absent.toml"]),
         (
             ["--model", "typo.toml"],
             ["typo.toml (for seqddcrp): unknown option 'aplha'; valid are alpha, decay"],

@@ -132,7 +132,7 @@ def test_time_stamps_are_held_against_the_clock(tmp_path):
     assert len(found) == 3
 
 
-def test_a_stamp_of_next_year_is_set_aside_by_default_and_named(tmp_path):
+def test_a_stamp_of_next_year_is_set_aside_by_default_and_named(tmp_path, caplog):
     stamps = [f"2026-01-01T00:{i:02d}:00Z" for i in range(40)]
     stamps[7] = f"{time.gmtime().tm_year + 2}-01-01T00:00:00Z"
     table = [{"t": stamp, "a": 1} for stamp in stamps]
@@ -143,8 +143,10 @@ def test_a_stamp_of_next_year_is_set_aside_by_default_and_named(tmp_path):
         assert len(found) == 39
     _, poisoned = go(tmp_path / "none", table, max_ahead="none")
     assert len(poisoned) == 32
-    with pytest.raises(SchemaError, match=r"row 7: column 't' is more than a day"):
-        go(tmp_path / "stop", table, dead=False)
+    assert len(go(tmp_path / "said", table, dead=False)[0]) == 39
+    assert "set aside row 7: column 't' is more than a day" in caplog.text
+    with pytest.raises(SchemaError, match=r"row 7: column 't' is more than --max-ahead ahead"):
+        go(tmp_path / "stop", table, dead=False, max_ahead="1h")
     future = [{"t": f"2099-01-{1 + i // 24:02d}T{i % 24:02d}:00:00Z", "a": 1} for i in range(99)]
     assert len(go(tmp_path / "simulated", future)[0]) == 99
 

@@ -130,10 +130,8 @@ def test_every_flipped_bit_of_a_page_with_a_checksum_is_noticed(tmp_path):
         bad = bytearray(good)
         bad[at] ^= 1 << int(rng.integers(8))
         path.write_bytes(bad)
-        source = opened(path)
-        with pytest.raises(SchemaError, match="damaged"):
+        with pytest.raises(SchemaError, match="damaged"), closing(opened(path)) as source:
             list(source.read_after(None))
-        source.close()
 
 
 @pytest.mark.parametrize(

@@ -3,30 +3,33 @@
 The engine is driven one arrival at a time. Before a row is frozen its links are written down by the
 arrival indices of the customers they reach (ties unfolded by the decay over the members of the
 group at that moment) and its openings by atom id, with the half of the atom that the row was given
-to and the probability that it opens that half; alpha is written down as each row arrives. Where
-openings are forgotten, what the engine takes sticks to pay is taken over, too. From these the
-bound is recomputed: Z by forward recursion over all customers, statistics from all observations,
-what is forgotten from the rule, every term of the bound from its definition.
+to and the probability that it opens that half; alpha and the time by which links decay are written
+down as each row arrives. Where openings are forgotten, what the engine takes sticks to pay is taken
+over, too. From these the bound is recomputed: Z by forward recursion over all customers, statistics
+from all observations, what is forgotten from the rule, every term of the bound from its definition.
 """
 
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
-from streamddcrp.contract import FADE, MERGE, RESTART, SPLIT, SWAP, SWEEP_UP
+from streamddcrp.contract import FADE, FORGET, MERGE, RESTART, SPLIT, SWAP, SWEEP_UP
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.engine import step
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    LAG,
     LOG_ALPHA,
     N_EVENTS,
     N_GROUPS,
     N_ROWS,
     N_TABLES,
     SINCE_BLOCK,
+    SPEED,
 )
 from streamddcrp.models.seqddcrp.kernels.visits import LEAST
-from streamddcrp.models.seqddcrp.kernels.window import PURE
+from streamddcrp.models.seqddcrp.kernels.window import GOLDEN, PURE
 
 
 class Half(NamedTuple):
@@ -53,7 +56,8 @@ class DenseStream:
         self.kept = []  # of frozen rows, if there is forgetting: {atom id: what is remembered of Z}
         self.openings_kept = []  # of frozen rows
         self.fast = {}  # atom ids: whether it forgets faster
-        self.n_splits = self.n_swaps = 0
+        self.begun = {}  # atom id -> frozen rows when its halves began
+        self.n_splits = self.n_swaps = self.n_forgotten = 0
         self.n_events = 0
 
     # -- following the engine ------------------------------------------------------------------
@@ -64,13 +68,13 @@ class DenseStream:
         since = int(state.counts[SINCE_BLOCK]) + 1
         excess = max(0, w + 1 - cfg.window) if since == cfg.sweep_every else 0
         ids = self._ids()
-        before = set(ids)
-        frozen = self._freeze(excess)
+        before, old = set(ids), deepcopy(state) if excess else state
         self.alpha.append(float(np.exp(state.sums[LOG_ALPHA])))
         self.X.append(np.array(x, float))
-        self.t.append(float(t))
+        self.t.append(float(state.sums[LAG] + state.sums[SPEED] * t))
         given = np.empty((1, 0)) if given is None else given
-        self.state, out = step(cfg, state, self.X[-1][None], np.array([self.t[-1]]), given)
+        self.state, out = step(cfg, state, self.X[-1][None], np.array([float(t)]), given)
+        frozen = self._freeze(excess, old, len(self.X) - 1)
         self._take_sides(ids, frozen)
         if since == cfg.sweep_every and np.isfinite(cfg.memory):
             self._forget()
@@ -141,6 +145,8 @@ class DenseStream:
                         kept[new] = kept.get(new, 0.0) + kept.pop(old)
             elif events.kind[at] == RESTART:
                 self._restart(int(events.label[at]))
+            elif events.kind[at] == FORGET:
+                self._forget_undivided(int(events.label[at]))
             elif events.kind[at] == SPLIT:
                 self._split(int(events.into[at]), int(events.label[at]))
             elif events.kind[at] == SWAP:
@@ -172,10 +178,19 @@ class DenseStream:
         """Forget in which half of an atom rows are."""
         for halves in self.halves:
             halves.pop(atom, None)
+        self.begun[atom] = len(self.atoms)
+
+    def _forget_undivided(self, atom):
+        """Forget the rows of an atom from before its halves began."""
+        self.n_forgotten += 1
+        for kept in self.kept[: self.begun.get(atom, 0)]:
+            if atom in kept:
+                kept[atom] = 0.0
 
     def _split(self, old, new):
         """Let the rows in the shadow of ``old`` be at ``new``, all linked to their own half."""
         self.n_splits += 1
+        self.begun[old] = self.begun[new] = len(self.atoms)
         for i, halves in enumerate(self.halves):
             half = halves.pop(old, None)
             if half is None:
@@ -200,7 +215,7 @@ class DenseStream:
     def _swap(self, other):
         """Let two atoms change ids."""
         self.n_swaps += 1
-        for parts in (*self.births, *self.kept, *self.halves, self.members):
+        for parts in (*self.births, *self.kept, *self.halves, self.members, self.begun):
             found = {other.get(i, i): part for i, part in parts.items()}
             parts.clear()
             parts.update(found)
@@ -213,15 +228,17 @@ class DenseStream:
         total = sum(q * np.log(f[j] / S / q) for j, q in links.items() if q > 0)
         return total + sum(s * np.log(self.alpha[i] / S / s) for s in births.values() if s > 0)
 
-    def _ids(self):
-        return self.state.table.ids[: self.state.counts[N_TABLES]].tolist()
+    def _ids(self, state=None):
+        state = state or self.state
+        return state.table.ids[: state.counts[N_TABLES]].tolist()
 
-    def _keys(self):
-        groups = self.state.groups
-        n = int(self.state.counts[N_GROUPS])
+    def _keys(self, state=None):
+        state = state or self.state
+        groups = state.groups
+        n = int(state.counts[N_GROUPS])
         if self.config.tied:
             atoms = groups.atom[:n].tolist()
-            return [int(self.state.table.ids[m]) for m in atoms]
+            return [int(state.table.ids[m]) for m in atoms]
         return groups.arrival[:n].tolist()
 
     def _unfold(self, i, weights):
@@ -235,11 +252,12 @@ class DenseStream:
                     row[int(a)] = row.get(int(a), 0.0) + b
         return row
 
-    def _freeze(self, excess):
-        rows, groups = self.state.rows, self.state.groups
-        K = int(self.state.counts[N_TABLES])
-        first = len(self.X) - int(self.state.counts[N_ROWS])
-        ids, keys = self._ids(), self._keys()
+    def _freeze(self, excess, state, seen):
+        """Write down the rows that were frozen, as they were in ``state``, before."""
+        rows, groups, homes = state.rows, state.groups, self.state.scratch.home
+        K = int(state.counts[N_TABLES])
+        first = seen - int(state.counts[N_ROWS])
+        ids, keys = self._ids(state), self._keys(state)
         means = {k: groups.probs[g, :K].copy() for g, k in enumerate(keys)}
         mass = {k: groups.log_mass[g] for g, k in enumerate(keys)}
         time = {k: groups.t[g] for g, k in enumerate(keys)}
@@ -253,7 +271,9 @@ class DenseStream:
             for key, q in weights.items():
                 z += q * means[key]
             self.openings_kept.append(1.0)
-            k = int(z.argmax())  # the row keeps only what leads to its most probable atom
+            k = int(homes[r])  # the row keeps only what leads to one atom, its likeliest or drawn
+            drawn = np.searchsorted(z.cumsum(), i * GOLDEN % 1.0, side="right")
+            assert k in (z.argmax(), drawn)
             reached = {key: rows.group_log_weight[r, g] > -np.inf for g, key in enumerate(keys)}
             for j in range(r):
                 near = rows.log_weight[r, j] > -np.inf

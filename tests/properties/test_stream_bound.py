@@ -19,6 +19,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     REDRAWN,
     RETURN_LEAD,
+    SPEED,
     WANDER_LEAD,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import _move, look_back, merge
@@ -295,6 +296,29 @@ def test_what_moving_tables_forget_is_exact(decay, recall):
                 twin.assert_bound(bound(config, twin.state))
             fast = dict(twin.fast)
     assert n_changes >= 4
+
+
+@pytest.mark.parametrize("decay", [Exponential(2.0), NoDecay()], ids=repr)
+def test_splits_by_what_halves_predict_are_exact(decay):
+    """Where rows come in no order, and links then reach further."""
+    n_forgotten, slowest = 0, 1.0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        likelihood = NormalGamma(0.0, 0.1, 2.0, 6.0)
+        far = 16.0 if isinstance(decay, Exponential) else 0.0
+        config, state = engine(
+            likelihood, decay, d=2, alpha=0.02, window=64, memory=80.0, far=far, look_back=16
+        )
+        twin = DenseStream(config, state, decay, likelihood)
+        for i, x in enumerate(rng.normal(3.5 * rng.integers(0, 2, (500, 2)), 1.0)):
+            before = twin.n_forgotten
+            twin.learn(x, i)
+            if twin.n_forgotten > before or i % 50 == 49:
+                twin.assert_bound(bound(config, twin.state))
+        n_forgotten += twin.n_forgotten
+        slowest = min(slowest, twin.state.sums[SPEED])
+    assert n_forgotten > 3
+    assert slowest == (0.125 if far else 1.0)
 
 
 @pytest.mark.parametrize("recall", [True, False])

@@ -150,7 +150,7 @@ def test_progress_bar_counts_sweeps(capsys):
         ({"n_sweeps": 0}, ConfigError, "n_sweeps"),
         ({"burn_in": -1}, ConfigError, "burn_in"),
         ({"thin": 2.5}, ConfigError, "thin"),
-        ({"thin": 61}, ConfigError, "no draw"),
+        ({"thin": 61}, ConfigError, "thin must be a whole number from 1 to"),
         ({"n_chains": 0}, ConfigError, "n_chains"),
         ({"t": [0.0]}, SchemaError, "60 in all"),
         ({"t": -np.arange(60.0)}, OrderError, "row 1"),

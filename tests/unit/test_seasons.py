@@ -15,7 +15,7 @@ from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change
 from streamddcrp.data.laws.filters import looks
 from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
-from streamddcrp.data.seasons.periods import Search, estimate_periods, read_periods
+from streamddcrp.data.seasons.periods import Search, estimate_periods, likely_period, read_periods
 from streamddcrp.data.seasons.tracker import Tracker, places
 from streamddcrp.data.seasons.watch import on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
@@ -488,7 +488,7 @@ def test_regimes_under_a_cycle():
     late = found[found > 200]
     assert len(late) == 2
     assert abs(late - [500, 1000]).max() <= 3
-    plain = SeqDDCRP().step_many(y[:, None])
+    plain = SeqDDCRP(season=None).step_many(y[:, None])
     assert adjusted_rand_score(plain["label"].to_numpy()[64:], regime[64:]) < 0.5
 
 
@@ -557,20 +557,68 @@ def test_rounded_columns_stay_rounded_under_a_season(caplog):
     assert adjusted_rand_score(found["label"].to_numpy(), regime) > 0.9
 
 
-def test_rows_without_times_are_not_looked_at():
-    model, plain = SeqDDCRP(), SeqDDCRP(season=None)
-    rows = cycle(300)[:, None]
-    assert model.step_many(rows).equals(plain.step_many(rows))
-    assert model.nbytes == plain.nbytes
-
-
-def test_counts_and_flags_are_left_as_they_are(caplog):
-    flags = np.random.default_rng(2).random(900) < 0.3
-    table = pa.table({"y": cycle(900), "flag": flags})
+@pytest.mark.parametrize("period", [24.0, 36.7])
+def test_rows_without_times_show_their_period(period, caplog):
+    n = 2000
+    regime = (np.arange(n) > 500).astype(int) - (np.arange(n) > 1000)
+    turn = 2.0 * np.pi * np.arange(n) / period
+    y = 4.0 * np.sin(turn) + np.random.default_rng(3).normal(size=n) + 6.0 * regime
+    whole, parts = SeqDDCRP(), SeqDDCRP()
     with caplog.at_level(logging.INFO, "streamddcrp"):
-        found, plain, _ = both(table, 3600.0)
-    assert "season: left in, as not all columns are numbers" in caplog.text
+        label = whole.step_many(y[:, None])["label"].to_numpy()
+    assert "season: " in caplog.text
+    assert whole._season.tracker.periods[0] == pytest.approx(period, rel=0.01)
+    assert adjusted_rand_score(label[300:], regime[300:]) > 0.8
+    for part in np.split(y[:, None], [100, 255, 256, 257, 300, 700, 1201]):
+        parts.learn_many(part)
+        parts = SeqDDCRP.from_bytes(parts.to_bytes())
+    assert parts.to_bytes() == whole.to_bytes()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_and_regimes_without_times_show_no_period(seed):
+    rng = np.random.default_rng([seed, 44])
+    stays = np.repeat(np.arange(40) % 3, rng.integers(20, 80, 40))[:1500]
+    for y in (
+        rng.normal(size=1500),
+        rng.normal(size=1500).cumsum(),
+        5.0 * stays + rng.normal(size=1500),
+    ):
+        model, plain = SeqDDCRP(), SeqDDCRP(season=None)
+        assert model.step_many(y[:, None]).equals(plain.step_many(y[:, None]))
+
+
+def test_of_a_period_and_its_multiples_the_period_is_likely():
+    turn = 2.0 * np.pi * np.arange(1000) / 50.0
+    rng = np.random.default_rng(7)
+    X = np.column_stack([np.sin(turn) + np.sin(2.0 * turn), np.cos(turn), np.zeros(1000)])
+    assert likely_period(X + 0.5 * rng.normal(size=(1000, 3))) == 50.0
+    assert likely_period(rng.normal(size=(1000, 3))) is None
+    assert likely_period(np.full((1000, 2), np.nan)) is None
+
+
+def test_a_season_of_numbers_is_subtracted_beside_flags(caplog):
+    rng = np.random.default_rng(2)
+    state = (np.arange(1500) // 130) % 2
+    flags = rng.random(1500) < np.where(state == 1, 0.9, 0.1)
+    table = pa.table({"y": cycle(1500) + 3.0 * state, "flag": flags})
+    with caplog.at_level(logging.INFO, "streamddcrp"):
+        found, plain, model = both(table, 3600.0)
+    assert model._season.uses.tolist() == [False, True]  # by name: the flag first
+    kinds = {at: type(part).__name__ for part, at in model._stream.likelihood.parts}
+    assert kinds == {(1,): "NormalGamma", (0,): "BetaBernoulli"}
+    scores = [
+        adjusted_rand_score(state[500:], out["label"].to_numpy()[500:]) for out in (found, plain)
+    ]
+    assert scores[0] > max(0.8, scores[1])
+
+
+def test_a_season_of_flags_is_left_in(caplog):
+    day = (np.arange(900) % 24 < 12) * 1.0
+    table = pa.table({"flag": (np.random.default_rng(2).random(900) < 0.1 + 0.8 * day)})
+    found, plain, model = both(table, 3600.0)
     assert found.equals(plain)
+    assert model._season is None or model._season.tracker is None
 
 
 def test_a_week_beside_the_day_must_lead_over_the_day():
@@ -638,6 +686,9 @@ def rows_of_contest(X, t):
     return on[0], on[-1] + 1
 
 
+JUDGING = 2 * 8 * 512  # rows with a season and without it, that many priors learn
+
+
 def test_no_row_waits_for_more_than_one_candidate(monkeypatch):
     """Rows are counted that engines learn; with the last row of a contest those that came since."""
     X, t = late()
@@ -661,7 +712,7 @@ def test_no_row_waits_for_more_than_one_candidate(monkeypatch):
     for i in range(1300, len(X)):
         done[0] = 0
         model.learn_many(X[i : i + 1], t[i : i + 1])
-        most = 1024 if begun < i + 1 <= ended else 0
+        most = 1024 if begun < i + 1 <= ended else JUDGING if i + 1 == begun else 0
         late_rows = ended - begun if i + 1 == ended else 0
         assert done[0] <= 1 + most + late_rows
 

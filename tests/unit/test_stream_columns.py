@@ -42,6 +42,9 @@ WORDS = {
     "table.frozen",
     "table.shadow",
     "table.other",
+    "table.undivided",
+    "table.left",
+    "table.right",
 }  # have an axis of words
 BY_COLUMN = {  # axis of the columns, of every array that has one; ``atoms.active`` lists columns
     f"{part}.{name}": axes.index("K")

@@ -24,7 +24,7 @@ _SENTINELS = (
 )  # fmt: skip
 _COUNTERS = re.compile(
     r"(|c1|#|id|idx|index|instant|rownames|no\.?|nr\.?|num|row|row_?id|"
-    r"row_?number|record|obs|seq|unnamed: 0)",
+    r"row_?number|__index_level_0__|record|obs|seq|unnamed: 0)",
     re.I,
 )
 _UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
@@ -78,10 +78,13 @@ class Cells:
     dialect : Dialect
     habits : mapping of str to Habit
         Of the columns that were looked at.
+    typed : bool
+        Text without letters is not the same as no text.
     """
 
     dialect: Dialect = field(default_factory=Dialect)
     habits: Mapping[str, Habit] = field(default_factory=dict)
+    typed: bool = False
 
     def __post_init__(self) -> None:
         numbers = [float(mark) for mark in self.dialect.missing if _is_float(mark)]
@@ -110,10 +113,9 @@ class Cells:
         """
         habit = self.habits.get(name, _USUAL)
         odd = self.dialect.decimal == "," or self.dialect.thousands or habit.unit or habit.flags
-        cells = trimmed(cells)
         numbers = None
         if not odd and cells.null_count < len(cells):
-            with suppress(pa.ArrowInvalid):
+            with suppress(pa.ArrowInvalid):  # plain numbers, as most columns are
                 numbers = pc.cast(cells, pa.float64())
         if numbers is None:
             cells = self.present(cells)

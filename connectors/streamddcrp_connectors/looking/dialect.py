@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from streamddcrp.errors import ConfigError
-
 SAMPLE = 100_000  # bytes
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
 MISSING = (
@@ -131,7 +129,11 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
                 best, top, found = cut, worth, replace(found, sep=sep)
         if top <= 0.5:
             best, found = _cut(text, ","), replace(found, sep=",")
-    return _with_header(found, best, given, text)
+    found = _with_header(found, best, given, text)
+    arff = re.findall(r"(?im)^@attribute\s+(?:'([^']+)'|\"([^\"]+)\"|(\S+))", text)
+    if len(arff) == best.width and not found.header:
+        return replace(found, names=named(["".join(name) for name in arff]))
+    return found
 
 
 @dataclass
@@ -378,25 +380,3 @@ def named(names: Sequence[str]) -> tuple[str, ...]:
             name = f"{whole}_{again}"  # noqa: PLW2901 -- as above
         made[name] = None
     return tuple(made)
-
-
-def check_wanted(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
-    """Return the separator that an option names; ConfigError for what cannot be one."""
-    words = {"tab": "\t", r"\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",",
-             "semicolon": ";", "bar": "|"}  # fmt: skip
-    sep = words.get(sep or "", sep)
-    if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
-        message = f"--sep must be one character, tab or blanks, got {sep!r}"
-        raise ConfigError(message)
-    if decimal not in (None, ".", ","):
-        message = f"--decimal must be . or ',', got {decimal!r}"
-        raise ConfigError(message)
-    if encoding is not None:
-        try:
-            odd = "a\n".encode(encoding) != b"a\n"
-        except LookupError:
-            odd = True
-        if odd and not encoding.lower().startswith("utf"):
-            message = f"--encoding: {encoding!r} is not known; try utf-8, latin-1 or cp1252"
-            raise ConfigError(message)
-    return sep

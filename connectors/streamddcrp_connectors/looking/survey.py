@@ -36,6 +36,10 @@ class Survey(NamedTuple):
         Columns of numbers.
     left_out : mapping of str to str
         Other columns, and why they are left out.
+    key : str or None
+        A column of words in whose blocks the rows are in order, where they are not as a whole.
+    unordered : bool
+        Whether the rows are in another order than that of their times.
     """
 
     habits: Mapping[str, Habit]
@@ -43,6 +47,8 @@ class Survey(NamedTuple):
     kind: str | None
     features: tuple[str, ...]
     left_out: Mapping[str, str]
+    key: str | None = None
+    unordered: bool = False
 
 
 def survey(
@@ -68,23 +74,29 @@ def survey(
     names = [name for name in table.schema.names if name != key and name not in texts]
     habits = {name: find_habit(name, table.column(name), dialect, wanted) for name in names}
     if times is None:
-        times = _find_times(table, habits, wanted, key)
-    elif len(times) == 1 and _is_day(table, habits, times[0], wanted):
-        clocks = [name for name in names if habits[name].kind == "clock"]
-        times = (*times, *clocks[:1])
+        times, key = _find_times(table, habits, wanted, key)
+    else:
+        if len(times) == 1 and _is_day(table, habits, times[0], wanted):
+            clocks = [name for name in names if habits[name].kind == "clock"]
+            times = (*times, *clocks[:1])
+        key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
+    falls = _falls(time_steps(table, times, wanted, key)[1]) if times and kind else 0
+    unordered = falls > max(2, 0.1 * len(table))
     features, left_out = [], {}
     some = any(habit.kind in ("number", "flag") for habit in habits.values())
     for name in names:
         habit = habits[name]
-        if name in times:
+        if name in times or name == key:
             continue
         empty = habit.kind == "empty" and not (some and _is_unnamed(name))
-        if habit.kind in ("number", "flag") or empty:
+        if habit.kind == "number" and habit.clock in ("ms", "us", "ns"):
+            left_out[name] = _WHY["time"]
+        elif habit.kind in ("number", "flag") or empty:
             features.append(name)
         else:
             left_out[name] = _WHY[habit.kind]
-    return Survey(habits, tuple(times), kind, tuple(features), left_out)
+    return Survey(habits, tuple(times), kind, tuple(features), left_out, key, unordered)
 
 
 def _is_unnamed(name: str) -> bool:
@@ -110,8 +122,8 @@ def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) 
 
 def _find_times(
     table: Any, habits: Mapping[str, Habit], wanted: Wanted, key: str | None
-) -> tuple[str, ...]:
-    """Return the columns of a time in whose order the rows are."""
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the columns of a time in whose order the rows are, as they come or by a key."""
     candidates: list[tuple[str, ...]] = []
     parts = _find_parts([*habits])
     if len(parts) > 2:
@@ -124,7 +136,36 @@ def _find_times(
             candidates.append((name,))
     named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
     candidates += [(name,) for name in named if habits[name].kind == "number"]
-    return next((names for names in candidates if _is_in_order(table, names, wanted, key)), ())
+    for names in candidates:
+        ticks, steps, lost = time_steps(table, names, wanted, key)
+        if lost or not len(ticks):
+            continue
+        if not _falls(steps) or _falls(-steps) == 0:  # in order, or the newest first
+            return names, key
+        found = None if key else _find_key(table, habits, names, wanted)
+        if found:
+            return names, found
+    return (), key
+
+
+def _falls(steps: Any) -> int:
+    return int((steps < 0).sum())
+
+
+def _find_key(
+    table: Any, habits: Mapping[str, Habit], times: Sequence[str], wanted: Wanted
+) -> str | None:
+    """Return a column of words that cuts the rows into blocks, each in the order of its times."""
+    falls = _falls(time_steps(table, times, wanted)[1])
+    for name, habit in habits.items():
+        if habit.kind != "words" or not 0 < falls < 0.1 * len(table) or name in times:
+            continue
+        cells = np.array(table.column(name).fill_null("").to_pylist(), dtype=object)
+        n_blocks = 1 + int((cells[1:] != cells[:-1]).sum())
+        whole = n_blocks == len({*cells}) <= len(cells) / 5
+        if whole and falls < n_blocks and not _falls(time_steps(table, times, wanted, name)[1]):
+            return name
+    return None
 
 
 def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
@@ -139,34 +180,45 @@ def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _is_in_order(table: Any, names: Sequence[str], wanted: Wanted, key: str | None) -> bool:
-    ticks, lost = sample_times(table, names, wanted)
-    if lost or not len(ticks):
-        return False
-    if key is not None:
-        keys = np.unique(np.array(table.column(key).to_pylist(), dtype=str), return_inverse=True)[1]
-        order = np.argsort(keys, kind="stable")
-        return bool((np.diff(ticks[order])[np.diff(keys[order]) == 0] >= 0).all())
-    return bool((np.diff(ticks) >= 0).all())
+def time_steps(
+    table: Any, names: Sequence[str], wanted: Wanted, key: str | None = None
+) -> tuple[Any, Any, int]:
+    """Read the times of a sample.
 
-
-def sample_times(table: Any, names: Sequence[str], wanted: Wanted) -> tuple[Any, int]:
-    """Return the times of a sample in nanoseconds, or as numbers, and how many cannot be read."""
+    Returns
+    -------
+    ticks : ndarray
+        In nanoseconds, or as numbers.
+    steps : ndarray
+        From each to the next, of a key.
+    lost : int
+        How many cannot be read.
+    """
     cells = _joined(table, names)
     kind = find_kind(cells, names[0], wanted)
     if kind is None:
-        return np.empty(0), len(cells)
+        return np.empty(0), np.empty(0), len(cells)
     times, _ = parse(cells, kind)
-    lost = times.null_count
-    times = times.drop_null()
-    return (times.cast(pa.int64()) if kind != "number" else times).to_numpy(), lost
+    there = times.is_valid()
+    kept = times.filter(there)
+    ticks = (kept.cast(pa.int64()) if kind != "number" else kept).to_numpy(zero_copy_only=False)
+    if key is None:
+        return ticks, np.diff(ticks), times.null_count
+    column = table.column(key).filter(there).cast(pa.string()).to_pylist()
+    keys = np.unique(np.array(column, dtype=str), return_inverse=True)[1]
+    order = np.argsort(keys, kind="stable")
+    return ticks, np.diff(ticks[order])[np.diff(keys[order]) == 0], times.null_count
 
 
 def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
     """Say how the times of a sample were understood."""
-    ticks, lost = sample_times(table, found.times, wanted)
+    ticks, steps, lost = time_steps(table, found.times, wanted, found.key)
     name, kind = " and ".join(found.times), found.kind or ""
-    steps = np.diff(ticks)
+    if not len(ticks):
+        return f"{name}: none of the first {lost} can be read"
+    if len(steps) and not (steps > 0).any() and (steps < 0).any():
+        ticks, steps = ticks[::-1], -steps[::-1]
+        name += ", the newest first"
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 0.0
     words = [f"{name}: from {_stamp(ticks[0])}"]
     if usual:
@@ -207,10 +259,12 @@ def _span(nanoseconds: float) -> str:
     return f"{seconds:g} s"
 
 
-def said_of(table: Any, found: Survey, wanted: Wanted) -> list[str]:
+def said_of(table: Any, found: Survey, wanted: Wanted, key: str | None) -> list[str]:
     """Say how times were understood, which columns are left out, and what is odd in the others."""
     dated = found.times and found.kind not in (None, "number")
     lines = [said_of_times(table, found, wanted)] if dated else []
+    if found.key != key:
+        lines.append(f"{found.key}: each of its words has times of its own, and gets its own model")
     if found.left_out:
         shown = [f"{name or 'no name'} ({why})" for name, why in list(found.left_out.items())[:8]]
         more = len(found.left_out) - len(shown)

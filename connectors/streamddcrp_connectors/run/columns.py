@@ -204,7 +204,7 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
     texts = (columns.features or ()) if columns.text else ()
     found = survey(table, dialect, columns.reading.clock, times, columns.key, texts)
     if named:
-        return columns, found._replace(left_out={})
+        return replace(columns, key=found.key), found._replace(left_out={})
     if not found.features:
         words = [name for name, why in found.left_out.items() if why == "words"]
         ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
@@ -215,7 +215,8 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         )
         raise ConfigError(message)
     _refuse_too_many(found.features, where)
-    return replace(columns, time=TOGETHER.join(found.times) or None, features=found.features), found
+    time = TOGETHER.join(found.times) or None
+    return replace(columns, time=time, key=found.key, features=found.features), found
 
 
 def way_out(cell: object) -> str:
@@ -243,7 +244,7 @@ def canonical(
     kind : str or None
         Kind of the time column as far as known from earlier rows.
     cells : Cells, optional
-        The cells are strings, and this reads them (CSV); without it they are typed values.
+        Reads numbers in columns of text; without it these are refused.
 
     Returns
     -------
@@ -265,11 +266,11 @@ def canonical(
             array = _keys(held := raw.column(name), name)
             rule = KEY_RULE
         elif columns.text:
-            held = raw.column(name)
-            array = pc.fill_null(held, "") if cells else _typed_texts(held, name)
+            array = _typed_texts(held := raw.column(name), name)
+            array = array if cells is None or cells.typed else pc.fill_null(array, "")
             rule = TEXT_RULE
-        elif cells is not None:
-            array, held = cells.numbers(name, raw.column(name))
+        elif cells is not None and _is_text(raw.column(name).type):
+            array, held = cells.numbers(name, pc.cast(raw.column(name), pa.string()))
             rule = NUMBER_RULE.format(missing="empty")
         else:
             array = _typed_numbers(held := raw.column(name), name)
@@ -285,7 +286,7 @@ def canonical(
 def _times(
     held: Any, name: str, kind: TimeKind | None, wanted: Wanted, cells: Cells | None
 ) -> tuple[Any, TimeKind | None, Any]:
-    if cells is not None or _is_text(held.type):
+    if _is_text(held.type):
         held = trimmed(pc.cast(held, pa.string()))
         kind = kind or first_kind(held, name, wanted)
         if kind is None:

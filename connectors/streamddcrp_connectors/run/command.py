@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp_connectors.looking.dialect import check_wanted
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.check import ROWS, check, refuse_once
 from streamddcrp_connectors.run.columns import Columns, Reading
@@ -24,6 +23,7 @@ from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import NAME, DeadLetters
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.ordered import OrderedSource
 from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.retries import Stopped
 from streamddcrp_connectors.run.runner import Summary, Watcher, open_store, run
@@ -86,12 +86,34 @@ class Request:
         """Return what is said about how the source is written."""
         clock = Wanted(self.time_format, self.time_unit, self.time_zone, self.day_first)
         clock.check()
-        sep = check_wanted(self.sep, self.decimal, self.encoding)
+        sep = check_dialect(self.sep, self.decimal, self.encoding)
         missing = None if self.missing is None else tuple(self.missing.split(","))
         absent = self.missing_columns == "null"
         return Reading(
             sep, self.decimal, self.encoding, missing, self.header, self.skip, clock, absent
         )
+
+
+def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
+    """Return the separator that an option names; ConfigError for what cannot be one."""
+    words = {"tab": "\t", r"\t": "\t", "blank": " ", "blanks": " ", "space": " ", "comma": ",",
+             "semicolon": ";", "bar": "|"}  # fmt: skip
+    sep = words.get(sep or "", sep)
+    if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
+        message = f"--sep must be one character, tab or blanks, got {sep!r}"
+        raise ConfigError(message)
+    if decimal not in (None, ".", ","):
+        message = f"--decimal must be . or ',', got {decimal!r}"
+        raise ConfigError(message)
+    if encoding is not None:
+        try:
+            odd = "a\n".encode(encoding) != b"a\n"
+        except LookupError:
+            odd = True
+        if odd and not encoding.lower().startswith("utf"):
+            message = f"--encoding: {encoding!r} is not known; try utf-8, latin-1 or cp1252"
+            raise ConfigError(message)
+    return sep
 
 
 def execute(
@@ -156,7 +178,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, Columns(request.time, request.key, features, text, request.reading())
 
 
-def _opened(request: Request) -> tuple[Recipe, Source]:
+def opened(request: Request) -> tuple[Recipe, Source]:
     """Open the source; where it turns out to be lines, the model is one of texts."""
     recipe, columns = recipe_and_columns(request)
     if request.check:
@@ -171,13 +193,15 @@ def _opened(request: Request) -> tuple[Recipe, Source]:
     )
     if source.columns.text and request.text is None:
         recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
+    if request.late == "sort" or (request.late is None and getattr(source, "unordered", False)):
+        source = OrderedSource(source, request.batch_rows)
     return recipe, source
 
 
 def _run(
     request: Request, watchers: Sequence[Watcher], again: Callable[[], Request] | None
 ) -> Summary:
-    recipe, source = _opened(request)
+    recipe, source = opened(request)
     folder = Path(request.checkpoint) if request.checkpoint else None
     show = sys.stderr.isatty() if request.progress is None else request.progress
     with ExitStack() as stack:
@@ -209,15 +233,15 @@ def _run(
             events=events,
             dead_letters=dead_letters,
             alarms=alarms,
-            alarm_rule=_rule(request),
-            new_rule=None if again is None else lambda: _rule(again()),
+            alarm_rule=_rule(request, source.columns.key),
+            new_rule=None if again is None else lambda: _rule(again(), source.columns.key),
             watchers=watchers,
             progress=advance if show else None,
             memory_limit=request.memory_limit,
             batch_rows=request.batch_rows,
             batch_wait=request.batch_wait,
             idle=request.idle,
-            late=request.late,
+            late=None if request.late == "sort" else request.late,
             max_ahead=request.max_ahead,
             overwrite=request.overwrite,
             names=None if folder is None else Names(folder),
@@ -237,13 +261,9 @@ def _run(
     return summary
 
 
-def _rule(request: Request) -> AlarmRule:
+def _rule(request: Request, key: str | None) -> AlarmRule:
     return AlarmRule(
-        request.alarm_rate,
-        request.alarm_per,
-        request.alarm_group,
-        request.silences,
-        request.key or "key",
+        request.alarm_rate, request.alarm_per, request.alarm_group, request.silences, key or "key"
     )
 
 

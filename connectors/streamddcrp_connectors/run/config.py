@@ -13,6 +13,7 @@ from streamddcrp_connectors.run.models import Model, Recipe
 from streamddcrp_connectors.run.plugins import MODELS, find, installed, is_installed
 
 DEFAULT = "seqddcrp"
+_MOST = 1 << 16  # bytes of a file of options
 
 
 def find_recipe(
@@ -80,14 +81,19 @@ def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a TOML file; arrays become tuples, as in ``decay = ["exponential", 8.0]``."""
     name = os.fspath(path)
     try:
-        options = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        with open(path, "rb") as file:
+            text = file.read(_MOST + 1)
+        if len(text) > _MOST:
+            message = f"more than {_MOST} bytes"
+            raise ValueError(message)
+        options = tomllib.loads(text.decode())
+        return {key: _tuples(value) for key, value in options.items()}
     except OSError as error:
-        message = f"cannot read the model file {name}: {error.strerror or error}"
+        message = f"cannot read {name}: {error.strerror or error}"
         raise ConfigError(message) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        message = f"the model file {name} is not valid TOML: {error}"
+    except (ValueError, RecursionError) as error:  # of arrays in arrays in arrays
+        message = f"{name} is not valid TOML for options: {error}"
         raise ConfigError(message) from error
-    return {key: _tuples(value) for key, value in options.items()}
 
 
 def recipe_for(

@@ -5,7 +5,9 @@ as of now, or waited for; what lies far ahead, and would make all later rows lat
 """
 
 import base64
+import math
 import time
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -44,7 +46,7 @@ class Lateness:
     def __init__(self, policy: str | None, max_ahead: str | None, columns: Columns) -> None:
         how, _, span = (policy or "dead-letter").partition("=")
         if how not in {"dead-letter", "as-now", "wait"} or bool(span) != (how == "wait"):
-            message = f"--late must be dead-letter, as-now or wait=5s, got {policy!r}"
+            message = f"--late must be dead-letter, as-now, sort or wait=5s, got {policy!r}"
             raise ConfigError(message)
         if columns.time is None and (policy or max_ahead not in (None, "none")):
             message = "--late and --max-ahead need a time: name its column with --time"
@@ -108,6 +110,11 @@ class Lateness:
         return self._released(_together(self._held, rows)), refused
 
     @property
+    def lenient(self) -> bool:
+        """Whether nobody asked for rows from the future to be refused."""
+        return not self._given
+
+    @property
     def overdue(self) -> bool:
         """Whether rows were waited with long enough by the clock."""
         waited = time.monotonic() - self._since
@@ -128,7 +135,7 @@ class Lateness:
             if not self._given:  # of a series that lies in the future as a whole, ahead of itself
                 clock = max(clock, times.min() if self._newest is None else self._newest)
                 option = "a day (--max-ahead 30d, or none, allows it)"
-            bad = times > clock + ahead
+            bad = times > int(clock) + ahead
         else:
             before = np.concatenate([[self._first(times)], times[:-1]])
             fine = np.where(times <= before + ahead, times, -np.inf)
@@ -180,20 +187,24 @@ _NUMBER = "__number__"
 
 def seconds_of(text: str, option: str) -> float:
     """Read a time such as 5s, 10min or a number of seconds; errors name the option."""
-    try:
-        return float(text)
-    except ValueError:
-        cut = make_cut(text) if text else None
-    if cut is None or cut.kind != "period":
+    seconds = math.nan
+    with suppress(ValueError):  # ConfigError is one
+        seconds = float(text)
+    with suppress(ConfigError):
+        cut = make_cut(text)
+        seconds = float(cut.size) if cut.kind == "period" else seconds
+    if not 0.0 <= seconds < math.inf:
         message = f"{option} must be a time such as 5s, 10min or a number, got {text!r}"
         raise ConfigError(message)
-    return float(cut.size)
+    return seconds
 
 
 def _span(length: float, rows: Rows) -> float:
     """Return seconds in units of the column: whole nanoseconds, or as they are."""
     column = rows.batch.column(rows.columns.time)
-    return round(length * 1e9) if pa.types.is_timestamp(column.type) else length
+    if not pa.types.is_timestamp(column.type):
+        return length
+    return min(round(length * 1e9), 1 << 62)  # which an int64 can be less
 
 
 def _numbers(rows: Rows) -> Any:

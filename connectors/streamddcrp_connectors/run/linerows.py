@@ -54,21 +54,21 @@ class LineRows:
         self.said = f"{where}: each line is a text"
         counts = [pc.sum(pc.match_substring_regex(lines, stamp)).as_py() or 0 for stamp in _STAMPS]
         self._stamp = _STAMPS[counts.index(max(counts))] if max(counts) > 0.5 * len(lines) else None
-        self._kind = None
+        self.kind = None
         if self._stamp is not None:
-            self._kind = find_kind(self._found(lines), "", columns.reading.clock)
+            self.kind = find_kind(self._found(lines), "", columns.reading.clock)
         elif sum(bool(_YEARLESS.match(line)) for line in lines.to_pylist()) > 0.5 * len(lines):
             self.said += "; their times have no year, and are not used"
-        if columns.time and self._kind is None:
+        if columns.time and self.kind is None:
             message = f"{where}: no time was found in its lines; leave --time out"
             raise ConfigError(message)
-        time = (columns.time or TIME) if self._kind else None
+        time = (columns.time or TIME) if self.kind else None
         self.columns = Columns(time, None, columns.features or (TEXT,), True, columns.reading)
 
     def sample(self, block: bytes) -> Any:
         """Return lines as a table of strings."""
         texts = _texts(block)
-        columns = [self._found(texts), texts] if self._kind else [texts]
+        columns = [pc.fill_null_forward(self._found(texts)), texts] if self.kind else [texts]
         return pa.record_batch(columns, names=list(self.columns.names))
 
     @staticmethod
@@ -85,9 +85,9 @@ class LineRows:
     ) -> tuple[Any, TimeKind | None]:
         """Turn whole lines into a canonical batch; the kind carries the last time that was read."""
         texts = _texts(block)
-        if self._kind is None:
+        if self.kind is None:
             return assemble(columns, [texts], {}, lambda _: None), None
-        form, _, last = (kind or self._kind).partition("|")
+        form, _, last = (kind or self.kind).partition("|")
         before = pa.array([last or None], pa.string())
         cells = pc.fill_null_forward(pa.concat_arrays([before, self._found(texts)]))
         if len(cells) and cells.null_count < len(cells):  # lines before the first time have that

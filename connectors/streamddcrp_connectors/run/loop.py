@@ -16,6 +16,7 @@ from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Refusal, refusals
+from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.interrupts import Interrupts
 from streamddcrp_connectors.run.lateness import Lateness
@@ -155,6 +156,7 @@ class Loop:
         self._watchers, self._progress, self._summary = watchers, progress, summary
         self._interrupts, self._lateness, self._alarming = interrupts, lateness, alarming
         self._names, self._rule = names, rule
+        self._aside = DeadLetters(None)  # of rows from the future: no reason to stop
         self._coming = Patience(waiting=self._wait)
         self._going = Patience(lambda: interrupts.waiting, self._wait)
         self._committed = getattr(source, "committed", lambda _: None)
@@ -233,7 +235,12 @@ class Loop:
             else:
                 rows, refused = numbered(self._source, batch, offset)
                 rows, early = self._lateness.admit(rows)
-                refused |= early
+                if early and self._lateness.lenient and self._outputs.dead_letters is None:
+                    self._aside.write(early)
+                    self._summary.refused += len(early)
+                    self._summary.reason = early[max(early)].reason
+                else:
+                    refused |= early
             epoch = None if rows is None else self._learn(rows, refused, offset)
             told = None
             if self._alarming is not None and (end or self._alarming.overdue):
@@ -329,11 +336,14 @@ def numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, R
     """Give the rows of a batch their numbers; take out those that no model could use."""
     first = offset["row"] - batch.num_rows
     batch, marked = refusals(batch)
-    rows = Rows(np.arange(first, offset["row"]), batch, source.columns)
+    numbers = np.arange(first, offset["row"])
+    if hasattr(source, "numbers"):  # in the order of their times
+        numbers = source.numbers[numbers]
+    rows = Rows(numbers, batch, source.columns)
     places = screen(rows) | marked
     if places:
         rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
-    return rows, {first + place: refusal for place, refusal in places.items()}
+    return rows, {int(numbers[place]): refusal for place, refusal in places.items()}
 
 
 def _refusal(
@@ -342,7 +352,10 @@ def _refusal(
     where = source.where(row) if hasattr(source, "where") else f"{source.name}: row {row}"
     ways = "to leave a column out, name the others by --features A,B"
     if issubclass(kind, OrderError):
-        ways = "to sort rows that are an hour late at most, give --late wait=1h"
+        ways = (
+            "to sort a whole file, give --late sort; rows that are an hour late at most, --late "
+            "wait=1h; if the rows are of several series, name the column that tells which by --by"
+        )
     message = (
         f"{where}: {reason} (rows are counted from 0, not counting a header; {ways}; to set such "
         "rows aside and go on, give --on-error dead-letter=FILE)"

@@ -203,22 +203,21 @@ class Models:
         return pa.record_batch(cells)
 
     def reasons(self, rows: Rows, results: Any, at: IntArray) -> list[Explanation | None]:
-        """Explain results of the last step, at some places, by the states the stream was in."""
+        """Explain results of the last step, at some places, by the states before them."""
         explains = hasattr(self._fresh, "explain_learned")
-        if not len(at) or not explains or "state" not in results.schema.names:
+        if not len(at) or not explains:
             return [None] * len(at)
         taken = rows.take(np.flatnonzero(np.isin(rows.numbers, results.column("row"))))
         keys: Any = np.zeros(len(taken))
         if rows.columns.key is not None:
             keys = taken.batch.column(rows.columns.key).to_numpy(zero_copy_only=False)
-        inputs, states = taken.inputs, results.column("state")
+        inputs = taken.inputs
         return [
             self._model.explain_learned(
-                inputs.slice(i, 1).to_pylist()[0], int((keys[i:] == keys[i]).sum()),
-                states[i].as_py(),
+                inputs.slice(i, 1).to_pylist()[0], int((keys[i:] == keys[i]).sum())
             )
             for i in at.tolist()
-        ]  # fmt: skip
+        ]
 
     def summary(self) -> Any:
         """Return what the model says of its live tables; of keys, reads all states."""

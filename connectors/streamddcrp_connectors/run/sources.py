@@ -28,11 +28,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
+from streamddcrp_connectors.looking.survey import ROWS
+from streamddcrp_connectors.run.columns import Columns, canonical
 from streamddcrp_connectors.run.contents import HEAD, SUFFIXES, is_document, packing
 from streamddcrp_connectors.run.places import Place, is_pattern
 from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_installed
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
+from streamddcrp_connectors.run.typed import Typed, look
 
 __all__ = [
     "ArrowSource",
@@ -210,12 +212,14 @@ class ParquetSource:
             raise SchemaError(message) from error
         schema = self._file.schema_arrow
         self.n_rows: int | None = self._file.metadata.num_rows
+        first = partial(self._file.iter_batches, ROWS, use_threads=False)
         try:
-            self.columns = columns.resolve(schema.names, self.name)
-            _check_types(schema, self.columns, self.name)
+            self._typed = look(schema, first, columns, self.name)
         except BaseException:
             self.close()
             raise
+        self.columns, self.understood = self._typed.columns, self._typed.understood
+        self.unordered = self._typed.unordered
 
     def identity(self) -> dict[str, Any]:
         return {"path": os.path.realpath(self.name), "format": "parquet"}
@@ -232,9 +236,9 @@ class ParquetSource:
             else:
                 groups.append(group)
         batches = self._file.iter_batches(
-            self._batch_rows, row_groups=groups, columns=list(self.columns.names), use_threads=False
+            self._batch_rows, row_groups=groups, columns=list(self.columns.raw), use_threads=False
         )
-        yield from _after(batches, skip, row, self.columns, self._place)
+        yield from _after(batches, skip, row, self._typed, self._place)
 
     def close(self) -> None:
         self._file.close()
@@ -253,9 +257,10 @@ class ArrowSource:
         self._batch_rows = batch_rows
         self._mapped: Any = place.open(mapped=True)
         _refuse_empty(self._mapped, self.name, "arrow")
-        schema = self._open()[0]
-        self.columns = columns.resolve(schema.names, self.name)
-        _check_types(schema, self.columns, self.name)
+        schema, batches = self._open()
+        self._typed = look(schema, lambda: batches, columns, self.name)
+        self.columns, self.understood = self._typed.columns, self._typed.understood
+        self.unordered = self._typed.unordered
 
     def identity(self) -> dict[str, Any]:
         return {"path": os.path.realpath(self.name), "format": "arrow"}
@@ -268,7 +273,7 @@ class ArrowSource:
             for batch in batches
             for start in range(0, batch.num_rows, self._batch_rows)
         )
-        yield from _after(parts, row, row, self.columns, self._place)
+        yield from _after(parts, row, row, self._typed, self._place)
 
     def close(self) -> None:
         self._mapped.close()
@@ -299,17 +304,6 @@ def _refuse_empty(file: Any, name: str, format: str) -> None:
         raise SchemaError(message)
 
 
-def _check_types(schema: Any, columns: Columns, where: str) -> None:
-    """Refuse columns of an unusable type before any row is read."""
-    names = list(columns.names)
-    none = pa.record_batch([pa.nulls(0, schema.field(name).type) for name in names], names=names)
-    try:
-        canonical(none, columns, None)
-    except SchemaError as error:
-        message = f"{where}: {error}"
-        raise SchemaError(message) from error
-
-
 def _check_length(row: int, n_rows: int | None, where: str) -> None:
     if n_rows is not None and row > n_rows:
         message = f"{where} has {n_rows} rows, fewer than the {row} read before: was it replaced?"
@@ -326,19 +320,19 @@ def _row(place: Place, offset: Offset | None) -> int:
 
 
 def _after(
-    batches: Iterator[Any], skip: int, row: int, columns: Columns, place: Place
+    batches: Iterator[Any], skip: int, row: int, typed: Typed, place: Place
 ) -> Iterator[tuple[Any, Offset]]:
     """Drop the first ``skip`` rows, convert the others, count from ``row``.
 
     The offset is ``{"row"}`` with the size of the file, and digests of its ends.
     """
     seen, where = place.fingerprint(), place.name
-    kind: TimeKind | None = None
+    columns, kind = typed.columns, typed.kind
     while True:
         try:
             raw = next(batches, None)
             if raw is not None:
-                raw = raw.select(list(columns.names))
+                raw = raw.select(list(columns.raw))
                 raw.validate(full=True)  # a damaged file must not crash what reads it
         except (pa.ArrowException, OSError) as error:
             message = f"{where} is damaged after row {row}: {error}"
@@ -350,7 +344,7 @@ def _after(
         raw = raw.slice(past)
         if raw.num_rows:
             row += raw.num_rows
-            batch, kind = canonical(raw, columns, kind)
+            batch, kind = canonical(raw, columns, kind, cells=typed.cells)
             yield batch, {"row": row} | seen
     if skip:
         _check_length(row, row - skip, where)

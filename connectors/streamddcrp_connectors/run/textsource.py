@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.looking.dialect import SAMPLE, Dialect, find_dialect
-from streamddcrp_connectors.looking.survey import said_of
+from streamddcrp_connectors.looking.survey import Survey, said_of, said_of_times
 from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen
 from streamddcrp_connectors.run.contents import SUFFIXES, packing
 from streamddcrp_connectors.run.csvrows import CsvRows
@@ -110,6 +110,7 @@ class TextSource:
         self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
         self._rows: CsvRows | JsonRows | LineRows
         self._start, self.kind = 0, columns.reading.clock.format
+        self._found: Survey | None = None
         if self._format == "csv":
             dialect = self._look_at_table(columns)
             names = self._rows.names
@@ -138,10 +139,11 @@ class TextSource:
             columns = columns.check(names, self.name)
             if columns.features or len(names) <= MOST_FEATURES + 10:
                 table = self._rows.sample(sample[self._start :])
+                key = columns.key
                 columns, found = chosen(columns, table, dialect, self.name)
-                self.kind = found.kind
+                self.kind, self._found = found.kind, found
                 self._rows.cells = Cells(dialect, found.habits)
-                self.understood += said_of(table, found, columns.reading.clock)
+                self.understood += said_of(table, found, columns.reading.clock, key)
             self.columns = columns.resolve(names, self.name)
         except ConfigError:
             wanted = format is None and not columns.key and (columns.text or not columns.features)
@@ -170,6 +172,15 @@ class TextSource:
         self._rows = LineRows(self._sample, columns, self.name)
         self.columns = self._rows.columns
         self.kind, self.understood = None, [*self._packed_in, self._rows.said]
+        if self._rows.kind is not None:
+            times = Survey({}, self.columns.times, self._rows.kind, (), {})
+            table = self._rows.sample(self._sample)
+            self.understood.append(said_of_times(table, times, columns.reading.clock))
+
+    @property
+    def unordered(self) -> bool:
+        """Whether a whole file is not in the order of its times."""
+        return self.replayable and not self.live and bool(self._found and self._found.unordered)
 
     def identity(self) -> dict[str, Any]:
         return {"path": os.path.realpath(self.name), "format": self._format}

@@ -114,20 +114,11 @@ def choose(words, texts, seen):
     """Find the boilerplate of the newest texts.
 
     Of words known as such ``words.aside`` becomes their part of all words, or 0 where they count
-    again; of new ones minus it, until the caller has taken them out.
-
-    Parameters
-    ----------
-    words : group with ``mark`` and ``listed`` (work space, ``mark`` zero) and ``aside``, by word
-    texts : group with ``text`` (ring of words), ``start``, ``length`` and ``aside``, by text
-        Text i is at i modulo their length: ``length + aside`` words from ``start`` on.
-    seen : int
-        Number of texts so far.
-
-    Returns
-    -------
-    part, fresh : float
-        What part of all words is boilerplate, and new.
+    again; of new ones minus it, until the caller has taken them out. ``words`` has ``mark`` and
+    ``listed`` (work space, ``mark`` zero) and ``aside``, by word; ``texts`` a ring of words
+    ``text``, and ``start``, ``length`` and ``aside`` by text: text i is at i modulo their length,
+    ``length + aside`` words from ``start`` on; ``seen``: texts so far. Returns what part of all
+    words is boilerplate, and new.
     """
     n, read = count_texts(words, texts, seen)
     part, fresh = 0.0, 0.0

@@ -26,17 +26,7 @@ M. Johnson, A Bayesian framework for word segmentation, Cognition 112, 2009.
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
-from streamddcrp.data.kernels.characters import (
-    IGNORED,
-    JOINS,
-    LONGEST,
-    MARK,
-    UNSPACED,
-    append,
-    code_point,
-    compose,
-    kind_of,
-)
+from streamddcrp.data.kernels import characters
 from streamddcrp.numerics import natural
 
 LONGEST_PIECE = 8  # characters
@@ -95,42 +85,36 @@ def _add_due(words, key, count):
 def read_run(data, i, stop, words, R):
     """Read characters of scripts without spaces behind the ``R`` that the run has.
 
-    Returns
-    -------
-    i : int
-        Where the run ends, or the next character that has no room.
-    R : int
-    more : bool
-        Whether the run goes on.
+    Returns where the run ends, or the next character that has no room; R; and whether it goes on.
     """
     run, starts, word = words.run, words.starts, words.word
     while i < stop:
-        point, width = code_point(data, i, stop)
-        kind = kind_of(words.characters, point)
-        if kind & UNSPACED == 0 and kind & IGNORED == 0:
+        point, width = characters.code_point(data, i, stop)
+        kind = characters.kind_of(words.characters, point)
+        if kind & characters.UNSPACED == 0 and kind & characters.IGNORED == 0:
             break
-        if R == MOST_UNITS and kind & UNSPACED:
+        if R == MOST_UNITS and kind & characters.UNSPACED:
             return i, R, True
         i += width
-        if kind & IGNORED:
+        if kind & characters.IGNORED:
             continue
-        last, before, full = kind & JOINS - 1, 0, False
-        n = append(word, 0, last)
+        last, before, full = kind & characters.JOINS - 1, 0, False
+        n = characters.append(word, 0, last)
         while i < stop:  # its marks
-            point, width = code_point(data, i, stop)
-            kind = kind_of(words.characters, point)
-            if kind & (MARK | IGNORED) == 0:
+            point, width = characters.code_point(data, i, stop)
+            kind = characters.kind_of(words.characters, point)
+            if kind & (characters.MARK | characters.IGNORED) == 0:
                 break
             i += width
-            if kind & IGNORED or full:
+            if kind & characters.IGNORED or full:
                 continue
-            letter = compose(words.pairs, words.composed, last, point)
+            letter = characters.compose(words.pairs, words.composed, last, point)
             if letter >= 0:
-                n, last = append(word, before, letter), letter
+                n, last = characters.append(word, before, letter), letter
                 full = n == before
             else:
-                last, before = kind & JOINS - 1, n
-                n = append(word, n, last)
+                last, before = kind & characters.JOINS - 1, n
+                n = characters.append(word, n, last)
                 full = n == before
         code = np.uint64(n)
         for j in range(n):
@@ -208,7 +192,7 @@ def copy_piece(words, begin, end):
     `LONGEST` at most, and no half character.
     """
     first = words.starts[begin]
-    n = min(words.starts[end] - first, LONGEST)
+    n = min(words.starts[end] - first, characters.LONGEST)
     while 0 < n < words.starts[end] - first and words.run[first + n] & 0xC0 == 0x80:
         n -= 1
     for j in range(n):

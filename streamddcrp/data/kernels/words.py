@@ -10,6 +10,7 @@ nothing grows: the caller asks `has_room` before each document. ``words`` is a `
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.data.kernels import pieces
 from streamddcrp.data.kernels.characters import (
     ALONE,
     BEGINS,
@@ -23,16 +24,6 @@ from streamddcrp.data.kernels.characters import (
     compose,
     kind_of,
     read_ascii,
-)
-from streamddcrp.data.kernels.pieces import (
-    DUE,
-    LONGEST_PIECE,
-    copy_piece,
-    cut_run,
-    first_word,
-    lacks_pieces,
-    learn_pieces,
-    read_run,
 )
 from streamddcrp.data.kernels.raw import (
     COLON,
@@ -133,22 +124,22 @@ def _take_run(data, i, stop, words, out, n_out):
     R, more, starts = 0, True, words.starts
     while more:
         first = R == 0
-        i, R, more = read_run(data, i, stop, words, R)
+        i, R, more = pieces.read_run(data, i, stop, words, R)
         if words.counts[REPEATS] != 0:
             for j in range(R if first and R == 1 else R - 1):
-                n_out = _take(words, copy_piece(words, j, min(j + 2, R)), out, n_out)
+                n_out = _take(words, pieces.copy_piece(words, j, min(j + 2, R)), out, n_out)
             n = starts[R] - starts[R - 1]
             for j in range(n):
                 words.run[j] = words.run[starts[R - 1] + j]
             starts[1], R = n, 1
         else:
-            cut_run(words, R)
+            pieces.cut_run(words, R)
             begin = 0
             for j in range(1, R + 1):
-                if words.boundary[j] > 0.5 or j - begin == LONGEST_PIECE:
+                if words.boundary[j] > 0.5 or j - begin == pieces.LONGEST_PIECE:
                     while begin < j:
-                        end = first_word(words, begin, j)
-                        n_out = _take(words, copy_piece(words, begin, end), out, n_out)
+                        end = pieces.first_word(words, begin, j)
+                        n_out = _take(words, pieces.copy_piece(words, begin, end), out, n_out)
                         begin = end
             R = 0
     return i, n_out
@@ -275,27 +266,15 @@ def read_document(data, start, stop, listed, words, out):
     """Write the indexes of the different words of ``data[start:stop]``, first come first.
 
     Of all words, if the table is one with repeats. Stop words are left out, and what does not fit
-    into ``out``. Unknown words get an index, the last one released or the next. `has_room` must
-    have said yes. What the document has to teach about scripts without spaces waits for
-    `learn_pieces`.
-
-    Parameters
-    ----------
-    data : ndarray of uint8
-    start, stop : int
-    listed : bool
-        Whether these are words as they are with the byte `BETWEEN` between; else it is a text.
-    words : WordArrays
-    out : ndarray of int64
-
-    Returns
-    -------
-    n : int
+    into ``out`` (of int64). Unknown words get an index, the last one released or the next.
+    `has_room` must have said yes. What the document has to teach about scripts without spaces waits
+    for `learn_pieces`. ``listed``: these are words as they are with the byte `BETWEEN` between;
+    else it is a text. Returns how many indexes were written.
     """
     counts = words.counts
     counts[DOCUMENTS] += 1
     counts[USED_BEFORE], counts[FREE_BEFORE] = counts[USED], counts[FREE]
-    words.piece_sums[DUE] = 0
+    words.piece_sums[pieces.DUE] = 0
     if listed:
         return _read_list(data, start, stop, words, out)
     return _read_text(data, start, stop, words, out)
@@ -368,7 +347,7 @@ def find_document(data, start, stop, listed, words, out):
     """As `read_document`, but new words get -1, and the table stays as it was."""
     n = read_document(data, start, stop, listed, words, out)
     forget_new(words, out, n)
-    words.piece_sums[DUE] = 0
+    words.piece_sums[pieces.DUE] = 0
     return n
 
 
@@ -376,19 +355,9 @@ def find_document(data, start, stop, listed, words, out):
 def read_documents(data, offsets, first, listed, words, most, out, ends):
     """Read documents from ``first`` on while words and ``out`` have room; return the next one.
 
-    Parameters
-    ----------
-    data : ndarray of uint8
-    offsets : ndarray of int64, shape (N + 1,)
-    first : int
-    listed : bool
-    words : WordArrays
-    most : int
-        Words of a document that count.
-    out : ndarray of int64
-        Indexes, one document after the other.
-    ends : ndarray of int64, shape (N + 1,)
-        Where each document begins in ``out``; the first ``first + 1`` are known.
+    ``data, offsets`` (N + 1,), ``listed``: see `read_document`; ``most``: words of a document that
+    count. Indexes stand in ``out``, one document after the other, and ``ends`` (N + 1,) says where
+    each begins; its first ``first + 1`` are known.
     """
     for row in range(first, len(offsets) - 1):
         n_bytes = offsets[row + 1] - offsets[row]
@@ -398,10 +367,10 @@ def read_documents(data, offsets, first, listed, words, most, out, ends):
             return row
         part = out[begin : begin + most]
         n = read_document(data, offsets[row], offsets[row + 1], listed, words, part)
-        if lacks_pieces(words):
+        if pieces.lacks_pieces(words):
             forget_new(words, part, n)
             return row
-        learn_pieces(words)
+        pieces.learn_pieces(words)
         ends[row + 1] = begin + n
     return len(offsets) - 1
 

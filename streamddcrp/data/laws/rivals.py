@@ -5,16 +5,22 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.data.laws.filters import FEWEST, LEVEL, NOTHING, Filters, scale_of
+from streamddcrp.data.laws.filters import FEWEST, LEVEL, NOTHING, Filters, Law, scale_of
 from streamddcrp.records import FINITE, VALUE, check_one, stored_array
 from streamddcrp.typing import FloatArray
 
+LAWS = (
+    LEVEL, Law(1.0, 0.3, jumps=True), Law(1.0, 3.0, jumps=False),
+    Law(0.97, 0.01, jumps=True, trend=True),
+)  # fmt: skip
+
 
 class Rivals:
-    """Whether columns are told better with a season, or by a level that jumps and comes again.
+    """Whether columns are told better with a season, or by a law without one.
 
-    Both are filters of the level with jumps, of the values as they are and of those less the
-    season: a column that only follows a plan is its levels, and no season.
+    Filters of several laws follow the values as they are and those less the season, and the best of
+    each compete. A column that only follows a plan is levels that come again, one that lags behind
+    such a column is a trend with jumps: neither is a season.
 
     Parameters
     ----------
@@ -24,7 +30,8 @@ class Rivals:
     """
 
     def __init__(self, n_columns: int, first: int) -> None:
-        self.filters, self.score = Filters.of(2 * n_columns), np.zeros(2 * n_columns)
+        n = 2 * n_columns * len(LAWS)
+        self.filters, self.score = Filters.of(n), np.zeros(n)
         self.rows = np.zeros((FEWEST, 2 * n_columns))  # the first ones, by which filters begin
         self.first, self.n_rows = max(first, FEWEST), 0
 
@@ -39,16 +46,20 @@ class Rivals:
                 return
             for d, scale in enumerate([*map(scale_of, self.rows.T[: X.shape[1]])] * 2):
                 if scale is not None:
-                    self.filters.begin(d, LEVEL, scale, NOTHING)
-            self.filters.step(self.rows, np.zeros_like(self.score))
+                    for k, law in enumerate(LAWS):
+                        self.filters.begin(d * len(LAWS) + k, law, scale, NOTHING)
+            self._learn(self.rows, np.zeros_like(self.score))
         counts = max(done, min(self.first - n, len(X)))
-        self.filters.step(both[done:counts], np.zeros_like(self.score))
-        self.filters.step(both[counts:], self.score)
+        self._learn(both[done:counts], np.zeros_like(self.score))
+        self._learn(both[counts:], self.score)
+
+    def _learn(self, both: FloatArray, score: FloatArray) -> None:
+        self.filters.step(np.repeat(both, len(LAWS), axis=1), score)
 
     @property
     def leads(self) -> FloatArray:
         """By how much the season tells each column better, (D,)."""
-        raw, net = self.score.reshape(2, -1)
+        raw, net = self.score.reshape(2, -1, len(LAWS)).max(axis=2)
         return np.asarray(net - raw)
 
     @property

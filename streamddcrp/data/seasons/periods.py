@@ -23,12 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.ndimage import median_filter
 
+from streamddcrp.arguments import as_list
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.seasons.tracker import FIRST_HARMONICS, HARMONICS, NEEDED, NYQUIST, Tracker
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
-from streamddcrp.validation import as_list, positive
+from streamddcrp.validation import positive
 
 CLOCK = {"hour": 3600.0, "day": 86400.0, "week": 604800.0, "year": 31556952.0}  # seconds
 CYCLES = 4  # of a period that must have been seen
@@ -43,6 +44,8 @@ _SPARSE = 4  # a grid of times of more than so many places a row is no grid
 _CAP = 50.0  # largest share of power over noise that counts: one strong harmonic is not all
 _PADDED = 4  # places of the periodogram per cycle in all rows
 _LOOK, _LOOK_ROWS = 4, 500  # work for the peaks of a column: for each row, and some rows more
+AS_GOOD = 0.97  # of the power of a period: whole rows with it are as good
+NEARLY = 0.8  # of the highest peak: as high as that, in noise
 _AROUND = 24  # cycles in all rows to each side, over which the median is taken
 
 
@@ -130,6 +133,25 @@ def estimate_periods(
     search.go(10**15)
     assert search.found is not None  # for mypy
     return search.found
+
+
+def likely_period(X: FloatArray) -> float | None:
+    """Return the period that rows (N, D) at an even pace show most clearly; None: none is clear.
+
+    A peak of the combs of all columns together is clear if it is higher than noise shows with
+    probability e^-5, by the number of places at which it might be. Of those nearly as high as the
+    highest the shortest is taken: its multiples fit as well.
+    """
+    combs = [_comb(x) for x in X.T]
+    least, found = (
+        NEEDED + math.log(0.5 * len(X) * X.shape[1]),
+        _tops(np.sum(combs, axis=0), len(X)),
+    )
+    if not found or found[0][1] <= least:
+        return None
+    period = min(period for period, height in found if height >= NEARLY * found[0][1])
+    place = round(_padded(len(X)) / period) - _first_place(len(X))
+    return _refined(X[:, int(np.argmax([comb[place] for comb in combs]))], period)
 
 
 class Search:
@@ -225,7 +247,7 @@ class Search:
             return
         while len(self._peaks) < n_columns and work > 0:
             values = self._on_grid(len(self._peaks))
-            self._peaks.append(_peaks(values))
+            self._peaks.append(_tops(_comb(values), len(values)))
             work -= _LOOK * (len(values) + _LOOK_ROWS)
         if len(self._peaks) == self._X.shape[1]:
             self._choose(self._peaks)
@@ -322,28 +344,44 @@ def _steps(values: FloatArray) -> FloatArray:
     return np.clip(np.where(np.isfinite(steps), steps - centre, 0.0), -3 * spread, 3 * spread)
 
 
-def _peaks(values: FloatArray) -> Peaks:
-    """Return the highest peaks of the comb periodogram."""
+def _padded(n: int) -> int:
+    """Return the length to which n values are padded for their periodogram."""
+    return 1 << math.ceil(math.log2(_PADDED * n))
+
+
+def _first_place(n: int) -> int:
+    """Return the place of the longest period in the periodogram of n values."""
+    return math.ceil(CYCLES * _padded(n) / n)
+
+
+def _comb(values: FloatArray) -> FloatArray:
+    """Return the comb periodogram of values (N,), from `_first_place` on; 0 where there is none."""
     n, steps = len(values), _steps(values)
+    size = _padded(n)
+    places = np.arange(_first_place(n), int(size / LEAST) + 1)
+    comb = np.zeros(len(places))
     if n < 8 * CYCLES or not steps.any():
-        return []
-    size = 1 << math.ceil(math.log2(_PADDED * n))
+        return comb
     power = np.abs(np.fft.rfft(steps * np.hanning(len(steps)), size)) ** 2
     around = 2 * int(_AROUND * size / n) + 1
     noise = np.exp(median_filter(np.log(power + 1e-300), around, mode="reflect")) / math.log(2.0)
     share = np.clip(power / noise, 1.0, _CAP)
     excess = np.maximum(share - 1.0 - np.log(share) - 2.0, 0.0)
-    places = np.arange(math.ceil(CYCLES * size / n), int(size / LEAST) + 1)
-    comb = np.zeros(len(places))
     for j in range(1, FIRST_HARMONICS + 1):
         inside = places * j < len(excess)
         comb[inside] += excess[places[inside] * j]
-    found, width = [], int(1.5 * size / n)
-    for _ in range(_PEAKS):
+    return comb
+
+
+def _tops(comb: FloatArray, n: int) -> Peaks:
+    """Return the highest peaks of the comb of n values, the highest first."""
+    comb, size, found = comb.copy(), _padded(n), Peaks()
+    width = int(1.5 * size / n)
+    for _ in range(_PEAKS if len(comb) else 0):
         top = int(comb.argmax())
         if comb[top] <= 0.0:
             break
-        found.append((size / float(places[top]), float(comb[top])))
+        found.append((size / float(_first_place(n) + top), float(comb[top])))
         comb[max(0, top - width) : top + width + 1] = 0.0
     return found
 
@@ -365,7 +403,8 @@ def _refined(values: FloatArray, period: float) -> float:
         grid = [p for p in (period + step * k for k in range(-4, 5)) if p > LEAST]
         period = max(grid, key=power)
     whole = round(period)
-    return float(whole) if whole > LEAST and abs(period - whole) < 0.25 * whole**2 / n else period
+    is_near = whole > LEAST and abs(period - whole) < 0.25 * whole**2 / n
+    return float(whole) if is_near and power(whole) > AS_GOOD * power(period) else period
 
 
 def _named(period: float, span: float, seconds: Iterable[float]) -> float:

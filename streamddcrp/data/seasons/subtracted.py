@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ from numpy.typing import NDArray
 
 from streamddcrp.data.laws.filters import FEWEST, looks
 from streamddcrp.data.laws.rivals import Rivals
-from streamddcrp.data.seasons.periods import LEAST, Search, in_words, read_periods
+from streamddcrp.data.seasons.periods import LEAST, Search, in_words, likely_period, read_periods
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
-from streamddcrp.data.seasons.watch import Watch, on_trial
+from streamddcrp.data.seasons.watch import DAY, ROWS, WIDEST, Watch, on_trial
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import SchemaError
 from streamddcrp.records import FINITE, MOST, VALUE, check_one, refuse_if
@@ -21,6 +22,9 @@ from streamddcrp.validation import positive
 
 _log = logging.getLogger(__name__)
 STAGES = (128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)  # rows of estimates
+PACED = (256, 384, 512, 768, 1024, 1536, 2048)  # rows without times after which to guess a period
+ALIKE = 0.0025  # share by which periods may differ and be the same
+_WATCHED = (("day", DAY), ("chosen", 1.0))  # of a trial, and as in a trial of the clock
 _ENOUGH = 2048  # rows, for two periods
 _GAP_ROWS = 32  # by which the usual distance of rows with times is known
 _WORK = 300_000  # coefficients times rows that are learned for a search with each row: 10 to 30 ms
@@ -52,6 +56,7 @@ class Subtraction:
         self.n_rows = 0
         self.is_new = self.is_first = False
         self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
+        self._before: tuple[Tracker | None, NDArray[np.bool_] | None] = None, None
         self._watch: Watch | None = None
         self._search: Search | None = None  # in the rows up to the last stage
         self._next: Tracker | None = None  # of what was found, while it learns the rows so far ..
@@ -66,6 +71,11 @@ class Subtraction:
                 "without times give the period as a number of rows"
             )
             raise SchemaError(message)
+
+    @property
+    def is_sought(self) -> bool:
+        """Whether the periods come from the rows, not from a user."""
+        return bool(self._how)
 
     @property
     def is_over(self) -> bool:
@@ -91,6 +101,8 @@ class Subtraction:
         if self._kept is None:
             return ()
         usual = (_GAP_ROWS,) if clocked else (1,)
+        if self._how == "calendar" and not clocked:
+            return PACED
         return (*usual, *STAGES) if self._how == "auto" else usual
 
     def step(self, X: FloatArray, t: FloatArray | None) -> FloatArray:
@@ -117,7 +129,7 @@ class Subtraction:
         if self._watch is not None:
             self._watch.step(X, t)
             if self.n_rows == look:
-                self._look(self._watch)
+                self._look(self._watch, clocked=clocked)
         if self._kept is not None:
             self._kept.append((X.copy(), t.copy()))
             stages = self._stages(clocked=clocked)
@@ -127,31 +139,48 @@ class Subtraction:
                 self._go_on(self._search, clocked=clocked)
         return net
 
-    def _look(self, watch: Watch) -> None:
+    def _look(self, watch: Watch, *, clocked: bool) -> None:
         """Use what has proved itself on the watch, and then try a longer period beside it."""
         if watch.is_won:
             trial, n_columns = watch.trial, len(watch.trial.state.lead)
             tracker = self._track(trial.periods.tolist(), trial.gap, n_columns)
             tracker.restore(trial.arrays())
-            self._kept = self._search = self._next = None
+            self._search = self._next = None
+            self._kept = None if clocked else self._kept
             uses = watch.uses
             uses = uses if self.tracker is None or self.uses is None else uses | self.uses
-            self._use(tracker, uses, clocked=True)
-            self._try(trial.gap, n_columns)
+            self._use(tracker, uses, clocked=clocked)
+            self._try(trial.gap, n_columns, watch.day)
         elif watch.is_over:
             self._watch = None
 
-    def _try(self, gap: float, n_columns: int) -> None:
+    def _try(self, gap: float, n_columns: int, day: float = DAY, n_chosen: float = 1.0) -> None:
         """Begin a trial of the periods beside those in use, where there are any to try."""
-        used = [] if self.tracker is None else self.tracker.periods.tolist()
-        periods = on_trial(gap, used, n_columns)
-        self._watch = Watch(n_columns, gap, periods) if periods else None
+        periods = on_trial(gap, self._periods, n_columns, day)
+        self._watch = Watch(n_columns, gap, periods, day, n_chosen) if periods else None
+
+    def _guess(self, X: FloatArray, t: FloatArray) -> None:
+        """Begin a trial of the period that rows without times show, or mend the one in use."""
+        period = likely_period(X) if X.shape[1] <= WIDEST else None
+        watch, used = self._watch, self._periods
+        tried = used[0] if used else 0.0 if watch is None else watch.day
+        if period is None or abs(period - tried) < ALIKE * period:
+            return
+        if used and abs(period - tried) < tried * tried / len(X):
+            tracker = self._track([one * period / tried for one in used], 1.0, X.shape[1])
+            tracker.step(X, t)
+            self._use(tracker, self.uses, clocked=False)
+        if not used or self.is_new:
+            self._try(1.0, X.shape[1], period, 1.0 if used else 0.5 * len(X))
+            if self._watch is not None:
+                self._watch.step(X, t)
 
     def _use(
         self, tracker: Tracker | None, uses: NDArray[np.bool_] | None, *, clocked: bool
     ) -> None:
         """Subtract other seasons from now on, from all columns or some, and say so."""
         self.is_new, self.is_first = True, self.tracker is None
+        self._before = self.tracker, self.uses
         self.tracker, self.uses = tracker, None if uses is None or uses.all() else uses
         found = "none any more"
         if tracker is not None:
@@ -167,6 +196,11 @@ class Subtraction:
             self._try(gap, X.shape[1])
             if self._watch is not None:
                 self._watch.step(X, t)
+        if self._how == "calendar" and not clocked:
+            self._guess(X, t)
+            if self.n_rows >= PACED[-1] or X.shape[1] > WIDEST:
+                self._kept = None
+            return
         if self._how == "auto":
             if self.n_rows in STAGES:
                 self._search = Search(X, t if clocked else None, self._periods)
@@ -239,6 +273,29 @@ class Subtraction:
     def _track(self, periods: list[float], gap: float, n_columns: int) -> Tracker:
         return Tracker(periods, gap, n_columns, judges=bool(self._how))
 
+    def keep_to(self, numbers: NDArray[np.bool_]) -> bool:
+        """Subtract from columns (D,) of numbers only; return whether any of them has the season."""
+        uses = numbers if self.uses is None else numbers & self.uses
+        self.uses = None if uses.all() else uses
+        if not uses.any():
+            self.tracker = self.uses = None
+        return bool(uses.any())
+
+    def before(self) -> "Subtraction":
+        """Return the seasons as they were before the last ones were found."""
+        old = copy(self)
+        old.tracker, old.uses = self._before
+        return old
+
+    def refuse(self, *, clocked: bool) -> None:
+        """Leave the seasons found last; those of the clock are tried again from here on."""
+        assert self.tracker is not None  # for mypy
+        gap, n_columns = self.tracker.gap, len(self.tracker.state.lead)
+        (self.tracker, self.uses), self._watch, self.is_new = self._before, None, False
+        _log.info("season: left in, as tables tell the rows as well")
+        if clocked and self.n_rows < ROWS:
+            self._try(gap, n_columns)
+
     def settle(self) -> None:
         """Look for nothing any more."""
         self._kept = self._watch = self._search = self._next = None
@@ -278,6 +335,8 @@ class Subtraction:
         if self._watch is not None:
             arrays |= self._watch.arrays()
             meta |= {"watch": self._watch.n_rows, "gap": self._watch.trial.gap}
+            if self._watch.day != DAY:
+                meta |= {"day": self._watch.day, "chosen": self._watch.n_chosen}
         return arrays, meta
 
     def restore(
@@ -313,9 +372,10 @@ class Subtraction:
                 self.uses = np.array(meta["uses"])
         if "watch" in meta:
             gap = positive("gap", meta["gap"])
-            periods = on_trial(gap, meta.get("periods", []), n_columns)
-            refuse_if(not periods, "periods")
-            self._watch = Watch(n_columns, gap, periods)
+            day, n_chosen = (positive(key, meta.get(key, usual)) for key, usual in _WATCHED)
+            periods = on_trial(gap, self._periods, n_columns, day)
+            refuse_if(not periods or n_chosen < 1.0, "periods")
+            self._watch = Watch(n_columns, gap, periods, day, n_chosen)
             self._watch.restore(arrays, meta["watch"])
         clocked = last_time is not None
         if "season.leads" in arrays:

@@ -22,7 +22,7 @@ from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.records import MOST, Array, refuse_if
 from streamddcrp.typing import FloatArray
 
-DAY, WEEK = 86400.0, 604800.0  # seconds
+DAY = 86400.0  # seconds
 SHORTEST, LONGEST = 7, 2048  # rows in a period: a week of days has 7
 WIDEST = 8  # columns, as a trial costs time for each
 SAYS = 0.5  # nats of a single value for a season, at most: tails and jumps prove nothing
@@ -33,12 +33,13 @@ FEWEST = 64  # rows, by which the kinds of columns are known
 ROWS, CYCLES = 4096, 8  # rows, and periods if they are more, after which a trial ends
 
 
-def on_trial(gap: float, used: list[float], n_columns: int) -> list[float]:
-    """Return the periods to try where rows usually lie so many seconds apart; none: no trial.
+def on_trial(gap: float, used: list[float], n_columns: int, day: float = DAY) -> list[float]:
+    """Return the periods to try where rows usually lie so far apart; none: no trial.
 
-    A week is tried where rows are too far apart for a day, or beside a day that is in use.
+    A week is tried where rows are too far apart for a day, or beside a day that is in use. Where
+    rows have no times, a day is the period that they show.
     """
-    longer = [period for period in (DAY, WEEK) if not used or period > used[-1]]
+    longer = [period for period in (day, 7.0 * day) if not used or period > used[-1]]
     shown = [period for period in longer if SHORTEST <= period / gap <= LONGEST]
     return [*used, shown[0]] if shown and n_columns <= WIDEST else []
 
@@ -53,9 +54,16 @@ class Watch:
         Usual distance of two rows, in seconds.
     periods : list of float
         On trial, from `on_trial`.
+    day : float
+        The first one.
+    n_chosen : float, default 1
+        Periods among which it has been chosen by the same rows.
     """
 
-    def __init__(self, n_columns: int, gap: float, periods: list[float]) -> None:
+    def __init__(
+        self, n_columns: int, gap: float, periods: list[float], day: float = DAY,
+        n_chosen: float = 1.0,
+    ) -> None:  # fmt: skip
         self.trial = Tracker(periods, gap, n_columns, judges=True)
         rows = periods[-1] / gap
         setting = self.trial.setting._replace(
@@ -73,7 +81,8 @@ class Watch:
         self._waiting: list[tuple[FloatArray, FloatArray]] = []  # to be learned together
         self.least = max(FEWEST, math.ceil(SEEN * rows))
         self.last = max(ROWS, math.ceil(CYCLES * rows))
-        self.needed = NEEDED + math.log(n_columns)
+        self.day, self.n_chosen = day, n_chosen
+        self.needed = NEEDED + math.log(n_columns * n_chosen)
 
     @property
     def is_over(self) -> bool:

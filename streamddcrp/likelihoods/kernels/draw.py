@@ -10,16 +10,7 @@ The terms of eta . stats cancel where rows lie many standard deviations from the
 import math
 
 from streamddcrp.compilation import kernel
-from streamddcrp.likelihoods.kernels.families import (
-    BETA_BERNOULLI,
-    DIRICHLET_MULTINOMIAL,
-    GAMMA_POISSON,
-    NORMAL_GAMMA,
-    NORMAL_WISHART,
-    REGRESSION,
-    n_parts,
-    part_of,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.regression import packed_length
 from streamddcrp.likelihoods.kernels.special import LOG_2PI
 
@@ -33,20 +24,20 @@ def draw_parameters(family, hyper, stats, post, rng, out):
     ``rng`` is a numpy Generator. The cost is that of `posterior`.
     """
     out[0] = 0.0
-    for i in range(n_parts(family, hyper)):
-        code, h, _, s, q = part_of(family, hyper, i)
+    for i in range(families.n_parts(family, hyper)):
+        code, h, _, s, q = families.part_of(family, hyper, i)
         out[s] = 0.0
-        if code == NORMAL_GAMMA:
+        if code == families.NORMAL_GAMMA:
             _ng_draw(hyper, h, post, q, rng, out, s)
-        elif code == NORMAL_WISHART:
+        elif code == families.NORMAL_WISHART:
             _nw_draw(hyper, h, post, q, rng, out, s)
-        elif code == REGRESSION:
+        elif code == families.REGRESSION:
             _lr_draw(hyper, h, post, q, rng, out, s)
-        elif code == DIRICHLET_MULTINOMIAL:
+        elif code == families.DIRICHLET_MULTINOMIAL:
             _dm_draw(hyper, h, post, q, rng, out, s)
-        elif code == GAMMA_POISSON:
+        elif code == families.GAMMA_POISSON:
             _gp_draw(hyper, h, post, q, rng, out, s)
-        elif code == BETA_BERNOULLI:
+        elif code == families.BETA_BERNOULLI:
             _bb_draw(hyper, h, stats, s, rng, out)
         else:
             out[s] = math.nan
@@ -56,20 +47,20 @@ def draw_parameters(family, hyper, stats, post, rng, out):
 def mean_parameters(family, hyper, post, out):
     """Write the eta of the posterior mean of theta to ``out`` (P,); precisions are averaged."""
     out[0] = 0.0
-    for i in range(n_parts(family, hyper)):
-        code, h, _, s, q = part_of(family, hyper, i)
+    for i in range(families.n_parts(family, hyper)):
+        code, h, _, s, q = families.part_of(family, hyper, i)
         out[s] = 0.0
-        if code == NORMAL_GAMMA:
+        if code == families.NORMAL_GAMMA:
             _ng_mean(hyper, h, post, q, out, s)
-        elif code == NORMAL_WISHART:
+        elif code == families.NORMAL_WISHART:
             _nw_mean(hyper, h, post, q, out, s)
-        elif code == REGRESSION:
+        elif code == families.REGRESSION:
             _lr_mean(hyper, h, post, q, out, s)
-        elif code == DIRICHLET_MULTINOMIAL:
+        elif code == families.DIRICHLET_MULTINOMIAL:
             _dm_mean(hyper, h, post, q, out, s)
-        elif code == GAMMA_POISSON:
+        elif code == families.GAMMA_POISSON:
             _gp_mean(hyper, h, post, q, out, s)
-        elif code == BETA_BERNOULLI:
+        elif code == families.BETA_BERNOULLI:
             _bb_mean(hyper, h, post, q, out, s)
         else:
             out[s] = math.nan

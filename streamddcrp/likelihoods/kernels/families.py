@@ -40,46 +40,7 @@ positive definite) are clipped to its border; no family raises or returns NaN.
 import math
 
 from streamddcrp.compilation import entry, inlined
-from streamddcrp.likelihoods.kernels.counts import (
-    bb_add,
-    bb_expected,
-    bb_natural,
-    bb_posterior,
-    bb_predictive,
-    dm_add,
-    dm_expected,
-    dm_natural,
-    dm_posterior,
-    dm_predictive,
-    gp_add,
-    gp_expected,
-    gp_natural,
-    gp_posterior,
-    gp_predictive,
-)
-from streamddcrp.likelihoods.kernels.gaussian import (
-    ng_add,
-    ng_add_rows,
-    ng_expected,
-    ng_expected_of_rows,
-    ng_marginal,
-    ng_natural,
-    ng_posterior,
-    ng_predictive,
-    nw_add,
-    nw_expected,
-    nw_natural,
-    nw_posterior,
-    nw_predictive,
-)
-from streamddcrp.likelihoods.kernels.regression import (
-    lr_add,
-    lr_expected,
-    lr_natural,
-    lr_posterior,
-    lr_predictive,
-    packed_length,
-)
+from streamddcrp.likelihoods.kernels import counts, gaussian, regression
 from streamddcrp.likelihoods.kernels.special import Array
 from streamddcrp.numerics import count_and_sum
 
@@ -114,7 +75,7 @@ def n_stats(family: int, hyper: Array) -> int:  # called by Python only
     """Length P of the sufficient statistics. The first five need only ``hyper[0]``."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:
-        size = D + packed_length(D)
+        size = D + regression.packed_length(D)
     elif family == NORMAL_GAMMA:
         size = 3 * D
     elif family == DIRICHLET_MULTINOMIAL:
@@ -124,7 +85,7 @@ def n_stats(family: int, hyper: Array) -> int:  # called by Python only
     elif family == BETA_BERNOULLI:
         size = 2 * D
     elif family == REGRESSION:
-        size = int(hyper[1]) * packed_length(int(hyper[2]) + 1)
+        size = int(hyper[1]) * regression.packed_length(int(hyper[2]) + 1)
     elif family == PRODUCT:
         size = int(hyper[2])
     else:
@@ -137,7 +98,7 @@ def n_post(family: int, hyper: Array) -> int:  # this one may be compiled, too
     """Length Q of the cached posterior."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:
-        size = 5 + D + packed_length(D)
+        size = 5 + D + regression.packed_length(D)
     elif family == NORMAL_GAMMA:
         size = 8 * D
     elif family == DIRICHLET_MULTINOMIAL:
@@ -147,7 +108,7 @@ def n_post(family: int, hyper: Array) -> int:  # this one may be compiled, too
     elif family == BETA_BERNOULLI:
         size = 4 * D
     elif family == REGRESSION:
-        size = int(hyper[1]) * (int(hyper[2]) + packed_length(int(hyper[2])) + 5)
+        size = int(hyper[1]) * (int(hyper[2]) + regression.packed_length(int(hyper[2])) + 5)
     elif family == PRODUCT:
         size = int(hyper[3])
     else:
@@ -165,17 +126,17 @@ def _add(
     code: int, hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int
 ) -> None:
     if code == NORMAL_GAMMA:
-        ng_add(hyper, h, x, c, weight, stats, s)
+        gaussian.ng_add(hyper, h, x, c, weight, stats, s)
     elif code == NORMAL_WISHART:
-        nw_add(hyper, h, x, c, weight, stats, s)
+        gaussian.nw_add(hyper, h, x, c, weight, stats, s)
     elif code == REGRESSION:
-        lr_add(hyper, h, x, c, weight, stats, s)
+        regression.lr_add(hyper, h, x, c, weight, stats, s)
     elif code == DIRICHLET_MULTINOMIAL:
-        dm_add(hyper, h, x, c, weight, stats, s)
+        counts.dm_add(hyper, h, x, c, weight, stats, s)
     elif code == GAMMA_POISSON:
-        gp_add(hyper, h, x, c, weight, stats, s)
+        counts.gp_add(hyper, h, x, c, weight, stats, s)
     elif code == BETA_BERNOULLI:
-        bb_add(hyper, h, x, c, weight, stats, s)
+        counts.bb_add(hyper, h, x, c, weight, stats, s)
     else:
         stats[s] = math.nan
 
@@ -183,17 +144,17 @@ def _add(
 @inlined
 def _posterior(code: int, hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
     if code == NORMAL_GAMMA:
-        ng_posterior(hyper, h, stats, s, post, q)
+        gaussian.ng_posterior(hyper, h, stats, s, post, q)
     elif code == NORMAL_WISHART:
-        nw_posterior(hyper, h, stats, s, post, q)
+        gaussian.nw_posterior(hyper, h, stats, s, post, q)
     elif code == REGRESSION:
-        lr_posterior(hyper, h, stats, s, post, q)
+        regression.lr_posterior(hyper, h, stats, s, post, q)
     elif code == DIRICHLET_MULTINOMIAL:
-        dm_posterior(hyper, h, stats, s, post, q)
+        counts.dm_posterior(hyper, h, stats, s, post, q)
     elif code == GAMMA_POISSON:
-        gp_posterior(hyper, h, stats, s, post, q)
+        counts.gp_posterior(hyper, h, stats, s, post, q)
     elif code == BETA_BERNOULLI:
-        bb_posterior(hyper, h, stats, s, post, q)
+        counts.bb_posterior(hyper, h, stats, s, post, q)
     else:
         post[q] = math.nan
 
@@ -204,17 +165,17 @@ def predictive_of_part(
 ) -> float:  # fmt: skip
     """Log predictive density of the columns of one part."""
     if code == NORMAL_GAMMA:
-        value = ng_predictive(hyper, h, post, q, x, c)
+        value = gaussian.ng_predictive(hyper, h, post, q, x, c)
     elif code == NORMAL_WISHART:
-        value = nw_predictive(hyper, h, post, q, x, c)
+        value = gaussian.nw_predictive(hyper, h, post, q, x, c)
     elif code == REGRESSION:
-        value = lr_predictive(hyper, h, post, q, x, c)
+        value = regression.lr_predictive(hyper, h, post, q, x, c)
     elif code == DIRICHLET_MULTINOMIAL:
-        value = dm_predictive(hyper, h, post, q, x, c)
+        value = counts.dm_predictive(hyper, h, post, q, x, c)
     elif code == GAMMA_POISSON:
-        value = gp_predictive(hyper, h, post, q, x, c)
+        value = counts.gp_predictive(hyper, h, post, q, x, c)
     elif code == BETA_BERNOULLI:
-        value = bb_predictive(hyper, h, post, q, x, c)
+        value = counts.bb_predictive(hyper, h, post, q, x, c)
     else:
         value = math.nan
     return value
@@ -223,17 +184,17 @@ def predictive_of_part(
 @inlined
 def _expected(code: int, hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     if code == NORMAL_GAMMA:
-        value = ng_expected(hyper, h, post, q, x, c)
+        value = gaussian.ng_expected(hyper, h, post, q, x, c)
     elif code == NORMAL_WISHART:
-        value = nw_expected(hyper, h, post, q, x, c)
+        value = gaussian.nw_expected(hyper, h, post, q, x, c)
     elif code == REGRESSION:
-        value = lr_expected(hyper, h, post, q, x, c)
+        value = regression.lr_expected(hyper, h, post, q, x, c)
     elif code == DIRICHLET_MULTINOMIAL:
-        value = dm_expected(hyper, h, post, q, x, c)
+        value = counts.dm_expected(hyper, h, post, q, x, c)
     elif code == GAMMA_POISSON:
-        value = gp_expected(hyper, h, post, q, x, c)
+        value = counts.gp_expected(hyper, h, post, q, x, c)
     elif code == BETA_BERNOULLI:
-        value = bb_expected(hyper, h, post, q, x, c)
+        value = counts.bb_expected(hyper, h, post, q, x, c)
     else:
         value = math.nan
     return value
@@ -268,7 +229,7 @@ def posterior(family: int, hyper: Array, stats: Array, post: Array) -> None:
 def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
     """Do `posterior` where only the log marginal is wanted; ``post`` (Q,) is work space."""
     if family == NORMAL_GAMMA:
-        return ng_marginal(hyper, 0, stats, 0)
+        return gaussian.ng_marginal(hyper, 0, stats, 0)
     posterior(family, hyper, stats, post)
     return post[0]
 
@@ -305,17 +266,17 @@ def natural_parameters(family: int, hyper: Array, post: Array, out: Array) -> No
         code, h, _, s, q = part_of(family, hyper, i)
         out[s] = 0.0
         if code == NORMAL_GAMMA:
-            ng_natural(hyper, h, post, q, out, s)
+            gaussian.ng_natural(hyper, h, post, q, out, s)
         elif code == NORMAL_WISHART:
-            nw_natural(hyper, h, post, q, out, s)
+            gaussian.nw_natural(hyper, h, post, q, out, s)
         elif code == REGRESSION:
-            lr_natural(hyper, h, post, q, out, s)
+            regression.lr_natural(hyper, h, post, q, out, s)
         elif code == DIRICHLET_MULTINOMIAL:
-            dm_natural(hyper, h, post, q, out, s)
+            counts.dm_natural(hyper, h, post, q, out, s)
         elif code == GAMMA_POISSON:
-            gp_natural(hyper, h, post, q, out, s)
+            counts.gp_natural(hyper, h, post, q, out, s)
         elif code == BETA_BERNOULLI:
-            bb_natural(hyper, h, post, q, out, s)
+            counts.bb_natural(hyper, h, post, q, out, s)
         else:
             out[s] = math.nan
 
@@ -396,7 +357,7 @@ def add_rows(
         code, h, c, s, _ = part_of(family, hyper, i)
         stats[s] += total
         if code == NORMAL_GAMMA and 8 * n_rows > stop - start:  # fewer: one by one
-            ng_add_rows(hyper, h, columns, c, weights, start, stop, stats, s)
+            gaussian.ng_add_rows(hyper, h, columns, c, weights, start, stop, stats, s)
             continue
         for r in range(start, stop):
             if weights[r] != 0.0:
@@ -413,7 +374,7 @@ def expected_log_liks_of_rows(
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
         if code == NORMAL_GAMMA:
-            ng_expected_of_rows(hyper, h, post, q, columns, c, start, stop, out)
+            gaussian.ng_expected_of_rows(hyper, h, post, q, columns, c, start, stop, out)
             continue
         for r in range(start, stop):
             out[r] += _expected(code, hyper, h, post, q, X[r], c)

@@ -10,17 +10,7 @@ distance of the rest is r'A r - (A r)_d^2 / A_dd, and the determinant of its sca
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.likelihoods.kernels.families import (
-    BETA_BERNOULLI,
-    DIRICHLET_MULTINOMIAL,
-    GAMMA_POISSON,
-    NORMAL_GAMMA,
-    NORMAL_WISHART,
-    REGRESSION,
-    n_parts,
-    part_of,
-    predictive_of_part,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.regression import packed_length
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2PI,
@@ -138,12 +128,12 @@ def _log_diagonal(D: int, post: Array, at: int) -> float:
 def _log_density(family: int, hyper: Array, post: Array, x: Array) -> float:
     """Do `log_predictive`, also where NORMAL_WISHART lacks one value."""
     total = 0.0
-    for i in range(n_parts(family, hyper)):
-        code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_WISHART:
+    for i in range(families.n_parts(family, hyper)):
+        code, h, c, _, q = families.part_of(family, hyper, i)
+        if code == families.NORMAL_WISHART:
             total += _nw_without(hyper, h, post, q, x, c)
             continue
-        total += predictive_of_part(code, hyper, h, post, q, x, c)
+        total += families.predictive_of_part(code, hyper, h, post, q, x, c)
     return total
 
 
@@ -157,8 +147,8 @@ def explain(
     ``out`` (1 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). O(n K) densities, O(K) of a full
     covariance.
     """
-    code, h, c, _, q = part_of(family, hyper, 0)
-    at_once = n_parts(family, hyper) == 1 and code == NORMAL_WISHART
+    code, h, c, _, q = families.part_of(family, hyper, 0)
+    at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART
     for d in range(rows.shape[1]):
         at_once = at_once and not math.isnan(rows[0, d])
     for k in range(post.shape[0]):
@@ -190,19 +180,19 @@ def outlook(family: int, hyper: Array, post: Array, x: Array, out: Array) -> flo
     """
     out[:] = math.nan
     total = 0.0
-    for i in range(n_parts(family, hyper)):
-        code, h, c, _, q = part_of(family, hyper, i)
-        if code == NORMAL_GAMMA:
+    for i in range(families.n_parts(family, hyper)):
+        code, h, c, _, q = families.part_of(family, hyper, i)
+        if code == families.NORMAL_GAMMA:
             total += _ng_outlook(hyper, h, post, q, x, c, out)
-        elif code == NORMAL_WISHART:
+        elif code == families.NORMAL_WISHART:
             total += _nw_outlook(hyper, h, post, q, x, c, out)
-        elif code == REGRESSION:
+        elif code == families.REGRESSION:
             total += _lr_outlook(hyper, h, post, q, x, c, out)
-        elif code == DIRICHLET_MULTINOMIAL:
+        elif code == families.DIRICHLET_MULTINOMIAL:
             total += _dm_outlook(hyper, h, post, q, x, c, out)
-        elif code == GAMMA_POISSON:
+        elif code == families.GAMMA_POISSON:
             total += _gp_outlook(hyper, h, post, q, x, c, out)
-        elif code == BETA_BERNOULLI:
+        elif code == families.BETA_BERNOULLI:
             total += _bb_outlook(hyper, h, post, q, x, c, out)
         else:
             total = math.nan

@@ -7,11 +7,7 @@ not the special functions of all words of both.
 import math
 
 from streamddcrp.compilation import inner, kernel
-from streamddcrp.likelihoods.kernels.families import (
-    DIRICHLET_MULTINOMIAL,
-    log_predictives,
-    posterior,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import Array, log_rising
 
 
@@ -30,14 +26,14 @@ def _words_gain(hyper: Array, stats: Array, more: Array) -> float:
 @kernel
 def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
     """Log marginal likelihood of statistics (P,); ``post`` (Q,) is work space."""
-    if family == DIRICHLET_MULTINOMIAL:
+    if family == families.DIRICHLET_MULTINOMIAL:
         tokens, total = 0.0, 0.0
         for d in range(1, len(stats)):
             if stats[d] > 0.0:
                 tokens += stats[d]
                 total += log_rising(hyper[1], stats[d])
         return total - log_rising(hyper[2], tokens)
-    posterior(family, hyper, stats, post)
+    families.posterior(family, hyper, stats, post)
     return post[0]
 
 
@@ -49,11 +45,11 @@ def log_union(
 
     ``work`` (P,) and ``post`` (Q,) are work space.
     """
-    if family == DIRICHLET_MULTINOMIAL:
+    if family == families.DIRICHLET_MULTINOMIAL:
         return log_stats + _words_gain(hyper, stats, more)
     for p in range(len(stats)):
         work[p] = stats[p] + more[p]
-    posterior(family, hyper, work, post)
+    families.posterior(family, hyper, work, post)
     return post[0]
 
 
@@ -62,9 +58,9 @@ def log_without(
     family: int, hyper: Array, stats: Array, log_both: float, more: Array, post: Array
 ) -> float:
     """Log m(``stats``), given log m(``stats`` + ``more``)."""
-    if family == DIRICHLET_MULTINOMIAL:
+    if family == families.DIRICHLET_MULTINOMIAL:
         return log_both - _words_gain(hyper, stats, more)
-    posterior(family, hyper, stats, post)
+    families.posterior(family, hyper, stats, post)
     return post[0]
 
 
@@ -79,7 +75,7 @@ def mixture_scores(
     """
     K = log_weights.shape[0]
     for i in range(X.shape[0]):
-        log_predictives(family, hyper, post, X[i], K, log_joint)
+        families.log_predictives(family, hyper, post, X[i], K, log_joint)
         log_joint += log_weights
         top = log_joint.max()
         total = 0.0

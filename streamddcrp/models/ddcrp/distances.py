@@ -7,13 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import KDTree
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.data import as_matrix, as_times, check_matrix, check_times
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.decay.families import NoDecay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, choice, number_array, whole
+from streamddcrp.validation import choice, whole
 
 TAIL = 1e-12  # links lighter than this share of alpha are not offered
 BLOCK = 1_000_000  # pairs whose distances are asked for at a time

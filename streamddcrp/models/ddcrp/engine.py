@@ -18,12 +18,8 @@ AT_ONCE = 1 << 18  # random numbers drawn in one piece, 2 MB
 def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
     """Return the random numbers of arrivals ``first`` on, whatever the cutting into calls.
 
-    Philox counts: arrival n owns the numbers from n times the row's length on.
-
-    Returns
-    -------
-    ndarray of float64, shape (N, 4 ceil((1 + P U) / 4))
-        U = 2 + 2 rejuvenate, or 1 without rejuvenation.
+    Philox counts: arrival n owns the numbers from n times the row's length on. Shape (N, 4 ceil((1
+    + P U) / 4)) with U = 2 + 2 rejuvenate, or 1 without rejuvenation.
     """
     blocks = _blocks(config)
     bits = np.random.Philox(key=config.seed, counter=first * blocks)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.data import as_observations
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import ConfigError, SchemaError
@@ -33,17 +34,10 @@ from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.kernels.families import n_post
 from streamddcrp.models.ddcrp.candidates import checked_alpha
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.kernels.predict import (
-    joint_by_draws,
-    joint_exact,
-    mix,
-    pass_on,
-    seat,
-    table_densities,
-)
+from streamddcrp.models.ddcrp.kernels import predict
 from streamddcrp.partitions.samples import as_samples, as_weights
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, choice, generator, whole
+from streamddcrp.validation import choice, whole
 
 _KINDS = ("marginal", "alone", "joint")
 _SEQUENCES = 4096  # with at most so many ways to seat all test rows, the joint density is summed
@@ -55,7 +49,7 @@ def held_out_log_likelihood(
     posterior: Any,
     X: ArrayLike,
     X_test: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...],
+    likelihood: Likelihood | tuple[Any, ...] | str,
     *,
     alpha: float,
     decay: object,
@@ -77,7 +71,7 @@ def held_out_log_likelihood(
     X : array_like of float, shape (N, D)
         Training rows. A masked array marks missing values, here and below.
     X_test : array_like of float, shape (M, D)
-    likelihood : Likelihood or tuple
+    likelihood : Likelihood, tuple or str
         The one of the fit. What it lacks is taken from ``X``.
     alpha, decay
         Of the links of the test rows; the training rows' own do not matter any more.
@@ -164,7 +158,7 @@ def _score(
     rows = data.family, data.hyper, data.test
     stats, mass = samples.stats, samples.mass
     log_lik = np.empty((data.m, n_tables + 1))
-    table_densities(
+    predict.table_densities(
         *rows, stats, n_tables, plug_in, np.empty((n_tables + 1, data.n_post)),
         np.empty((n_tables, stats.shape[1])), np.empty(stats.shape[1]), log_lik,
     )  # fmt: skip
@@ -172,12 +166,12 @@ def _score(
         common = *rows, *links.arrays, data.n, mass, stats, n_tables, log_lik, plug_in
         opened = data.m if links.opens.any() else 0
         if data.m * np.log(n_tables + opened) <= np.log(_SEQUENCES):
-            joint_exact(*common, out)
+            predict.joint_exact(*common, out)
         else:
-            joint_by_draws(*common, n_draws, rng, out)
+            predict.joint_by_draws(*common, n_draws, rng, out)
         return
-    pass_on(*links.arrays, data.n, n_tables, mass)
-    mix(mass, log_lik, n_tables, out)
+    predict.pass_on(*links.arrays, data.n, n_tables, mass)
+    predict.mix(mass, log_lik, n_tables, out)
 
 
 class _Data:
@@ -283,7 +277,7 @@ class _Hard:
     def seat(self, s: int) -> int:
         data, links = self._data, self._links
         return int(
-            seat(
+            predict.seat(
                 data.family, data.hyper, data.train, self._tables[s], self._reached, links.ptr,
                 links.to, links.share, self._slot, self.stats, self.mass,
             )

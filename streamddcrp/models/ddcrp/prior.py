@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.ddcrp.candidates import Candidates
@@ -32,7 +33,7 @@ from streamddcrp.models.ddcrp.kernels.moments import (
 )
 from streamddcrp.partitions import labels_of_links
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import checked, generator, whole
+from streamddcrp.validation import whole
 
 _DENSE = 3000  # customers up to which the chances to share a table are summed exactly,
 _STEPS = 2e9  # in at most so many steps

@@ -9,17 +9,19 @@ import numpy as np
 from numpy.random import Generator
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.data import as_observations, as_times
 from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
 from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import Likelihood, make_likelihood
+from streamddcrp.estimator.sweeps import checked_sweeps, fitted
+from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain, r_hat
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import checked, generator, whole
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _MIXED = 1.1  # R-hat above which a warning is given
@@ -186,7 +188,7 @@ def _with(decay: Decay, value: float) -> Decay:
 @checked
 def sample_ddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...],
+    likelihood: Likelihood | tuple[Any, ...] | str,
     *,
     alpha: float,
     decay: object,
@@ -208,7 +210,7 @@ def sample_ddcrp(
     ----------
     X : array_like of float, shape (N, D)
         Observations; in arrival order if links are sequential. A masked array marks missing values.
-    likelihood : Likelihood or tuple
+    likelihood : Likelihood, tuple or str
         Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``.
     alpha : float
         Weight of a self-link against the decay weights of links to others.
@@ -277,15 +279,10 @@ def sample_ddcrp(
     >>> np.round(together.mean(axis=0)[2], 1)  # who sits with the third customer
     array([0. , 0. , 1. , 0.1, 0.9, 0.9])
     """
-    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in)
-    thin, n_chains = whole("thin", thin, 1), whole("n_chains", n_chains, 1)
-    if thin > n_sweeps:
-        message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
-        raise ConfigError(message)
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
+    n_chains = whole("n_chains", n_chains, 1)
     rows = as_observations(X)
-    family = make_likelihood(likelihood)
-    family.check_rows(rows)
-    family = family.scaled(rows)
+    family = fitted(likelihood, rows)
     prior = family.hyper(rows.shape[1])
     rows, _ = family.prepare(rows)
     weights = make_decay(decay)

@@ -85,10 +85,7 @@ def make_config(
     1e-12 ``alpha``, and must fall that low. ``seed`` is the key of the random numbers, at most
     2^63 - 1. ``clocked``: distances are differences of times; else of arrival indices.
 
-    Raises
-    ------
-    ConfigError
-        If an option is out of its range, or the decay reaches without end.
+    Raises ConfigError if an option is out of its range, or the decay reaches without end.
     """
     n_particles = particle_count(n_particles)
     rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)

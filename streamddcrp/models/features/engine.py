@@ -21,17 +21,8 @@ from numpy.typing import NDArray
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import LIVE, N_OUTPUTS, SCORE
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
+from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.models.features.kernels.arrival import anneal, predict, rename, step_rows
-from streamddcrp.models.features.kernels.slots import (
-    ALL,
-    LOG_EVIDENCE,
-    N_ACTIVE,
-    N_EVENTS,
-    N_NAMED,
-    N_REPORTED,
-    N_SEEN,
-    SHAPE,
-)
 from streamddcrp.models.features.state import (
     Config,
     Names,
@@ -88,8 +79,8 @@ def joined(parts: list[Reported]) -> Reported:
 def _prepared(X: FloatArray) -> tuple[FloatArray, FloatArray, Reported]:
     """Return rows with 0 for what is missing, 1 where there is a value, and room for outputs."""
     n, seen = len(X), np.isfinite(X)
-    ids = np.full((n, N_REPORTED), -1)
-    reported = Reported(np.zeros((n, N_OUTPUTS)), ids, np.zeros((n, N_REPORTED)))
+    ids = np.full((n, at.N_REPORTED), -1)
+    reported = Reported(np.zeros((n, N_OUTPUTS)), ids, np.zeros((n, at.N_REPORTED)))
     return np.where(seen, X, 0.0), seen.astype(np.float64), reported
 
 
@@ -158,16 +149,16 @@ def cooling(likelihood: LinearGaussian, X: FloatArray, n: int) -> tuple[FloatArr
 def _joined(config: Config, state: State, other: State, log_gain: FloatArray, time: float) -> State:
     """Return a state of the particles of both, resampled, with the mean of both evidences."""
     parts = [arrays_of(state), arrays_of(other)]
-    n = [int(part["counts"][N_ACTIVE]) for part in parts]
+    n = [int(part["counts"][at.N_ACTIVE]) for part in parts]
     logs = np.concatenate(
-        [np.log(part["particles.weight"]) + part["sums"][LOG_EVIDENCE] for part in parts]
+        [np.log(part["particles.weight"]) + part["sums"][at.LOG_EVIDENCE] for part in parts]
     )
     logs[n[0] :] += log_gain[: n[1]]
     top = logs.max()
     weight = np.exp(logs - top)
     total = weight.sum()
     chosen, kept = np.zeros(config.n_particles, np.int64), np.zeros(config.n_particles)
-    u = uniform(config.seed, int(state.counts[N_SEEN]), 0, ALL, JOIN)
+    u = uniform(config.seed, int(state.counts[at.N_SEEN]), 0, at.ALL, JOIN)
     size = optimal(weight / total, len(weight), config.n_particles, u, chosen, kept)
     K = max(part["particles.n_owners"].shape[1] for part in parts)
     merged = parts[0]
@@ -180,8 +171,8 @@ def _joined(config: Config, state: State, other: State, log_gain: FloatArray, ti
     while n_slots < K:
         n_slots *= 2
     merged["n_slots"] = np.array(n_slots)
-    merged["counts"][[N_ACTIVE, N_NAMED, N_EVENTS]] = size, 0, 0
-    merged["sums"][LOG_EVIDENCE] = top + math.log(0.5 * total)
+    merged["counts"][[at.N_ACTIVE, at.N_NAMED, at.N_EVENTS]] = size, 0, 0
+    merged["sums"][at.LOG_EVIDENCE] = top + math.log(0.5 * total)
     for name in Names._fields:
         merged.pop(f"names.{name}", None)
     joined = state_from_arrays(config, merged)
@@ -277,17 +268,17 @@ class FeatureEngine:
     @property
     def n_seen(self) -> int:
         """Number of rows learned."""
-        return int(self.state.counts[N_SEEN])
+        return int(self.state.counts[at.N_SEEN])
 
     @property
     def log_evidence(self) -> float:
         """Estimate of the log evidence, in the units of the rows."""
-        return float(self.state.sums[LOG_EVIDENCE]) - self.log_unit
+        return float(self.state.sums[at.LOG_EVIDENCE]) - self.log_unit
 
     @property
     def noise(self) -> FloatArray:
         """Standard deviation of the noise of each column, shape (D,)."""
-        active, shape = int(self.state.counts[N_ACTIVE]), float(self.state.sums[SHAPE])
+        active, shape = int(self.state.counts[at.N_ACTIVE]), float(self.state.sums[at.SHAPE])
         particles = self.state.particles
         variance = float(particles.weight[:active] @ particles.rate[:active])
         if shape > 0.0:
@@ -338,7 +329,7 @@ class FeatureEngine:
         rows = np.arange(max(0, seen - r), seen)
         out = np.zeros((len(rows), len(ids)))
         place = {int(g): f for f, g in enumerate(ids)}
-        for i in range(int(self.state.counts[N_ACTIVE])):
+        for i in range(int(self.state.counts[at.N_ACTIVE])):
             bits = particles.owners[i, rows % particles.owners.shape[1]]
             for k in np.flatnonzero(particles.name[i] >= 0).tolist():
                 f = place.get(int(names.label[particles.name[i, k]]))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data.batches import as_observations
 from streamddcrp.data.graphs import DecomposableGraph, concatenated, from_parents, holders, window
@@ -17,7 +18,7 @@ from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.engine import cooling
 from streamddcrp.models.features.kernels.graph_ibp import sweep
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator, positive, whole
+from streamddcrp.validation import positive, whole
 
 MOST_FEATURES = 64
 ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be reversible

@@ -13,16 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
-from streamddcrp.models.features.kernels.slots import (
-    MOST_ENUMERATED,
-    MOST_FEATURES,
-    MOST_NEW,
-    N_ACTIVE,
-    N_COUNTS,
-    N_NAMED,
-    N_SUMS,
-    SHAPE,
-)
+from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.particles.state import BoolArray, UintArray
 from streamddcrp.records import (
     ANY,
@@ -70,10 +61,7 @@ def make_config(
 ) -> Config:
     """Check the options of `TimeVaryingIBP` and put them into the kernels' order.
 
-    Raises
-    ------
-    ConfigError
-        If an option is out of its range.
+    Raises ConfigError if an option is out of its range.
     """
     window = whole("window", window, 1, LONGEST)
     n_particles = particle_count(n_particles, 2 * window + 1 + N_SLOTS * N_SLOTS, "window")
@@ -82,8 +70,8 @@ def make_config(
     with np.errstate(divide="ignore"):
         log = np.log(np.arange(window + 3.0))
     return Config(
-        window, positive("alpha", alpha), n_particles, CHILDREN, moves, seed, MOST_NEW,
-        MOST_FEATURES, log, np.array(ratios, dtype=np.float64),
+        window, positive("alpha", alpha), n_particles, CHILDREN, moves, seed, at.MOST_NEW,
+        at.MOST_FEATURES, log, np.array(ratios, dtype=np.float64),
     )  # fmt: skip
 
 
@@ -212,21 +200,21 @@ class State(NamedTuple):
 
 
 def _empty(config: Config, n_features: int, n_slots: int) -> State:
-    P, r, n_options = config.n_particles, config.order, MOST_NEW + len(config.ratios)
+    P, r, n_options = config.n_particles, config.order, at.MOST_NEW + len(config.ratios)
     M = P * config.n_children
     lengths = {
         "P": P, "K": n_slots, "H": 2 * r + 1, "R": r, "W": 1 + (r - 1) // 64, "D": n_features,
-        "G": N_NAMES, "E": N_EVENTS, "F": config.most_slots + 1, "V": MOST_NEW, "U": MOST_NEW + 1,
-        "O": n_options, "C": n_options << MOST_ENUMERATED, "B": config.n_children, "M": M,
-        "T": 1 << (2 * M - 1).bit_length(), "Y": n_slots * N_NAMES,
+        "G": N_NAMES, "E": N_EVENTS, "F": config.most_slots + 1, "V": at.MOST_NEW,
+        "U": at.MOST_NEW + 1, "O": n_options, "C": n_options << at.MOST_ENUMERATED,
+        "B": config.n_children, "M": M, "T": 1 << (2 * M - 1).bit_length(), "Y": n_slots * N_NAMES,
     }  # fmt: skip
     scratch = empty(Scratch, lengths)
     return State(
         particles=empty(Particles, lengths),
         rows=empty(Rows, lengths),
         names=empty(Names, lengths),
-        counts=np.zeros(N_COUNTS, np.int64),
-        sums=np.zeros(N_SUMS),
+        counts=np.zeros(at.N_COUNTS, np.int64),
+        sums=np.zeros(at.N_SUMS),
         scratch=scratch,
     )
 
@@ -240,8 +228,8 @@ def empty_state(
     """
     state = _empty(config, n_features, N_SLOTS)
     particles = state.particles
-    state.counts[N_ACTIVE] = 1
-    state.sums[SHAPE] = likelihood.shape
+    state.counts[at.N_ACTIVE] = 1
+    state.sums[at.SHAPE] = likelihood.shape
     particles.weight[0] = 1.0
     particles.rate[:] = likelihood.rate
     particles.cov[:, 0, 0] = baseline
@@ -253,7 +241,7 @@ _NOT_STORED = ("best", "share")
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of the arrays that count, without unused slots, for a checkpoint."""
-    active = int(state.counts[N_ACTIVE])
+    active = int(state.counts[at.N_ACTIVE])
     used = state.particles.n_owners[:active] > 0
     K = 1 + int(np.flatnonzero(used.any(axis=0)).max(initial=0))
     used = used[:, :K]
@@ -281,7 +269,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
 
 
-COUNTS = counters({N_ACTIVE: Within(1, "P"), N_NAMED: Within(0, MOST)})
+COUNTS = counters({at.N_ACTIVE: Within(1, "P"), at.N_NAMED: Within(0, MOST)})
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -295,8 +283,8 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         "D": arrays["rows.x"].shape[-1],
     }  # fmt: skip
     counts = arrays["counts"]
-    check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, {"P": config.n_particles})
-    check_one("sums", arrays["sums"], (N_SUMS,), np.float64, ANY)
+    check_one("counts", counts, (at.N_COUNTS,), np.int64, COUNTS, {"P": config.n_particles})
+    check_one("sums", arrays["sums"], (at.N_SUMS,), np.float64, ANY)
     check(Particles, arrays, lengths, "particles.")
     check(Rows, arrays, lengths, "rows.")
     if "names.used" in arrays:  # they are made again where states are joined
@@ -307,7 +295,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     for k in range(1, K):
         live |= used[:, k].astype(np.uint64) << np.uint64(k)
     refuse_if(
-        counts[N_ACTIVE] != active or n_slots < K or bool((owners & ~live[:, None]).any()),
+        counts[at.N_ACTIVE] != active or n_slots < K or bool((owners & ~live[:, None]).any()),
         "features and their owners",
     )
 

@@ -68,10 +68,7 @@ def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
 def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
     """Check alpha; return its value, NaN where it has a prior, and nodes and log weights of that.
 
-    Raises
-    ------
-    ConfigError
-        If it is neither a positive number nor ("gamma", shape, rate).
+    Raises ConfigError if it is neither a positive number nor ("gamma", shape, rate).
     """
     also = 'or ("gamma", shape, rate) of positive numbers'
     if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
@@ -125,10 +122,7 @@ def make_config(
 
     Without ``family`` and ``hyper``, code and prior of the likelihood, they are only checked.
 
-    Raises
-    ------
-    ConfigError
-        If an option is out of its range.
+    Raises ConfigError if an option is out of its range.
     """
     r, rejuvenate = whole("r", r, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)

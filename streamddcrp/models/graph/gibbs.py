@@ -1,14 +1,13 @@
 """Clusters on a whole decomposable graph by Gibbs sampling."""
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.graphs import (
@@ -20,12 +19,12 @@ from streamddcrp.data.graphs import (
     log_prior,
 )
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods import Likelihood, make_likelihood
+from streamddcrp.estimator.sweeps import checked_sweeps, fitted, kept_sweeps
+from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
 from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, generator, whole
 
 
 class Sets(NamedTuple):
@@ -164,31 +163,6 @@ def sample_graph_crp(
         log_joint[s], drawn[s] = chain.log_joint(), chain.alpha
     n_clusters = np.array([len(np.unique(row)) for row in labels])
     return GraphCRPSamples(labels, log_joint, n_clusters, drawn, graph, family)
-
-
-def checked_sweeps(n_sweeps: Any, burn_in: Any, thin: Any) -> tuple[int, int, int]:
-    """Return the numbers of sweeps, checked; ConfigError where one is out of range."""
-    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
-    return n_sweeps, burn_in, whole("thin", thin, 1, n_sweeps)
-
-
-def fitted(likelihood: Any, rows: FloatArray) -> Likelihood:
-    """Return the likelihood, what it lacks taken from the rows; or refuse the rows."""
-    family = make_likelihood(likelihood)
-    family.check_rows(rows)
-    return family.scaled(rows)
-
-
-def kept_sweeps(
-    sweep: Callable[[], None], n_draws: int, burn_in: int, thin: int, *, progress: bool
-) -> Iterator[int]:
-    """Sweep, and yield the number of each draw that is kept once it stands."""
-    total = burn_in + n_draws * thin
-    for i in tqdm(range(total), unit=" sweeps", disable=not progress):
-        sweep()
-        s, rest = divmod(i - burn_in, thin)
-        if i >= burn_in and rest == thin - 1:
-            yield s
 
 
 class _Chain:

@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.sweeps import checked_sweeps, fitted, kept_sweeps
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Grid, concentration
-from streamddcrp.models.graph.gibbs import checked_sweeps, fitted, kept_sweeps, named
+from streamddcrp.models.graph.gibbs import named
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
 from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
 from streamddcrp.models.graph.kernels.children import N_COUNTS
@@ -22,7 +24,6 @@ from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator
 
 
 class Clusters(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.arguments import as_list
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.errors import ConfigError, SchemaError
@@ -29,7 +30,7 @@ from streamddcrp.models.graph.kernels.group import step_rows
 from streamddcrp.particles.kernels.names import N_NAMES
 from streamddcrp.particles.state import learn_rows
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import as_list, whole
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
@@ -38,10 +39,7 @@ Path = tuple[str, ...]  # a group's name, after that of its node where there are
 def layers_of(n_shared: Any) -> list[int]:
     """Return the numbers of auxiliary items of the root and, with two layers, of each node.
 
-    Raises
-    ------
-    ConfigError
-        If ``n_shared`` is not one or two positive whole numbers.
+    Raises ConfigError if ``n_shared`` is not one or two positive whole numbers.
     """
     layers = n_shared if isinstance(n_shared, tuple | list) else (n_shared,)
     if len(layers) not in (1, 2):
@@ -53,10 +51,7 @@ def layers_of(n_shared: Any) -> list[int]:
 def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
     """Return a group's name as text, checked; None is one group for all.
 
-    Raises
-    ------
-    SchemaError
-        If it is no name or, with two layers, no pair of names.
+    Raises SchemaError if it is no name or, with two layers, no pair of names.
     """
     parts = group if isinstance(group, tuple | list) else (group,)
     if group is None:
@@ -71,10 +66,7 @@ def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
 def listed(group: Any, n_rows: int) -> list[Any]:
     """Return the groups of so many rows as a list, from arrays and Arrow columns, too.
 
-    Raises
-    ------
-    SchemaError
-        If there is not one for each row.
+    Raises SchemaError if there is not one for each row.
     """
     found = as_list("group", group)
     if len(found) != n_rows:

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import as_list, checked, number_array
 from streamddcrp.data import Tokens, as_tokens
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import as_list, checked, number_array, whole
+from streamddcrp.validation import whole
 
 _ROUNDING = 1e-9
 _MOST = 1 << 24  # words of a vocabulary: memory may have room for each from the start

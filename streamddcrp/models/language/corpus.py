@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import checked
 from streamddcrp.data import Tokens, as_times, check_times
 from streamddcrp.decay import Decay
 from streamddcrp.errors import SchemaError
@@ -19,7 +20,6 @@ from streamddcrp.models.language.memory import (
     weigh_reach,
 )
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked
 
 
 @dataclass(frozen=True, slots=True, eq=False)

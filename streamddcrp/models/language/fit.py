@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.cards import ResultCard
 from streamddcrp.decay import (
     Decay,
@@ -23,7 +24,7 @@ from streamddcrp.models.language.corpus import Corpus, matches, sums_within_reac
 from streamddcrp.models.language.kernels import fade_slopes, gradient, surface
 from streamddcrp.models.language.memory import unscaled
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import checked, choice, number_array, positive
+from streamddcrp.validation import choice, positive
 
 _ALPHAS = np.geomspace(0.1, 10_000.0, 11)
 _PARAMETERS = np.geomspace(2.0, 2_000.0, 13)

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations, as_times, check_times
 from streamddcrp.decay import make_decay
@@ -31,7 +32,6 @@ from streamddcrp.models.seqddcrp.kernels.batch import (
 from streamddcrp.models.seqddcrp.link_prior import LinkPrior, link_prior
 from streamddcrp.models.seqddcrp.rank_one import fit_rank_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, generator
 
 _log = logging.getLogger(__name__)
 _BIRTH_FLOOR = 1e-8  # a self-link below this share of the row's best option is set to zero
@@ -259,7 +259,7 @@ class _Batch:
 @checked
 def fit_seqddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...],
+    likelihood: Likelihood | tuple[Any, ...] | str,
     *,
     alpha: float,
     decay: object,
@@ -278,7 +278,7 @@ def fit_seqddcrp(
     ----------
     X : array_like of float, shape (N, D)
         Observations in arrival order. A masked array marks missing values.
-    likelihood : Likelihood or tuple
+    likelihood : Likelihood, tuple or str
         Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``.
     alpha : float
         Weight of opening a table against the decay weights of linking to an earlier customer.

@@ -41,6 +41,7 @@ class Config(NamedTuple):
     birth_threshold: float
     max_tables: int
     tied: bool  # evicted customers join groups tied to the prior's proportions; else kept alone
+    far: float  # reach of links where rows come in no order; 0: as otherwise
     halo: int  # how many evicted customers are kept alone
 
 
@@ -63,6 +64,7 @@ def make_config(
     birth_threshold: float,
     max_tables: int,
     tied: bool,
+    far: float = 0.0,
     halo: int,
 ) -> Config:
     """Check the settings and put them into the kernels' order."""
@@ -85,7 +87,8 @@ def make_config(
         family, hyper, hyper.copy(), *decay, float(alpha), float(alpha_rate),
         bool(learn_prior), float(memory), recent_of(memory, power),
         float(gamma) if recall else math.inf, bool(recall),
-        window, sweep_every, n_sweeps, look_back, float(birth_threshold), max_tables, tied, halo,
+        window, sweep_every, n_sweeps, look_back, float(birth_threshold), max_tables, tied,
+        float(far), halo,
     )  # fmt: skip
 
 

@@ -126,10 +126,10 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         Cycles to subtract from each column before its rows are clustered: "day", "week", another
         period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
         then of levels without the season, all columns are taken for numbers, and the warm-up has at
-        least 512 rows. "calendar" subtracts a day, and a week, once they have proved themselves:
-        where rows have times and up to 8 columns, all of numbers, with ``likelihood="auto"``. The
-        last 1,024 rows are then learned again, while others come; without such a season, it
-        changes nothing. None subtracts nothing.
+        least 512 rows. "calendar" subtracts a day, and a week, once they have proved themselves,
+        from up to 8 columns of numbers, with ``likelihood="auto"``; where rows have no times, the
+        period that they show most clearly, and seven of it. The last 1,024 rows are then learned
+        again, while others come; without such a season, it changes nothing. None subtracts nothing.
     columns : mapping of name to {"auto", "level", "slow"}, optional
         With ``likelihood="auto"``, the law of columns of numbers. "slow": a column drifts by
         itself, as temperatures do, and what its past does not foresee is clustered. "level": the
@@ -250,7 +250,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
-        self._net, self._marks = [], {}
+        self._net, self._marks, self._states = [], {}, np.empty(0)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -377,8 +377,6 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._last_time = float(t[-1])
         if self._clocked is None:
             self._clocked = t is not None
-            if t is None and self._by_clock:
-                self._season = None
             self._begin(X.shape[1])
         if self._season is not None and self._season.is_over:
             self._season = None
@@ -509,6 +507,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._stream = self._recipe.start(
                 self._family, n_features, opening, self._decay, self._origin
             )
+
+    def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: FloatArray) -> None:
+        before = -1 if self._recent is None else self._recent.last_label
+        self._states = np.r_[before, out[:, SETTLED]]
+        super()._keep(X, t, given, out)
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
         return out[:, SETTLED], out[:, SCORE]

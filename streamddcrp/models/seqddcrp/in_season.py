@@ -1,8 +1,10 @@
 """Seasons in the model: rows are learned less the season, and again when one is found."""
 
 import logging
+from copy import deepcopy
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.laws.columns import Laws
@@ -11,7 +13,7 @@ from streamddcrp.likelihoods import Likelihood, NormalGamma, Product
 from streamddcrp.likelihoods.auto import choose_family
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.recipe import Recipe
-from streamddcrp.models.seqddcrp.warmup import WarmUp
+from streamddcrp.models.seqddcrp.warmup import CLEAR_LEAD, WarmUp
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,10 @@ class InSeason:
     _recipe: Recipe
     _first_time: float
 
+    @property
+    def _origin(self) -> float | None:
+        return self._first_time if self._clocked else None
+
     def _rows_to_go(self, most: int) -> int:
         """Return the number of rows up to the next after which the model may be rebuilt."""
         assert self._early is not None  # for mypy
@@ -52,19 +58,41 @@ class InSeason:
         if self._season is None or not self._season.is_new or self._is_given:
             return False
         assert self._early is not None  # for mypy
-        if self._is_auto and self._season.is_first:
-            family = self._family if self._early.is_over else self._family_by_rows
-            if not isinstance(family, NormalGamma):
+        if self._is_auto:
+            family = self._family_by_now
+            if self._season.is_first and not self._early.is_over:
+                family = self._family_by_rows
+            if not self._season.keep_to(_numbers(family, self._vectorizer.n_features)):
                 self._season.settle()
-                self._season.tracker = None
                 _log.info(
-                    'season: left in, as not all columns are numbers; season="auto" takes them '
+                    'season: left in, as its columns are no numbers; season="auto" takes them '
                     "for numbers"
                 )
                 return False
-            self._family, self._types = NormalGamma(), None
+        else:
+            family = self._family_by_now
+        if self._season.is_sought and not self._is_told(family):
+            self._season.refuse(clocked=bool(self._clocked))
+            return False
+        if self._is_auto:
+            self._family, self._types = family.unscaled(), None
         self._early.last = max(self._early.last, SEASON_ROWS)
         return self._stream is not None
+
+    def _is_told(self, family: Likelihood) -> bool:
+        """Whether the seasons just found tell the rows kept better: tables know other cycles."""
+        assert self._early is not None  # for mypy
+        assert self._season is not None
+        names, width, scores = self._vectorizer.names, self._vectorizer.n_features, []
+        free = _numbers(family, width).tolist()
+        for season in (self._season.before(), self._season):
+            laws = Laws() if self._laws is None else deepcopy(self._laws)
+            rows = self._early.rows_less_season(season, laws, width)
+            if laws.subtracts:
+                laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
+                rows = laws.begin(rows)
+            scores.append(self._early.told(self._recipe, family, rows, names, self._origin))
+        return scores[1] > scores[0] + CLEAR_LEAD
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
         """Return rows a to b of a batch less what their season and their past foresee."""
@@ -103,22 +131,14 @@ class InSeason:
         )
         if not (changed and early.is_over) or laws.subtracts or others_held:
             return (changed or others_held) and early.is_over
-        origin = self._first_time if self._clocked else None
         return early.would_tell(
-            laws, self._recipe, self._family_by_now, names, origin, self._season
+            laws, self._recipe, self._family_by_now, names, self._origin, self._season
         )
 
     @property
     def _free_columns(self) -> list[bool]:
         """Which columns may have a law: those of numbers."""
-        family = self._family_by_now
-        numbers = np.zeros(self._vectorizer.n_features, dtype=bool)
-        if isinstance(family, Product):
-            for part, at in family.parts:
-                numbers[list(at)] = isinstance(part, NormalGamma)
-        else:
-            numbers[:] = isinstance(family, NormalGamma)
-        return numbers.tolist()
+        return [*_numbers(self._family_by_now, self._vectorizer.n_features)]
 
     def _forget_early_rows(self) -> None:
         """End the warm-up where it is over, no contest goes on and no season is sought."""
@@ -165,3 +185,11 @@ class InSeason:
             return NormalGamma()
         rows = self._early.rows(self._vectorizer.n_features)
         return choose_family(rows, self._types)
+
+
+def _numbers(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
+    """Return which columns (D,) a family takes for numbers."""
+    found = np.full(n_columns, isinstance(family, NormalGamma))
+    for part, at in family.parts if isinstance(family, Product) else ():
+        found[list(at)] = isinstance(part, NormalGamma)
+    return found

@@ -65,7 +65,8 @@ class Recipe:
         tied, halo = halo_of(decay, alpha, self.settings["window"], clocked=clocked)
         return make_config(
             family=family, hyper=hyper, decay=(decay.code, decay.location, decay.scale),
-            alpha=alpha, alpha_rate=rate, power=power, tied=tied, halo=halo, **self.settings,
+            alpha=alpha, alpha_rate=rate, power=power, tied=tied, halo=halo,
+            far=max(self.reaches, default=0.0), **self.settings,
         )  # fmt: skip
 
     def start(

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamddcrp.arguments import number_array
 from streamddcrp.contract import LIVE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
@@ -18,7 +19,6 @@ from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.records import MOST, REAL, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import number_array
 
 _FEW = 5.0  # rows; smaller tables may be what is not to be taken for known
 

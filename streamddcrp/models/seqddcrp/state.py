@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.contract import EVENT_CAPACITY, LIVE, SWAP
+from streamddcrp.contract import EVENT_CAPACITY, FORGET, LIVE
 from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
@@ -43,6 +43,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     REGIME,
     RUNS_LAST,
     SINCE_BLOCK,
+    SPEED,
     STATE,
     STAYING,
 )
@@ -86,6 +87,7 @@ class Rows(NamedTuple):
     group_log_weight: Annotated[FloatArray, "W G", -np.inf]  # links keep the prior's proportions
     rate: Annotated[FloatArray, "W"]  # 1 / S_i
     term: Annotated[FloatArray, "W"]  # the customer's link term of the bound
+    surprise: Annotated[FloatArray, "W"]  # -log p of its values, as it arrived
     # q(c_i = i, d_i = m): i opens a table with atom m. Zero beyond the rows in use.
     births: Annotated[FloatArray, "K W", CHANCE]
     # Z: probability that i's parameter is that of atom m. Zero beyond the rows in use.
@@ -118,6 +120,9 @@ class Atoms(NamedTuple):
     # What a split would add to the link terms of evicted rows: this, less what sticks pay.
     side_terms: Annotated[FloatArray, "K"]
     side_sticks: Annotated[FloatArray, "K"]
+    # Nats by which its halves have predicted rows better than their pool, and how many rows.
+    lead: Annotated[FloatArray, "K"]
+    foretold: Annotated[FloatArray, "K", WEIGHT]
     # Expected rows of the shadow when a split last failed; 0: not tried.
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
@@ -164,6 +169,9 @@ class ComponentTable(NamedTuple):
     frozen: Annotated[FloatArray, "K P"]  # the part of evicted customers
     shadow: Annotated[FloatArray, "K P"]  # the part of ``frozen`` that may be split off
     other: Annotated[FloatArray, "K P"]  # the same by the other memory: `kernels.pace`
+    undivided: Annotated[FloatArray, "K P"]  # the part of ``frozen`` from before the shadow began
+    left: Annotated[FloatArray, "K P"]  # statistics of its halves: `kernels.halves`
+    right: Annotated[FloatArray, "K P"]
     post: Annotated[FloatArray, "K Q"]  # posterior given ``stats``; column 0: log marginal
 
 
@@ -188,6 +196,7 @@ class Scratch(NamedTuple):
     sides: Annotated[FloatArray, "K W"]
     opened: Annotated[FloatArray, "W"]  # probability that it opens its half of the atom
     paid: Annotated[FloatArray, "W"]  # and what that adds to ``side_sticks``
+    home: Annotated[IntArray, "W"]  # columns at which rows have just been frozen
     joined: Annotated[IntArray, "W"]  # groups that rows being evicted have joined
     growth: Annotated[FloatArray, "W"]  # by how much the log mass of these grew
     kept_frozen: Annotated[FloatArray, "P"]
@@ -203,6 +212,7 @@ class Scratch(NamedTuple):
     moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
     post: Annotated[FloatArray, "Q"]
     shadow_post: Annotated[FloatArray, "Q"]
+    whole_post: Annotated[FloatArray, "Q"]
     prior_post: Annotated[FloatArray, "Q", math.nan]  # posterior of no data; NaN: not computed yet
     # The row that was predicted last: number (-1: none), time, log S; values; the prediction.
     asked: Annotated[FloatArray, "3", -1]
@@ -218,7 +228,7 @@ class Scratch(NamedTuple):
 class Events(NamedTuple):
     """Ring of the last events, as `streamddcrp.contract.EventRing`, with two times of users."""
 
-    kind: Annotated[IntArray, "E", Within(0, SWAP)]
+    kind: Annotated[IntArray, "E", Within(0, FORGET)]
     label: Annotated[IntArray, "E"]
     into: Annotated[IntArray, "E", Within(-1, MOST)]
     arrival: Annotated[IntArray, "E"]
@@ -289,6 +299,7 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
     sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
     sums[NEW_BETA] = sums[REDRAWN] = 1.0
     sums[FOLLOWED] = 8.0
+    sums[SPEED] = 1.0
     sums[LOG_ALPHA] = math.log(config.alpha)
     if config.recall:
         sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)

@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
 JUDGED = 512  # last rows, on which laws are compared with tables alone
-LAWS_LEAD = 10.0  # nats by which laws must lead there
+CLEAR_LEAD = 10.0  # nats by which laws, and seasons, must lead there
 KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
 
 
@@ -278,17 +278,23 @@ class WarmUp:
         self, recipe: Recipe, family: Likelihood, plain: FloatArray, net: FloatArray,
         names: list[str], first_time: float | None,
     ) -> bool:  # fmt: skip
-        """Whether rows less what laws foresee are told clearly better than plain ones."""
-        n = min(len(plain), JUDGED)
+        """Whether rows less what is foreseen are told clearly better than plain ones."""
+        scores = [self.told(recipe, family, X, names, first_time) for X in (plain, net)]
+        return scores[1] > scores[0] + CLEAR_LEAD
+
+    def told(
+        self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],
+        first_time: float | None,
+    ) -> float:  # fmt: skip
+        """Return how well the best prior tells the last of the rows kept, given less something."""
+        n = min(len(X), JUDGED)
         recipe = replace(recipe, reaches=(), temper=False, warp=False)
-        times, scores = self._last(self.times)[-n:], []
-        for X in (plain[-n:], net[-n:]):
-            contest = Contest(
-                recipe, family.on_grid(X), X, times, names, first_time, self.n_rows - n, None
-            )
-            contest.go(at_once=True)
-            scores.append(contest.best.score)
-        return scores[1] > scores[0] + LAWS_LEAD
+        contest = Contest(
+            recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names, first_time,
+            self.n_rows - n, None,
+        )  # fmt: skip
+        contest.go(at_once=True)
+        return contest.best.score
 
     def rows_less_season(
         self, season: Subtraction | None, laws: Laws, n_features: int

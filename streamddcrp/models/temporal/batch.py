@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from streamddcrp.arguments import checked, number_array
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import sliceable
@@ -24,7 +25,7 @@ from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, number_array, whole
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _TRIAL = 4  # epochs on which first guesses of the scales are judged

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
 from streamddcrp.models.temporal.batch import as_epochs, best_guess
 from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.bags import as_rows
@@ -21,19 +22,10 @@ from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.emissions.full import FullGaussianDrift
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import KERNELS
-from streamddcrp.models.temporal.kernels.chains import (
-    CONJUGATE,
-    GAUSSIAN,
-    WORDS,
-    advance,
-    log_evidence,
-    log_prior,
-    recount,
-)
+from streamddcrp.models.temporal.kernels import chains
 from streamddcrp.models.temporal.kernels.gibbs import draw_paths, draw_seats, rejoin
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator, whole
 
 _NONE = np.zeros(0)
 
@@ -198,27 +190,15 @@ def sample_temporal_dpm(
     >>> draws.labels[1].shape
     (20, 3)
     """
-    for name, value, least in (
-        ("n_sweeps", n_sweeps, 1),
-        ("burn_in", burn_in, 0),
-        ("thin", thin, 1),
-    ):
-        whole(name, value, least)
-    if thin > n_sweeps:
-        message = f"thin is {thin}, more than n_sweeps, {n_sweeps}: no draw would be kept"
-        raise ConfigError(message)
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
     settings = Settings(**count_settings(alpha, decay, width))
     sampler = Sampler(epochs, emission, settings, seed, learn_scales=bool(learn_scales))
     S = n_sweeps // thin
     labels = np.empty((S, len(sampler.chains.c)), np.int32)
     found: list[tuple[Any, ...]] = []
-    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
-        for s in range(-burn_in, S * thin):
-            sampler.sweep()
-            bar.update()
-            if s >= 0 and (s + 1) % thin == 0:
-                labels[s // thin] = sampler.chains.c
-                found.append(sampler.state())
+    for s in kept_sweeps(sampler.sweep, S, burn_in, thin, progress=progress):
+        labels[s] = sampler.chains.c
+        found.append(sampler.state())
     joint, n, alphas, weights, *scales = (np.array(part) for part in zip(*found, strict=True))
     return TemporalDPMSamples(
         labels=[labels[:, a:b] for a, b in pairwise(sampler.rows.first)],
@@ -245,7 +225,7 @@ class Sampler:
         self.rng = generator(seed)
         first = np.cumsum([0, *(X.shape[0] for X in parts)])
         weights = np.array(settings.past_weights)
-        law = Law(GAUSSIAN, math.log(settings.alpha), weights[weights > 0.0])
+        law = Law(chains.GAUSSIAN, math.log(settings.alpha), weights[weights > 0.0])
         none = np.zeros(1, np.int64)
         if words:
             self.rows, self.law = _words(emission, first, parts, law)
@@ -263,7 +243,7 @@ class Sampler:
                 family, hyper, prior = emission.prior
                 P = S = emission.likelihood.n_stats(emission.n_features)
                 Q, birth = len(prior), np.zeros(S)
-                self.law = law._replace(kind=CONJUGATE, family=family, hyper=hyper)
+                self.law = law._replace(kind=chains.CONJUGATE, family=family, hyper=hyper)
             self.rows = Rows(first, X, none, none, np.zeros(1))
         T, last = len(parts), np.zeros(0, np.int64)
         self.chains = Chains(
@@ -275,13 +255,17 @@ class Sampler:
     @property
     def scale_names(self) -> Sequence[str]:
         """Names of the emission's scales."""
-        names = {GAUSSIAN: ("noise", "drift", "birth_var"), CONJUGATE: ("rho",), WORDS: ("rho",)}
+        names = {
+            chains.GAUSSIAN: ("noise", "drift", "birth_var"),
+            chains.CONJUGATE: ("rho",),
+            chains.WORDS: ("rho",),
+        }
         return names[self.law.kind]
 
     def state(self) -> tuple[Any, ...]:
         """Return log joint density, number of components, alpha, weights, and the scales."""
-        joint = log_prior(self.law, self.rows, self.chains)[0]
-        joint += log_evidence(self.law, self.rows, self.chains)
+        joint = chains.log_prior(self.law, self.rows, self.chains)[0]
+        joint += chains.log_evidence(self.law, self.rows, self.chains)
         learned = self.settings.learn_decay
         weights = np.zeros(KERNELS.shape[1] if learned else len(self.law.kappa))
         weights[: len(self.law.kappa)] = self.law.kappa
@@ -297,7 +281,7 @@ class Sampler:
                 self._each(rejoin, t, 0, -1)
             first, end = (int(i) for i in self.rows.first[t : t + 2])
             self._each(draw_seats, t, first, end)
-            advance(self.law, self.chains, t)
+            chains.advance(self.law, self.chains, t)
         if self.learn_scales:
             self._draw_scales()
         if self.settings.learn_alpha:
@@ -307,7 +291,7 @@ class Sampler:
 
     def recount(self) -> None:
         """Count the rows of all chains again."""
-        recount(self.law, self.rows, self.chains)
+        chains.recount(self.law, self.rows, self.chains)
 
     def _each(self, kernel: Any, t: int, start: int, end: int) -> None:
         """Call a kernel, with more slots where it stops for want of them."""
@@ -318,7 +302,7 @@ class Sampler:
 
     def _set_scales(self) -> None:
         """Let the law have the emission's scales."""
-        if self.law.kind == GAUSSIAN:
+        if self.law.kind == chains.GAUSSIAN:
             values: dict[str, Any] = {
                 name: np.ascontiguousarray(getattr(self.emission, name), np.float64)
                 for name in self.scale_names
@@ -329,12 +313,12 @@ class Sampler:
             self.law = self.law._replace(rho=float(self.emission.rho))
 
     def _draw_scales(self) -> None:
-        if self.law.kind == GAUSSIAN:
+        if self.law.kind == chains.GAUSSIAN:
             self.emission = self.emission.drawn(self.paths()[1], self.rng)
             self._set_scales()
-        elif self.law.kind == CONJUGATE and self.emission.forget is None:
+        elif self.law.kind == chains.CONJUGATE and self.emission.forget is None:
             gains = [
-                log_evidence(self.law._replace(rho=float(rho)), self.rows, self.chains)
+                chains.log_evidence(self.law._replace(rho=float(rho)), self.rows, self.chains)
                 for rho in RHOS
             ]
             self.law = self.law._replace(rho=float(RHOS[self._drawn(gains)]))
@@ -352,14 +336,14 @@ class Sampler:
         past = np.convolve(N, [0.0, *self.law.kappa])[: len(N)]
         some = N > 0
         x = self.rng.beta(math.exp(self.law.log_alpha) + past[some], N[some])
-        births = log_prior(self.law, self.rows, self.chains)[1]
+        births = chains.log_prior(self.law, self.rows, self.chains)[1]
         rate = 1.0 / self.settings.alpha - float(np.log(np.maximum(x, 1e-300)).sum())
         self.law = self.law._replace(log_alpha=math.log(self.rng.gamma(2.0 + births, 1.0 / rate)))
 
     def _draw_weights(self) -> None:
         """Draw the weights of the past from those that the model may learn."""
         laws = [self.law._replace(kappa=kappa[kappa > 0.0]) for kappa in KERNELS]
-        gains = [log_prior(law, self.rows, self.chains)[0] for law in laws]
+        gains = [chains.log_prior(law, self.rows, self.chains)[0] for law in laws]
         self.law = laws[self._drawn(gains)]
 
     def _drawn(self, log_weights: Sequence[float]) -> int:
@@ -397,5 +381,5 @@ def _words(
     prior, size = emission.prior(int(met.max(initial=-1)) + 1)
     rows = Rows(first, np.zeros((0, 1)), offsets, words.astype(np.int64), counts)
     return rows, law._replace(
-        kind=WORDS, rho=float(emission.rho), prior=prior[met], prior_size=float(size)
+        kind=chains.WORDS, rho=float(emission.rho), prior=prior[met], prior_size=float(size)
     )

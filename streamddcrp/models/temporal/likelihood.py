@@ -56,9 +56,7 @@ def emission_from_json(config: dict[str, Any]) -> Any:
 def check_emission(emission: Any, n_features: int) -> None:
     """Refuse a stored emission that is not for rows of so many features, or of texts.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     D = len(emission.birth_mean) if isinstance(emission, GaussianDrift) else None
     D = emission.n_features if isinstance(emission, ConjugateDecay) else D

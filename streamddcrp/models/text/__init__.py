@@ -1,19 +1,11 @@
 """Stories in a stream of short texts: a sequential ddCRP mixture with Pitman-Yor tables.
 
-Model. A document joins table k with prior weight F_k, the sum of exp(-(t - t_i) / a) over its
-documents, or opens a table with weight alpha. Given the table its distinct words come from a
-Pitman-Yor urn, P(w | k) = (max(c_kw - d, 0) + (B + d u_k) p_w) / (n_k + B), over a base measure
-that counts a word once per table, p_w = (df_w + b) / (sum df + b V), so that common words say
-little. The growth of the urn within a document of U words is taken at its midpoint,
-delta = d (U - 1) / 2:
+The equations are in docs/math/texts.md. A document joins a table by the decayed number of its
+documents times the probability of its distinct words under the table's Pitman-Yor urn, over a base
+measure that counts a word once per table, so that common words say little.
 
-    s_k = log F_k / alpha + sum over shared words of log(1 + (c_kw - d) / ((B + d u_k + delta) p_w))
-          + U log[(B + d u_k + delta) / (B + n_k + (U-1)/2) * (B + (U-1)/2) / (B + delta)]
-
-against s = 0 for a new table.
-
-Algorithm. A document takes the best table on arrival (`kernels.arrival.place`) and is visited again
-at ages 56, 222 and 500 (``lag``), when later documents help, too (`visit`); then its label is final
+A document takes the best table on arrival (`kernels.arrival.place`) and is visited again at ages
+56, 222 and 500 (``lag``), when later documents help, too (`visit`); then its label is final
 (`leave`). At the last visit a table of at most two documents has to be better than the others by 3
 nats. A document whose table was sure on arrival (odds of 10^3 to 1) is visited at the end only, one
 whose table was certain (10^9 to 1) only if fewer than two others are still there. Tables that grow
@@ -27,11 +19,9 @@ d = .6 and b = .25 are constants, but for topics b is B / 100 at least. There ar
 The inverted index (`kernels.tables`) holds for each word the tables with it, so that a document
 costs the sum of df_w over its words, once to four times; words that are in a good part of the
 tables are weighed by columns, several tables at a time. Memory: about 20 bytes a posting, of which
-there are as many as live tables have distinct words.
-
-References
-----------
-Blei and Frazier 2011, distance dependent Chinese restaurant processes; Teh 2006, a hierarchical
-Bayesian language model based on Pitman-Yor processes. The scores are predictive densities of greedy
+there are as many as live tables have distinct words. The scores are predictive densities of greedy
 decisions, not a bound.
+
+References: Blei and Frazier 2011, distance dependent Chinese restaurant processes; Teh 2006, a
+hierarchical Bayesian language model based on Pitman-Yor processes.
 """

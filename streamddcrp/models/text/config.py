@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp.arguments import as_list
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.data.languages import stop_words_of
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import as_list, choice, positive, whole
+from streamddcrp.validation import choice, positive, whole
 
 # Of a new table in the weight of all, after a while that of `decay` documents; the least b of the
 # base measure, by B; and from how many words a text on tables are compared as topics. A long text
@@ -79,25 +80,11 @@ def make_config(
 ) -> Config:
     """Check the settings and put them into the kernels' order.
 
-    Parameters
-    ----------
-    alpha : float, optional
-        Default: the part of the documents that come in the time `decay` that ``scale`` says.
-    decay : float
-        Where it is learned: about what it is expected to be, in documents.
-    clocked : bool
-        Whether `decay` is a time; where it is learned: whether documents have times.
-    learned : bool
-        Whether the decay is learned, see `kernels.clock`.
-    scale : str
-        A name of `SCALES`.
-    births : int
-        Documents from which the birth of a table is reported.
-
-    Raises
-    ------
-    ConfigError
-        If a setting is out of its range.
+    ``alpha``, if None, is the part of the documents that come in the time `decay` that ``scale``, a
+    name of `SCALES`, says. ``learned``: the decay is learned, see `kernels.clock`; then `decay` is
+    about what it is expected to be, in documents. ``clocked``: `decay` is a time, or where it is
+    learned, documents have times. ``births``: documents from which a birth is reported. Raises
+    ConfigError if a setting is out of its range.
     """
     share, breadth, long = SCALES[choice("scale", scale, [*SCALES])]
     decay = positive("decay", decay)
@@ -120,9 +107,7 @@ def make_vector_config(
 ) -> VectorConfig:  # fmt: skip
     """Check the settings of the engine over vectors; ``decay`` and ``clocked``: `engine_config`.
 
-    Raises
-    ------
-    ConfigError
+    Raises ConfigError.
     """
     base = engine_config(alpha, decay, lag, clocked=clocked, births=births)
     values = RHOS[choice("scale", scale, [*RHOS])]
@@ -142,14 +127,8 @@ def make_vector_config(
 def scales_of(config: Config | VectorConfig) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
     """Return what a decay that is learned is made of, shape (G,) each.
 
-    Returns
-    -------
-    scales : ndarray of float64
-        Of the exponentials, in documents.
-    timed : ndarray of bool
-        Whether they are of time: that in which so many documents came at first.
-    prior : ndarray of float64
-        What part of the documents follows one at each scale, a priori.
+    Scales of the exponentials, in documents; whether they are of time, that in which so many
+    documents came at first; and what part of the documents follows one at each scale, a priori.
     """
     clocks = config.clocks
     prior = np.tile(np.exp(-0.5 * OCTAVES**2), clocks)

@@ -18,16 +18,8 @@ from streamddcrp.estimator.views import FinalLabels, no_tables
 from streamddcrp.models.text.config import VectorConfig, make_vector_config, scales_of
 from streamddcrp.models.text.engine import doubled, first_sums
 from streamddcrp.models.text.events import check_kinds
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.events import CANDIDATE
-from streamddcrp.models.text.kernels.layout import (
-    GROWTH,
-    N_COUNTS,
-    N_LIVE,
-    N_SLOTS,
-    N_TEXT_OUTPUTS,
-    NEXT_LOOK,
-    SURPRISE,
-)
 from streamddcrp.models.text.kernels.nucleation import (
     FIRST_RHO,
     FIRST_TEMPER,
@@ -130,7 +122,7 @@ class Sets(NamedTuple):
     slope: Annotated[FloatArray, "B"]
 
 
-COUNTS = counters({N_SLOTS: up_to("K"), N_LIVE: up_to("K")}, least=-1)
+COUNTS = counters({layout.N_SLOTS: up_to("K"), layout.N_LIVE: up_to("K")}, least=-1)
 
 
 @dataclass(slots=True)
@@ -159,8 +151,8 @@ def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
     lengths = _lengths(config, D, K)
     first_rho = config.rho[0] if len(config.rho) == 1 else FIRST_RHO
     sums = np.append(first_sums(config), (first_rho, config.temper or FIRST_TEMPER, 1.0))
-    counts = np.zeros(N_COUNTS, np.int64)
-    counts[NEXT_LOOK] = FIRST_LOOK
+    counts = np.zeros(layout.N_COUNTS, np.int64)
+    counts[layout.NEXT_LOOK] = FIRST_LOOK
     return State(
         empty(Directions, lengths), empty(Vectors, lengths), empty(Happened, lengths), counts, sums,
         np.zeros(D), empty(Odds, lengths), empty(Sets, lengths),
@@ -170,8 +162,8 @@ def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
 def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
     """Rebuild a stored state."""
     n, D = len(arrays["tables.id"]), arrays["window.x"].shape[1]
-    check_one("counts", arrays["counts"], (N_COUNTS,), np.int64, COUNTS, {"K": n})
-    refuse_if(n != arrays["counts"][N_SLOTS], "numbers of stories")
+    check_one("counts", arrays["counts"], (layout.N_COUNTS,), np.int64, COUNTS, {"K": n})
+    refuse_if(n != arrays["counts"][layout.N_SLOTS], "numbers of stories")
     state = empty_state(config, D, doubled(n, _FIRST_SLOTS))
     restore(state, _lengths(config, D, n), arrays)
     check_kinds(state.events.kind)
@@ -180,7 +172,7 @@ def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
 
 def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> FloatArray:
     """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
-    out, done = np.empty((len(X), N_TEXT_OUTPUTS)), 0
+    out, done = np.empty((len(X), layout.N_TEXT_OUTPUTS)), 0
     while True:
         done = entry_point(step_vectors)(
             config, state.tables, state.window, state.events, state.counts, state.sums,
@@ -196,14 +188,14 @@ def predict(
     config: VectorConfig, state: State, x: FloatArray, t: float
 ) -> tuple[FloatArray, dict[int, float]]:
     """Predict a unit vector (D,) at a time; return outputs (7,) and each story's probability."""
-    out = np.empty(N_TEXT_OUTPUTS)
+    out = np.empty(layout.N_TEXT_OUTPUTS)
     mass, sums = state.tables.mass.copy(), state.sums.copy()
     entry_point(predict_vector)(
         config, state.tables, state.window, state.counts, state.sums, state.background,
         state.scratch.odds, x, t, out,
     )  # fmt: skip
     state.tables.mass[:], state.sums[:] = mass, sums
-    live = np.flatnonzero(state.tables.size[: state.counts[N_SLOTS]] > 0)
+    live = np.flatnonzero(state.tables.size[: state.counts[layout.N_SLOTS]] > 0)
     odds = state.scratch.odds[live]
     weights = np.exp(odds - max(0.0, float(odds.max(initial=0.0))))
     probs = weights * ((1.0 - out[P_NEW]) / max(float(weights.sum()), 1e-300))
@@ -293,7 +285,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
-            return np.empty((0, N_TEXT_OUTPUTS))
+            return np.empty((0, layout.N_TEXT_OUTPUTS))
         self._check_times(t)
         if t is None and self._config.clocked and self.decay is not None:
             message = "t: the decay is a time, so every vector needs one"
@@ -348,7 +340,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     @property
     def log_score(self) -> float:
         """Sum of the log predictive densities so far, each against a new story's."""
-        return -float(self._memory.sums[SURPRISE])
+        return -float(self._memory.sums[layout.SURPRISE])
 
     objective = log_score
 
@@ -373,11 +365,11 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         if not self._has_begun:
             return no_tables(rows=pa.int64())
         tables = self._memory.tables
-        live = np.flatnonzero(tables.size[: self._memory.counts[N_SLOTS]] > 0)
+        live = np.flatnonzero(tables.size[: self._memory.counts[layout.N_SLOTS]] > 0)
         live = live[np.argsort(tables.id[live])]
         columns: dict[str, Any] = {
             "id": tables.id[live],
-            "weight": tables.mass[live] / self._memory.sums[GROWTH],
+            "weight": tables.mass[live] / self._memory.sums[layout.GROWTH],
             "rows": tables.size[live],
             "born": tables.born[live],
             "last_seen": tables.last_seen[live],
@@ -394,7 +386,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = {"finals": self._finals.last()}
         if self._has_begun:
-            D, n = self._vectorizer.n_features, int(self._memory.counts[N_SLOTS])
+            D, n = self._vectorizer.n_features, int(self._memory.counts[layout.N_SLOTS])
             arrays |= arrays_of(self._memory, _lengths(self._config, D, n))
         return arrays, self._progress()
 

@@ -343,16 +343,8 @@ def step(
 ) -> FloatArray:  # fmt: skip
     """Predict and learn texts in order; the state and the table of words are updated in place.
 
-    Parameters
-    ----------
-    data, offsets, listed
-        As of `streamddcrp.data.texts.Texts`.
-    t : ndarray of float64, shape (N,)
-
-    Returns
-    -------
-    ndarray of float64, shape (N, 7)
-        ``FINAL_LABEL`` is that of the document which came the lag before, or NaN.
+    ``data, offsets, listed`` are those of `streamddcrp.data.texts.Texts`, ``t`` (N,) the times.
+    Returns (N, 7); ``FINAL_LABEL`` is that of the document which came the lag before, or NaN.
     """
     out, done = np.empty((len(t), layout.N_TEXT_OUTPUTS)), 0
     while True:
@@ -375,11 +367,7 @@ def predict(
 ) -> tuple[FloatArray, FloatArray]:
     """Predict a document and change nothing.
 
-    Returns
-    -------
-    out : ndarray of float64, shape (7,)
-    probs : ndarray of float64, shape (K,)
-        Probability of each live table, in the order of ``state.tables.live``.
+    Returns (7,), and the probability of each live table, in the order of ``state.tables.live``.
     """
     most = min(layout.MOST_WORDS, len(data) // 2 + 1)
     table.grow(most)  # unknown words enter it for a moment

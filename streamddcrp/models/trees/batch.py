@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data.batches import sliceable
 from streamddcrp.data.documents import Document, Word, read_documents, sparse_rows
@@ -14,7 +15,7 @@ from streamddcrp.models.trees.gibbs import Corpus, NestedTopicSamples, as_corpus
 from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import checked, generator, whole
+from streamddcrp.validation import whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,23 +17,13 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.models.trees import tree
 from streamddcrp.models.trees.kernels.tree import (
     beta_parameters,
     collect_loadings,
     factors,
     log_path_chances,
     place_points,
-)
-from streamddcrp.models.trees.tree import (
-    Change,
-    attributes,
-    check_nodes,
-    paths_of,
-    read_changes,
-    reconstruct,
-    sizes_of,
-    sorted_order,
-    with_ancestors,
 )
 from streamddcrp.records import FINITE, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
@@ -152,7 +142,7 @@ def local_step(
     MX = w.M @ X.T
     tt = np.einsum("nd,nd->n", X, X)
     z = tau * (MX[1:] - G[0, 1:, None])
-    paths = paths_of(parent, level, L)
+    paths = tree.paths_of(parent, level, L)
     rows, log_det = np.zeros((K, L)), np.empty(K)
     factors(G, tau, paths, level, rows, log_det)
     a, b = sticks_of(parent, w.mass, prior.gamma)
@@ -245,7 +235,7 @@ class ComponentState:
     max_nodes: int
     next_id: int
     n_seen: int = 0
-    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
+    changes: deque[tree.Change] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
     n_pruned: int = 0
     n_refused: int = 0  # moves that would have raised the bound with more nodes than may be
@@ -257,11 +247,11 @@ class ComponentState:
 
     def sizes(self) -> FloatArray:
         """Return the points through each node, (K,)."""
-        return sizes_of(self.parent, self.weights.mass)
+        return tree.sizes_of(self.parent, self.weights.mass)
 
     def paths(self) -> IntArray:
         """Return the slots on the way to each node, (K, L), -1 below it."""
-        return paths_of(self.parent, self.level, self.depth)
+        return tree.paths_of(self.parent, self.level, self.depth)
 
     @property
     def points(self) -> FloatArray:
@@ -282,7 +272,7 @@ class ComponentState:
     def reconstruct(self, X: FloatArray) -> FloatArray:
         """Project points onto the mean and the vectors of their likeliest endpoints."""
         ends = self.local(X).q.argmax(axis=1)
-        return reconstruct(X, ends, self.parent, self.level, self.depth, self.weights.M)
+        return tree.reconstruct(X, ends, self.parent, self.level, self.depth, self.weights.M)
 
     def local(self, X: FloatArray, *, far: bool = False) -> Local:
         """Return where points are; ``far``: unlikely places, too."""
@@ -348,8 +338,8 @@ class ComponentState:
         down = np.argsort(self.level, kind="stable")  # parents before children
         back = np.argsort(down)
         parent = np.where(self.parent[down] < 0, -1, back[self.parent[down]])
-        kept = with_ancestors(self.parent, self.level, leaves)[down]
-        order = sorted_order(parent, self.level[down], w.mass[down], kept)
+        kept = tree.with_ancestors(self.parent, self.level, leaves)[down]
+        order = tree.sorted_order(parent, self.level[down], w.mass[down], kept)
         slots, to = down[order.slots], order.to[back]
         at = np.concatenate([[0], slots + 1])
         mass, past_mass = np.zeros((2, len(slots)))
@@ -363,18 +353,18 @@ class ComponentState:
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values."""
         w, past = self.weights._asdict(), self.past._asdict()
-        arrays = attributes(self, (*_NODES, "X"))
+        arrays = tree.attributes(self, (*_NODES, "X"))
         arrays |= {name: w.pop(name) for name in ("M", "S", "mass")}
         arrays |= {f"past.{name}": past.pop(name) for name in ("yy", "yt", "mass")}
         meta = {"prior": list(self.prior), "changes": [list(change) for change in self.changes]}
-        return arrays, attributes(self, _COUNTERS) | meta | {"weights": w, "past": past}
+        return arrays, tree.attributes(self, _COUNTERS) | meta | {"weights": w, "past": past}
 
     @classmethod
     def from_state(
         cls, arrays: dict[str, Any], meta: dict[str, Any], depth: int, max_nodes: int
     ) -> Self:
         """Rebuild from `to_state`."""
-        lengths = check_nodes(arrays, depth, max_nodes)
+        lengths = tree.check_nodes(arrays, depth, max_nodes)
         refuse_if(not bool((arrays["level"] == depth).any()), "leaves")
         lengths = check(StoredComponents, arrays, lengths | {"J": lengths["K"] + 1})
         check(StoredPast, arrays, lengths, "past.")
@@ -389,7 +379,7 @@ class ComponentState:
             prior=Prior(*meta["prior"]),
             weights=Weights(M=arrays["M"], S=arrays["S"], mass=arrays["mass"], **meta["weights"]),
             past=Stats(**past, **meta["past"]),
-            changes=deque(read_changes(meta["changes"]), maxlen=1024),
+            changes=deque(tree.read_changes(meta["changes"]), maxlen=1024),
             **{name: arrays[name] for name in (*_NODES, "X")},
             **{name: meta[name] for name in _COUNTERS},
         )

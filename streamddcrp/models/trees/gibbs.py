@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from tqdm import tqdm
 
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
 from streamddcrp.models.trees.tree import slots_of
 from streamddcrp.records import empty, resized
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import checked, generator, positive, whole
+from streamddcrp.validation import positive, whole
 
 _FIRST = 3  # visits to a document when it is assigned for the first time
 
@@ -287,8 +289,7 @@ def sample_nested_topics(
     array([ True, False,  True, False])
     """
     depth, gamma, eta = whole("depth", depth, 2), positive("gamma", gamma), positive("eta", eta)
-    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in)
-    thin = whole("thin", thin, 1, n_sweeps)
+    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
     weights = np.array([positive("alpha", a) for a in alpha])
     if len(weights) != depth:
         message = f"alpha must be {depth} positive numbers, one for each level; got {alpha!r}"
@@ -320,17 +321,10 @@ def sample_nested_topics(
     S = n_sweeps // thin
     drawn, levels = np.empty((S, N, depth), np.int32), np.empty((S, T), np.int8)
     trace, n_nodes = np.empty(S), np.empty(S, np.int64)
-    with tqdm(total=burn_in + S * thin, unit=" sweeps", disable=not progress) as bar:
-        for n in range(-burn_in, S * thin):
-            go(1)
-            bar.update()
-            if n < 0 or (n + 1) % thin:
-                continue
-            s = n // thin
-            drawn[s], levels[s] = path, z
-            trace[s] = log_joint(corpus.first, z, path, weights, prior, *state)
-            n_nodes[s] = (state.level >= 0).sum()
-            bar.set_postfix(nodes=int(n_nodes[s]), refresh=False)
+    for s in kept_sweeps(partial(go, 1), S, burn_in, thin, progress=progress):
+        drawn[s], levels[s] = path, z
+        trace[s] = log_joint(corpus.first, z, path, weights, prior, *state)
+        n_nodes[s] = (state.level >= 0).sum()
     return NestedTopicSamples(drawn, levels, trace, n_nodes, corpus, gamma, eta, weights)
 
 

@@ -112,18 +112,11 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
 def plot_topic_tree(tree: dict[str, Any], ax: Any = None) -> Any:
     """Draw a tree of topics from left to right: words, weights, branches; return the axes.
 
-    Parameters
-    ----------
-    tree : dict
-        From ``tree()`` of a model: ``id``, ``weight``, ``words`` (pairs of word and probability),
-        ``children``.
-    ax : matplotlib axes, optional
-        One inch is a unit across, a leaf a unit down; without it a figure of fitting size is made.
-
-    Notes
-    -----
-    A leaf has seven words, nodes above as many as find room. Circles have areas by the number of
-    documents, which stands beside them. Of more than 60 leaves the largest are drawn.
+    ``tree`` is from ``tree()`` of a model: ``id``, ``weight``, ``words`` (pairs of word and
+    probability), ``children``. On ``ax`` one inch is a unit across, a leaf a unit down; without it
+    a figure of fitting size is made. A leaf has seven words, nodes above as many as find room.
+    Circles have areas by the number of documents, which stands beside them. Of more than 60 leaves
+    the largest are drawn.
     """
     plt = pyplot()
     nodes = _nodes(tree)
@@ -198,20 +191,11 @@ def plot_component_tree(
 ) -> Any:
     """Draw a tree of components as images, from the mean to the leaves; return the axes.
 
-    Parameters
-    ----------
-    tree : dict
-        From ``tree()`` of a model: ``id``, ``weight``, ``vector`` (D,), ``children``; the root has
-        ``mean`` (D,) too.
-    ax : matplotlib axes, optional
-        Without it a figure of fitting size is made.
-    shape : tuple of int, optional
-        Height and width of the images; default: a square if D is one, else a row of D pixels.
-
-    Notes
-    -----
-    A row is the mean plus a sum of the images on a path, each times a number of the point's own;
-    so the sign of an image means nothing: red and blue are opposite. Each image has its own scale.
+    ``tree`` is from ``tree()`` of a model: ``id``, ``weight``, ``vector`` (D,), ``children``; the
+    root has ``mean`` (D,) too. Without ``ax`` a figure of fitting size is made. ``shape``: height
+    and width of the images; default: a square if D is one, else a row of D pixels. A row is the
+    mean plus a sum of the images on a path, each times a number of the point's own; so the sign of
+    an image means nothing: red and blue are opposite. Each image has its own scale.
     """
     plt = pyplot()
     vectors = np.asarray(tree["vector"], dtype=np.float64)

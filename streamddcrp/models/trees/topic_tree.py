@@ -12,41 +12,18 @@ import numpy as np
 from scipy.special import digamma
 
 from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.models.trees import tree
+from streamddcrp.models.trees.kernels import topics
 from streamddcrp.models.trees.kernels.gain import node_bounds, reorder
-from streamddcrp.models.trees.kernels.topics import (
-    BARRED,
-    CONFINED,
-    FORCED,
-    LOCAL,
-    N_NODES,
-    N_SEEN,
-    N_WORDS,
-    NEXT_VISIT,
-    SCALE,
-    complete_many,
-    learn,
-    place_many,
-)
-from streamddcrp.models.trees.tree import (
-    Change,
-    Order,
-    attributes,
-    check_nodes,
-    paths_of,
-    read_changes,
-    sizes_of,
-    sorted_order,
-    sticks,
-)
 from streamddcrp.models.trees.window import Window, check_window, padded
 from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, counters, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _NONE = Within(-1, -1)  # between calls nothing is barred, forced or confined
 WHOLE = counters(
-    {N_NODES: Within(1, "K"), BARRED: _NONE, FORCED: _NONE, CONFINED: _NONE,
-     NEXT_VISIT: Within(-MOST, MOST)}
-)  # fmt: skip
+    {topics.N_NODES: Within(1, "K"), topics.NEXT_VISIT: Within(-MOST, MOST)}
+    | dict.fromkeys((topics.BARRED, topics.FORCED, topics.CONFINED), _NONE)
+)
 CHUNK = 64  # documents that are learned at once, before nodes without documents go
 _FINE = 1e-4  # for predictions: words that move between levels in the last round
 
@@ -90,17 +67,15 @@ class StoredCounts(NamedTuple):
 
 def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
     """Refuse a stored tree whose parts do not belong together."""
-    lengths = check_nodes(arrays, len(settings.alpha), settings.max_nodes)
+    lengths = tree.check_nodes(arrays, len(settings.alpha), settings.max_nodes)
     V = len(meta["words"])
     lengths = check(StoredTopics, arrays, lengths | {"V": V})
     check(StoredCounts, arrays, lengths, "counts.")
     lengths = check_window(arrays, lengths)
     whole, N = arrays["whole"], lengths["N"]
-    refuse_if(
-        whole[N_NODES] != lengths["K"] or whole[N_WORDS] != V or whole[N_SEEN] < N
-        or not arrays["real"][SCALE] > 0.0,
-        "words and nodes",
-    )  # fmt: skip
+    wrong = whole[topics.N_NODES] != lengths["K"] or whole[topics.N_WORDS] != V
+    wrong = wrong or whole[topics.N_SEEN] < N or not arrays["real"][topics.SCALE] > 0.0
+    refuse_if(wrong, "words and nodes")
     room, least = meta["room"], (lengths["K"], V, N, lengths["T"])
     sound = len(room) == 4 and all(type(n) is int for n in room)
     limits = settings.max_nodes, 4 * V + 64, 4 * N + (1 << 16), 4 * lengths["T"] + (1 << 24)
@@ -109,7 +84,7 @@ def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> 
         "room",
     )
     refuse_unless_plain(meta, counts=_COUNTERS)
-    refuse_if(meta["next_tidy"] <= whole[N_SEEN], "next_tidy")  # it is to come
+    refuse_if(meta["next_tidy"] <= whole[topics.N_SEEN], "next_tidy")  # it is to come
 
 
 @dataclass(slots=True)
@@ -129,7 +104,7 @@ class TopicTree:
     window: Window
     learned_eta: FloatArray  # (L,) prior of words as the topics themselves show it; for completion
     next_tidy: int = FIRST_TIDY
-    changes: deque[Change] = field(default_factory=lambda: deque(maxlen=1024))
+    changes: deque[tree.Change] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
     n_merged: int = 0
     n_pruned: int = 0
@@ -151,17 +126,17 @@ class TopicTree:
     @property
     def arrays(self) -> NodeArrays:
         """What kernels take."""
-        return NodeArrays(**attributes(self, NodeArrays._fields))
+        return NodeArrays(**tree.attributes(self, NodeArrays._fields))
 
     @property
     def n_nodes(self) -> int:
         """Nodes."""
-        return int(self.whole[N_NODES])
+        return int(self.whole[topics.N_NODES])
 
     @property
     def n_words(self) -> int:
         """Words."""
-        return int(self.whole[N_WORDS])
+        return int(self.whole[topics.N_WORDS])
 
     @property
     def depth(self) -> int:
@@ -171,21 +146,21 @@ class TopicTree:
     @property
     def n_seen(self) -> int:
         """Documents learned."""
-        return int(self.whole[N_SEEN])
+        return int(self.whole[topics.N_SEEN])
 
     @property
     def scale(self) -> float:
         """What the raw statistics are to be multiplied by."""
-        return float(self.real[SCALE])
+        return float(self.real[topics.SCALE])
 
     def sizes(self) -> FloatArray:
         """Return the documents through each node, (K,)."""
         K = self.n_nodes
-        return sizes_of(self.parent[:K], self.mass[:K]) * self.scale
+        return tree.sizes_of(self.parent[:K], self.mass[:K]) * self.scale
 
     def paths(self) -> IntArray:
         """Return the slots on the way to each node, (K, L), -1 below it."""
-        return paths_of(self.parent[: self.n_nodes], self.level[: self.n_nodes], self.depth)
+        return tree.paths_of(self.parent[: self.n_nodes], self.level[: self.n_nodes], self.depth)
 
     def bound(self) -> float:
         """Return the evidence lower bound of what was learned, sticks and topics at their optimum.
@@ -209,8 +184,8 @@ class TopicTree:
         """Return the bound but for `node_bounds`."""
         K = self.n_nodes
         mass = self.mass[:K] * self.scale
-        stick = sticks(self.parent[:K], self.level[:K], mass, self.depth, self.settings.gamma)
-        return float(stick + self.scale * self.real[LOCAL])
+        stick = tree.sticks(self.parent[:K], self.level[:K], mass, self.depth, self.settings.gamma)
+        return float(stick + self.scale * self.real[topics.LOCAL])
 
     @property
     def next_stop(self) -> int:
@@ -228,7 +203,7 @@ class TopicTree:
         N = len(offsets) - 1
         slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.depth))
         fine = self.settings._replace(tol=_FINE)
-        place_many(self.arrays, fine, offsets, words, n, slots, out, levels)
+        topics.place_many(self.arrays, fine, offsets, words, n, slots, out, levels)
         return slots, out, levels
 
     def complete_many(
@@ -238,7 +213,9 @@ class TopicTree:
         """Return the log probability of held-out words given others of the documents, (N,)."""
         out = np.zeros(len(offsets) - 1)
         settings = self.settings._replace(tol=_FINE, eta=self.learned_eta)
-        complete_many(self.arrays, settings, offsets, words, n, held_offsets, held, held_n, out)
+        topics.complete_many(
+            self.arrays, settings, offsets, words, n, held_offsets, held, held_n, out
+        )
         return out
 
     # -- learning --------------------------------------------------------------------------------
@@ -252,12 +229,12 @@ class TopicTree:
         room = int(words.max(initial=-1)) + 1
         if room > len(self.counts):
             self.counts = padded(self.counts, max(room, 2 * len(self.counts)))
-        self.whole[NEXT_VISIT] -= self.window.append(offsets, words, n, self.settings.window)
+        self.whole[topics.NEXT_VISIT] -= self.window.append(offsets, words, n, self.settings.window)
         return self._run(self.window.n - len(offsets) + 1, self.window.n, fresh=True)
 
     def trim(self) -> None:
         """Let go of the documents before the window, of which some may still be in memory."""
-        self.whole[NEXT_VISIT] -= self.window.forget(self.settings.window)
+        self.whole[topics.NEXT_VISIT] -= self.window.forget(self.settings.window)
 
     def revisit(self) -> None:
         """Place every document of the window again."""
@@ -269,7 +246,9 @@ class TopicTree:
         while first < last:
             before = self.n_nodes
             out = np.zeros((last - first + 1, 4))
-            at = learn(first, last, fresh, self.arrays, self.window.arrays, self.settings, out)
+            at = topics.learn(
+                first, last, fresh, self.arrays, self.window.arrays, self.settings, out
+            )
             self.note_births(before)
             parts.append(out[: at - first])
             first = at
@@ -281,7 +260,7 @@ class TopicTree:
         """Remember the nodes in slots from ``before`` on."""
         self.n_born += self.n_nodes - before
         for i in range(before, self.n_nodes):
-            self.changes.append(Change("birth", int(self.ids[i]), int(self.born[i])))
+            self.changes.append(tree.Change("birth", int(self.ids[i]), int(self.born[i])))
 
     def make_nodes(self) -> None:
         """Make room for as many nodes again."""
@@ -295,7 +274,7 @@ class TopicTree:
     def reorder(self, keep: np.ndarray | None = None) -> None:
         """Put the nodes in order, without those that are not kept."""
         K = self.n_nodes
-        order = sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
+        order = tree.sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
         n = len(order.slots)
         if n < K:
             self._let_go(np.setdiff1d(np.arange(K), order.slots))
@@ -307,11 +286,11 @@ class TopicTree:
     def _let_go(self, gone: IntArray) -> None:
         """Count the words of dropped nodes as of topics not kept, the window's by document."""
         for i in gone.tolist():
-            self.changes.append(Change("death", int(self.ids[i]), self.n_seen))
+            self.changes.append(tree.Change("death", int(self.ids[i]), self.n_seen))
         self.n_pruned += len(gone)
         w, eta = self.window, self.settings.eta
         fresh = digamma(eta) - digamma(max(self.n_words, 1) * eta)  # E log of a word's probability
-        self.real[LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
+        self.real[topics.LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
         paths = self.paths()
         for d in np.flatnonzero(np.isin(w.ends[: w.n], gone)).tolist():
             spots = slice(w.offsets[d], w.offsets[d + 1])
@@ -324,11 +303,11 @@ class TopicTree:
         self.rows -= self.counts[:V][~used].sum(axis=0)
         np.maximum(self.rows, 0.0, out=self.rows)
         self.counts = padded(kept, max(2 * len(kept), 64))
-        self.whole[N_WORDS] = len(kept)
+        self.whole[topics.N_WORDS] = len(kept)
         at = int(w.offsets[w.n])
         w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
 
-    def take(self, order: Order) -> None:
+    def take(self, order: tree.Order) -> None:
         """Let new slots hold the nodes of old ones."""
         slots, parent, level, to = order
         K, n = self.n_nodes, len(slots)
@@ -337,14 +316,14 @@ class TopicTree:
             array[:n] = array[slots]
             array[n:K] = 0
         self.parent[:n], self.level[:n] = parent, level
-        self.whole[N_NODES] = n
+        self.whole[topics.N_NODES] = n
         ends = self.window.ends[: self.window.n]
         ends[ends >= 0] = to[ends[ends >= 0]]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values; counts are kept where they are not 0."""
         K, w = self.n_nodes, self.window
-        arrays = {name: array[:K] for name, array in attributes(self, _SLOTS).items()}
+        arrays = {name: array[:K] for name, array in tree.attributes(self, _SLOTS).items()}
         words, nodes = np.nonzero(self.counts[: self.n_words, :K])
         arrays |= {
             "counts.words": words.astype(np.int64), "counts.nodes": nodes.astype(np.int64),
@@ -353,10 +332,10 @@ class TopicTree:
         }  # fmt: skip
         documents, gone = w.stored(self.settings.window)
         arrays |= documents
-        arrays["whole"][NEXT_VISIT] -= gone
+        arrays["whole"][topics.NEXT_VISIT] -= gone
         room = [len(self.parent), len(self.counts), len(w.offsets) - 1, len(w.words)]
         changes = [list(change) for change in self.changes]
-        return arrays, attributes(self, _COUNTERS) | {"changes": changes, "room": room}
+        return arrays, tree.attributes(self, _COUNTERS) | {"changes": changes, "room": room}
 
     @classmethod
     def from_state(cls, settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
@@ -369,7 +348,7 @@ class TopicTree:
             settings=settings,
             counts=counts,
             window=Window.restored(arrays, documents, tokens),
-            changes=deque(read_changes(meta["changes"]), maxlen=1024),
+            changes=deque(tree.read_changes(meta["changes"]), maxlen=1024),
             **{name: padded(arrays[name], nodes) for name in _SLOTS},
             **{name: arrays[name] for name in ("whole", "real", "learned_eta")},
             **{name: meta[name] for name in _COUNTERS},

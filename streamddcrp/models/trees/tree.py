@@ -53,9 +53,7 @@ class Nodes(NamedTuple):
 def check_nodes(arrays: Mapping[str, Any], depth: int, most: int) -> dict[str, int]:
     """Check stored nodes of a tree with at most ``most``; return their number and that of levels.
 
-    Raises
-    ------
-    CheckpointError
+    Raises CheckpointError.
     """
     found = check(Nodes, arrays, {"L": depth})
     parent, level = arrays["parent"], arrays["level"]

@@ -22,15 +22,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.models.ddcrp.kernels.link import (
-    attach,
-    choose,
-    cut,
-    detach,
-    relink,
-    score_tables,
-    span,
-)
+from streamddcrp.models.ddcrp.kernels import link
 
 
 @uncounted
@@ -78,7 +70,7 @@ def weigh_branch(size, c):
         u = c.stack[m]
         turn = c.turn[u]
         stay += turn * c.own[u]
-        first, count = span(u, c.candidates)
+        first, count = link.span(u, c.candidates)
         for q in range(first, first + count):
             j, w = customer[q], turn * weight[q]
             if c.stamp[j] == clock:
@@ -109,7 +101,7 @@ def draw_end(uniform, k, total, size, c):
             rest -= turn * c.own[u]
             if rest < 0.0:
                 return at, chosen
-        first, count = span(u, c.candidates)
+        first, count = link.span(u, c.candidates)
         for q in range(first, first + count):
             j = customer[q]
             inside = c.stamp[j] == clock
@@ -127,12 +119,12 @@ def turn_around(u, i, c):
     before, at = u, u
     while at != i:
         after = c.links[at]
-        detach(at, c.links, c.children)
+        link.detach(at, c.links, c.children)
         if at != u:
-            attach(at, before, c.links, c.children)
+            link.attach(at, before, c.links, c.children)
         before, at = at, after
     if i != u:
-        attach(i, before, c.links, c.children)
+        link.attach(i, before, c.links, c.children)
 
 
 @entry
@@ -141,16 +133,16 @@ def move_branch(i, u_table, u_link, c):
 
     O(|S| (P + W) + K L) for |S| customers with W candidates each, at K tables.
     """
-    size, whole, log_moved = cut(i, c)
+    size, whole, log_moved = link.cut(i, c)
     turn_weights(size, c)
     stay, n_touched = weigh_branch(size, c)
-    score_tables(n_touched, log_moved, c.moved, c)
+    link.score_tables(n_touched, log_moved, c.moved, c)
     c.score[n_touched] = math.log(stay) if stay > 0.0 else -np.inf
-    m, _ = choose(u_table, n_touched + 1, c.score)
+    m, _ = link.choose(u_table, n_touched + 1, c.score)
     k = c.touched[m] if m < n_touched else -1
     u, j = draw_end(u_link, k, c.mass[k] if k >= 0 else stay, size, c)
     log_joint = c.joint[m] if k >= 0 else 0.0
     for t in range(n_touched):
         c.mass[c.touched[t]] = 0.0
     turn_around(u, i, c)
-    relink(u, j, k, log_joint, size, whole, log_moved, c.moved, c)
+    link.relink(u, j, k, log_joint, size, whole, log_moved, c.moved, c)

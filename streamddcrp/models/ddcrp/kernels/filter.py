@@ -6,12 +6,7 @@ import numpy as np
 
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
-from streamddcrp.likelihoods.kernels.families import (
-    add_stats,
-    log_predictive,
-    log_predictives,
-    posterior,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.ddcrp.kernels.tables import (
     CARRIED_AT,
     carried_factor,
@@ -24,6 +19,7 @@ from streamddcrp.models.ddcrp.kernels.tables import (
     update,
 )
 from streamddcrp.numerics import log_decay
+from streamddcrp.particles.kernels import resample
 from streamddcrp.particles.kernels.names import (
     FIRST,
     LOG_EVIDENCE,
@@ -34,12 +30,6 @@ from streamddcrp.particles.kernels.names import (
     best_name,
     name_of,
     refresh_names,
-)
-from streamddcrp.particles.kernels.resample import (
-    ancestors_of,
-    effective_size,
-    place_children,
-    systematic,
 )
 
 
@@ -88,11 +78,11 @@ def predict(config, state, x, t, given, b, out):
     at_name[:] = 0.0
     _link_weights(config, counts, ring, recent, t, given, b)
     factor = carried_factor(config, sums, t)
-    own = log_predictive(config.family, config.hyper, scratch.prior_post, x)
+    own = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     for p in range(len(particles.weight)):
         K = particles.n_tables[p]
         masses_of(state, n, p, K, factor, mass)
-        log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
+        families.log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
         top, links = own, config.alpha
         for k in range(K):
             if mass[k] > 0.0:
@@ -144,8 +134,8 @@ def _seat(config, state, x, t, p, uniforms, at):
             ring.link[p, here] = draw_link(state, n, p, k, factor, uniforms[at + 1])
     if k < 0:
         k = open_table(particles, tables, p, name_of(n, recent.name, names, counts))
-    add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
-    posterior(config.family, config.hyper, tables.stats[p, k], tables.post[p, k])
+    families.add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
+    families.posterior(config.family, config.hyper, tables.stats[p, k], tables.post[p, k])
     tables.retained[p, k] += 1
     ring.label[p, here] = k
     particles.last[p] = k
@@ -202,9 +192,9 @@ def _resample(state, stop, uniform):
     """Draw P particles by their weights; copies take the places of those left out."""
     particles, scratch = state.particles, state.scratch
     P = len(particles.weight)
-    systematic(particles.weight, uniform, scratch.offspring)
-    ancestors_of(scratch.offspring, scratch.ancestor)
-    place_children(scratch.ancestor, P, scratch.used, scratch.place)
+    resample.systematic(particles.weight, uniform, scratch.offspring)
+    resample.ancestors_of(scratch.offspring, scratch.ancestor)
+    resample.place_children(scratch.ancestor, P, scratch.used, scratch.place)
     for p in range(P):
         if scratch.place[p] != scratch.ancestor[p]:
             _copy(state, scratch.ancestor[p], scratch.place[p], stop)
@@ -292,7 +282,7 @@ def step_rows(config, state, X, t, uniforms, given, start, out):
             _seat(config, state, X[b], t[b], p, uniforms[b], 1 + p * per_particle)
         _reweight(state)
         _note_seats(state)
-        if effective_size(particles.weight) < 0.5 * P:
+        if resample.effective_size(particles.weight) < 0.5 * P:
             _resample(state, n + 1, uniforms[b, 0])
         counts[N_SEEN] = n + 1
         if L > 0:

@@ -10,19 +10,12 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import kernel
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.draw import mean_parameters
-from streamddcrp.likelihoods.kernels.families import (
-    add_stats,
-    log_predictive,
-    log_predictives,
-    n_post,
-    posterior,
-    posteriors,
-)
 from streamddcrp.numerics import log_add_exp
 from streamddcrp.particles.kernels.random import draw
 
-_n_post = kernel(n_post)
+_n_post = kernel(families.n_post)
 
 
 @kernel
@@ -43,7 +36,7 @@ def seat(family, hyper, X, tables, reached, ptr, to, share, slot, stats, mass):
     for i in range(N):
         k = slot[tables[i]]
         if k >= 0:
-            add_stats(family, hyper, X[i], 1.0, stats[k])
+            families.add_stats(family, hyper, X[i], 1.0, stats[k])
     mass[:] = 0.0
     for m in range(len(ptr) - 1):
         for at in range(ptr[m], ptr[m + 1]):
@@ -59,24 +52,24 @@ def table_densities(family, hyper, X, stats, n_tables, plug_in, post, eta, row, 
     ``plug_in``: at the posterior mean of the parameter; else with the parameter integrated out.
     ``post`` (K + 1, Q), ``eta`` (K, P) and ``row`` (P,) are work space; ``out`` is (M, K + 1).
     """
-    posteriors(family, hyper, stats, n_tables, post)
+    families.posteriors(family, hyper, stats, n_tables, post)
     row[:] = 0.0
-    posterior(family, hyper, row, post[n_tables])
+    families.posterior(family, hyper, row, post[n_tables])
     if plug_in:
         for k in range(n_tables):
             mean_parameters(family, hyper, post[k], eta[k])
     for m in range(len(X)):
         if not plug_in:
-            log_predictives(family, hyper, post, X[m], n_tables + 1, out[m])
+            families.log_predictives(family, hyper, post, X[m], n_tables + 1, out[m])
             continue
         row[:] = 0.0
-        add_stats(family, hyper, X[m], 1.0, row)
+        families.add_stats(family, hyper, X[m], 1.0, row)
         for k in range(n_tables):
             total = 0.0
             for p in range(len(row)):
                 total += eta[k, p] * row[p]
             out[m, k] = total
-        out[m, n_tables] = log_predictive(family, hyper, post[n_tables], X[m])
+        out[m, n_tables] = families.log_predictive(family, hyper, post[n_tables], X[m])
 
 
 @kernel
@@ -146,7 +139,7 @@ def joint_by_draws(
                 log_p[k] = -np.inf
                 if chance[k] > 0.0:
                     if place[k] >= 0:
-                        log_p[k] = log_predictive(family, hyper, post[place[k]], X[m])
+                        log_p[k] = families.log_predictive(family, hyper, post[place[k]], X[m])
                     else:
                         log_p[k] = log_lik[m, min(k, n_tables)]
                     log_p[k] += math.log(chance[k])
@@ -172,8 +165,8 @@ def joint_by_draws(
                     added[place[k]] = stats[k]
                 else:
                     added[place[k]] = 0.0
-            add_stats(family, hyper, X[m], 1.0, added[place[k]])
-            posterior(family, hyper, added[place[k]], post[place[k]])
+            families.add_stats(family, hyper, X[m], 1.0, added[place[k]])
+            families.posterior(family, hyper, added[place[k]], post[place[k]])
     out -= math.log(n_draws)
 
 
@@ -216,9 +209,9 @@ def joint_exact(
                 added[:] = stats[k]
             for before in range(m):
                 if chosen[before] == k:
-                    add_stats(family, hyper, X[before], 1.0, added)
-            posterior(family, hyper, added, post)
-            density = log_predictive(family, hyper, post, X[m])
+                    families.add_stats(family, hyper, X[before], 1.0, added)
+            families.posterior(family, hyper, added, post)
+            density = families.log_predictive(family, hyper, post, X[m])
         log_p[m + 1] = log_p[m] + math.log(chance[m, k]) + density
         out[m] = log_add_exp(out[m], log_p[m + 1])
         if m + 1 < M:

@@ -7,19 +7,8 @@ import numpy as np
 from streamddcrp.compilation import kernel, uncounted
 from streamddcrp.likelihoods.kernels.families import add_stats
 from streamddcrp.likelihoods.kernels.union import log_marginal
+from streamddcrp.models.ddcrp.kernels import link
 from streamddcrp.models.ddcrp.kernels.branch import move_branch, place
-from streamddcrp.models.ddcrp.kernels.link import (
-    attach,
-    cut,
-    detach,
-    redraw,
-    redraw_counted,
-    renew,
-    span,
-    split_off,
-    update,
-    update_with_parameters,
-)
 
 _BLOCK = 1024  # customers visited in a random order before the next ones
 _BRANCHES = 4  # general links: customers for each move of a branch in a sweep
@@ -31,8 +20,8 @@ def sweep_forward(rng, c):
     """Draw all links, first to last, where all earlier customers weigh the same."""
     n_touched = 0
     for i in range(len(c.links)):
-        size, whole, log_moved = cut(i, c)
-        redraw_counted(rng, i, size, n_touched, whole, log_moved, c.moved, c)
+        size, whole, log_moved = link.cut(i, c)
+        link.redraw_counted(rng, i, size, n_touched, whole, log_moved, c.moved, c)
         k = c.slot[i]
         if c.mass[k] == 0.0:
             c.touched[n_touched] = k
@@ -66,10 +55,10 @@ def sweep_back(rng, counted, c):
     for i in range(n - 1, -1, -1):
         moved = c.below[i]
         whole = c.links[i] == i
-        detach(i, c.links, c.children)
-        log_moved = split_off(c.slot[i], whole, moved, c)
+        link.detach(i, c.links, c.children)
+        log_moved = link.split_off(c.slot[i], whole, moved, c)
         if not counted:
-            redraw(i, rng.random(), rng.random(), 0, whole, log_moved, moved, c)
+            link.redraw(i, rng.random(), rng.random(), 0, whole, log_moved, moved, c)
         else:
             k = c.slot[i]
             c.mass[k] -= c.candidates.weight[0]
@@ -79,7 +68,7 @@ def sweep_back(rng, counted, c):
                     m += 1
                 n_touched -= 1
                 c.touched[m] = c.touched[n_touched]
-            redraw_counted(rng, i, 0, n_touched, whole, log_moved, moved, c)
+            link.redraw_counted(rng, i, 0, n_touched, whole, log_moved, moved, c)
         j = c.links[i]
         if j != i:
             for p in range(len(moved)):
@@ -154,7 +143,7 @@ def draw(
                         j = block + int(rng.random() * (i - block + 1))
                         order[i], order[j] = order[j], order[i]
                 for i in order:
-                    update(i, rng.random(), rng.random(), c)
+                    link.update(i, rng.random(), rng.random(), c)
                 for _ in range(n_branches):
                     move_branch(int(rng.random() * n), rng.random(), rng.random(), c)
             else:
@@ -174,7 +163,7 @@ def draw_with_parameters(
     """Do what `draw` does; a sweep ends with new parameters for all tables."""
     n, order = len(c.links), c.order
     if c.age[0] == 0:
-        renew(variant, rng, eta, holder, c)
+        link.renew(variant, rng, eta, holder, c)
     for s in range(n_draws):
         for _ in range(thin):
             for i in range(n):
@@ -184,11 +173,11 @@ def draw_with_parameters(
                     j = int(rng.random() * (i + 1))
                     order[i], order[j] = order[j], order[i]
             for i in order:
-                update_with_parameters(i, variant, rng, eta, holder, aux, c)
+                link.update_with_parameters(i, variant, rng, eta, holder, aux, c)
             c.age[0] += 1
             if c.age[0] % _REFRESH == 0:
                 sum_tables(c)
-            renew(variant, rng, eta, holder, c)
+            link.renew(variant, rng, eta, holder, c)
         if len(out_links) > 0:
             out_log_joint[s], out_n_tables[s] = read_state(c, out_links[s], out_labels[s])
 
@@ -207,7 +196,7 @@ def partition_term(candidates, labels):
     for i in range(len(labels)):
         if labels[i] == i:
             continue
-        first, count = span(i, candidates)
+        first, count = link.span(i, candidates)
         mass = 0.0
         for q in range(first, first + count):
             j = i - 1 - q if shared else customer[q]
@@ -246,7 +235,7 @@ def redraw_links(rng, c):
     shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
     c.children[:] = -1
     for i in range(len(c.links)):
-        first, count = span(i, c.candidates)
+        first, count = link.span(i, c.candidates)
         mass = 0.0
         for q in range(first, first + count):
             j = i - 1 - q if shared else customer[q]
@@ -261,4 +250,4 @@ def redraw_links(rng, c):
                 rest -= weight[q]
                 if rest < 0.0:
                     break
-        attach(i, chosen, c.links, c.children)
+        link.attach(i, chosen, c.links, c.children)

@@ -6,12 +6,7 @@
 import math
 
 from streamddcrp.compilation import inner
-from streamddcrp.likelihoods.kernels.families import (
-    add_stats,
-    log_predictive,
-    log_predictives,
-    posterior,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.numerics import NO_DECAY, add
 from streamddcrp.particles.kernels.names import FIRST, LOG_EVIDENCE, N_SEEN, name_of
 
@@ -163,23 +158,23 @@ def update(config, state, p, i, u_table, u_link):
         taken[:] = 0.0
         for j in range(i, stop):
             if scratch.inside[j - i]:
-                add_stats(family, hyper, recent.x[j % L], 1.0, taken)
+                families.add_stats(family, hyper, recent.x[j % L], 1.0, taken)
         scratch.kept_stats[:] = stats[old]
         scratch.kept_post[:] = post[old]
         add(stats[old], -1.0, taken)
-        posterior(family, hyper, stats[old], post[old])
+        families.posterior(family, hyper, stats[old], post[old])
     # score
     if size == 1:
-        own = log_predictive(family, hyper, scratch.prior_post, x)
-        log_predictives(family, hyper, post, x, K, score)
+        own = families.log_predictive(family, hyper, scratch.prior_post, x)
+        families.log_predictives(family, hyper, post, x, K, score)
     else:
-        posterior(family, hyper, taken, scratch.taken_post)
+        families.posterior(family, hyper, taken, scratch.taken_post)
         own = scratch.taken_post[0]
         for k in range(K):
             if mass[k] > 0.0:
                 scratch.joint[:] = stats[k]
                 add(scratch.joint, 1.0, taken)
-                posterior(family, hyper, scratch.joint, scratch.joint_post)
+                families.posterior(family, hyper, scratch.joint, scratch.joint_post)
                 score[k] = scratch.joint_post[0] - post[k, 0]
     top = own
     for k in range(K):
@@ -202,7 +197,7 @@ def update(config, state, p, i, u_table, u_link):
             return
         k = open_table(particles, tables, p, name_of(i, recent.name, names, counts))
     add(stats[k], 1.0, taken)
-    posterior(family, hyper, stats[k], post[k])
+    families.posterior(family, hyper, stats[k], post[k])
     tables.retained[p, k] += size
     tables.retained[p, old] -= size
     for j in range(i, stop):

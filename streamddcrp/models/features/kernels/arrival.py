@@ -12,22 +12,9 @@ import numpy as np
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import LIVE, LIVE_TABLES, P_NEW, SCORE
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row
+from streamddcrp.models.features.kernels import slots
 from streamddcrp.models.features.kernels.names import name_features
 from streamddcrp.models.features.kernels.rejuvenate import rejuvenate, resample_row
-from streamddcrp.models.features.kernels.slots import (
-    ALL,
-    IMPUTE,
-    LOG_EVIDENCE,
-    MERGE,
-    N_ACTIVE,
-    N_SEEN,
-    ROW,
-    SHAPE,
-    allocate,
-    n_new_of,
-    rescale,
-    scale_of,
-)
 from streamddcrp.models.features.kernels.weigh import most_new, weigh
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.random import add_wrapping, gamma, hash_of, normal, uniform
@@ -51,10 +38,10 @@ def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
         _report(state, out[n], out_id[n], out_prob[n])
         keep_children(config, state, X[n], seen[n], n_dims, n_pool)
         if config.moves > 0:
-            for i in range(counts[N_ACTIVE]):
+            for i in range(counts[slots.N_ACTIVE]):
                 rejuvenate(config, state, i)
-                rescale(config, particles, sums, work, i, counts[N_SEEN], 0)
-        counts[N_SEEN] += 1
+                slots.rescale(config, particles, sums, work, i, counts[slots.N_SEEN], 0)
+        counts[slots.N_SEEN] += 1
         name_features(config, state, t[n])
     return len(X)
 
@@ -71,7 +58,7 @@ def predict(config, state, X, seen, out, out_id, out_prob, out_fit):
         weigh(config, state, X[n], seen[n], n_dims)
         _report(state, out[n], out_id[n], out_prob[n])
         out_fit[n] = 0.0
-        for i in range(counts[N_ACTIVE]):
+        for i in range(counts[slots.N_ACTIVE]):
             w = math.exp(work.total[i] - work.increment[0])
             for k in range(particles.n_owners.shape[1]):
                 p = work.marginal[i, k] if k > 0 else 1.0
@@ -83,11 +70,11 @@ def predict(config, state, X, seen, out, out_id, out_prob, out_fit):
 @uncounted
 def _room(config, particles, counts):
     """Whether every particle has slots for as many new features as a row may bring."""
-    n_new = most_new(config, counts[N_SEEN])
+    n_new = most_new(config, counts[slots.N_SEEN])
     K = particles.n_owners.shape[1]
     if config.most_slots <= K:
         return True
-    for i in range(counts[N_ACTIVE]):
+    for i in range(counts[slots.N_ACTIVE]):
         n = 0
         for k in range(1, K):
             n += particles.n_owners[i, k] > 0
@@ -112,7 +99,7 @@ def _report(state, out, out_id, out_prob):
     out[SCORE] = -work.increment[0]
     out[P_NEW] = 0.0
     out[LIVE_TABLES] = n_live
-    for i in range(counts[N_ACTIVE]):
+    for i in range(counts[slots.N_ACTIVE]):
         w = math.exp(work.total[i] - work.increment[0])
         out[P_NEW] += w * work.marginal[i, 0]
         for k in range(1, particles.n_owners.shape[1]):
@@ -134,14 +121,14 @@ def anneal(config, state, shapes, rates, log_weight):
     first. ``log_weight`` (>= particles,): 0; afterwards the log importance weights.
     """
     particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
-    t = counts[N_SEEN] - 1
+    t = counts[slots.N_SEEN] - 1
     n_window = min(t + 1, config.order)
-    half = sums[SHAPE] - shapes[0]  # half the number of values
+    half = sums[slots.SHAPE] - shapes[0]  # half the number of values
     step = config.moves
     for level in range(1, len(shapes)):
         a, b = shapes[level], rates[level]
-        sums[SHAPE] = a + half
-        for i in range(counts[N_ACTIVE]):
+        sums[slots.SHAPE] = a + half
+        for i in range(counts[slots.N_ACTIVE]):
             gain = particles.rate[i] - rates[level - 1]
             log_weight[i] += _log_factor(a, b, half, gain) - _log_factor(
                 shapes[level - 1], rates[level - 1], half, gain
@@ -149,10 +136,10 @@ def anneal(config, state, shapes, rates, log_weight):
             particles.rate[i] = b + gain
             work.has_odds[:] = 0
             for k in range(n_window):
-                u = uniform(config.seed, t, i, ROW, step + k)
+                u = uniform(config.seed, t, i, slots.ROW, step + k)
                 row = t - min(int(u * n_window), n_window - 1)
                 resample_row(config, state, i, t, row, step + k)
-            rescale(config, particles, sums, work, i, t, level)
+            slots.rescale(config, particles, sums, work, i, t, level)
         step += n_window
 
 
@@ -178,14 +165,16 @@ def keep_children(config, state, x, seen, n_dims, n_pool):
     """Choose the children that go on, and make them particles that have learned the row."""
     particles, rows, counts = state.particles, state.rows, state.counts
     sums, work = state.sums, state.scratch
-    t = counts[N_SEEN]
+    t = counts[slots.N_SEEN]
     row_hash = hash_of(t, config.seed)
     if n_pool > 1:
         for m in range(n_pool):
             work.pool_key[m] = _key(config, particles, work, m, row_hash)
-        merge_equal(work.pool_key, work.pool_weight, n_pool, work.table, config.seed, t, MERGE)
+        merge_equal(
+            work.pool_key, work.pool_weight, n_pool, work.table, config.seed, t, slots.MERGE
+        )
     n = optimal(
-        work.pool_weight, n_pool, config.n_particles, uniform(config.seed, t, 0, ALL, 0),
+        work.pool_weight, n_pool, config.n_particles, uniform(config.seed, t, 0, slots.ALL, 0),
         work.child, work.child_weight,
     )  # fmt: skip
     for m in range(n):
@@ -202,15 +191,16 @@ def keep_children(config, state, x, seen, n_dims, n_pool):
             work.scale[work.ancestor[m]], row_hash,
         )  # fmt: skip
     _close_gaps(particles, work, n)
-    counts[N_ACTIVE] = n
+    counts[slots.N_ACTIVE] = n
     total = 0.0
     for i in range(n):
         total += particles.weight[i]
     for i in range(n):
         particles.weight[i] /= total
-    sums[LOG_EVIDENCE] += work.increment[0] + math.log(total)  # light children left out or not
-    if sums[SHAPE] > 0.0:
-        sums[SHAPE] += 0.5 * len(x)
+    # Light children left out or not.
+    sums[slots.LOG_EVIDENCE] += work.increment[0] + math.log(total)
+    if sums[slots.SHAPE] > 0.0:
+        sums[slots.SHAPE] += 0.5 * len(x)
     at = t % len(rows.x)
     copy_row(rows.x[at], x)
     rows.whole[at] = n_dims == len(x)
@@ -222,8 +212,8 @@ def _key(config, particles, work, m, row_hash):
     i, mask = work.pool_parent[m], work.pool_mask[m]
     key = particles.past[i]
     option = work.pool_new[m]
-    for n in range(n_new_of(config, option)):
-        scale = scale_of(config, option, work.scale[i], n)
+    for n in range(slots.n_new_of(config, option)):
+        scale = slots.scale_of(config, option, work.scale[i], n)
         key = add_wrapping(key, hash_of(row_hash, 1 + scale))
     for k in range(1, particles.n_owners.shape[1]):
         if particles.n_owners[i, k] > 0:
@@ -274,9 +264,9 @@ def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash)
     n_owners, owners, cov, mean = (
         particles.n_owners[i], particles.owners[i], particles.cov[i], particles.mean[i],
     )  # fmt: skip
-    for n in range(n_new_of(config, option)):
-        scale = scale_of(config, option, scales, n)
-        mask |= ONE << np.uint64(allocate(config, particles, i, t, mask, scale, work.slots))
+    for n in range(slots.n_new_of(config, option)):
+        scale = slots.scale_of(config, option, scales, n)
+        mask |= ONE << np.uint64(slots.allocate(config, particles, i, t, mask, scale, work.slots))
     n_slots, n_on = 0, 0
     for k in range(len(n_owners)):
         on = k == 0 or (mask >> np.uint64(k)) & ONE
@@ -294,7 +284,7 @@ def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash)
         _impute(config, cov, mean, sums, particles.rate[i], work, t, i, seen, n_dims, n_on)
         particles.past[i] = add_wrapping(particles.past[i], hash_of(row_hash, i))
     s, square = add_row(cov, mean, work.slots, n_slots, work.on, n_on, work.filled, work.v, work.e)
-    if sums[SHAPE] > 0.0:
+    if sums[slots.SHAPE] > 0.0:
         particles.rate[i] += square / (2.0 * s)
     owners[t % len(owners)] = mask
     leaving = t - config.order
@@ -326,10 +316,10 @@ def _impute(config, cov, mean, sums, rate, work, t, i, seen, n_dims, n_on):
         for b in range(n_on):
             s += cov[work.on[a], work.on[b]]
     variance = rate
-    if sums[SHAPE] > 0.0:
-        shape = sums[SHAPE] + 0.5 * n_dims
-        variance = (rate + 0.5 * square / s) / gamma(shape, config.seed, t, i, IMPUTE, D)
+    if sums[slots.SHAPE] > 0.0:
+        shape = sums[slots.SHAPE] + 0.5 * n_dims
+        variance = (rate + 0.5 * square / s) / gamma(shape, config.seed, t, i, slots.IMPUTE, D)
     scale = math.sqrt(variance * s)
     for d in range(D):
         if seen[d] == 0.0:
-            work.filled[d] += scale * normal(config.seed, t, i, IMPUTE, d)
+            work.filled[d] += scale * normal(config.seed, t, i, slots.IMPUTE, d)

@@ -11,15 +11,7 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import LIVE
-from streamddcrp.models.features.kernels.slots import (
-    BIRTH,
-    DEATH,
-    MERGE_EVENT,
-    N_ACTIVE,
-    N_EVENTS,
-    N_NAMED,
-    N_SEEN,
-)
+from streamddcrp.models.features.kernels import slots
 from streamddcrp.numerics import copy_row, holds
 
 ONE = np.uint64(1)
@@ -37,11 +29,11 @@ _FS, _BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFF)
 def name_features(config, state, time):
     """Match the features of all particles; give ids to those that become live, record deaths."""
     particles, names, counts, work = state.particles, state.names, state.counts, state.scratch
-    t = counts[N_SEEN] - 1
+    t = counts[slots.N_SEEN] - 1
     names.weight[:] = 0.0
     names.best[:] = 0.0
     n_slots = particles.n_owners.shape[1]
-    for i in range(counts[N_ACTIVE]):
+    for i in range(counts[slots.N_ACTIVE]):
         _columns(config, particles, i, t, work.column)
         _match(particles, names, i, n_slots, work)
         for k in range(1, n_slots):
@@ -58,15 +50,15 @@ def name_features(config, state, time):
             continue
         if names.weight[g] == 0.0:
             if names.label[g] >= 0:
-                _note(names, counts, DEATH, g, t, time)
+                _note(names, counts, slots.DEATH, g, t, time)
             names.used[g] = False
             names.label[g] = -1
             continue
         if names.label[g] < 0 and names.weight[g] >= LIVE:
-            names.label[g] = counts[N_NAMED]
-            counts[N_NAMED] += 1
+            names.label[g] = counts[slots.N_NAMED]
+            counts[slots.N_NAMED] += 1
             names.born[g] = particles.first[names.holder[g], names.slot[g]]
-            _note(names, counts, BIRTH, g, t, time)
+            _note(names, counts, slots.BIRTH, g, t, time)
         _column(config, particles, names.holder[g], names.slot[g], t, names.owners[g])
     _merge(particles, names, counts, t, time)
     for g in range(len(names.label)):
@@ -95,11 +87,11 @@ def _merge(particles, names, counts, t, time):
             if _likeness(names.owners[a], names.owners[b]) <= SAME:
                 continue
             if second >= 0:
-                _note(names, counts, MERGE_EVENT, b, t, time)
-                names.event_into[(counts[N_EVENTS] - 1) % len(names.event_into)] = first
+                _note(names, counts, slots.MERGE_EVENT, b, t, time)
+                names.event_into[(counts[slots.N_EVENTS] - 1) % len(names.event_into)] = first
                 for place in range(len(names.history)):
                     _rename(names.history[place], second, first)
-            for i in range(counts[N_ACTIVE]):
+            for i in range(counts[slots.N_ACTIVE]):
                 if _rename(particles.name[i], b, a):
                     names.weight[a] += particles.weight[i]
             if names.best[b] > names.best[a]:
@@ -130,7 +122,7 @@ def _note_final(config, particles, names, counts, t):
         return
     names.share[:] = 0.0
     at = row % particles.owners.shape[1]
-    for i in range(counts[N_ACTIVE]):
+    for i in range(counts[slots.N_ACTIVE]):
         mask = particles.owners[i, at]
         for k in range(1, particles.n_owners.shape[1]):
             g = particles.name[i, k]
@@ -251,11 +243,11 @@ def _count(x):
 @uncounted
 def _note(names, counts, kind, g, t, time):
     """Record a birth or death of a feature, with its loading."""
-    e = counts[N_EVENTS] % len(names.event_kind)
+    e = counts[slots.N_EVENTS] % len(names.event_kind)
     names.event_kind[e] = kind
     names.event_label[e] = names.label[g]
     names.event_index[e] = t
     names.event_time[e] = time
     names.event_born[e] = names.born[g]
     copy_row(names.event_loading[e], names.loading[g])
-    counts[N_EVENTS] += 1
+    counts[slots.N_EVENTS] += 1

@@ -6,19 +6,8 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.linear_gaussian import add_row, project, remove_row
+from streamddcrp.models.features.kernels import slots
 from streamddcrp.models.features.kernels.histories import history_odds, log_alone
-from streamddcrp.models.features.kernels.slots import (
-    CHOICE,
-    MOST_TOGETHER,
-    N_SEEN,
-    ROUNDING,
-    ROW,
-    SHAPE,
-    SUBSET,
-    allocate,
-    list_scales,
-    live_slots,
-)
 from streamddcrp.models.features.kernels.weigh import child, enumerate_row, normalise
 from streamddcrp.numerics import dot
 from streamddcrp.particles.kernels.random import add_wrapping, hash_of, uniform
@@ -35,11 +24,11 @@ def rejuvenate(config, state, i):
     resampled jointly with the others, and so is the number of new ones.
     """
     rows, counts, work = state.rows, state.counts, state.scratch
-    t = counts[N_SEEN]
+    t = counts[slots.N_SEEN]
     n_window = min(t + 1, config.order)
     work.has_odds[:] = 0
     for step in range(config.moves):
-        u = uniform(config.seed, t, i, ROW, step)
+        u = uniform(config.seed, t, i, slots.ROW, step)
         row = t - min(int(u * n_window), n_window - 1)
         if rows.whole[row % len(rows.x)]:
             resample_row(config, state, i, t, row, step)
@@ -62,7 +51,7 @@ def resample_row(config, state, i, t, row, step):
     D = len(x)
     mask = owners[row % len(owners)]
     n_slots, n_on, own, n_free = 0, 0, 0, 0
-    for a in range(live_slots(particles, i, work.slots)):
+    for a in range(slots.live_slots(particles, i, work.slots)):
         k = work.slots[a]
         has = k > 0 and (mask >> np.uint64(k)) & ONE
         if has and n_owners[k] == 1 and particles.first[i, k] == row:
@@ -91,13 +80,13 @@ def resample_row(config, state, i, t, row, step):
     taken, square = project(cov, mean, work.slots, n_slots, work.on, n_on, x, work.v, work.e)
     c = noise - taken
     shape, rate = 0.0, particles.rate[i]
-    if sums[SHAPE] > 0.0:
-        shape = sums[SHAPE] - 0.5 * D
-        rate = max(rate - square / (2.0 * c), ROUNDING * rate)
-    if n_free > MOST_TOGETHER:
-        _shuffle(work.free, work.odds, n_free, uniform(config.seed, t, i, SUBSET, step))
+    if sums[slots.SHAPE] > 0.0:
+        shape = sums[slots.SHAPE] - 0.5 * D
+        rate = max(rate - square / (2.0 * c), slots.ROUNDING * rate)
+    if n_free > slots.MOST_TOGETHER:
+        _shuffle(work.free, work.odds, n_free, uniform(config.seed, t, i, slots.SUBSET, step))
     log_rate = math.log(config.alpha) + log_alone(config, t, row)
-    n_options = list_scales(config, log_rate, work.log_option, work.extra)
+    n_options = slots.list_scales(config, log_rate, work.log_option, work.extra)
     if n_slots == min(config.most_slots, len(n_owners)):  # no room for one of its own
         n_options = 1
     # what the row's features leave of it, and their covariance with each, without the row
@@ -107,15 +96,15 @@ def resample_row(config, state, i, t, row, step):
     for a in range(n_slots):
         work.shared[work.slots[a]] = left * work.v[work.slots[a]]
     s, now, option = 1.0 + left * taken, mask & ~(ONE << np.uint64(own)), 0
-    for start in range(0, max(n_free, 1), MOST_TOGETHER):
-        n, last = min(MOST_TOGETHER, n_free - start), start + MOST_TOGETHER >= n_free
+    for start in range(0, max(n_free, 1), slots.MOST_TOGETHER):
+        n, last = min(slots.MOST_TOGETHER, n_free - start), start + slots.MOST_TOGETHER >= n_free
         square = _prepare_flips(cov, mean, c, now, start, n, work)
         n_children = enumerate_row(
             s if last else s + noise - 1.0, square, D, n, work.lean, 0.0, n_options if last else 1,
             shape, rate, work,
         )  # fmt: skip
         normalise(work.log_weight, n_children, work.weight, work.spare)
-        u, chosen = uniform(config.seed, t, i, CHOICE, 64 * step + start), 0
+        u, chosen = uniform(config.seed, t, i, slots.CHOICE, 64 * step + start), 0
         while chosen < n_children - 1 and u >= work.weight[chosen]:
             u -= work.weight[chosen]
             chosen += 1
@@ -199,7 +188,7 @@ def _put(config, state, i, row, mask, wanted, option, n_free, own, x, rate):
             particles.scale[i, k] = option - 1
             _renew(config, particles, i, k, work)
         else:
-            k = allocate(config, particles, i, row, wanted, option - 1, work.slots)
+            k = slots.allocate(config, particles, i, row, wanted, option - 1, work.slots)
             particles.hash[i, k] = row_hash
         work.has_odds[k] = 0
         wanted |= ONE << np.uint64(k)
@@ -222,7 +211,7 @@ def _put(config, state, i, row, mask, wanted, option, n_free, own, x, rate):
                     u += 1
                 particles.first[i, k] = u
     owners[row % len(owners)] = wanted
-    n_slots = live_slots(particles, i, work.slots)
+    n_slots = slots.live_slots(particles, i, work.slots)
     n_on = 0
     for a in range(n_slots):
         k = work.slots[a]
@@ -232,14 +221,14 @@ def _put(config, state, i, row, mask, wanted, option, n_free, own, x, rate):
     s, square = add_row(
         particles.cov[i], particles.mean[i], work.slots, n_slots, work.on, n_on, x, work.v, work.e
     )
-    if sums[SHAPE] > 0.0:
+    if sums[slots.SHAPE] > 0.0:
         particles.rate[i] = rate + square / (2.0 * s)
 
 
 @uncounted
 def _renew(config, particles, i, k, work):
     """Put a feature that one row alone had back to its prior."""
-    n = live_slots(particles, i, work.slots)
+    n = slots.live_slots(particles, i, work.slots)
     cov, mean = particles.cov[i], particles.mean[i]
     for a in range(n):
         cov[work.slots[a], k] = 0.0

@@ -20,6 +20,7 @@ from streamddcrp.models.graph.kernels.children import (
 )
 from streamddcrp.models.graph.kernels.revise import free_slot, revise
 from streamddcrp.numerics import copy_row
+from streamddcrp.particles.kernels import resample
 from streamddcrp.particles.kernels.names import (
     LOG_EVIDENCE,
     MOST_TABLES,
@@ -29,16 +30,6 @@ from streamddcrp.particles.kernels.names import (
 )
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import draw, uniform
-from streamddcrp.particles.kernels.resample import (
-    ancestors_of,
-    effective_size,
-    merge_equal,
-    n_best,
-    optimal,
-    place_children,
-    stratified,
-    systematic,
-)
 
 
 @uncounted
@@ -101,7 +92,7 @@ def _copy(state, p, to):
 def _copy_ancestors(state, n):
     """Make particles the copies of the ancestors of ``n`` children; the other places are empty."""
     particles, children = state.particles, state.children
-    place_children(children.ancestor, n, children.used, children.place)
+    resample.place_children(children.ancestor, n, children.used, children.place)
     for p in range(len(particles.weight)):
         if not children.used[p]:
             _clear(state, p)
@@ -119,14 +110,16 @@ def _keep_best(config, state, size):
     particles, counts, children = state.particles, state.counts, state.children
     n, P = counts[N_SEEN], len(particles.weight)
     if config.merge:
-        merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, MERGE)
+        resample.merge_equal(
+            children.key, children.weight, size, children.hashed, config.seed, n, MERGE
+        )
     if config.scheme == N_BEST:
-        kept = n_best(
+        kept = resample.n_best(
             children.weight, size, P, children.work, children.chosen, children.kept_weight
         )
     else:
         u = uniform(config.seed, n, 0, RESAMPLE, 0)
-        kept = optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
+        kept = resample.optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
     total = list_kept(children, kept)
     _copy_ancestors(state, kept)
     weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
@@ -165,13 +158,13 @@ def _resample(config, state, n):
     """Resample the particles when their effective number is below half of them."""
     particles, children = state.particles, state.children
     P = len(particles.weight)
-    if effective_size(particles.weight) < 0.5 * P:
+    if resample.effective_size(particles.weight) < 0.5 * P:
         if config.scheme == SYSTEMATIC:
             u = uniform(config.seed, n, 0, RESAMPLE, 0)
-            systematic(particles.weight, u, children.offspring)
+            resample.systematic(particles.weight, u, children.offspring)
         else:
-            stratified(particles.weight, config.seed, n, RESAMPLE, children.offspring)
-        _copy_ancestors(state, ancestors_of(children.offspring, children.ancestor))
+            resample.stratified(particles.weight, config.seed, n, RESAMPLE, children.offspring)
+        _copy_ancestors(state, resample.ancestors_of(children.offspring, children.ancestor))
         particles.weight[:] = 1.0 / P
 
 

@@ -5,26 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.cells import (
-    TABLES,
-    add_to,
-    place_of,
-    row_of,
-    spread,
-    table_at,
-    table_of,
-    take_from,
-)
-from streamddcrp.models.graph.kernels.children import (
-    FIRST_DRAW,
-    STAMP,
-    WHERE,
-    WHICH_ITEM,
-    WHICH_NODE,
-    count_parents,
-    factors,
-    sums_at,
-)
+from streamddcrp.models.graph.kernels import cells, children
 from streamddcrp.particles.kernels.random import draw, draw_log, uniform
 
 
@@ -46,13 +27,13 @@ def base_row(grid, p):
 @uncounted
 def _log_new(config, state, p):
     """Log weight of a new table beside those in use."""
-    particles, grid, stamp = state.particles, state.grid, state.counts[STAMP]
+    particles, grid, stamp = state.particles, state.grid, state.counts[children.STAMP]
     if len(config.nodes) == 0:
         return math.log(config.alpha)
     k = n_clusters(particles, p)
     row = base_row(grid, p)
-    one = sums_at(config, grid, row, k, 0, stamp)
-    more = sums_at(config, grid, row, k + 1, 0, stamp)
+    one = children.sums_at(config, grid, row, k, 0, stamp)
+    more = children.sums_at(config, grid, row, k + 1, 0, stamp)
     return grid.log_total[more] - grid.log_total[one]
 
 
@@ -79,7 +60,7 @@ def fill(config, state, n, a):
     work, items = scratch.work, scratch.items
     before = config.n_root if a > 0 else 0
     for i in range(config.n_root if a == 0 else config.n_node):
-        counts[STAMP] += 1
+        counts[children.STAMP] += 1
         for p in range(len(particles.weight)):
             if particles.weight[p] <= 0.0:
                 continue
@@ -87,22 +68,24 @@ def fill(config, state, n, a):
             join, opens = 1.0, config.alpha
             if len(config.nodes) > 0:
                 k = n_clusters(particles, p)
-                join, opens = factors(config, grid, base_row(grid, p), k, before + i, counts[STAMP])
-            spread(aux, p, a, K, items)
+                join, opens = children.factors(
+                    config, grid, base_row(grid, p), k, before + i, counts[children.STAMP]
+                )
+            cells.spread(aux, p, a, K, items)
             for k in range(K):
                 work[k] = join * items[k]
             if a > 0:
-                spread(aux, p, 0, K, scratch.n_users)
+                cells.spread(aux, p, 0, K, scratch.n_users)
                 for k in range(K):
                     work[k] = join * (items[k] + scratch.n_users[k])
             work[K] = opens
-            k = draw(work, K + 1, uniform(config.seed, n, p, FIRST_DRAW, i))
+            k = draw(work, K + 1, uniform(config.seed, n, p, children.FIRST_DRAW, i))
             if k == K:
                 k = free_slot(entry, n_aux, n_tables, p)
-            add_to(aux, p, a, k, 1)
+            cells.add_to(aux, p, a, k, 1)
             n_aux[p, k] += 1
         for row in range(len(grid.base)):
-            count_parents(config, grid, row, before + i)
+            children.count_parents(config, grid, row, before + i)
 
 
 @uncounted
@@ -112,10 +95,10 @@ def _connects(config, state, p, a, k):
     found = 0
     if config.n_node > 0:
         for c in range(0 if a > 0 else 1, 1 if a > 0 else groups.n[0]):
-            found += table_at(aux, p, place_of(aux, p, TABLES * c + k), c) == k
+            found += cells.table_at(aux, p, cells.place_of(aux, p, cells.TABLES * c + k), c) == k
     for c in range(own.n[p]):
-        if table_of(own.cell[p, c]) == k:
-            found += config.n_node == 0 or groups.node[row_of(own.cell[p, c])] == a
+        if cells.table_of(own.cell[p, c]) == k:
+            found += config.n_node == 0 or groups.node[cells.row_of(own.cell[p, c])] == a
         if found > 1:
             return True
     return found > 1
@@ -134,12 +117,12 @@ def _add_items(n, k, scratch):
 @uncounted
 def _add_node(aux, p, a, scratch):
     """Multiply the weights by the factor of a neighbour: the auxiliary items of a node."""
-    c = place_of(aux, p, TABLES * a)
-    k = table_at(aux, p, c, a)
-    while k < TABLES:
+    c = cells.place_of(aux, p, cells.TABLES * a)
+    k = cells.table_at(aux, p, c, a)
+    while k < cells.TABLES:
         _add_items(aux.items[p, c], k, scratch)
         c += 1
-        k = table_at(aux, p, c, a)
+        k = cells.table_at(aux, p, c, a)
 
 
 @uncounted
@@ -154,13 +137,13 @@ def move(config, state, p, n, number):
     groups, scratch = state.groups, state.scratch
     entry, n_aux, K = particles.entry, particles.n_aux, particles.n_tables[p]
     n_nodes = groups.n[0]
-    a = int(uniform(config.seed, n, p, WHICH_NODE, number) * n_nodes)
-    start, size = place_of(aux, p, TABLES * a), 0
-    while table_at(aux, p, start + size, a) < TABLES:
+    a = int(uniform(config.seed, n, p, children.WHICH_NODE, number) * n_nodes)
+    start, size = cells.place_of(aux, p, cells.TABLES * a), 0
+    while cells.table_at(aux, p, start + size, a) < cells.TABLES:
         scratch.work[size] = aux.items[p, start + size]
         size += 1
-    at = start + draw(scratch.work, size, uniform(config.seed, n, p, WHICH_ITEM, number))
-    old = table_at(aux, p, at, a)
+    at = start + draw(scratch.work, size, uniform(config.seed, n, p, children.WHICH_ITEM, number))
+    old = cells.table_at(aux, p, at, a)
     if aux.items[p, at] == 1 and _connects(config, state, p, a, old):
         return
     items, log_weight, n_users, only = (
@@ -169,7 +152,7 @@ def move(config, state, p, n, number):
     for k in range(K):
         items[k], n_users[k], log_weight[k] = 0, 0, -np.inf
     for c in range(start, start + size):
-        k = table_at(aux, p, c, a)
+        k = cells.table_at(aux, p, c, a)
         items[k] = aux.items[p, c] - (k == old)
         if items[k] > 0:
             log_weight[k] = math.log(items[k])
@@ -179,7 +162,7 @@ def move(config, state, p, n, number):
         for c in range(1, n_nodes):
             _add_node(aux, p, c, scratch)
     for c in range(own.n[p]):
-        g, k = row_of(own.cell[p, c]), table_of(own.cell[p, c])
+        g, k = cells.row_of(own.cell[p, c]), cells.table_of(own.cell[p, c])
         if config.n_node == 0 or groups.node[g] == a:
             _add_items(own.items[p, c], k, scratch)
     for k in range(K):
@@ -187,10 +170,10 @@ def move(config, state, p, n, number):
             log_weight[k] = math.log(only[k]) if only[k] > 1 else 0.0
     n_aux[p, old] -= 1
     log_weight[K] = _log_new(config, state, p)
-    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, WHERE, number))
+    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, children.WHERE, number))
     if k == K:
         k = free_slot(entry, n_aux, particles.n_tables, p)
     if k != old:
-        take_from(aux, p, a, old)
-        add_to(aux, p, a, k, 1)
+        cells.take_from(aux, p, a, old)
+        cells.add_to(aux, p, a, k, 1)
     n_aux[p, k] += 1

@@ -3,18 +3,8 @@
 import math
 
 from streamddcrp.compilation import entry, uncounted
+from streamddcrp.models.graph.kernels import cells
 from streamddcrp.models.graph.kernels.auxiliary import base_row
-from streamddcrp.models.graph.kernels.cells import (
-    TABLES,
-    drop_row,
-    drop_table,
-    join_first,
-    place_of,
-    row_of,
-    row_total,
-    table_at,
-    table_of,
-)
 from streamddcrp.models.graph.kernels.children import weigh_names
 from streamddcrp.particles.kernels.names import N_SEEN, refresh_names
 from streamddcrp.particles.kernels.pool import drop
@@ -54,16 +44,16 @@ def _forget_rows(config, state, p, k):
     """
     own, groups, grid = state.own, state.groups, state.grid
     for c in range(own.n[p]):
-        if table_of(own.cell[p, c]) == k:
-            g = row_of(own.cell[p, c])
-            m = _items_above(config, groups, g) + row_total(own, p, g)
+        if cells.table_of(own.cell[p, c]) == k:
+            g = cells.row_of(own.cell[p, c])
+            m = _items_above(config, groups, g) + cells.row_total(own, p, g)
             _resize(config, grid, p, m, m - own.items[p, c])
-    drop_table(own, p, k)
+    cells.drop_table(own, p, k)
     if config.markov:
-        m, first, after = config.n_root, row_total(own, p, 0), row_total(own, p, k + 1)
+        m, first, after = config.n_root, cells.row_total(own, p, 0), cells.row_total(own, p, k + 1)
         _resize(config, grid, p, m + after, m)
         _resize(config, grid, p, m + first, m + first + after)
-        join_first(own, p, k + 1)
+        cells.join_first(own, p, k + 1)
     _empty_table(state, p, k)
 
 
@@ -77,7 +67,7 @@ def _least_missed(state):
     for p in range(len(particles.weight)):
         if particles.weight[p] > 0.0:
             for c in range(own.n[p]):
-                e = particles.entry[p, table_of(own.cell[p, c])]
+                e = particles.entry[p, cells.table_of(own.cell[p, c])]
                 rows[pool.name[e]] += particles.weight[p] * own.items[p, c]
     chosen, least = -1, math.inf
     for g in range(len(rows)):
@@ -118,21 +108,21 @@ def forget_group(config, state, g, also_node, t):
             continue
         if n_counted < len(grid.base):  # once, where one row is that of all particles
             n_counted += 1
-            _resize(config, grid, p, m + row_total(own, p, g), m)
+            _resize(config, grid, p, m + cells.row_total(own, p, g), m)
             if also_node:
                 _resize(config, grid, p, config.n_root + config.n_node, config.n_root)
         if also_node:
-            at = place_of(aux, p, TABLES * a)
-            k = table_at(aux, p, at, a)
-            while k < TABLES:
+            at = cells.place_of(aux, p, cells.TABLES * a)
+            k = cells.table_at(aux, p, at, a)
+            while k < cells.TABLES:
                 particles.n_aux[p, k] -= aux.items[p, at]
                 at += 1
-                k = table_at(aux, p, at, a)
-            drop_row(aux, p, a)
-        drop_row(own, p, g)
+                k = cells.table_at(aux, p, at, a)
+            cells.drop_row(aux, p, a)
+        cells.drop_row(own, p, g)
         scratch.n_users[:] = 0
         for c in range(own.n[p]):
-            scratch.n_users[table_of(own.cell[p, c])] += 1
+            scratch.n_users[cells.table_of(own.cell[p, c])] += 1
         for k in range(particles.n_tables[p]):
             if particles.entry[p, k] >= 0 and scratch.n_users[k] == 0:
                 _empty_table(state, p, k)

@@ -4,17 +4,8 @@ import math
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
+from streamddcrp.models.graph.kernels import cells
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
-from streamddcrp.models.graph.kernels.cells import (
-    TABLES,
-    add_to,
-    copy_cells,
-    most_cells,
-    place_of,
-    row_total,
-    spread,
-    table_at,
-)
 from streamddcrp.models.graph.kernels.children import (
     LEAST,
     NEGLIGIBLE,
@@ -33,13 +24,7 @@ from streamddcrp.models.graph.kernels.children import (
 )
 from streamddcrp.models.graph.kernels.forget import forget_cluster
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.names import (
-    LOG_EVIDENCE,
-    MOST_TABLES,
-    N_NAMES,
-    N_SEEN,
-    refresh_names,
-)
+from streamddcrp.particles.kernels import names as at
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import draw, uniform
 from streamddcrp.particles.kernels.resample import optimal, place_children
@@ -97,7 +82,7 @@ def _children(config, state, g, a, unknown):
             continue
         if config.markov:
             g = _group(last, p)
-        size = row_total(own, p, g)
+        size = cells.row_total(own, p, g)
         factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
         if len(config.nodes) > 0:
@@ -105,11 +90,14 @@ def _children(config, state, g, a, unknown):
             row = base_row(grid, p)
             factor, opens = _opening(config, grid, row, k, n_aux + size, unknown, stamp)
         empty = 0
-        at_aux, at_own = place_of(aux, p, TABLES * a), place_of(own, p, TABLES * g)
+        at_aux, at_own = (
+            cells.place_of(aux, p, cells.TABLES * a),
+            cells.place_of(own, p, cells.TABLES * g),
+        )
         while True:  # over the tables of both, in order
-            k_aux, k_own = table_at(aux, p, at_aux, a), table_at(own, p, at_own, g)
+            k_aux, k_own = cells.table_at(aux, p, at_aux, a), cells.table_at(own, p, at_own, g)
             k, here = min(k_aux, k_own), 0
-            if k == TABLES:
+            if k == cells.TABLES:
                 break
             if k_aux == k:
                 here += aux.items[p, at_aux]
@@ -182,8 +170,8 @@ def _copy(state, p, to):
         particles.n_aux[to, k] = particles.n_aux[p, k]
         if e >= 0:
             pool.holders[e] += 1
-    copy_cells(own, p, to)
-    copy_cells(aux, p, to)
+    cells.copy_cells(own, p, to)
+    cells.copy_cells(aux, p, to)
     if len(grid.base) > 1:
         copy_row(grid.base[to], grid.base[p])
 
@@ -192,7 +180,7 @@ def _copy(state, p, to):
 def _keep_best(config, state, M):
     """Keep as many of all children as there are places, by optimal resampling."""
     particles, counts, children = state.particles, state.counts, state.children
-    n, P = counts[N_SEEN], len(particles.weight)
+    n, P = counts[at.N_SEEN], len(particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
     kept = optimal(children.weight, M, P, u, children.chosen, children.kept_weight)
     total = list_kept(children, kept)
@@ -216,7 +204,7 @@ def _seat(config, state, g, a):
     """Seat the arrival in the particles of the children, after `extend_joined`."""
     particles, own, aux, pool, memo = state.particles, state.own, state.aux, state.pool, state.memo
     grid, counts, children, scratch = state.grid, state.counts, state.children, state.scratch
-    n, successor, to, place = counts[N_SEEN], memo.successor, children.to, children.place
+    n, successor, to, place = counts[at.N_SEEN], memo.successor, children.to, children.place
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
     m = config.n_root if a == 0 else config.n_node
     for c in range(children.n[0]):
@@ -230,7 +218,7 @@ def _seat(config, state, g, a):
             if k == NEW:
                 k = free_slot(entry, n_aux, n_tables, p)
             else:
-                spread(aux, p, a, n_tables[p], scratch.items)
+                cells.spread(aux, p, a, n_tables[p], scratch.items)
                 for j in range(n_tables[p]):
                     scratch.work[j] = scratch.items[j] if entry[p, j] < 0 else 0
                 k = draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
@@ -239,8 +227,8 @@ def _seat(config, state, g, a):
         if config.markov:
             g = _group(particles.last, p)
         if c < len(grid.base):  # once, where one row is that of all particles
-            count_parents(config, grid, base_row(grid, p), m + row_total(own, p, g))
-        add_to(own, p, g, k, 1)
+            count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
+        cells.add_to(own, p, g, k, 1)
         particles.last[p] = k
 
 
@@ -253,7 +241,7 @@ def _note_last(state):
         if weight[p] > 0.0 and weight[p] > best:
             best, best_p = weight[p], p
     e = particles.entry[best_p, particles.last[best_p]]
-    names.last_seen[pool.name[e]] = counts[N_SEEN] - 1
+    names.last_seen[pool.name[e]] = counts[at.N_SEEN] - 1
 
 
 @entry
@@ -271,15 +259,15 @@ def step_rows(config, state, X, t, group, start, out):
     counts, sums = state.counts, state.sums
     P = len(particles.weight)
     for b in range(start, X.shape[0]):
-        n, g = counts[N_SEEN], group[b]
+        n, g = counts[at.N_SEEN], group[b]
         a = groups.node[g]
         drawn = config.n_root * (n == 0) + config.n_node * (a >= groups.n[0])
-        parts = counts[N_NAMES] >= config.max_tables and len(config.nodes) > 0
+        parts = counts[at.N_NAMES] >= config.max_tables and len(config.nodes) > 0
         if (
             pool.n_free[0] < P + 2
-            or counts[MOST_TABLES] + drawn + 1 + config.moves > particles.entry.shape[1]
-            or counts[N_NAMES] + 1 > len(names.opener)
-            or most_cells(own) == own.cell.shape[1]
+            or counts[at.MOST_TABLES] + drawn + 1 + config.moves > particles.entry.shape[1]
+            or counts[at.N_NAMES] + 1 > len(names.opener)
+            or cells.most_cells(own) == own.cell.shape[1]
             or (parts and len(grid.base) < P)
         ):
             return b
@@ -299,17 +287,17 @@ def step_rows(config, state, X, t, group, start, out):
         groups.size[g] += 1
         groups.seen[g] = n
         counts[STAMP] += 1
-        sums[LOG_EVIDENCE] -= out[b, SCORE]
-        counts[N_SEEN] = n + 1
+        sums[at.LOG_EVIDENCE] -= out[b, SCORE]
+        counts[at.N_SEEN] = n + 1
         for number in range(config.moves):
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     move(config, state, p, n, number)
         weigh_names(state)
         _note_last(state)
-        refresh_names(names, events, counts, n + 1, t[b])
-        if counts[N_NAMES] > config.max_tables:
+        at.refresh_names(names, events, counts, n + 1, t[b])
+        if counts[at.N_NAMES] > config.max_tables:
             forget_cluster(config, state)
             weigh_names(state)
-            refresh_names(names, events, counts, n + 1, t[b])
+            at.refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]

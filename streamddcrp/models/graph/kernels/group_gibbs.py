@@ -5,13 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, kernel
-from streamddcrp.likelihoods.kernels.families import (
-    add_stats,
-    log_predictive,
-    log_predictives,
-    posterior,
-    posteriors,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.graph.kernels.auxiliary import fill, free_slot, move
 from streamddcrp.models.graph.kernels.cells import add_to, spread, take_from
 from streamddcrp.models.graph.kernels.children import WHICH_EMPTY
@@ -45,22 +39,22 @@ def sweep_rows(config, state, X, group, labels, n):
         if old >= 0:
             take_from(own, 0, g, old)
             size[old] -= 1
-            add_stats(family, hyper, x, -1.0, stats[old])
+            families.add_stats(family, hyper, x, -1.0, stats[old])
             if size[old] > 0:
-                posterior(family, hyper, stats[old], post[old])
+                families.posterior(family, hyper, stats[old], post[old])
             else:
                 entries[old] = -1
         K = particles.n_tables[0]
         spread(aux, 0, a, K, items)
         spread(own, 0, g, K, mine)
-        alone = log_predictive(family, hyper, clusters.prior, x)
+        alone = families.log_predictive(family, hyper, clusters.prior, x)
         for k in range(K):
             m = items[k] + mine[k]
             log_weight[k] = -np.inf
             if m > 0:
                 density = alone
                 if entries[k] >= 0:
-                    density = log_predictive(family, hyper, post[k], x)
+                    density = families.log_predictive(family, hyper, post[k], x)
                 log_weight[k] = math.log(m) + density
         log_weight[K] = math.log(config.alpha) + alone
         new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, WHICH_EMPTY, 0))
@@ -72,8 +66,8 @@ def sweep_rows(config, state, X, group, labels, n):
         labels[b] = new
         add_to(own, 0, g, new, 1)
         size[new] += 1
-        add_stats(family, hyper, x, 1.0, stats[new])
-        posterior(family, hyper, stats[new], post[new])
+        families.add_stats(family, hyper, x, 1.0, stats[new])
+        families.posterior(family, hyper, stats[new], post[new])
         for number in range(config.moves):
             move(config, state, 0, n + b, number)
 
@@ -86,9 +80,9 @@ def mixture_densities(family, hyper, X, group, weight, stats, post, log_density,
     space.
     """
     K = len(stats)
-    posteriors(family, hyper, stats, K, post)
+    families.posteriors(family, hyper, stats, K, post)
     for m in range(len(X)):
-        log_predictives(family, hyper, post, X[m], K, log_density)
+        families.log_predictives(family, hyper, post, X[m], K, log_density)
         out[m] = -np.inf
         for k in range(K):
             share = weight[group[m], k]

@@ -5,13 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.graph.kernels.children import (
-    OPENED,
-    REVISE_WHERE,
-    STAMP,
-    log_opened,
-    new_weight,
-)
+from streamddcrp.models.graph.kernels import children
 from streamddcrp.particles.kernels.names import N_SEEN, name_of
 from streamddcrp.particles.kernels.pool import EMPTY, alter, drop, score_clusters
 from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
@@ -48,7 +42,7 @@ def _neighbours(particles, p, i, n):
 @uncounted
 def _log_new(config, met):
     """Log of `new_weight`; -inf where no cluster may be opened."""
-    weight = new_weight(config, met)
+    weight = children.new_weight(config, met)
     return math.log(weight) if weight > 0.0 else -np.inf
 
 
@@ -143,15 +137,15 @@ def revise(config, state, p, i, move):
         config, particles, p, i, n, size - 1, scratch.near, scratch.log_count, scratch.opens
     )
     others = particles.opened[p] - (1 if alone else scratch.opens[old])
-    stamp, log_weight = counts[STAMP], scratch.log_weight
+    stamp, log_weight = counts[children.STAMP], scratch.log_weight
     for k in range(K):
         there = left if k == old else entry[p, k]
         log_weight[k] = -np.inf
         if there >= 0:
-            opened = log_opened(config, grid, others + scratch.opens[k], stamp)
+            opened = children.log_opened(config, grid, others + scratch.opens[k], stamp)
             log_weight[k] = score[there] + scratch.log_count[k] + opened
-    log_weight[K] = score[EMPTY] + log_opened(config, grid, others + 1, stamp) + fresh
-    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, REVISE_WHERE, move))
+    log_weight[K] = score[EMPTY] + children.log_opened(config, grid, others + 1, stamp) + fresh
+    k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, children.REVISE_WHERE, move))
     if left >= 0:
         pool.holders[left] += 1
     if k == old or (alone and k == K):
@@ -161,7 +155,7 @@ def revise(config, state, p, i, move):
     now_opened = others + (1 if k == K else scratch.opens[k])
     key = particles.key[p]
     if len(config.nodes) > 0:
-        key ^= hash_of(particles.opened[p], OPENED) ^ hash_of(now_opened, OPENED)
+        key ^= hash_of(particles.opened[p], children.OPENED) ^ hash_of(now_opened, children.OPENED)
     particles.opened[p] = now_opened
     # the table it leaves
     key ^= pool.mixed[e]

@@ -16,6 +16,7 @@ from streamddcrp.likelihoods.kernels.families import (
 )
 from streamddcrp.likelihoods.kernels.prior import learn_prior
 from streamddcrp.models.seqddcrp.kernels.divide import divide
+from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order
 from streamddcrp.models.seqddcrp.kernels.known import is_known, judge, report, see
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
@@ -49,6 +50,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     LINK_FLOOR,
     SWEPT,
     activate,
+    decay_time,
     is_away,
     is_pure,
     link_log_weights,
@@ -59,6 +61,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     refresh_terms,
     refresh_weights,
     row_term,
+    set_speed,
     settle,
     weigh_groups,
 )
@@ -205,7 +208,7 @@ def _refresh_prior(config, scratch):
 
 @uncounted
 def _seat(
-    config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t
+    config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t, surprise
 ):  # fmt: skip
     """Set q(c) of the arrival by its scores, open a table if it wants one, add its statistics."""
     w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
@@ -216,10 +219,11 @@ def _seat(
     own = tied + padded(n_groups)
     new = own + K
     end = padded(new + 1)
-    rows.t[w] = t
+    rows.t[w] = decay_time(sums, t)
     copy_row(rows.x[w], x)
     for d in range(len(x)):
         scratch.columns[d, w] = x[d]
+    rows.surprise[w] = surprise
     rows.log_birth[w] = sums[LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
     expected_log_liks(family, hyper, table.post, x, K, lik)
@@ -326,6 +330,9 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
         if learn_prior(config.family, config.hyper, config.start, table.post, sizes, K):
             posteriors(config.family, config.hyper, table.stats, K, table.post)
             _refresh_prior(config, scratch)
+    if config.far > 0.0:
+        far = come_in_no_order(config, table, counts, sums, False)
+        set_speed(sums, config.decay_scale / config.far if far else 1.0)
     counts[N_BLOCKS] += 1
 
 
@@ -373,7 +380,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         divide(config, rows, groups, atoms, table, events, counts, sums, scratch)
         split(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
         merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
-    if drop_groups(config, rows, groups, counts, sums, now) or merged:
+    if drop_groups(config, rows, groups, counts, sums, decay_time(sums, now)) or merged:
         refresh_terms(rows, counts)
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     judge(atoms, table, counts)
@@ -405,7 +412,8 @@ def step_rows(
             )  # fmt: skip
         follow(config, atoms, table, counts, sums, scratch, out[b])
         _seat(
-            config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b], t[b]
+            config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b],
+            t[b], out[b, SCORE],
         )  # fmt: skip
         note_return(config, atoms, table, events, counts, t[b])
         found(config, atoms, table, events, counts, t[b])

@@ -49,4 +49,6 @@ REDRAWN = 10  # rows that drew their table again, by the filter, of those it fol
 FOLLOWED = 11
 WANDER_LEAD = 12  # nats by which visits are more probable where levels wander
 RETURN_LEAD = 13  # nats by which visits and births are more probable where atoms come back
-N_SUMS = 14
+SPEED = 14  # of the time by which links decay, LAG + SPEED t
+LAG = 15
+N_SUMS = 16

@@ -15,6 +15,12 @@ from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import MERGE, SWEEP_UP, record
 from streamddcrp.likelihoods.kernels.families import add_rows, log_marginal
 from streamddcrp.models.seqddcrp.kernels.groups import group_of, ties_gain, unite_groups
+from streamddcrp.models.seqddcrp.kernels.halves import (
+    SETTLED,
+    come_in_no_order,
+    gain_apart,
+    gain_of_run,
+)
 from streamddcrp.models.seqddcrp.kernels.known import (
     REPORTED,
     UNREPORTED,
@@ -61,7 +67,6 @@ SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
 TRIAL_SWEEPS = 3
 LEAST = 1e-150  # share of the prior; the square of it is a number
 NOTHING = 1e-9  # share of a row's links that is as good as none
-SETTLED = 20.0  # expected rows from which a table is known well enough to be merged
 COPIES = 2.0**30  # of a run; the evidence of so many is, for each, its largest likelihood
 CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
 
@@ -292,6 +297,11 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     if length == 0:
         return
     start = counts[N_ROWS] - length
+    if (
+        come_in_no_order(config, table, counts, sums, False)
+        and gain_of_run(config, rows, table, counts, scratch, start, into) < 0.0
+    ):
+        return
     scratch.moved[:start] = 0.0
     scratch.moved[start : counts[N_ROWS]] = 1.0
     m = atoms.active[0]  # no row is left without a link: those moved are the last
@@ -350,10 +360,14 @@ def _is_due(config, table, counts, m):
 
 
 @uncounted
-def _best_pair(config, rows, groups, atoms, table, counts, scratch):
-    """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair."""
+def _best_pair(config, rows, groups, atoms, table, counts, sums, scratch):
+    """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair.
+
+    Where rows come in no order, a pair that predicts them better apart stays apart.
+    """
     K, due = counts[N_TABLES], scratch.own
     best, m, l = -math.inf, -1, -1
+    no_order = come_in_no_order(config, table, counts, sums, True)
     for a in range(K):
         due[a] = _is_due(config, table, counts, a)
     for a in range(K):
@@ -363,6 +377,9 @@ def _best_pair(config, rows, groups, atoms, table, counts, scratch):
             is_due = due[a] + due[b] > 0.0
             if a_is_crumb or table.stats[b, 0] < CRUMB or (known and is_due):
                 gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
+                judged = gain > best and known and no_order
+                if judged and gain_apart(config, rows, table, counts, scratch, a, b) > 0.0:
+                    continue
                 if gain > best:
                     best, m, l = gain, a, b
     return best, m, l
@@ -382,7 +399,7 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     K = counts[N_TABLES]
     if not config.recall:
         return False
-    best, m, l = _best_pair(config, rows, groups, atoms, table, counts, scratch)
+    best, m, l = _best_pair(config, rows, groups, atoms, table, counts, sums, scratch)
     if m < 0:
         return False
     before = stick_bound(config, atoms, counts, sums)

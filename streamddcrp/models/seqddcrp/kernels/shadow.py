@@ -16,6 +16,7 @@ from streamddcrp.contract import RESTART, record
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_EVENTS, N_GROUPS, N_SEEN
 from streamddcrp.models.seqddcrp.kernels.state import PURE
+from streamddcrp.numerics import copy_row
 
 YOUNG = 12.0  # rows: fewer have no shadow; of one with so many, the links' shares count half
 
@@ -24,6 +25,9 @@ YOUNG = 12.0  # rows: fewer have no shadow; of one with so many, the links' shar
 def start_shadow(groups, atoms, table, counts, m):
     """Empty the shadow of column ``m``."""
     table.shadow[m] = 0.0
+    copy_row(table.undivided[m], table.frozen[m])
+    table.left[m], table.right[m] = 0.0, 0.0
+    atoms.lead[m], atoms.foretold[m] = 0.0, 0.0
     atoms.shadow_births[m] = 0.0
     atoms.rest_births[m] = atoms.frozen_births[m]
     atoms.side_terms[m] = 0.0
@@ -42,13 +46,21 @@ def restart(groups, atoms, table, events, counts, m, now):
 
 
 @uncounted
-def _posteriors_of_halves(config, table, scratch, m):
-    """Leave the posteriors of the shadow of column ``m`` and of the rest in ``scratch``."""
+def posteriors_of_halves(config, table, scratch, m):
+    """Leave the posteriors of the halves of column ``m`` in ``scratch``; return log(w_1 / w_0).
+
+    Without halves to be judged by what they predict: of its shadow and of the rest, and 0.
+    """
     family, hyper = config.family, config.hyper
+    if table.left[m, 0] > 0.0:
+        posterior(family, hyper, table.left[m], scratch.post)
+        posterior(family, hyper, table.right[m], scratch.shadow_post)
+        return math.log(table.right[m, 0] + 0.5) - math.log(table.left[m, 0] + 0.5)
     for p in range(len(scratch.rest)):
         scratch.rest[p] = table.frozen[m, p] - table.shadow[m, p]
     posterior(family, hyper, scratch.rest, scratch.post)
     posterior(family, hyper, table.shadow[m], scratch.shadow_post)
+    return 0.0
 
 
 @uncounted
@@ -58,7 +70,7 @@ def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
     While a visit lasts, all of them belong to the shadow. Rows at other columns get -inf.
     """
     family, hyper = config.family, config.hyper
-    ready = False
+    ready, odds = False, 0.0
     gains[:n_rows] = -math.inf
     for r in range(n_rows):
         if rows.probs[m, r] <= 0.5:
@@ -67,9 +79,9 @@ def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
             gains[r] = math.inf
             continue
         if not ready:
-            _posteriors_of_halves(config, table, scratch, m)
+            odds = posteriors_of_halves(config, table, scratch, m)
             ready = True
-            if table.shadow[m, 0] <= 0.0:
+            if table.left[m, 0] == 0.0 and table.shadow[m, 0] <= 0.0:
                 if table.frozen[m, 0] < YOUNG:
                     return
                 gains[r] = math.inf  # the seed
@@ -77,7 +89,7 @@ def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
                 add_stats(family, hyper, rows.x[r], 1.0, scratch.stats)
                 posterior(family, hyper, scratch.stats, scratch.shadow_post)
                 continue
-        gains[r] = log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
+        gains[r] = odds + log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
         gains[r] -= log_predictive(family, hyper, scratch.post, rows.x[r])
 
 
@@ -105,7 +117,7 @@ def take_side(rows, groups, atoms, table, counts, scratch, r, k, term):
             in_shadow += mass * part
             in_rest += mass * (1.0 - part)
             divided = divided or mass * part > 0.0
-    known = table.shadow[k, 0] / (table.shadow[k, 0] + YOUNG)
+    known = table.shadow[k, 0] / (table.shadow[k, 0] + YOUNG) if table.left[k, 0] == 0.0 else 0.0
     to_shadow = gain + known * math.log(in_shadow / in_rest) > 0.0
     scratch.opened[r] = opening
     if to_shadow or divided:

@@ -3,11 +3,19 @@
 import math
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.contract import SPLIT, SWAP, record
+from streamddcrp.contract import FORGET, SPLIT, SWAP, record
 from streamddcrp.likelihoods.kernels.families import log_marginal
 from streamddcrp.models.seqddcrp.kernels.groups import group_of
+from streamddcrp.models.seqddcrp.kernels.halves import (
+    NEEDED,
+    come_in_no_order,
+    follow_halves,
+    has_enough,
+    start_halves,
+)
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    FOLLOWED,
     FROZEN_BOUND,
     FROZEN_OPENINGS,
     N_ACTIVE,
@@ -16,15 +24,17 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_ROWS,
     N_SEEN,
     N_TABLES,
+    REDRAWN,
 )
 from streamddcrp.models.seqddcrp.kernels.moves import (
+    MOVES_EVERY,
     NOTHING,
     TRIAL_SWEEPS,
     keep_links,
     put_links_back,
 )
 from streamddcrp.models.seqddcrp.kernels.pace import start_other
-from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, start_shadow
+from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, restart, start_shadow
 from streamddcrp.models.seqddcrp.kernels.state import (
     PURE,
     close_last_column,
@@ -41,6 +51,7 @@ from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
 GROWTH = 1.25  # of a shadow, until a split that failed is tried again
+UNSURE = 8.0  # rows that what is supposed of their order counts as, after a split
 WEARY = 100.0  # rows of a shadow that did not pay, or is nearly all; another seed is tried
 
 
@@ -146,7 +157,11 @@ def _choose_links(rows, groups, counts, moved, i, m, K):
 
 @uncounted
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
-    """Part column ``m`` from its shadow; undo it unless the bound rises."""
+    """Part column ``m`` from its shadow; undo it unless the bound rises.
+
+    If its halves have led by enough, it stays so.
+    """
+    proven, known = atoms.lead[m] > NEEDED, come_in_no_order(config, table, counts, sums, False)
     K, n_groups, g = counts[N_TABLES], counts[N_GROUPS], group_of(config, groups, counts, m)
     refresh_terms(rows, counts)
     before = settled_objective(config, rows, atoms, table, counts, sums)
@@ -158,11 +173,16 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
             scratch.kept_weight[i] = rows.group_log_weight[i, g]
     sums[FROZEN_BOUND] += atoms.side_terms[m] - atoms.side_sticks[m]
     _part(config, rows, groups, atoms, table, counts, scratch, m)
+    if proven and config.memory < math.inf:
+        add(table.frozen[m], -1.0, table.undivided[m])
+        if table.frozen[m, 0] < NOTHING:
+            table.frozen[m] = 0.0
     settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch, 0)
         settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
-    if settled_objective(config, rows, atoms, table, counts, sums) <= before:
+    lasts = proven and min(table.stats[K, 0], table.stats[m, 0]) > FEWEST
+    if not lasts and settled_objective(config, rows, atoms, table, counts, sums) <= before:
         close_last_column(counts)
         sums[FROZEN_BOUND] = frozen
         counts[N_GROUPS] = n_groups
@@ -188,6 +208,10 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     atoms.reported[K] = REPORTED
     part(atoms, m, K, share)
     new, old = table.ids[K], table.ids[m]
+    if proven:
+        record(events, counts, N_EVENTS, FORGET, old, -1, counts[N_SEEN] - 1, now)
+        if not known:
+            sums[REDRAWN] = sums[FOLLOWED] = UNSURE
     record(events, counts, N_EVENTS, SPLIT, new, old, counts[N_SEEN] - 1, now)
     if table.stats[K, 0] > table.stats[m, 0]:
         table.ids[K], table.ids[m] = old, new
@@ -211,15 +235,39 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
         m = atoms.active[at]
         n = table.shadow[m, 0]
         rest = table.frozen[m, 0] - n
-        if n > WEARY and rest < FEWEST:
+        if n > WEARY and rest < FEWEST and table.left[m, 0] == 0.0:
             end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now)
         if min(n, rest) < FEWEST or n < GROWTH * atoms.failed_at[m]:
             continue
         gain = _split_gain(config, atoms, table, counts, sums, scratch, m)
         if gain > best:
             best, chosen = gain, m
-        elif n > WEARY and gain <= 0.0:
+        elif n > WEARY and gain <= 0.0 and table.left[m, 0] == 0.0:
             end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now)
+    return chosen
+
+
+@uncounted
+def _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
+    """Follow the halves of all columns; return the one whose halves lead by enough, or -1."""
+    no_order = come_in_no_order(config, table, counts, sums, True)
+    first = max(counts[N_ROWS] - MOVES_EVERY * config.sweep_every, 0)
+    best, chosen = NEEDED, -1
+    for at in range(counts[N_ACTIVE]):
+        m = atoms.active[at]
+        if table.left[m, 0] > 0.0:
+            lasts = no_order and follow_halves(
+                config, rows, atoms, table, counts, scratch, m, first
+            )
+            if lasts and atoms.lead[m] > best:
+                best, chosen = atoms.lead[m], m
+            if lasts:
+                continue
+        starts = no_order and atoms.visiting[m] == 0 and has_enough(rows, counts, m)
+        if starts or table.left[m, 0] > 0.0:
+            restart(groups, atoms, table, events, counts, m, now)
+        if starts:
+            start_halves(config, rows, table, counts, scratch, m)
     return chosen
 
 
@@ -228,10 +276,15 @@ def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     """Try to split the column whose shadow promises most; give up shadows that did not pay."""
     if not config.recall or counts[N_TABLES] >= config.max_tables:
         return
+    m = _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
+    if m >= 0:
+        if not _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
+            restart(groups, atoms, table, events, counts, m, now)
+        return
     m = _most_promising(config, groups, atoms, table, events, counts, sums, scratch, now)
     if m < 0:
         return
     if not _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
         atoms.failed_at[m] = table.shadow[m, 0]
-        if table.shadow[m, 0] > WEARY:
+        if table.shadow[m, 0] > WEARY and table.left[m, 0] == 0.0:
             end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now)

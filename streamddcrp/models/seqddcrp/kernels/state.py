@@ -25,6 +25,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_LOG_MASS,
     DEAD_TIME,
     FROZEN_BOUND,
+    LAG,
+    LAST_TIME,
     LOG_ALPHA,
     N_ACTIVE,
     N_GROUPS,
@@ -34,6 +36,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     NEW_BETA,
     NEW_LOG_BETA,
     NEXT_ID,
+    SPEED,
 )
 from streamddcrp.models.seqddcrp.kernels.table import open_component
 from streamddcrp.models.seqddcrp.kernels.vectors import (
@@ -89,6 +92,19 @@ def refresh_terms(rows, counts):
 
 
 @uncounted
+def decay_time(sums, t):
+    """Return the time by which links decay."""
+    return sums[LAG] + sums[SPEED] * t
+
+
+@uncounted
+def set_speed(sums, speed):
+    """Let the time by which links decay go on with another speed."""
+    sums[LAG] += (sums[SPEED] - speed) * sums[LAST_TIME]
+    sums[SPEED] = speed
+
+
+@uncounted
 def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out_local, out_group):
     """Log decay weights of an arrival at time ``t``; return log S, dropped groups included.
 
@@ -98,7 +114,7 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
     """
     w, n_groups = counts[N_ROWS], counts[N_GROUPS]
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
-    row = min(b, given.shape[0] - 1)
+    row, t = min(b, given.shape[0] - 1), decay_time(sums, t)
     if code == CALLER_GIVEN:
         for j in range(w):
             out_local[j] = given[row, w - j - 1]
@@ -326,6 +342,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.rest_births[K] = 0.0
     atoms.side_terms[K] = 0.0
     atoms.side_sticks[K] = 0.0
+    atoms.lead[K], atoms.foretold[K] = 0.0, 0.0
     atoms.failed_at[K] = 0.0
     atoms.visiting[K] = 0
     atoms.pace_lead[K], atoms.is_fast[K] = 0.0, 0

@@ -14,6 +14,9 @@ def open_component(table, n_live, new_id, index):
     table.frozen[n_live] = 0.0
     table.shadow[n_live] = 0.0
     table.other[n_live] = 0.0
+    table.undivided[n_live] = 0.0
+    table.left[n_live] = 0.0
+    table.right[n_live] = 0.0
     table.post[n_live] = 0.0
 
 
@@ -35,4 +38,7 @@ def close_component(table, m, n_live):
         copy_row(table.frozen[k], table.frozen[k + 1])
         copy_row(table.shadow[k], table.shadow[k + 1])
         copy_row(table.other[k], table.other[k + 1])
+        copy_row(table.undivided[k], table.undivided[k + 1])
+        copy_row(table.left[k], table.left[k + 1])
+        copy_row(table.right[k], table.right[k + 1])
         copy_row(table.post[k], table.post[k + 1])

@@ -106,6 +106,7 @@ def retain(atoms, table, m, share):
     """Keep a share of what column ``m`` remembers of evicted rows."""
     scale(table.frozen[m], share)
     scale(table.shadow[m], share)
+    scale(table.undivided[m], share)
     atoms.side_terms[m] *= share
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH, record
 from streamddcrp.likelihoods.kernels.families import add_rows
+from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order
 from streamddcrp.models.seqddcrp.kernels.known import dismiss, was_reported
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
@@ -42,6 +43,7 @@ from streamddcrp.models.seqddcrp.kernels.vectors import shift
 from streamddcrp.models.seqddcrp.kernels.visits import are_mortal
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
+GOLDEN = 0.6180339887498949
 UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability can be retired
 NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
@@ -95,8 +97,9 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
         for at in range(counts[N_ACTIVE]):
             m = atoms.active[at]
             compare_sides(config, rows, atoms, table, scratch, m, n, scratch.sides[m])
+    drawn = come_in_no_order(config, table, counts, sums, False)
     for r in range(n):
-        _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n)
+        _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n, drawn)
     _pass_all_on(rows, counts, scratch, n)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
@@ -108,18 +111,33 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
 
 
 @uncounted
-def _harden(rows, groups, counts, r):
-    """Restrict q of row ``r``, about to be frozen, to what leads to its likeliest atom; return it.
+def _home(rows, counts, r, drawn):
+    """Return the column at which row ``r`` is frozen: its likeliest one, or one ``drawn`` from Z.
+
+    Tables that share rows would look narrower than they are if each took those next to it. Draws
+    follow the golden section, so that they are as even as can be, and the same in each run.
+    """
+    K, k = counts[N_TABLES], 0
+    for m in range(1, K):
+        if rows.probs[m, r] > rows.probs[k, r]:
+            k = m
+    left = (counts[N_SEEN] - counts[N_ROWS] + r) * GOLDEN % 1.0
+    for m in range(K):
+        left -= rows.probs[m, r]
+        if drawn and left < 0.0:
+            return m
+    return k
+
+
+@uncounted
+def _harden(rows, groups, counts, r, k):
+    """Restrict q of row ``r``, about to be frozen, to what leads to atom ``k``.
 
     Rows after a frozen row inherit its Z, and no later evidence reaches it. A share of some per
     cent at another atom would be handed down for as long as the run lasts, however many rows speak
     against it, and corrupt the statistics of an absent atom.
     """
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
-    k = 0
-    for m in range(1, K):
-        if rows.probs[m, r] > rows.probs[k, r]:
-            k = m
     total = rows.births[k, r]
     for g in range(n_groups):
         if groups.probs[g, k] > PURE:
@@ -132,15 +150,15 @@ def _harden(rows, groups, counts, r):
     for g in range(n_groups):
         kept = total > 0.0 and groups.probs[g, k] > PURE
         rows.group_links[r, g] = rows.group_links[r, g] / total if kept else 0.0
-    return k
 
 
 @uncounted
-def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n):
+def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n, drawn):
     """Freeze row ``r`` of ``n``, whose links reach groups only; the others' links follow it."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
-    k = _harden(rows, groups, counts, r)
+    k = scratch.home[r] = _home(rows, counts, r, drawn)
+    _harden(rows, groups, counts, r, k)
     term = row_term(rows, r, counts[N_GROUPS], K)
     if config.recall:
         take_side(rows, groups, atoms, table, counts, scratch, r, k, term)
@@ -203,6 +221,7 @@ def shift_rows(rows, scratch, counts, n):
     shift(rows.log_birth, rows.log_birth, n, w)
     shift(rows.rate, rows.rate, n, w)
     shift(rows.term, rows.term, n, w)
+    shift(rows.surprise, rows.surprise, n, w)
     for i in range(w):
         copy_row(rows.x[i], rows.x[i + n])
         shift(rows.links[i], rows.links[i + n], n, i)
@@ -333,6 +352,8 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.rest_births, m, K)
     close_gap(atoms.side_terms, m, K)
     close_gap(atoms.side_sticks, m, K)
+    close_gap(atoms.lead, m, K)
+    close_gap(atoms.foretold, m, K)
     close_gap(atoms.failed_at, m, K)
     close_gap(atoms.visiting, m, K)
     close_gap(atoms.pace_lead, m, K)

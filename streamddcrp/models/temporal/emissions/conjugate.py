@@ -12,14 +12,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import Autoregression
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, halved, since
-from streamddcrp.models.temporal.kernels.numbers import (
-    conjugate_evidence,
-    conjugate_expected,
-    conjugate_gains,
-    conjugate_stats,
-    conjugate_unions,
-    seat_conjugate,
-)
+from streamddcrp.models.temporal.kernels import numbers
 from streamddcrp.models.temporal.kernels.splits import split_conjugate, two_means
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -71,7 +64,9 @@ class ConjugateSmoothed:
         family, hyper, prior = self._emission.prior
         out = np.empty(self.sums.shape[:2])
         work = np.empty_like(prior)
-        conjugate_evidence(family, hyper, self.sums, self.starts, self._emission.rho, work, out)
+        numbers.conjugate_evidence(
+            family, hyper, self.sums, self.starts, self._emission.rho, work, out
+        )
         return out
 
     @cached_property
@@ -147,7 +142,7 @@ class ConjugateDecay(Emission):
     def stats(self, X: FloatArray, q: FloatArray) -> ConjugateStats:
         family, hyper, _ = self.prior
         out = np.empty((q.shape[1], self.likelihood.n_stats(self.n_features)))
-        conjugate_stats(family, hyper, self.prepared(X), q, out)
+        numbers.conjugate_stats(family, hyper, self.prepared(X), q, out)
         return ConjugateStats(out)
 
     def joined(self, parts: Parts) -> FloatArray:
@@ -168,7 +163,7 @@ class ConjugateDecay(Emission):
         family, hyper, prior = self.prior
         out, post = np.empty((len(X), len(begins))), np.empty((len(begins), len(prior)))
         sums = smoothed.near[epoch]
-        conjugate_expected(family, hyper, self.prepared(X), sums, begins, epoch, post, out)
+        numbers.conjugate_expected(family, hyper, self.prepared(X), sums, begins, epoch, post, out)
         return out
 
     def frozen(self, smoothed: ConjugateSmoothed) -> ConjugateStats:
@@ -188,7 +183,7 @@ class ConjugateDecay(Emission):
         self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
         *out: FloatArray,
     ) -> tuple[int, int]:  # fmt: skip
-        found: tuple[int, int] = seat_conjugate(
+        found: tuple[int, int] = numbers.seat_conjugate(
             *self.prior, rows, start, K, a0, log_new, self.least, *arrays, *out
         )
         return found
@@ -197,7 +192,7 @@ class ConjugateDecay(Emission):
         family, hyper, prior = self.prior
         close = np.zeros((len(begins), len(begins)), dtype=np.bool_)
         work = np.empty_like(prior)
-        conjugate_unions(family, hyper, smoothed.filtered[-1], _SLACK, work, close)
+        numbers.conjugate_unions(family, hyper, smoothed.filtered[-1], _SLACK, work, close)
         a, b = np.nonzero(close)
         return a, b
 
@@ -255,7 +250,7 @@ class ConjugateDecay(Emission):
         family, hyper, prior = self.prior
         gains = _FORGET * self.gains
         work = np.empty_like(prior)
-        conjugate_gains(family, hyper, stats.sums[0], smoothed.starts, RHOS, work, gains)
+        numbers.conjugate_gains(family, hyper, stats.sums[0], smoothed.starts, RHOS, work, gains)
         return replace(self, gains=gains)
 
     def summary(

@@ -82,10 +82,7 @@ class FullGaussianDrift(GaussianDrift):
     ) -> "FullGaussianDrift":
         """Parameters as given, shapes (D,) and (D, D).
 
-        Raises
-        ------
-        ConfigError
-            A covariance is not symmetric and positive definite.
+        Raises ConfigError if a covariance is not symmetric and positive definite.
         """
         for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
             if not is_covariance(cov, len(birth_mean)):

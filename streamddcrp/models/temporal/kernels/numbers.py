@@ -15,14 +15,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import column, inlined, inner, kernel, unchecked
-from streamddcrp.likelihoods.kernels.families import (
-    add_stats,
-    expected_log_liks,
-    log_predictive,
-    log_predictives,
-    posterior,
-    posteriors,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.temporal.kernels.counts import seat_row
 
 _NONE = 1e-8  # expected rows below which an epoch says nothing
@@ -321,7 +314,7 @@ def conjugate_stats(family, hyper, X, q, out):
     row = np.empty(out.shape[1])
     for i in range(X.shape[0]):
         row[:] = 0.0
-        add_stats(family, hyper, X[i], 1.0, row)
+        families.add_stats(family, hyper, X[i], 1.0, row)
         for k in range(q.shape[1]):
             if q[i, k] > 0.0:
                 for p in range(len(row)):
@@ -341,10 +334,10 @@ def conjugate_evidence(family, hyper, stats, starts, rho, post, out):
             faded *= rho
             out[e, k] = 0.0
             if stats[e, k, 0] > _NONE:
-                posterior(family, hyper, faded, post)
+                families.posterior(family, hyper, faded, post)
                 out[e, k] = -post[0]
                 faded += stats[e, k]
-                posterior(family, hyper, faded, post)
+                families.posterior(family, hyper, faded, post)
                 out[e, k] += post[0]
 
 
@@ -355,9 +348,9 @@ def conjugate_expected(family, hyper, X, stats, begins, epoch, post, out):
     -inf where a component is born later than ``epoch``; ``post`` (K, Q) is work space.
     """
     K = stats.shape[0]
-    posteriors(family, hyper, stats, K, post)
+    families.posteriors(family, hyper, stats, K, post)
     for i in range(X.shape[0]):
-        expected_log_liks(family, hyper, post, X[i], K, out[i])
+        families.expected_log_liks(family, hyper, post, X[i], K, out[i])
     for k in range(K):
         if begins[k] > epoch:
             out[:, k] = -np.inf
@@ -379,8 +372,8 @@ def seat_conjugate(
     for i in range(start, N):
         if K == C:
             return i, K
-        new = log_new + log_predictive(family, hyper, prior, X[i])
-        log_predictives(family, hyper, post, X[i], K, q[i])
+        new = log_new + families.log_predictive(family, hyper, prior, X[i])
+        families.log_predictives(family, hyper, post, X[i], K, q[i])
         for k in range(K):
             q[i, k] += log_weight[k]
         stats[K] = 0.0  # of the component that may be opened
@@ -390,8 +383,8 @@ def seat_conjugate(
         for k in range(K):
             if q[i, k] > 0.0:
                 log_weight[k] = math.log(a0 + past[k] + size[k])
-                add_stats(family, hyper, X[i], q[i, k], stats[k])
-                posterior(family, hyper, stats[k], post[k])
+                families.add_stats(family, hyper, X[i], q[i, k], stats[k])
+                families.posterior(family, hyper, stats[k], post[k])
     return N, K
 
 
@@ -404,13 +397,13 @@ def conjugate_unions(family, hyper, stats, slack, post, close):
     K = stats.shape[0]
     log_m = np.empty(K)
     for k in range(K):
-        posterior(family, hyper, stats[k], post)
+        families.posterior(family, hyper, stats[k], post)
         log_m[k] = post[0] + math.lgamma(stats[k, 0] + _NONE)
     both = np.empty(stats.shape[1])
     for a in range(K):
         for b in range(a + 1, K):
             both[:] = stats[a] + stats[b]
-            posterior(family, hyper, both, post)
+            families.posterior(family, hyper, both, post)
             gain = post[0] + math.lgamma(both[0] + _NONE) - log_m[a] - log_m[b]
             close[a, b] = gain > -slack
 
@@ -426,8 +419,8 @@ def conjugate_gains(family, hyper, stats, starts, rhos, post, out):
         if stats[k, 0] > _NONE and starts[k, 0] > _NONE:
             for g in range(len(rhos)):
                 work[:] = rhos[g] * starts[k]
-                posterior(family, hyper, work, post)
+                families.posterior(family, hyper, work, post)
                 out[g] -= post[0]
                 work += stats[k]
-                posterior(family, hyper, work, post)
+                families.posterior(family, hyper, work, post)
                 out[g] += post[0]

@@ -10,14 +10,8 @@ more places in the ring of words than it has words, and that tells it from the o
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.data.kernels.pieces import DUE, OWN, UNIT
 from streamddcrp.data.kernels.words import forget_new, has_room, read_document, release_word
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.boilerplate import set_aside
-from streamddcrp.models.text.kernels.layout import (
-    MOST_WORDS,
-    NEWEST,
-    SHORT_DOCUMENT,
-    SHORT_WORDS,
-    TEXT_END,
-)
 from streamddcrp.models.text.kernels.seating import recall_words
 from streamddcrp.models.text.kernels.tables import (
     insert,
@@ -33,7 +27,7 @@ from streamddcrp.models.text.kernels.tables import (
 def places_of(window, counts, i):
     """Return how many places in the ring of words document ``i`` has."""
     size = len(window.table)
-    end = window.start[(i + 1) % size] if i < counts[NEWEST] else counts[TEXT_END]
+    end = window.start[(i + 1) % size] if i < counts[layout.NEWEST] else counts[layout.TEXT_END]
     return end - window.start[i % size]
 
 
@@ -81,10 +75,10 @@ def read_again(words, postings, tables, window, events, counts, scratch, lexicon
     if window.table[at] < 0 or room == window.length[at] + window.aside[at]:
         return 0
     scratch.short[1] = most
-    if not has_room(lexicon, n_bytes, MOST_WORDS) or len(words.df) < len(lexicon.length):
-        return SHORT_WORDS
+    if not has_room(lexicon, n_bytes, layout.MOST_WORDS) or len(words.df) < len(lexicon.length):
+        return layout.SHORT_WORDS
     if len(doc) < most:
-        return SHORT_DOCUMENT
+        return layout.SHORT_DOCUMENT
     for j in range(n_bytes):
         scratch.bytes[j] = window.shown[(first + j) % len(window.shown)]
     lexicon.piece_sums[OWN] = UNIT

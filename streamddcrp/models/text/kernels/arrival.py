@@ -15,38 +15,12 @@ from streamddcrp.data.kernels.words import (
     read_document,
     release_word,
 )
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
 from streamddcrp.models.text.kernels.events import BORN, NAMED, report, spell
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
-from streamddcrp.models.text.kernels.layout import (
-    ALPHA,
-    FINAL_LABEL,
-    GROWTH,
-    GROWTHS,
-    LAST,
-    MOST_ARCHIVED,
-    MOST_WORDS,
-    N_ARCHIVED,
-    N_LIVE,
-    N_SEEN,
-    N_SUMS,
-    NEWEST,
-    NEXT_LOOK,
-    SHORT_ARCHIVE,
-    SHORT_DOCUMENT,
-    SHORT_SHOWN,
-    SHORT_TEXT,
-    SHORT_WORDS,
-    SHOWN,
-    SHOWN_END,
-    SHOWN_FIRST,
-    SPLIT_DUE,
-    SURPRISE,
-    TEXT_END,
-    TEXT_FIRST,
-)
 from streamddcrp.models.text.kernels.moves import (
     forget_unused,
     keep_example,
@@ -86,25 +60,25 @@ def enter(words, window, counts, sums, doc, U, every, room, t, data, start, n_sh
 
     ``every`` counts the words that were set aside, too; ``room`` is that for other words.
     """
-    at, mask = counts[N_SEEN] % len(window.table), len(window.text) - 1
-    begin = counts[TEXT_END]
-    counts[NEWEST] = counts[N_SEEN]
+    at, mask = counts[layout.N_SEEN] % len(window.table), len(window.text) - 1
+    begin = counts[layout.TEXT_END]
+    counts[layout.NEWEST] = counts[layout.N_SEEN]
     for j in range(every):
         window.text[natural(begin + j & mask)] = doc[j]
         words.held[natural(doc[j])] += 1
     window.start[at], window.length[at], window.aside[at] = begin, U, every - U
-    counts[TEXT_END] += room
-    begin, size = counts[SHOWN_END], len(window.shown)
+    counts[layout.TEXT_END] += room
+    begin, size = counts[layout.SHOWN_END], len(window.shown)
     first = begin % size
     n = min(n_shown, size - first)
     show(data[start : start + n], window.shown[first : first + n])
     show(data[start + n : start + n_shown], window.shown[: n_shown - n])
     window.shown_start[at], window.shown_length[at] = begin, n_shown
-    counts[SHOWN_END] += n_shown
-    window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t, -1
+    counts[layout.SHOWN_END] += n_shown
+    window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t, -1
     G = window.weights.shape[1]
     for g in range(G):
-        window.weights[at, g] = sums[N_SUMS + GROWTHS * G + g]
+        window.weights[at, g] = sums[layout.N_SUMS + layout.GROWTHS * G + g]
 
 
 @uncounted
@@ -113,10 +87,10 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k, rival = best_of(tables, scratch, n)
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
-    i = counts[N_SEEN]
+    i = counts[layout.N_SEEN]
     at = i % len(window.table)
     if U == 0:
-        out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[LAST] = -1.0, np.nan, np.nan, -1
+        out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[layout.LAST] = -1.0, np.nan, np.nan, -1
         window.sure[at] = 2
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
@@ -127,7 +101,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     else:
         k = new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
-    counts[LAST] = window.table[at]
+    counts[layout.LAST] = window.table[at]
     window.sure[at] = int(out[LABEL_PROB] > SURE) + int(out[LABEL_PROB] > CERTAIN)
 
 
@@ -136,7 +110,7 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
     """Make the label of document ``i`` final; return it."""
     at = i % len(window.table)
     U, k = recall_words(window, scratch, at), window.table[at]
-    counts[SHOWN_FIRST] += window.shown_length[at]
+    counts[layout.SHOWN_FIRST] += window.shown_length[at]
     if k < 0:
         return -1
     if window.shown_length[at] > 0 and U > 0:
@@ -159,10 +133,10 @@ def forget(words, postings, tables, window, counts, lexicon, i):
     for j in range(every):
         w = window.text[(window.start[at] + j) & mask]
         words.held[w] -= 1
-        words.last[w] = counts[N_SEEN]
+        words.last[w] = counts[layout.N_SEEN]
         if tidy_word(words, postings, w):
             release_word(lexicon, w)
-    counts[TEXT_FIRST] += places_of(window, counts, i)
+    counts[layout.TEXT_FIRST] += places_of(window, counts, i)
     if window.table[at] >= 0:
         tables.in_window[window.table[at]] -= 1
     window.length[at], window.aside[at], window.table[at] = 0, 0, -1
@@ -173,7 +147,7 @@ def too_short(
     config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
 ):  # fmt: skip
     """Return which arrays are too short to learn a document, as a sum of their codes."""
-    need, longest, i = room_needed(words, counts, doc, U), 0, counts[N_SEEN]
+    need, longest, i = room_needed(words, counts, doc, U), 0, counts[layout.N_SEEN]
     listed = list_room(U)
     for r in range(len(config.ages)):
         if i >= config.ages[r]:
@@ -184,14 +158,14 @@ def too_short(
                 recall_words(window, scratch, at)
                 need += room_needed(words, counts, scratch.doc, n)
                 listed += list_room(n)
-    n, n_events = len(config.ages), counts[N_LIVE] + 4 * len(config.ages) + 6
+    n, n_events = len(config.ages), counts[layout.N_LIVE] + 4 * len(config.ages) + 6
     short = lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
-    if counts[TEXT_END] - counts[TEXT_FIRST] + room > len(window.text):
-        short += SHORT_TEXT
-    if counts[SHOWN_END] - counts[SHOWN_FIRST] + n_shown > len(window.shown):
-        short += SHORT_SHOWN
+    if counts[layout.TEXT_END] - counts[layout.TEXT_FIRST] + room > len(window.text):
+        short += layout.SHORT_TEXT
+    if counts[layout.SHOWN_END] - counts[layout.SHOWN_FIRST] + n_shown > len(window.shown):
+        short += layout.SHORT_SHOWN
     if longest > len(scratch.doc):
-        short += SHORT_DOCUMENT
+        short += layout.SHORT_DOCUMENT
     return short
 
 
@@ -200,12 +174,12 @@ def learn(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, out
 ):
     """Assign the newest document, then visit those whose turn it is."""
-    i, doc = counts[N_SEEN], scratch.read
+    i, doc = counts[layout.N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
     out[SCORE] += surprise_aside(words, sums, doc, U, window.aside[i % len(window.table)])
-    out[FINAL_LABEL] = np.nan
-    sums[SURPRISE] += out[SCORE]
+    out[layout.FINAL_LABEL] = np.nan
+    sums[layout.SURPRISE] += out[SCORE]
     for r in range(len(config.ages)):
         j = i - config.ages[r]
         if j < 0:
@@ -215,7 +189,7 @@ def learn(
             continue
         visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
-            out[FINAL_LABEL] = leave(
+            out[layout.FINAL_LABEL] = leave(
                 config, words, postings, tables, window, archive, events, counts, sums, scratch, j
             )
     spell(events, counts, lexicon)
@@ -226,8 +200,8 @@ def learn(
         retire(config, words, postings, tables, window, archive, events, counts, sums, lexicon)
     if (i + 1) % BETWEEN_UNUSED == 0:
         forget_unused(config, words, postings, tables, counts, sums, lexicon)
-    counts[N_SEEN] = i + 1
-    if i + 1 >= counts[NEXT_LOOK]:
+    counts[layout.N_SEEN] = i + 1
+    if i + 1 >= counts[layout.NEXT_LOOK]:
         glue = find_boilerplate(words, postings, tables, window, counts, sums)
         if glue > GLUE:
             lift_all(config, words, postings, tables, window, events, counts, sums, scratch)
@@ -238,19 +212,11 @@ def step_documents(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, halves,
     lexicon, listed, data, offsets, t, done, out,
 ):  # fmt: skip
-    """Predict and learn documents ``done`` .. N - 1 in order.
+    """Predict and learn documents ``done`` .. N - 1 in order; return how many are done.
 
-    Parameters
-    ----------
-    lexicon : WordArrays
-        Words by number, and numbers by word.
-    listed : bool
-        Whether document i, ``data[offsets[i]:offsets[i + 1]]``, is words with a byte between.
-
-    Returns
-    -------
-    int
-        How many are done. The arrays have to grow first if ``scratch.short[0]`` is not zero.
+    The arrays have to grow first if ``scratch.short[0]`` is not zero. ``lexicon``: words by number,
+    and numbers by word; ``listed``: whether document i, ``data[offsets[i]:offsets[i + 1]]``, is
+    words with a byte between.
     """
     doc = scratch.read
     scratch.short[0] = 0
@@ -258,14 +224,14 @@ def step_documents(
         scratch.short[0] = reassign(
             config, words, postings, tables, window, events, counts, sums, scratch
         )
-        if counts[SPLIT_DUE] >= 0 and not scratch.short[0]:
+        if counts[layout.SPLIT_DUE] >= 0 and not scratch.short[0]:
             try_split(
                 config, words, postings, tables, window, events, counts, sums, halves,
                 scratch.log_gamma, scratch.short,
             )  # fmt: skip
         spell(events, counts, lexicon)
         for r in range(len(config.ages) if row > 0 else 0):  # once an arrival
-            j = counts[N_SEEN] - config.ages[r]
+            j = counts[layout.N_SEEN] - config.ages[r]
             if j >= 0 and not scratch.short[0]:
                 scratch.short[0] = read_again(
                     words, postings, tables, window, events, counts, scratch, lexicon, j
@@ -274,24 +240,26 @@ def step_documents(
             return row
         start, stop = offsets[row], offsets[row + 1]
         n_bytes = stop - start
-        n_shown, most = min(n_bytes, SHOWN), min(MOST_WORDS, n_bytes // 2 + 1)
-        if not has_room(lexicon, n_bytes, MOST_WORDS) or len(words.df) < len(lexicon.length):
-            scratch.short[0], scratch.short[1] = SHORT_WORDS, most
+        n_shown, most = min(n_bytes, layout.SHOWN), min(layout.MOST_WORDS, n_bytes // 2 + 1)
+        if not has_room(lexicon, n_bytes, layout.MOST_WORDS) or len(words.df) < len(lexicon.length):
+            scratch.short[0], scratch.short[1] = layout.SHORT_WORDS, most
             return row
         if len(doc) < most:
-            scratch.short[0], scratch.short[1] = SHORT_DOCUMENT, most
+            scratch.short[0], scratch.short[1] = layout.SHORT_DOCUMENT, most
             return row
-        every = read_document(data, start, stop, listed, lexicon, doc[:MOST_WORDS])
+        every = read_document(data, start, stop, listed, lexicon, doc[: layout.MOST_WORDS])
         U, room = set_aside(words, doc, every), every
-        if lexicon.piece_sums[DUE] > 0 and n_bytes <= SHOWN:  # it will be read again
+        if lexicon.piece_sums[DUE] > 0 and n_bytes <= layout.SHOWN:  # it will be read again
             room = most
         short = too_short(
             config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
         )
-        if len(archive.id) < min(counts[N_ARCHIVED] + counts[N_LIVE], MOST_ARCHIVED):
-            short += SHORT_ARCHIVE
+        if len(archive.id) < min(
+            counts[layout.N_ARCHIVED] + counts[layout.N_LIVE], layout.MOST_ARCHIVED
+        ):
+            short += layout.SHORT_ARCHIVE
         if lacks_pieces(lexicon):
-            short += SHORT_WORDS
+            short += layout.SHORT_WORDS
             scratch.short[1] = most
         if short:
             scratch.short[0] = short
@@ -313,13 +281,13 @@ def predict_document(
 ):
     """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
     doc = scratch.read
-    every = find_document(data, 0, len(data), listed, lexicon, doc[:MOST_WORDS])
+    every = find_document(data, 0, len(data), listed, lexicon, doc[: layout.MOST_WORDS])
     U = set_aside(words, doc, every)
     if tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:
-        exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
-        sums[GROWTH] *= math.exp(min(exponent, 200.0))
+        exponent, sums[layout.ALPHA] = elapsed(config, window, counts, sums, t)
+        sums[layout.GROWTH] *= math.exp(min(exponent, 200.0))
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)

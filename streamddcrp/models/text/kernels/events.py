@@ -9,15 +9,7 @@ import math
 
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, record
-from streamddcrp.models.text.kernels.layout import (
-    N_EVENTS,
-    N_EXAMPLES,
-    N_SAID,
-    N_SPELLED,
-    NEWEST,
-    SUM_DF,
-    TOTAL,
-)
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.tables import find, list_words
 
 UNKNOWN, NOTICED, BORN = 0, 1, 2  # has been reported: nothing, a candidate, its birth;
@@ -39,10 +31,10 @@ def rate_now(window, newest):
 @uncounted
 def happened(tables, window, events, counts, k, kind, into, share):
     """Record an event of table ``k``, which has a ``share`` of the mass; return its place."""
-    newest = counts[NEWEST]
-    at = counts[N_EVENTS] % len(events.kind)
+    newest = counts[layout.NEWEST]
+    at = counts[layout.N_EVENTS] % len(events.kind)
     t = window.t[newest % len(window.t)]
-    record(events, counts, N_EVENTS, kind, tables.id[k], into, newest, t)
+    record(events, counts, layout.N_EVENTS, kind, tables.id[k], into, newest, t)
     events.size[at], events.rate[at] = tables.size[k], share * rate_now(window, newest)
     events.first[at], events.last[at] = tables.born[k], tables.last_seen[k]
     return at
@@ -70,11 +62,11 @@ def note_words(words, postings, tables, events, counts, k, at):
         copies = postings.copies[find(words, postings, w, k)]
         if copies == 0:
             continue
-        part = copies * counts[SUM_DF] / (tables.n_tokens[k] * words.df[w])
+        part = copies * counts[layout.SUM_DF] / (tables.n_tokens[k] * words.df[w])
         new = copies * math.log(part)
-        if n == N_SAID and new <= gain[n - 1]:
+        if n == layout.N_SAID and new <= gain[n - 1]:
             continue
-        i = min(n, N_SAID - 1)
+        i = min(n, layout.N_SAID - 1)
         n = i + 1
         while i > 0 and gain[i - 1] < new:
             gain[i], word[i] = gain[i - 1], word[i - 1]
@@ -87,7 +79,7 @@ def note_words(words, postings, tables, events, counts, k, at):
 def note_example(tables, window, events, counts, k, at):
     """Copy the beginning of the most typical text of a table, or else of its newest one."""
     best, out, size = 0, events.example[at], len(window.table)
-    for e in range(N_EXAMPLES):
+    for e in range(layout.N_EXAMPLES):
         if tables.fit[k, e] > tables.fit[k, best]:
             best = e
     n = 0
@@ -96,7 +88,7 @@ def note_example(tables, window, events, counts, k, at):
         for j in range(n):
             out[j] = tables.example[k, best, j]
     else:
-        i, mask = counts[NEWEST], len(window.shown) - 1
+        i, mask = counts[layout.NEWEST], len(window.shown) - 1
         oldest = max(tables.born[k], i + 1 - size)
         while i > oldest and window.table[i % size] != k:
             i -= 1
@@ -110,7 +102,7 @@ def note_example(tables, window, events, counts, k, at):
 @uncounted
 def report(words, postings, tables, window, events, counts, sums, k, kind, into):
     """Record an event of table ``k``, with its words and an example."""
-    share = tables.mass[k] / sums[TOTAL] if sums[TOTAL] > 0.0 else 0.0
+    share = tables.mass[k] / sums[layout.TOTAL] if sums[layout.TOTAL] > 0.0 else 0.0
     at = happened(tables, window, events, counts, k, kind, into, share)
     note_words(words, postings, tables, events, counts, k, at)
     note_example(tables, window, events, counts, k, at)
@@ -119,8 +111,8 @@ def report(words, postings, tables, window, events, counts, sums, k, kind, into)
 @uncounted
 def spell(events, counts, lexicon):
     """Write out the words of the events since the last time, as many as there is room for."""
-    end = counts[N_EVENTS]
-    for number in range(max(counts[N_SPELLED], end - len(events.kind)), end):
+    end = counts[layout.N_EVENTS]
+    for number in range(max(counts[layout.N_SPELLED], end - len(events.kind)), end):
         at = number % len(events.kind)
         said, n = events.said[at], 0
         for i in range(events.n_words[at]):
@@ -135,4 +127,4 @@ def spell(events, counts, lexicon):
                 said[n + j] = (lexicon.letters[w, j >> 3] >> ((j & 7) << 3)) & 255
             n += length
         events.said_length[at] = n
-    counts[N_SPELLED] = end
+    counts[layout.N_SPELLED] = end

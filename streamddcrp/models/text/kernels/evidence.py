@@ -6,23 +6,7 @@ import numpy as np
 
 from streamddcrp.compilation import column, leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
-from streamddcrp.models.text.kernels.layout import (
-    ALPHA,
-    B_TABLES,
-    B_TOKENS,
-    BITS,
-    CHUNK,
-    CONCENTRATION,
-    GROWTH,
-    LAST,
-    LEAST_WORDS,
-    N_LIVE,
-    N_SLOTS,
-    N_WORDS,
-    NEXT_ID,
-    SUM_DF,
-    TOTAL,
-)
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.tables import find, places
 from streamddcrp.numerics import natural
 
@@ -32,13 +16,16 @@ LARGE = 1e100  # products above, and prior odds below its inverse, are scaled
 @leaf
 def smoothing(config, sums):
     """Return b of the base measure (1): how many tables more a word is taken to be in."""
-    return max(config.smoothing, config.breadth * sums[CONCENTRATION])
+    return max(config.smoothing, config.breadth * sums[layout.CONCENTRATION])
 
 
 @leaf
 def word_scale(config, counts, sums):
     """Return what (df_w + b) is multiplied by to give p_w (1), V being 3,000 at least."""
-    return 1.0 / (counts[SUM_DF] + smoothing(config, sums) * max(counts[N_WORDS] + 1, LEAST_WORDS))
+    return 1.0 / (
+        counts[layout.SUM_DF]
+        + smoothing(config, sums) * max(counts[layout.N_WORDS] + 1, layout.LEAST_WORDS)
+    )
 
 
 @leaf
@@ -58,8 +45,9 @@ def prepare(config, tables, sums, U, inverse, ratio, out):
     d, h, mass, n_words, n_tokens = (
         config.discount, 0.5 * (U - 1), tables.mass, tables.n_words, tables.n_tokens,
     )  # fmt: skip
-    B = sums[CONCENTRATION]
-    unit, per_new = 1.0 / (sums[ALPHA] * sums[GROWTH]), 1.0 / relative_new(config, B, U)
+    B = sums[layout.CONCENTRATION]
+    unit = 1.0 / (sums[layout.ALPHA] * sums[layout.GROWTH])
+    per_new = 1.0 / relative_new(config, B, U)
     for k in range(len(out)):
         up = B + d * (n_words[k] + h)
         down = B + n_tokens[k] + h
@@ -83,13 +71,13 @@ def raise_by(out, ratio, U, n):
 @uncounted
 def weigh_short(config, words, postings, tables, counts, sums, scratch, doc, U, everything):
     """Weigh tables for a document of few words: only those that hold one of them."""
-    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts, sums)
+    d, B, scale = config.discount, sums[layout.CONCENTRATION], word_scale(config, counts, sums)
     product, inverse, weight = scratch.product, scratch.inverse, scratch.weight
     touched, table, copies = scratch.touched, postings.table, postings.copies
     starts, dfs, mass, b = words.start, words.df, tables.mass, smoothing(config, sums)
     n_words, n_tokens, gone, h = tables.n_words, tables.n_tokens, scratch.gone, 0.5 * (U - 1)
-    n, slots = 0, counts[N_SLOTS]
-    unit = 1.0 / (sums[ALPHA] * sums[GROWTH])
+    n, slots = 0, counts[layout.N_SLOTS]
+    unit = 1.0 / (sums[layout.ALPHA] * sums[layout.GROWTH])
     per_new = 1.0 / relative_new(config, B, U)
     if everything:
         ratio, out = scratch.ratio[:slots], weight[:slots]
@@ -153,14 +141,14 @@ def settle(product, out, ratio, shift):
 @uncounted
 def weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U):
     """Weigh tables for a document of many words, which most of them share."""
-    d, scale, slots = config.discount, word_scale(config, counts, sums), counts[N_SLOTS]
+    d, scale, slots = config.discount, word_scale(config, counts, sums), counts[layout.N_SLOTS]
     product, inverse, weight = scratch.product[:slots], scratch.inverse[:slots], scratch.weight
     ratio, shift, touched = scratch.ratio[:slots], scratch.shift[:slots], scratch.touched
     table, copies, weight = postings.table, postings.copies, weight[:slots]
     b = smoothing(config, sums)
     product[:], shift[:] = 1.0, 0.0
     prepare(config, tables, sums, U, inverse, ratio, weight)
-    raise_by(weight, ratio, U, BITS)
+    raise_by(weight, ratio, U, layout.BITS)
     for j in range(U):
         w = natural(doc[j])
         df = words.df[w] - scratch.gone[j] if doc[j] >= 0 else 0
@@ -174,10 +162,10 @@ def weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U):
                     if copies[p] > 0:
                         k = natural(table[p])
                         product[k] *= 1.0 + (copies[p] - d) * per_p * inverse[k]
-        if j % CHUNK == CHUNK - 1:
+        if j % layout.CHUNK == layout.CHUNK - 1:
             settle(product, weight, ratio, shift)
     n, top = 0, 0.0
-    for i in range(counts[N_LIVE]):
+    for i in range(counts[layout.N_LIVE]):
         k = natural(tables.live[i])
         if product[k] != 1.0 or shift[k] > 0.0:
             top = max(top, shift[k]) if weight[k] > 0.0 else top
@@ -196,21 +184,11 @@ def weigh(config, words, postings, tables, counts, sums, scratch, doc, U, everyt
     """Weigh the tables that share a word with a document, against a new one.
 
     Leaves the slots in ``scratch.touched``, their weights exp(s_k - top) in ``scratch.weight``;
-    that of a new table is exp(-top).
-
-    Parameters
-    ----------
-    everything : bool
-        Whether to leave the weights of the others there, too, by (2b) alone; zero for free slots.
-
-    Returns
-    -------
-    n : int
-        How many they are.
-    top : float
-        The weights are to be multiplied by exp(top), which is 1 for a short document.
+    that of a new table is exp(-top). ``everything``: leave the weights of the others there, too, by
+    (2b) alone; zero for free slots. Returns how many they are, and top: the weights are to be
+    multiplied by exp(top), which is 1 for a short document.
     """
-    if U > CHUNK:
+    if U > layout.CHUNK:
         return weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U)
     n = weigh_short(config, words, postings, tables, counts, sums, scratch, doc, U, everything)
     return n, 0.0
@@ -255,31 +233,34 @@ def sum_of(x):
 @uncounted
 def describe(config, words, tables, counts, sums, scratch, doc, U, top, best, out):
     """Write the predictions for a document that `weigh` weighed, by column of the output."""
-    last, new, weight = counts[LAST], math.exp(-top), scratch.weight
-    total, of_last = new + sum_of(weight[: counts[N_SLOTS]]), weight[last] if last >= 0 else 0.0
-    root = relative_new(config, sums[CONCENTRATION], U)
+    last, new, weight = counts[layout.LAST], math.exp(-top), scratch.weight
+    total = new + sum_of(weight[: counts[layout.N_SLOTS]])
+    of_last = weight[last] if last >= 0 else 0.0
+    root = relative_new(config, sums[layout.CONCENTRATION], U)
     scale = word_scale(config, counts, sums)
     base, factor, b = U * math.log(root), 1.0, smoothing(config, sums)
     for j in range(U):
         df = words.df[natural(doc[j])] if doc[j] >= 0 else 0
         factor *= (df + b) * scale
-        if j % CHUNK == CHUNK - 1 or j == U - 1:
+        if j % layout.CHUNK == layout.CHUNK - 1 or j == U - 1:
             base += math.log(factor)
             factor = 1.0
-    prior = math.log(sums[ALPHA] / (sums[ALPHA] + sums[TOTAL] / sums[GROWTH]))
+    prior = math.log(
+        sums[layout.ALPHA] / (sums[layout.ALPHA] + sums[layout.TOTAL] / sums[layout.GROWTH])
+    )
     opens = best < 0 or weight[best] <= new
-    out[LABEL] = counts[NEXT_ID] if opens else tables.id[best]
+    out[LABEL] = counts[layout.NEXT_ID] if opens else tables.id[best]
     out[LABEL_PROB] = (new if opens else weight[best]) / total
     out[SCORE] = -(math.log(total) + top + base + prior)
     out[P_NEW] = new / total
     out[P_CHANGE] = 1.0 - of_last / total if last >= 0 else np.nan
-    out[LIVE_TABLES] = counts[N_LIVE]
+    out[LIVE_TABLES] = counts[layout.N_LIVE]
 
 
 @uncounted
 def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U):
     """Move B towards the stationary point of the predictive density of a document in its table."""
-    B, d, scale = sums[CONCENTRATION], config.discount, word_scale(config, counts, sums)
+    B, d, scale = sums[layout.CONCENTRATION], config.discount, word_scale(config, counts, sums)
     spread, b, news = B + d * tables.n_words[k], smoothing(config, sums), 0.0
     for j in range(U):
         p = find(words, postings, doc[j], k)
@@ -288,6 +269,6 @@ def learn_concentration(config, words, postings, tables, counts, sums, k, doc, U
             news += B * p_w / (spread * p_w + max(postings.copies[natural(p)] - d, 0.0))
         else:
             news += B / spread
-    sums[B_TABLES] += news
-    sums[B_TOKENS] += U / (B + tables.n_tokens[k] + 0.5 * U)
-    sums[CONCENTRATION] = max(1.0, sums[B_TABLES] / sums[B_TOKENS])
+    sums[layout.B_TABLES] += news
+    sums[layout.B_TOKENS] += U / (B + tables.n_tokens[k] + 0.5 * U)
+    sums[layout.CONCENTRATION] = max(1.0, sums[layout.B_TABLES] / sums[layout.B_TOKENS])

@@ -37,16 +37,9 @@ def place_in_lists(lexicon, lists, w):
 def count_listed(words, window, counts, lexicon, lists, holds, listed, sizes):
     """Count words of lists in the newest texts; return in how many texts.
 
-    Parameters
-    ----------
-    lexicon, lists : WordArrays
-        Words of the texts, and of the lists.
-    holds : ndarray of bool, shape (V, L)
-        Which list holds which word.
-    listed : ndarray of int64, shape (N, L)
-        Becomes the words of each text in each list, the newest text first.
-    sizes : ndarray of int64, shape (N,)
-        And those that have more than one character.
+    ``lexicon, lists``: words of the texts, and of the lists; ``holds`` (V, L): which list holds
+    which word. ``listed`` (N, L) becomes the words of each text in each list, the newest text
+    first, and ``sizes`` (N,) those that have more than one character.
     """
     seen, size, mask = counts[N_SEEN], len(window.table), len(window.text) - 1
     words.listed[:] = _UNKNOWN

@@ -10,22 +10,9 @@ import numpy as np
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, DEATH, MERGE
 from streamddcrp.data.kernels.words import release_word
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.events import BORN, grown, report, spell
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
-from streamddcrp.models.text.kernels.layout import (
-    ALPHA,
-    CONCENTRATION,
-    GROWTH,
-    LAST,
-    LEAST_MERGED,
-    N_ARCHIVED,
-    N_EXAMPLES,
-    N_KEPT,
-    N_LIVE,
-    N_MERGES,
-    N_RIVALS,
-    N_SEEN,
-)
 from streamddcrp.models.text.kernels.tables import (
     drop,
     find,
@@ -67,7 +54,7 @@ def urns_gain(B, d, ua, ub, s, na, nb):
 @leaf
 def union_gain(config, sums, ua, ub, s, na, nb, mass_a, mass_b):
     """Return the part of (3) that is not of single words; masses are stored ones."""
-    urns = urns_gain(sums[CONCENTRATION], config.discount, ua, ub, s, na, nb)
+    urns = urns_gain(sums[layout.CONCENTRATION], config.discount, ua, ub, s, na, nb)
     return with_prior(sums, urns, mass_a, mass_b)
 
 
@@ -96,7 +83,7 @@ def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
 @uncounted
 def remember_rival(tables, weight, k, rival):
     """Note a table that was a good second choice of a document of table ``k``, or none."""
-    at = tables.size[k] % N_RIVALS
+    at = tables.size[k] % layout.N_RIVALS
     tables.rival[k, at] = -1
     if rival >= 0 and rival != k and weight[rival] > RIVAL * weight[k]:
         tables.rival[k, at], tables.rival_id[k, at] = rival, tables.id[rival]
@@ -119,7 +106,7 @@ def pour(words, postings, tables, counts, sums, small, large):
     tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
     tables.last_seen[large] = max(tables.last_seen[large], tables.last_seen[small])
     tables.last_t[large] = max(tables.last_t[large], tables.last_t[small])
-    for e in range(N_EXAMPLES):
+    for e in range(layout.N_EXAMPLES):
         if tables.fit[small, e] > -np.inf:
             shown, n = tables.example[small, e], tables.example_length[small, e]
             fit, row = tables.fit[small, e], tables.example_row[small, e]
@@ -143,7 +130,7 @@ def typicality(words, postings, tables, k, doc, U):
 def keep_example(tables, k, text, start, n, fit, row):
     """Keep ``n`` bytes of a text from ``start`` (modulo its length) on if it fits a table well."""
     mask, worst = len(text) - 1, 0
-    for e in range(N_EXAMPLES):
+    for e in range(layout.N_EXAMPLES):
         if tables.fit[k, e] > -np.inf and tables.example_length[k, e] == n:
             j = 0
             while j < n and tables.example[k, e, j] == text[(start + j) & mask]:
@@ -167,14 +154,14 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     best, largest, n_all = -1, MARGIN, broad_words(config, tables, counts)
     if n_all > 0:
         best = nearest_topic(words, postings, tables, counts, sums, scratch, a, n_all)
-    for j in range(0 if n_all > 0 else N_RIVALS):
+    for j in range(0 if n_all > 0 else layout.N_RIVALS):
         b = tables.rival[a, j]
         again = False
         for i in range(j):
             again |= tables.rival[a, i] == b and tables.rival_id[a, i] == tables.rival_id[a, j]
         if b < 0 or again or tables.id[b] != tables.rival_id[a, j]:
             continue
-        if not is_live(tables, counts, b) or tables.size[b] < LEAST_MERGED:
+        if not is_live(tables, counts, b) or tables.size[b] < layout.LEAST_MERGED:
             continue
         gain = merge_gain(config, words, postings, tables, counts, sums, scratch, a, b)
         if gain > largest or (best >= 0 and gain == largest and tables.id[b] < tables.id[best]):
@@ -188,9 +175,9 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
         if tables.reported[first] < BORN:
             report(words, postings, tables, window, events, counts, sums, first, BIRTH, -1)
         report(words, postings, tables, window, events, counts, sums, second, MERGE, older)
-    at = counts[N_MERGES] % len(events.younger)
+    at = counts[layout.N_MERGES] % len(events.younger)
     events.younger[at], events.older[at] = younger, older
-    counts[N_MERGES] += 1
+    counts[layout.N_MERGES] += 1
     following = min(tables.next_merge[small], tables.next_merge[large])
     pour(words, postings, tables, counts, sums, small, large)
     tables.id[large] = older
@@ -199,8 +186,8 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     for i in range(len(window.table)):
         if window.table[i] == small:
             window.table[i] = large
-    if counts[LAST] == small:
-        counts[LAST] = large
+    if counts[layout.LAST] == small:
+        counts[layout.LAST] = large
     if grown(config, tables, large) >= 0:
         report(words, postings, tables, window, events, counts, sums, large, BIRTH, -1)
 
@@ -209,8 +196,8 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
 def archive_table(config, words, postings, tables, archive, counts, sums, k, lexicon):
     """Keep the words by which a table differs most from others: c_kw log(1 / p_w) is largest."""
     size = len(archive.id)
-    a = counts[N_ARCHIVED] % size
-    if counts[N_ARCHIVED] >= size:
+    a = counts[layout.N_ARCHIVED] % size
+    if counts[layout.N_ARCHIVED] >= size:
         for j in range(archive.n[a]):
             w = archive.word[a, j]
             words.held[w] -= 1
@@ -221,8 +208,8 @@ def archive_table(config, words, postings, tables, archive, counts, sums, k, lex
         w = words.listed[i]
         copies = postings.copies[find(words, postings, w, k)]
         weight = -copies * math.log((words.df[w] + least) * scale)
-        if n < N_KEPT or weight > archive.weight[a, n - 1]:
-            j = n if n < N_KEPT else n - 1
+        if n < layout.N_KEPT or weight > archive.weight[a, n - 1]:
+            j = n if n < layout.N_KEPT else n - 1
             while j > 0 and archive.weight[a, j - 1] < weight:
                 archive.weight[a, j] = archive.weight[a, j - 1]
                 archive.word[a, j] = archive.word[a, j - 1]
@@ -230,25 +217,25 @@ def archive_table(config, words, postings, tables, archive, counts, sums, k, lex
                 j -= 1
             archive.weight[a, j], archive.word[a, j] = weight, w
             archive.copies[a, j] = copies
-            n = min(n + 1, N_KEPT)
+            n = min(n + 1, layout.N_KEPT)
     archive.id[a], archive.n[a] = tables.id[k], n
     archive.n_tokens[a], archive.n_words[a] = tables.n_tokens[k], tables.n_words[k]
     for j in range(n):
         words.held[archive.word[a, j]] += 1
-    counts[N_ARCHIVED] += 1
+    counts[layout.N_ARCHIVED] += 1
 
 
 @uncounted
 def retire(config, words, postings, tables, window, archive, events, counts, sums, lexicon):
     """Retire the tables of little weight that have no document in the window."""
-    least = config.retire * sums[ALPHA] / config.alpha * sums[GROWTH]
+    least = config.retire * sums[layout.ALPHA] / config.alpha * sums[layout.GROWTH]
     i = 0
-    while i < counts[N_LIVE]:
+    while i < counts[layout.N_LIVE]:
         k = tables.live[i]
         if tables.mass[k] >= least or tables.in_window[k] > 0:
             i += 1
             continue
-        if tables.reported[k] >= BORN and tables.size[k] >= LEAST_MERGED:
+        if tables.reported[k] >= BORN and tables.size[k] >= layout.LEAST_MERGED:
             archive_table(config, words, postings, tables, archive, counts, sums, k, lexicon)
         if tables.reported[k] >= BORN:
             report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
@@ -271,10 +258,10 @@ def forget_unused(config, words, postings, tables, counts, sums, lexicon):
     """
     reach = config.decay
     if config.share > 0.0:
-        reach = sums[ALPHA] / config.share
+        reach = sums[layout.ALPHA] / config.share
     elif config.clocked:
         reach = config.ages[-1]  # not known
-    oldest = counts[N_SEEN] + math.log(config.retire) * reach
+    oldest = counts[layout.N_SEEN] + math.log(config.retire) * reach
     for w in range(len(words.df)):
         if words.df[w] == 0 or words.held[w] > 0 or words.last[w] > oldest:
             continue
@@ -298,9 +285,9 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
     of the archived table being taken as different, and the prior weights of an archived table,
     which is that of one that is just let go, and of a new one. They have to be above 20.
     """
-    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts, sums)
+    d, B, scale = config.discount, sums[layout.CONCENTRATION], word_scale(config, counts, sums)
     least = smoothing(config, sums)
-    if tables.size[k] < LEAST_MERGED:
+    if tables.size[k] < layout.LEAST_MERGED:
         return -1
     listed = list_words(postings, tables, k, words.listed)
     for i in range(listed):
@@ -308,7 +295,7 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
         words.mark[w] = postings.copies[find(words, postings, w, k)]
     best, most, x = -1, LEAST_ODDS - math.log(config.retire / config.alpha), 1.0 - d
     u, n = tables.n_words[k], tables.n_tokens[k]
-    for a in range(min(counts[N_ARCHIVED], len(archive.id))):
+    for a in range(min(counts[layout.N_ARCHIVED], len(archive.id))):
         shared, gain = 0, 0.0
         for j in range(archive.n[a]):
             w, old = archive.word[a, j], archive.copies[a, j]

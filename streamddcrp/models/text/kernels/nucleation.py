@@ -5,39 +5,11 @@ import math
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import DEATH, SCORE
 from streamddcrp.data.kernels.boilerplate import next_look
+from streamddcrp.models.text.kernels import layout, vectors
 from streamddcrp.models.text.kernels.background import dot, find_background, is_zero
 from streamddcrp.models.text.kernels.clock import advance, learn_scales, weight_now
 from streamddcrp.models.text.kernels.events import BORN
-from streamddcrp.models.text.kernels.layout import (
-    ALPHA,
-    BACKGROUND,
-    FINAL_LABEL,
-    GROWTH,
-    GROWTHS,
-    N_SEEN,
-    N_SLOTS,
-    N_SUMS,
-    NEWEST,
-    NEXT_LOOK,
-    SURPRISE,
-    TOTAL,
-)
 from streamddcrp.models.text.kernels.sets import choose, copy, dimensions, partition, prepare_sets
-from streamddcrp.models.text.kernels.vectors import (
-    FACTOR,
-    RHO,
-    TEMPER,
-    add,
-    best_slot,
-    describe,
-    describe_zero,
-    free,
-    log_odds,
-    move,
-    note,
-    seat,
-    set_joint,
-)
 
 SWEEP = 50  # vectors between two looks for tables to retire
 FIRST_RHO, FIRST_TEMPER = 0.4, 0.25
@@ -49,7 +21,7 @@ LEAST_ALPHA, MOST_ALPHA = 1.0 / 60.0, 2.0  # of what it is by default
 @uncounted
 def take_vectors(window, counts, sums, background, sets, n):
     """Write the products of the ``n`` vectors of ``sets.row``, less the background."""
-    b, size = sums[BACKGROUND], len(window.t)
+    b, size = sums[layout.BACKGROUND], len(window.t)
     for a in range(n):
         x = window.x[sets.row[a] % size]
         sets.u[a] = dot(x, background) if b > 0.0 else 0.0
@@ -65,7 +37,7 @@ def take_vectors(window, counts, sums, background, sets, n):
 @uncounted
 def choose_vectors(config, tables, window, counts, sets, all_of_them):
     """Write to ``sets.row`` the newest vectors, or those without a story of more than two."""
-    n, seen = 0, counts[N_SEEN]
+    n, seen = 0, counts[layout.N_SEEN]
     for i in range(max(0, seen - len(sets.row)), seen):
         k = window.table[i % len(window.table)]
         if k >= 0 and (all_of_them or (tables.size[k] <= LOOSE and tables.in_window[k] > 0)):
@@ -77,7 +49,7 @@ def choose_vectors(config, tables, window, counts, sets, all_of_them):
 @uncounted
 def unit_alpha(counts, sums, n):
     """Return alpha as it is where ``n`` vectors weigh 1 each, and nothing else does."""
-    return sums[ALPHA] * n * sums[GROWTH] / max(sums[TOTAL], 1e-300)
+    return sums[layout.ALPHA] * n * sums[layout.GROWTH] / max(sums[layout.TOTAL], 1e-300)
 
 
 @uncounted
@@ -89,29 +61,31 @@ def learn(config, tables, window, counts, sums, background, sets):
     take_vectors(window, counts, sums, background, sets, n)
     D = float(window.x.shape[1])
     if config.temper == 0.0:
-        sums[TEMPER] = dimensions(sets, n, D) / D
+        sums[vectors.TEMPER] = dimensions(sets, n, D) / D
     usual = unit_alpha(counts, sums, n)
     least, most = usual, usual
     if config.learned:
         least, most = LEAST_ALPHA * usual, MOST_ALPHA * usual
-    half = 0.5 * D * sums[TEMPER]
-    sums[RHO], alpha = choose(config.rho, sets, n, half, usual * sums[FACTOR], least, most)
-    sums[FACTOR] = alpha / usual
-    for k in range(counts[N_SLOTS]):
+    half = 0.5 * D * sums[vectors.TEMPER]
+    sums[vectors.RHO], alpha = choose(
+        config.rho, sets, n, half, usual * sums[vectors.FACTOR], least, most
+    )
+    sums[vectors.FACTOR] = alpha / usual
+    for k in range(counts[layout.N_SLOTS]):
         if tables.size[k] > 0:
-            set_joint(tables, sums, k)
+            vectors.set_joint(tables, sums, k)
 
 
 @uncounted
 def gather_loose(config, tables, window, events, counts, sums, background, scratch, sets):
     """Make stories of vectors without one that are likelier together; all, if none is final."""
-    seen = counts[N_SEEN]
+    seen = counts[layout.N_SEEN]
     n = choose_vectors(config, tables, window, counts, sets, seen <= config.ages[-1])
     if n < LEAST_VECTORS // 4:
         return
     take_vectors(window, counts, sums, background, sets, n)
-    alpha = unit_alpha(counts, sums, n) * sums[FACTOR]
-    prepare_sets(sets, n, 0.5 * window.x.shape[1] * sums[TEMPER], sums[RHO])
+    alpha = unit_alpha(counts, sums, n) * sums[vectors.FACTOR]
+    prepare_sets(sets, n, 0.5 * window.x.shape[1] * sums[vectors.TEMPER], sums[vectors.RHO])
     partition(sets, n, alpha, alpha, alpha)
     copy(sets.z, sets.best, n)
     scratch.taken[:] = 0
@@ -138,39 +112,41 @@ def seat_set(config, tables, window, events, counts, sums, background, scratch, 
         if target < 0 or window.table[i % size] != target:
             if tables.masses.shape[0] > 0:
                 window.weight[i % size] = weight_now(window.weights, sums, i % size)
-            target = move(config, tables, window, events, counts, sums, background, i, target)
+            target = vectors.move(
+                config, tables, window, events, counts, sums, background, i, target
+            )
         scratch.taken[target] = 1
 
 
 @uncounted
 def look(config, tables, window, events, counts, sums, background, odds):
     """Look for a background. Where there is one now, assign again all labels that are not final."""
-    known = sums[BACKGROUND]
+    known = sums[layout.BACKGROUND]
     b = find_background(tables, window, counts, known, background)
     if b == 0.0 and known == 0.0:
         return
-    seen = counts[N_SEEN]
+    seen = counts[layout.N_SEEN]
     first = max(0, seen - config.ages[-1]) if known == 0.0 else seen
     for i in range(first, seen):
         at = i % len(window.table)
         k = window.table[at]
         if k >= 0:
             if tables.size[k] == 1 and tables.reported[k] >= BORN:
-                note(tables, window, events, counts, sums, k, DEATH)
-            add(tables, window, counts, sums, background, k, at, -1.0)
-    sums[BACKGROUND] = b
-    for k in range(counts[N_SLOTS]):
+                vectors.note(tables, window, events, counts, sums, k, DEATH)
+            vectors.add(tables, window, counts, sums, background, k, at, -1.0)
+    sums[layout.BACKGROUND] = b
+    for k in range(counts[layout.N_SLOTS]):
         if tables.size[k] > 0:
             tables.toward[k] = dot(tables.total[k], background)
-            set_joint(tables, sums, k)
+            vectors.set_joint(tables, sums, k)
     for i in range(first, seen):
         at = i % len(window.table)
         if window.table[at] >= 0:
             if tables.masses.shape[0] > 0:
                 window.weight[at] = weight_now(window.weights, sums, at)
-            log_odds(config, tables, counts, sums, background, window.x[at], -1, 0.0, odds)
-            k = best_slot(tables, counts, odds)
-            seat(config, tables, window, events, counts, sums, background, i, k)
+            vectors.log_odds(config, tables, counts, sums, background, window.x[at], -1, 0.0, odds)
+            k = vectors.best_slot(tables, counts, odds)
+            vectors.seat(config, tables, window, events, counts, sums, background, i, k)
 
 
 @entry
@@ -181,29 +157,31 @@ def step_vectors(
     n_ages, size, learned = len(config.ages), len(window.table), tables.masses.shape[0] > 0
     odds, between = scratch.odds, max(config.ages[-1] // 4, LEAST_VECTORS)
     for row in range(done, len(X)):
-        i, x = counts[N_SEEN], X[row]
+        i, x = counts[layout.N_SEEN], X[row]
         room = n_ages + 1
-        if i + 1 >= counts[NEXT_LOOK] or (i + 1) % between == 0:
+        if i + 1 >= counts[layout.NEXT_LOOK] or (i + 1) % between == 0:
             room += min(i + 1, config.ages[-1])  # to assign all again
-        if counts[N_SLOTS] + room > len(tables.id):
+        if counts[layout.N_SLOTS] + room > len(tables.id):
             return row
         at = i % size
         advance(config, tables, window, counts, sums, t[row])
-        window.weight[at], window.t[at], window.table[at] = sums[GROWTH], t[row], -1
+        window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t[row], -1
         for g in range(tables.masses.shape[0]):
-            window.weights[at, g] = sums[N_SUMS + GROWTHS * tables.masses.shape[0] + g]
-        counts[NEWEST] = i
+            window.weights[at, g] = sums[
+                layout.N_SUMS + layout.GROWTHS * tables.masses.shape[0] + g
+            ]
+        counts[layout.NEWEST] = i
         for d in range(len(x)):
             window.x[at, d] = x[d]
         if is_zero(x):
-            describe_zero(config, tables, counts, sums, odds, out[row])
+            vectors.describe_zero(config, tables, counts, sums, odds, out[row])
         else:
-            log_odds(config, tables, counts, sums, background, x, -1, 0.0, odds)
-            k = describe(config, tables, counts, sums, background, x, odds, out[row])
-            sums[SURPRISE] += out[row, SCORE]
+            vectors.log_odds(config, tables, counts, sums, background, x, -1, 0.0, odds)
+            k = vectors.describe(config, tables, counts, sums, background, x, odds, out[row])
+            sums[layout.SURPRISE] += out[row, SCORE]
             if k >= 0 and learned:
                 learn_scales(tables, sums, k)
-            seat(config, tables, window, events, counts, sums, background, i, k)
+            vectors.seat(config, tables, window, events, counts, sums, background, i, k)
         for r in range(n_ages):
             j = i - config.ages[r]
             if j < 0:
@@ -211,34 +189,34 @@ def step_vectors(
             at, last = j % size, r == n_ages - 1
             old = window.table[at]
             if old < 0:
-                out[row, FINAL_LABEL] = -1.0 if last else math.nan
+                out[row, layout.FINAL_LABEL] = -1.0 if last else math.nan
                 continue
             if learned:
                 window.weight[at] = weight_now(window.weights, sums, at)
             y, weight = window.x[at], window.weight[at]
-            log_odds(config, tables, counts, sums, background, y, old, weight, odds)
-            k = best_slot(tables, counts, odds)
+            vectors.log_odds(config, tables, counts, sums, background, y, old, weight, odds)
+            k = vectors.best_slot(tables, counts, odds)
             if k < 0 and tables.size[old] == 1:
                 k = old
             if k != old:
-                move(config, tables, window, events, counts, sums, background, j, k)
+                vectors.move(config, tables, window, events, counts, sums, background, j, k)
             if last:
                 k = window.table[at]
-                out[row, FINAL_LABEL] = tables.id[k]
+                out[row, layout.FINAL_LABEL] = tables.id[k]
                 tables.in_window[k] -= 1
         if (i + 1) % SWEEP == 0:
-            least = config.retire * sums[ALPHA] / config.alpha * sums[GROWTH]
-            for k in range(counts[N_SLOTS]):
+            least = config.retire * sums[layout.ALPHA] / config.alpha * sums[layout.GROWTH]
+            for k in range(counts[layout.N_SLOTS]):
                 if tables.size[k] > 0 and tables.mass[k] < least and tables.in_window[k] == 0:
                     if tables.reported[k] >= BORN:
-                        note(tables, window, events, counts, sums, k, DEATH)
-                    free(tables, counts, sums, k)
-        counts[N_SEEN] = i + 1
-        if i + 1 >= counts[NEXT_LOOK]:
+                        vectors.note(tables, window, events, counts, sums, k, DEATH)
+                    vectors.free(tables, counts, sums, k)
+        counts[layout.N_SEEN] = i + 1
+        if i + 1 >= counts[layout.NEXT_LOOK]:
             look(config, tables, window, events, counts, sums, background, odds)
             learn(config, tables, window, counts, sums, background, sets)
             gather_loose(config, tables, window, events, counts, sums, background, scratch, sets)
-            counts[NEXT_LOOK] = next_look(i + 1)
+            counts[layout.NEXT_LOOK] = next_look(i + 1)
         elif (i + 1) % between == 0:
             gather_loose(config, tables, window, events, counts, sums, background, scratch, sets)
     return len(X)

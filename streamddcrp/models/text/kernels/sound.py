@@ -6,19 +6,7 @@ zero at first.
 """
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.models.text.kernels.layout import (
-    LISTS_END,
-    LISTS_FREE,
-    N_LIVE,
-    N_SEEN,
-    N_SLOTS,
-    POSTINGS_END,
-    SHOWN_END,
-    SHOWN_FIRST,
-    SUM_DF,
-    TEXT_END,
-    TEXT_FIRST,
-)
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.tables import FULL, PIECE, find
 
 MOST_ROOM = 30  # log2 of the size of a block
@@ -27,7 +15,7 @@ MOST_ROOM = 30  # log2 of the size of a block
 @uncounted
 def slots_hold(tables, counts, stamp):
     """Whether the slots are live or free, each once; marks the live ones."""
-    live, slots = counts[N_LIVE], counts[N_SLOTS]
+    live, slots = counts[layout.N_LIVE], counts[layout.N_SLOTS]
     for j in range(live):
         k = tables.live[j]
         if k >= slots or stamp[k] != 0 or tables.place[k] != j:
@@ -50,7 +38,7 @@ def _block_holds(words, postings, counts, w, stamp, last):
         k = postings.table[p]
         if words.wide[w] and k == -1:
             continue
-        if k < 0 or k >= counts[N_SLOTS] or stamp[k] <= 0 or last[k] == w + 1:
+        if k < 0 or k >= counts[layout.N_SLOTS] or stamp[k] <= 0 or last[k] == w + 1:
             return False
         if postings.copies[p] < 1 or (words.wide[w] and k != p - start):
             return False
@@ -62,7 +50,7 @@ def _block_holds(words, postings, counts, w, stamp, last):
 @uncounted
 def blocks_hold(words, postings, counts, n_words, stamp, last, taken):  # noqa: PLR0911
     """Whether blocks lie apart, within what is in use, and hold what their words say."""
-    end, total = counts[POSTINGS_END], 0
+    end, total = counts[layout.POSTINGS_END], 0
     for w in range(n_words):
         room, start = words.room[w], words.start[w]
         total += words.df[w]
@@ -90,14 +78,14 @@ def blocks_hold(words, postings, counts, n_words, stamp, last, taken):  # noqa: 
                     return False
                 taken[q] = -1
             p = postings.at[p]
-    return total == counts[SUM_DF]
+    return total == counts[layout.SUM_DF]
 
 
 @uncounted
 def lists_hold(words, postings, tables, counts, n_words, pieces):
     """Whether each table lists the words it holds, and each posting knows its place there."""
-    end, total = counts[LISTS_END], 0
-    for j in range(counts[N_LIVE]):
+    end, total = counts[layout.LISTS_END], 0
+    for j in range(counts[layout.N_LIVE]):
         k = tables.live[j]
         piece, left = tables.head[k], tables.n_words[k]
         total += left
@@ -116,13 +104,13 @@ def lists_hold(words, postings, tables, counts, n_words, pieces):
             piece, left = postings.word[piece], left - m
         if piece != -1:
             return False
-    piece = counts[LISTS_FREE]
+    piece = counts[layout.LISTS_FREE]
     while piece >= 0:
         if piece % PIECE != 0 or piece + PIECE > end or pieces[piece] != 0:
             return False
         pieces[piece] = 1
         piece = postings.word[piece]
-    return total == counts[SUM_DF]
+    return total == counts[layout.SUM_DF]
 
 
 @uncounted
@@ -131,22 +119,25 @@ def window_holds(  # noqa: PLR0911
 ):
     """Whether the documents lie in the rings, and their tables hold their words."""
     size = len(window.text)
-    text, shown = counts[TEXT_END] - counts[TEXT_FIRST], counts[SHOWN_END] - counts[SHOWN_FIRST]
+    text, shown = (
+        counts[layout.TEXT_END] - counts[layout.TEXT_FIRST],
+        counts[layout.SHOWN_END] - counts[layout.SHOWN_FIRST],
+    )
     if not (0 <= text <= size and 0 <= shown <= len(window.shown)):
         return False
     for at in range(len(window.table)):
         k, U, every = window.table[at], window.length[at], window.length[at] + window.aside[at]
         n, first = window.shown_length[at], window.shown_start[at]
-        if n > 0 and (first < 0 or first + n > counts[SHOWN_END]):
+        if n > 0 and (first < 0 or first + n > counts[layout.SHOWN_END]):
             return False
         if k < 0 < U:
             return False
         if k >= 0:
-            if k >= counts[N_SLOTS] or stamp[k] <= 0 or tables.in_window[k] < 1:
+            if k >= counts[layout.N_SLOTS] or stamp[k] <= 0 or tables.in_window[k] < 1:
                 return False
             tables.in_window[k] -= 1
         start = window.start[at]
-        if every > 0 and not counts[TEXT_FIRST] <= start <= counts[TEXT_END] - every:
+        if every > 0 and not counts[layout.TEXT_FIRST] <= start <= counts[layout.TEXT_END] - every:
             return False
         for j in range(every):
             w = window.text[(start + j) & (size - 1)]
@@ -164,21 +155,21 @@ def window_holds(  # noqa: PLR0911
 @uncounted
 def texts_lie_apart(window, counts):
     """Whether the words of the documents follow each other in the ring, all places in use."""
-    seen, size = counts[N_SEEN], len(window.table)
-    end, oldest = counts[TEXT_FIRST], max(0, seen + 1 - size)
+    seen, size = counts[layout.N_SEEN], len(window.table)
+    end, oldest = counts[layout.TEXT_FIRST], max(0, seen + 1 - size)
     for i in range(oldest, seen):
         at = i % size
         if window.start[at] < end or (i == oldest and window.start[at] != end):
             return False
         end = window.start[at] + window.length[at] + window.aside[at]
-    return end <= counts[TEXT_END] and (oldest < seen or end == counts[TEXT_END])
+    return end <= counts[layout.TEXT_END] and (oldest < seen or end == counts[layout.TEXT_END])
 
 
 @uncounted
 def tables_hold(tables, window, counts):
     """Count the documents of the window again, which `window_holds` has taken off; compare."""
     right = True
-    for j in range(counts[N_LIVE]):
+    for j in range(counts[layout.N_LIVE]):
         right = right and tables.in_window[tables.live[j]] == 0
     for at in range(len(window.table)):
         if window.table[at] >= 0:

@@ -20,23 +20,10 @@ import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, SPLIT
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.clock import shift, weight_now
 from streamddcrp.models.text.kernels.events import BORN, NOTICED, UNKNOWN, grown, report
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
-from streamddcrp.models.text.kernels.layout import (
-    CHUNK,
-    CONCENTRATION,
-    LAST,
-    LEAST_WORDS,
-    N_EXAMPLES,
-    N_LIVE,
-    N_SEEDS,
-    N_SEEN,
-    N_WORDS,
-    SPLIT_DUE,
-    SUM_DF,
-    TIME,
-)
 from streamddcrp.models.text.kernels.moves import keep_example, union_gain, urn
 from streamddcrp.models.text.kernels.tables import (
     append,
@@ -72,11 +59,8 @@ def good_size(n, size):
 def gather(config, words, postings, tables, window, counts, sums, halves, k, newest):
     """List the documents of a table in the window, the newest first, and their words.
 
-    Returns
-    -------
-    n, n_met : int
-        Documents, with places in ``halves.member``; their words ``halves.token`` are from
-        ``halves.begin`` on, as places in ``halves.met`` of so many different words.
+    Returns the number of documents, with places in ``halves.member``, and that of different words:
+    the documents' words ``halves.token`` are from ``halves.begin`` on, as places in ``halves.met``.
     """
     size, mask = len(window.table), len(window.text) - 1
     n, end, n_met, at = 0, 0, 0, (newest + 1) % size
@@ -150,7 +134,7 @@ def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens,
             gain += math.log(words.df[halves.met[j]] + 1.0 + b)
             gain += urn(g, x, a - 1) + urn(g, x, c - a - 1)
             gain -= urn(g, x, c - 1)
-    every = counts[SUM_DF] + shared + b * max(counts[N_WORDS] + 1, LEAST_WORDS)
+    every = counts[layout.SUM_DF] + shared + b * max(counts[layout.N_WORDS] + 1, layout.LEAST_WORDS)
     here = tables.n_words[k] - there + shared
     return gain - shared * math.log(every) - union_gain(
         config, sums, there, here, shared, tokens, tables.n_tokens[k] - tokens, mass,
@@ -161,7 +145,7 @@ def split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens,
 @uncounted
 def is_rare(words, postings, tables, counts, halves, place, size):
     """Return whether few tables hold a word in about as many of their documents as this one."""
-    w, most, n = halves.met[place], max(1.0, HEAD * counts[N_LIVE]), 0
+    w, most, n = halves.met[place], max(1.0, HEAD * counts[layout.N_LIVE]), 0
     if words.df[w] <= most:
         return True
     start, part = words.start[w], halves.total[place] / size
@@ -188,7 +172,7 @@ def holds_together(words, postings, tables, counts, halves, n_met, docs, size):
 @uncounted
 def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
     """Move documents to the half where they are likelier by (2), a few times."""
-    d, B, scale = config.discount, sums[CONCENTRATION], word_scale(config, counts, sums)
+    d, B, scale = config.discount, sums[layout.CONCENTRATION], word_scale(config, counts, sums)
     own, total, token, begin, side = (
         halves.own, halves.total, halves.token, halves.begin, halves.side,
     )  # fmt: skip
@@ -228,7 +212,7 @@ def settle(config, words, tables, window, counts, sums, halves, k, n, n_met):
                     factor *= 1.0 + (a - d) / (up_there * halves.base[j])
                 if c > 0:
                     factor /= 1.0 + (c - d) / (up_here * halves.base[j])
-                if (p - begin[r]) % CHUNK == CHUNK - 1 or p == last:
+                if (p - begin[r]) % layout.CHUNK == layout.CHUNK - 1 or p == last:
                     value += math.log(factor)
                     factor = 1.0
             side[r] = value > 0.0
@@ -278,13 +262,13 @@ def choose_seeds(config, words, postings, tables, window, counts, sums, halves, 
         if gain < FAR * halves.begin[n]:
             continue
         i = found
-        found = min(found + 1, N_SEEDS)
+        found = min(found + 1, layout.N_SEEDS)
         while i > 0 and halves.seed_gain[i - 1] < gain:
             i -= 1
-            if i + 1 < N_SEEDS:
+            if i + 1 < layout.N_SEEDS:
                 halves.seed[i + 1] = halves.seed[i]
                 halves.seed_gain[i + 1] = halves.seed_gain[i]
-        if i < N_SEEDS:
+        if i < layout.N_SEEDS:
             halves.seed[i], halves.seed_gain[i] = place, gain
     return found
 
@@ -293,7 +277,7 @@ def choose_seeds(config, words, postings, tables, window, counts, sums, halves, 
 def divide(config, words, postings, tables, window, events, counts, sums, halves, k, n, n_met):
     """Move the documents that leave to a new table; the larger half keeps the id."""
     docs, tokens, mass = tally(window, halves, n, n_met)
-    row, t = counts[N_SEEN] - 1, sums[TIME]
+    row, t = counts[layout.N_SEEN] - 1, sums[layout.TIME]
     new = new_table(tables, counts, row, t)
     for j in range(n_met):
         if halves.own[j] > 0:
@@ -328,14 +312,14 @@ def divide(config, words, postings, tables, window, events, counts, sums, halves
         elif not seen_here:
             tables.last_seen[k], tables.last_t[k] = row - age, window.t[at]
             seen_here = True
-    for e in range(N_EXAMPLES):
+    for e in range(layout.N_EXAMPLES):
         at, fit = tables.example_row[k, e] % size, tables.fit[k, e]
         if fit > -np.inf and tables.example_row[k, e] > row - size and window.table[at] == new:
             shown, length = tables.example[k, e], tables.example_length[k, e]
             keep_example(tables, new, shown, 0, length, fit, tables.example_row[k, e])
             tables.fit[k, e] = -np.inf
-    if counts[LAST] == k:
-        counts[LAST] = window.table[row % size]
+    if counts[layout.LAST] == k:
+        counts[layout.LAST] = window.table[row % size]
     tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
     part, rest, known = new, k, tables.reported[k] >= BORN
     if docs > tables.size[k]:
@@ -356,13 +340,13 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
 
     ``g`` is ``scratch.log_gamma``. If arrays are too short, ``short`` says so; it stays its turn.
     """
-    k = counts[SPLIT_DUE]
+    k = counts[layout.SPLIT_DUE]
     size = tables.size[k]
-    counts[SPLIT_DUE] = -1
+    counts[layout.SPLIT_DUE] = -1
     if not is_live(tables, counts, k) or size < tables.next_split[k]:
         return
     n, n_met = gather(
-        config, words, postings, tables, window, counts, sums, halves, k, counts[N_SEEN] - 1
+        config, words, postings, tables, window, counts, sums, halves, k, counts[layout.N_SEEN] - 1
     )
     seeds, best = 0, 0.0
     if n >= max(2 * LEAST_PART, SHARE * size):
@@ -386,7 +370,7 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         need, listed = room_needed(words, counts, halves.met, n_met), list_room(n_met)
         short[0] = lacking(postings, tables, events, counts, need, listed, 1, 2)
         if short[0]:
-            counts[SPLIT_DUE] = k
+            counts[layout.SPLIT_DUE] = k
             return
         flipped = n == size and halves.best_side[n - 1]  # the oldest document stays if it can
         for r in range(n):

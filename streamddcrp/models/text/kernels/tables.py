@@ -14,24 +14,7 @@ posting knows where its word is in the list of its table.
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.models.text.kernels.layout import (
-    LISTS_END,
-    LISTS_FREE,
-    MOST_EVENTS,
-    N_EVENTS,
-    N_LIVE,
-    N_SLOTS,
-    N_SUMS,
-    N_WORDS,
-    NEXT_ID,
-    POSTINGS_END,
-    SHORT_EVENTS,
-    SHORT_POSTINGS,
-    SHORT_TABLES,
-    SUM_DF,
-    TOTAL,
-    TOTALS,
-)
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.numerics import natural
 
 LEAST_WIDE = 16  # tables with a wide word
@@ -45,7 +28,9 @@ FULL = PIECE - 1  # words of one
 def places(words, counts, w):
     """Return how many places of the block of a word may hold postings."""
     w = natural(w)
-    return min(1 << words.room[w], counts[N_SLOTS]) if words.wide[w] else np.int64(words.df[w])
+    return (
+        min(1 << words.room[w], counts[layout.N_SLOTS]) if words.wide[w] else np.int64(words.df[w])
+    )
 
 
 @leaf
@@ -64,11 +49,11 @@ def find(words, postings, w, k):
 @uncounted
 def room_needed(words, counts, doc, U):
     """Return how many new postings four insertions of a document may take at most."""
-    need, slots = 0, counts[N_SLOTS] + 4
+    need, slots = 0, counts[layout.N_SLOTS] + 4
     for j in range(U):
         w = natural(doc[j])
         room, df = 1 << words.room[w] if words.room[w] >= 0 else 0, words.df[w] + 4
-        wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
+        wide = words.wide[w] or (df >= LEAST_WIDE and WIDE * df >= counts[layout.N_SLOTS])
         if not words.wide[w] and df > room:
             need += 2 * room + 16
         if wide and slots > room:  # twice, if the slots pass a power of two meanwhile
@@ -80,13 +65,13 @@ def room_needed(words, counts, doc, U):
 def lacking(postings, tables, events, counts, n_postings, n_listed, n_tables, n_events):
     """Return, as a sum of codes, which arrays are too short for so many more entries."""
     short = 0
-    ends = counts[POSTINGS_END] + n_postings, counts[LISTS_END] + n_listed
+    ends = counts[layout.POSTINGS_END] + n_postings, counts[layout.LISTS_END] + n_listed
     if max(ends[0], ends[1]) > len(postings.table):
-        short += SHORT_POSTINGS
-    if counts[N_LIVE] + n_tables > len(tables.id):
-        short += SHORT_TABLES
-    if len(events.kind) < min(counts[N_EVENTS] + n_events, MOST_EVENTS):
-        short += SHORT_EVENTS
+        short += layout.SHORT_POSTINGS
+    if counts[layout.N_LIVE] + n_tables > len(tables.id):
+        short += layout.SHORT_TABLES
+    if len(events.kind) < min(counts[layout.N_EVENTS] + n_events, layout.MOST_EVENTS):
+        short += layout.SHORT_EVENTS
     return short
 
 
@@ -107,8 +92,8 @@ def resettle(words, postings, counts, w, new, wide):
     if q >= 0:
         postings.blocks[new] = postings.at[q]
     else:
-        q = counts[POSTINGS_END]
-        counts[POSTINGS_END] += 1 << new
+        q = counts[layout.POSTINGS_END]
+        counts[layout.POSTINGS_END] += 1 << new
     if wide:
         for j in range(q, q + (1 << new)):
             postings.table[j], postings.copies[j] = -1, 0
@@ -127,10 +112,10 @@ def resettle(words, postings, counts, w, new, wide):
 def make_room(words, postings, counts, w, k):
     """Make room for one more posting of a word, in table ``k``; return its place."""
     df, room, wide = words.df[w], words.room[w], words.wide[w]
-    wide = wide or (df >= LEAST_WIDE and WIDE * df >= counts[N_SLOTS])
+    wide = wide or (df >= LEAST_WIDE and WIDE * df >= counts[layout.N_SLOTS])
     if wide and (not words.wide[w] or k >= 1 << room):
         room = 0
-        while 1 << room < counts[N_SLOTS]:
+        while 1 << room < counts[layout.N_SLOTS]:
             room += 1
         resettle(words, postings, counts, w, room, True)
     elif not wide and (room < 0 or df == 1 << room):
@@ -149,12 +134,12 @@ def enlist(postings, tables, counts, k, w):
     """Append a word to the list of a table; return its place there."""
     n, head = tables.n_words[k] % FULL, tables.head[k]
     if n == 0:
-        piece = counts[LISTS_FREE]
+        piece = counts[layout.LISTS_FREE]
         if piece >= 0:
-            counts[LISTS_FREE] = postings.word[piece]
+            counts[layout.LISTS_FREE] = postings.word[piece]
         else:
-            piece = counts[LISTS_END]
-            counts[LISTS_END] += PIECE
+            piece = counts[layout.LISTS_END]
+            counts[layout.LISTS_END] += PIECE
         postings.word[piece], tables.head[k] = head, piece
         head = piece
     postings.word[head + 1 + n] = w
@@ -173,7 +158,7 @@ def strike(words, postings, tables, counts, k, at):
     tables.n_words[k] -= 1
     if tables.n_words[k] % FULL == 0:
         tables.head[k] = postings.word[head]
-        postings.word[head], counts[LISTS_FREE] = counts[LISTS_FREE], head
+        postings.word[head], counts[layout.LISTS_FREE] = counts[layout.LISTS_FREE], head
 
 
 @uncounted
@@ -194,7 +179,7 @@ def release_list(postings, tables, counts, k):
     while tables.head[k] >= 0:
         head = tables.head[k]
         tables.head[k] = postings.word[head]
-        postings.word[head], counts[LISTS_FREE] = counts[LISTS_FREE], head
+        postings.word[head], counts[layout.LISTS_FREE] = counts[layout.LISTS_FREE], head
     tables.n_words[k] = 0
 
 
@@ -205,25 +190,25 @@ def append(words, postings, tables, counts, w, k):
     postings.table[p], postings.copies[p] = k, 1
     postings.at[p] = enlist(postings, tables, counts, k, w)
     words.df[w] += 1
-    counts[SUM_DF] += 1
+    counts[layout.SUM_DF] += 1
     if words.df[w] == 1:
-        counts[N_WORDS] += 1
+        counts[layout.N_WORDS] += 1
 
 
 @leaf
 def drop(words, postings, counts, w, p):
     """Take a posting of a word away; if it is not wide, the last one takes its place."""
     words.df[w] -= 1
-    counts[SUM_DF] -= 1
+    counts[layout.SUM_DF] -= 1
     last = words.start[w] + words.df[w]
     if words.wide[w]:
         postings.table[p], postings.copies[p] = -1, 0
-        if NARROW * words.df[w] < counts[N_SLOTS]:
+        if NARROW * words.df[w] < counts[layout.N_SLOTS]:
             narrow(words, postings, w)
     elif p != last:
         move(postings, last, p)
     if words.df[w] == 0:
-        counts[N_WORDS] -= 1
+        counts[layout.N_WORDS] -= 1
 
 
 @uncounted
@@ -310,9 +295,9 @@ def lift(words, postings, tables, counts, scratch, k, doc, U):
         scratch.at[j], scratch.gone[j], postings.copies[natural(p)] = p, left == 0, left
         if left == 0:
             tables.n_words[k] -= 1
-            counts[SUM_DF] -= 1
+            counts[layout.SUM_DF] -= 1
             if words.df[natural(doc[j])] == 1:
-                counts[N_WORDS] -= 1
+                counts[layout.N_WORDS] -= 1
     tables.n_tokens[k] -= U
     tables.size[k] -= 1
 
@@ -325,9 +310,9 @@ def put_back(words, postings, tables, counts, scratch, k, doc, U):
         if scratch.gone[j] == 1:
             scratch.gone[j] = 0
             tables.n_words[k] += 1
-            counts[SUM_DF] += 1
+            counts[layout.SUM_DF] += 1
             if words.df[natural(doc[j])] == 1:
-                counts[N_WORDS] += 1
+                counts[layout.N_WORDS] += 1
     tables.n_tokens[k] += U
     tables.size[k] += 1
 
@@ -335,16 +320,16 @@ def put_back(words, postings, tables, counts, scratch, k, doc, U):
 @uncounted
 def new_table(tables, counts, row, t):
     """Open an empty table for a document; return its slot."""
-    free = counts[N_SLOTS] - counts[N_LIVE]
+    free = counts[layout.N_SLOTS] - counts[layout.N_LIVE]
     if free > 0:
         k = np.int64(tables.free[free - 1])
     else:
-        k = counts[N_SLOTS]
-        counts[N_SLOTS] += 1
-    tables.live[counts[N_LIVE]], tables.place[k] = k, counts[N_LIVE]
-    counts[N_LIVE] += 1
-    tables.id[k] = counts[NEXT_ID]
-    counts[NEXT_ID] += 1
+        k = counts[layout.N_SLOTS]
+        counts[layout.N_SLOTS] += 1
+    tables.live[counts[layout.N_LIVE]], tables.place[k] = k, counts[layout.N_LIVE]
+    counts[layout.N_LIVE] += 1
+    tables.id[k] = counts[layout.NEXT_ID]
+    counts[layout.NEXT_ID] += 1
     tables.mass[k], tables.head[k], tables.next_merge[k] = 0.0, -1, 3
     tables.next_split[k] = 8
     tables.n_tokens[k] = tables.n_words[k] = tables.size[k] = tables.in_window[k] = 0
@@ -367,20 +352,20 @@ def extend(tables, k, i, t):
 @leaf
 def is_live(tables, counts, k):
     """Return whether there is a table in slot ``k``."""
-    return tables.place[k] < counts[N_LIVE] and tables.live[tables.place[k]] == k
+    return tables.place[k] < counts[layout.N_LIVE] and tables.live[tables.place[k]] == k
 
 
 @uncounted
 def free_table(tables, counts, sums, k):
     """Free the slot of a table without words."""
-    sums[TOTAL] -= tables.mass[k]
+    sums[layout.TOTAL] -= tables.mass[k]
     tables.mass[k] = 0.0
     G = tables.masses.shape[0]
     for g in range(G):
-        sums[N_SUMS + TOTALS * G + g] -= tables.masses[g, k]
+        sums[layout.N_SUMS + layout.TOTALS * G + g] -= tables.masses[g, k]
         tables.masses[g, k] = 0.0
-    last = counts[N_LIVE] - 1
+    last = counts[layout.N_LIVE] - 1
     moved = tables.live[last]
     tables.live[tables.place[k]], tables.place[moved] = moved, tables.place[k]
-    counts[N_LIVE] = last
-    tables.free[counts[N_SLOTS] - last - 1] = k
+    counts[layout.N_LIVE] = last
+    tables.free[counts[layout.N_SLOTS] - last - 1] = k

@@ -21,21 +21,10 @@ import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.contract import DEATH, LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
+from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.background import dot, is_zero
 from streamddcrp.models.text.kernels.clock import elapsed, mix, shift
 from streamddcrp.models.text.kernels.events import BORN, UNKNOWN, grown, happened
-from streamddcrp.models.text.kernels.layout import (
-    ALPHA,
-    BACKGROUND,
-    FINAL_LABEL,
-    GROWTH,
-    N_LIVE,
-    N_SLOTS,
-    N_SUMS,
-    NEXT_ID,
-    TOTAL,
-    TOTALS,
-)
 from streamddcrp.models.text.kernels.tables import extend
 
 RHO, TEMPER, FACTOR = -3, -2, -1  # in sums, of vectors: as learned; alpha is times the last one
@@ -68,11 +57,11 @@ def log_odds(config, tables, counts, sums, background, x, own, own_weight, out):
 
     ``own`` is the slot of ``x``, with stored weight ``own_weight``: it counts without it.
     """
-    b, alpha, D = sums[BACKGROUND], sums[ALPHA] * sums[FACTOR], len(x)
+    b, alpha, D = sums[layout.BACKGROUND], sums[layout.ALPHA] * sums[FACTOR], len(x)
     along = dot(x, background) if b > 0.0 else 0.0
     # What the sum of squares is larger than the terms were prepared for.
     excess = 0.5 * sums[TEMPER] * D * (squares(1, along, b) - 1.0) * sums[RHO] / (1.0 - sums[RHO])
-    for k in range(counts[N_SLOTS]):
+    for k in range(counts[layout.N_SLOTS]):
         m, mass, square = tables.size[k], tables.mass[k], tables.square[k]
         toward = tables.toward[k]
         if m == 0 or (k == own and m == 1):
@@ -88,14 +77,14 @@ def log_odds(config, tables, counts, sums, background, x, own, own_weight, out):
         else:
             square = centred(square + 2.0 * product + 1.0, m + 1, toward + along, b)
             like = tables.base[k] + tables.slope[k] * square - excess - tables.joint[k]
-        out[k] = math.log(max(mass / sums[GROWTH], 1e-100) / alpha) + like
+        out[k] = math.log(max(mass / sums[layout.GROWTH], 1e-100) / alpha) + like
 
 
 @uncounted
 def best_slot(tables, counts, odds):
     """Return the slot of the largest positive log-odds, the older of equal ones, or -1."""
     best = -1
-    for k in range(counts[N_SLOTS]):
+    for k in range(counts[layout.N_SLOTS]):
         if odds[k] > 0.0:
             ties = best >= 0 and odds[k] == odds[best]
             if best < 0 or odds[k] > odds[best] or (ties and tables.id[k] < tables.id[best]):
@@ -107,12 +96,12 @@ def best_slot(tables, counts, odds):
 def open_table(tables, counts, i, t):
     """Open an empty table in the first free slot; return it."""
     k = 0
-    while k < counts[N_SLOTS] and tables.size[k] > 0:
+    while k < counts[layout.N_SLOTS] and tables.size[k] > 0:
         k += 1
-    counts[N_SLOTS] = max(counts[N_SLOTS], k + 1)
-    counts[N_LIVE] += 1
-    tables.id[k] = counts[NEXT_ID]
-    counts[NEXT_ID] += 1
+    counts[layout.N_SLOTS] = max(counts[layout.N_SLOTS], k + 1)
+    counts[layout.N_LIVE] += 1
+    tables.id[k] = counts[layout.NEXT_ID]
+    counts[layout.NEXT_ID] += 1
     tables.mass[k] = tables.square[k] = tables.toward[k] = 0.0
     for g in range(tables.masses.shape[0]):
         tables.masses[g, k] = 0.0
@@ -127,7 +116,12 @@ def open_table(tables, counts, i, t):
 @uncounted
 def set_joint(tables, sums, k):
     """Set what follows from the vectors of a table: log J, and its terms with one more."""
-    m, D, b, toward = tables.size[k], tables.total.shape[1], sums[BACKGROUND], tables.toward[k]
+    m, D, b, toward = (
+        tables.size[k],
+        tables.total.shape[1],
+        sums[layout.BACKGROUND],
+        tables.toward[k],
+    )
     Q = squares(m, toward, b)
     base, slope = terms(sums, D, m, Q)
     tables.joint[k] = base + slope * centred(tables.square[k], m, toward, b)
@@ -139,12 +133,12 @@ def add(tables, window, counts, sums, background, k, at, sign):
     """Add a vector of the window to a table, or take it out."""
     x, weight, mass = window.x[at], window.weight[at], tables.mass[k]
     tables.square[k] += 1.0 + 2.0 * sign * dot(x, tables.total[k])
-    if sums[BACKGROUND] > 0.0:
+    if sums[layout.BACKGROUND] > 0.0:
         tables.toward[k] += sign * dot(x, background)
     for d in range(len(x)):
         tables.total[k, d] += sign * x[d]
     tables.mass[k] = max(mass + sign * weight, 0.0)
-    sums[TOTAL] += tables.mass[k] - mass
+    sums[layout.TOTAL] += tables.mass[k] - mass
     if tables.masses.shape[0] > 0:
         shift(tables.masses, window.weights, sums, k, at, sign)
     tables.size[k] += int(sign)
@@ -157,7 +151,7 @@ def add(tables, window, counts, sums, background, k, at, sign):
 @uncounted
 def note(tables, window, events, counts, sums, k, kind):
     """Record an event of table ``k``."""
-    share = tables.mass[k] / max(sums[TOTAL], 1e-300)
+    share = tables.mass[k] / max(sums[layout.TOTAL], 1e-300)
     happened(tables, window, events, counts, k, kind, -1, share)
 
 
@@ -191,50 +185,50 @@ def move(config, tables, window, events, counts, sums, background, i, k):
 @uncounted
 def describe_zero(config, tables, counts, sums, odds, out):
     """Write the predictions for a vector without a direction: nothing but the prior."""
-    mass, alpha = 0.0, sums[ALPHA] * sums[FACTOR]
-    for k in range(counts[N_SLOTS]):
-        weight = tables.mass[k] / sums[GROWTH] if tables.size[k] > 0 else 0.0
+    mass, alpha = 0.0, sums[layout.ALPHA] * sums[FACTOR]
+    for k in range(counts[layout.N_SLOTS]):
+        weight = tables.mass[k] / sums[layout.GROWTH] if tables.size[k] > 0 else 0.0
         odds[k] = math.log(weight / alpha) if weight > 0.0 else -np.inf
         mass += weight
     out[LABEL], out[LABEL_PROB], out[SCORE] = -1.0, np.nan, 0.0
     out[P_NEW] = alpha / (alpha + mass)
-    out[P_CHANGE], out[LIVE_TABLES], out[FINAL_LABEL] = np.nan, counts[N_LIVE], np.nan
+    out[P_CHANGE], out[LIVE_TABLES], out[layout.FINAL_LABEL] = np.nan, counts[layout.N_LIVE], np.nan
 
 
 @uncounted
 def describe(config, tables, counts, sums, background, x, odds, out):
     """Write the predictions by column of the output; P_CHANGE is unknown."""
     best, top, total, mass = best_slot(tables, counts, odds), 0.0, 0.0, 0.0
-    alpha = sums[ALPHA] * sums[FACTOR]
-    for k in range(counts[N_SLOTS]):
+    alpha = sums[layout.ALPHA] * sums[FACTOR]
+    for k in range(counts[layout.N_SLOTS]):
         top = max(top, odds[k])
-    for k in range(counts[N_SLOTS]):
+    for k in range(counts[layout.N_SLOTS]):
         total += math.exp(odds[k] - top)
         if tables.size[k] > 0:
-            mass += tables.mass[k] / sums[GROWTH]
+            mass += tables.mass[k] / sums[layout.GROWTH]
     total += math.exp(-top)
-    out[LABEL] = tables.id[best] if best >= 0 else counts[NEXT_ID]
+    out[LABEL] = tables.id[best] if best >= 0 else counts[layout.NEXT_ID]
     out[LABEL_PROB] = (math.exp(odds[best] - top) if best >= 0 else math.exp(-top)) / total
     out[SCORE] = -(math.log(total) + top + math.log(alpha / (alpha + mass)))
-    b = sums[BACKGROUND]
+    b = sums[layout.BACKGROUND]
     if b > 0.0:  # what the background is worth to a story of its own
         Q = squares(1, dot(x, background), b)
         out[SCORE] += 0.5 * sums[TEMPER] * len(x) * (math.log1p(-b) + Q - 1.0)
     out[P_NEW] = math.exp(-top) / total
-    out[P_CHANGE], out[LIVE_TABLES], out[FINAL_LABEL] = np.nan, counts[N_LIVE], np.nan
+    out[P_CHANGE], out[LIVE_TABLES], out[layout.FINAL_LABEL] = np.nan, counts[layout.N_LIVE], np.nan
     return best
 
 
 @uncounted
 def free(tables, counts, sums, k):
     """Free the slot of a table."""
-    sums[TOTAL] -= tables.mass[k]
+    sums[layout.TOTAL] -= tables.mass[k]
     tables.mass[k], tables.size[k] = 0.0, 0
     S = tables.masses.shape[0]
     for g in range(S):
-        sums[N_SUMS + TOTALS * S + g] -= tables.masses[g, k]
+        sums[layout.N_SUMS + layout.TOTALS * S + g] -= tables.masses[g, k]
         tables.masses[g, k] = 0.0
-    counts[N_LIVE] -= 1
+    counts[layout.N_LIVE] -= 1
 
 
 @entry
@@ -246,8 +240,8 @@ def predict_vector(config, tables, window, counts, sums, background, odds, x, t,
     if tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:
-        exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
-        sums[GROWTH] *= math.exp(min(exponent, 200.0))
+        exponent, sums[layout.ALPHA] = elapsed(config, window, counts, sums, t)
+        sums[layout.GROWTH] *= math.exp(min(exponent, 200.0))
     if is_zero(x):
         describe_zero(config, tables, counts, sums, odds, out)
     else:

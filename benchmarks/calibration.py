@@ -1,0 +1,150 @@
+"""Whether a label is as often right as `label_prob` says, on streams whose truth is known.
+
+Labels are given before a row is learned. Each id stands for the true label that most of its rows
+have, so a cluster that two ids share is right at both, and two clusters at one id are right half
+the time. What counts are the rows of the second half.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import adjusted_rand_score
+
+from benchmarks.engine_quality import STREAMS
+from benchmarks.machine import machine, markdown, spread
+from benchmarks.options import Options, SeedRange
+from benchmarks.pool import in_order, workers
+from streamddcrp import SeqDDCRP
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+EDGES = np.array([0.5, 0.7, 0.8, 0.9, 0.95, 0.99])  # between bins of `label_prob`
+ENOUGH = 0.02  # share of the rows from which a bin counts
+NAMES = "square,twenty,r3-shuf,r5-shuf,drift-10k,regime-2k,r3-seq,r5-seq"
+
+
+def is_right(y: IntArray, label: IntArray) -> NDArray[np.bool_]:
+    """Whether each row has the true label that most rows with its id have."""
+    _, true = np.unique(y, return_inverse=True)
+    _, given = np.unique(label, return_inverse=True)
+    together = np.zeros((given.max() + 1, true.max() + 1), dtype=np.int64)
+    np.add.at(together, (given, true), 1)
+    right: NDArray[np.bool_] = together.argmax(axis=1)[given] == true
+    return right
+
+
+def reliability(prob: FloatArray, right: NDArray[np.bool_]) -> FloatArray:
+    """Return rows, sum of the probabilities and number right of each bin, shape (bins, 3)."""
+    place = np.searchsorted(EDGES, prob, side="right")
+    values = (None, prob, right.astype(np.float64))
+    count = partial(np.bincount, place, minlength=len(EDGES) + 1)
+    return np.stack([count(weights=v) for v in values], axis=1).astype(np.float64)
+
+
+def errors(table: FloatArray) -> tuple[float, float]:
+    """Return the error of the worst bin with 2 % of the rows, and the mean error by rows."""
+    rows = np.maximum(table[:, 0], 1.0)
+    off = np.abs(table[:, 1] - table[:, 2]) / rows
+    share = table[:, 0] / table[:, 0].sum()
+    return float(off[share >= ENOUGH].max()), float(off @ share)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What one run gave."""
+
+    seed: int
+    ari: float
+    second: float  # of the second half
+    oracle: float
+    n_ids: int  # in the second half
+    table: FloatArray
+    micros: float
+
+
+def measure(name: str, seed: int, options: dict[str, Any]) -> Judged:
+    """Run the engine over one stream."""
+    sample = STREAMS[name].make(STREAMS[name].n, seed)
+    start = time.process_time()
+    out = SeqDDCRP(**options).step_many(sample.X)
+    micros = 1e6 * (time.process_time() - start) / len(sample.y)
+    label, prob = (out[c].to_numpy(zero_copy_only=False) for c in ("label", "label_prob"))
+    half = len(label) // 2
+    y, late = sample.y[half:], label[half:]
+    return Judged(
+        seed=seed,
+        ari=adjusted_rand_score(sample.y, label),
+        second=adjusted_rand_score(y, late),
+        oracle=adjusted_rand_score(sample.y, sample.oracle),
+        n_ids=len(np.unique(late)),
+        table=reliability(prob[half:], is_right(y, late)),
+        micros=micros,
+    )
+
+
+def show(runs: list[Judged]) -> list[str]:
+    """Return the cells of one stream."""
+    total = np.sum([run.table for run in runs], axis=0)
+    worst, mean = errors(total)
+    said, right = total[:, 1:].sum(axis=0) / total[:, 0].sum()
+    sure = total[-1]
+    return [
+        spread([run.ari for run in runs], ".3f"),
+        spread([run.second for run in runs], ".3f"),
+        f"{np.median([run.oracle for run in runs]):.3f}",
+        spread([run.n_ids for run in runs], ".0f"),
+        f"{sum(run.n_ids == 1 for run in runs)}",
+        f"{said:.3f}", f"{right:.3f}",
+        f"{sure[2] / max(sure[0], 1.0):.3f} of {sure[0] / total[:, 0].sum():.0%}",
+        f"{worst:.3f}", f"{mean:.3f}",
+        f"{np.median([run.micros for run in runs]):.0f}",
+    ]  # fmt: skip
+
+
+@click.command("calibration", help=str(__doc__).partition("\n")[0])
+@click.option("--seeds", type=SeedRange(), default="100-105", show_default=True)
+@click.option("--streams", default=NAMES, show_default=True)
+@click.option("--set", "options", type=Options(), default="{}", help="Options of SeqDDCRP.")
+@click.option("-j", "--processes", default=2, show_default=True)
+@click.option("-v", "--verbose", is_flag=True, help="Every seed and bin, on standard error.")
+def main(
+    seeds: tuple[int, ...], streams: str, options: dict[str, Any], processes: int, verbose: bool
+) -> None:
+    names = streams.split(",")
+    if unknown := [name for name in names if name not in STREAMS]:
+        message = f"no stream {unknown[0]!r}; there are {', '.join(STREAMS)}"
+        raise click.UsageError(message)
+    with workers(processes) as pool:
+        jobs = [pool.submit(measure, name, seed, options) for name in names for seed in seeds]
+        found = iter(in_order(jobs, "calibration"))
+    header = [
+        "stream", "ARI", "of the second half", "oracle", "ids", "with one id", "label_prob",
+        "right", "right at ≥ .99", "worst bin", "mean error", "CPU µs a row",
+    ]  # fmt: skip
+    rows = []
+    for name in names:
+        runs = [next(found) for _ in seeds]
+        rows.append([name, *show(runs)])
+        if verbose:
+            for run in runs:
+                click.echo(
+                    f"{name} {run.seed} {run.ari:.3f} {run.second:.3f} {run.n_ids}", err=True
+                )
+            total = np.sum([run.table for run in runs], axis=0)
+            for n, said, right in total:
+                line = f"{n:.0f} rows: {said / max(n, 1):.3f} {right / max(n, 1):.3f}"
+                click.echo(f"{name} {line}", err=True)
+    click.echo(markdown(header, rows))
+    click.echo(f"\n{machine()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Arguments of public calls: checked by their annotations, and read as arrays and lists."""
+
+import functools
+import inspect
+import itertools
+import os
+import typing
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import NoneType, UnionType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.validation import LARGEST, is_finite
+from streamddcrp.validation import whole as as_whole
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def generator(seed: int | None) -> np.random.Generator:
+    """Return a generator of random numbers; for None one that is new each time.
+
+    Raises ConfigError.
+    """
+    return np.random.default_rng(None if seed is None else as_whole("seed", seed))
+
+
+def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = False) -> Any:
+    """Return an array of numbers: of floats, or, if they must be ``whole``, of int64.
+
+    Raises SchemaError if they are no numbers, or have not so many dimensions.
+    """
+    good, out = False, np.empty(())
+    with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
+        given = np.asarray(values)
+        if given.dtype.kind == "O":  # such as None for a missing value
+            given = given.astype(np.float64)
+        if given.dtype.kind in "biuf":
+            out = given.astype(np.int64 if whole else np.float64, copy=False)
+            good = not whole or bool((out == given).all())
+    if not good or (ndim is not None and out.ndim != ndim):
+        shape = {1: " of shape (N,)", 2: " of shape (N, D)"}.get(ndim or 0, "")
+        message = (
+            f"{name} must be {'whole ' if whole else ''}numbers in an array{shape}, got "
+            f"{values!r:.60}"
+        )
+        raise SchemaError(message)
+    return out
+
+
+def as_list(name: str, values: Any) -> list[Any]:
+    """Return what a list, an array, a series or an Arrow column holds, as a list.
+
+    Raises SchemaError if it holds nothing that can be counted off.
+    """
+    with suppress(TypeError):
+        if hasattr(values, "to_pylist"):
+            return list(values.to_pylist())
+        return list(values.tolist() if isinstance(values, np.ndarray) else values)
+    message = f"{name}: expected a list, got {values!r:.60}"
+    raise SchemaError(message)
+
+
+def _dimensions(value: Any) -> int:
+    return int(getattr(value, "ndim", hasattr(value, "__len__") or hasattr(value, "__iter__")))
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Test = tuple[str, Callable[[Any], bool]]
+_TESTS: dict[Any, _Test] = {
+    int: ("a whole number", lambda x: is_finite(x) and x == int(x) and abs(x) <= LARGEST),
+    float: ("a number", lambda x: is_finite(x) or (isinstance(x, float) and not np.isfinite(x))),
+    bool: ("True or False", lambda x: isinstance(x, bool | np.bool_)),
+    NoneType: ("None", lambda x: x is None),
+    str: ("text", lambda x: isinstance(x, str)),
+    bytes: ("bytes", lambda x: isinstance(x, bytes | bytearray | memoryview)),
+    Callable: ("a function", callable),
+    Mapping: ("a mapping", lambda x: isinstance(x, Mapping)),
+    Iterable: ("a sequence", lambda x: isinstance(x, Iterable) and _dimensions(x) > 0),
+    Sequence: ("a sequence", lambda x: hasattr(x, "__getitem__") and _dimensions(x) > 0),
+    tuple: ("a sequence", lambda x: isinstance(x, list | tuple)),
+    os.PathLike: ("a path", lambda x: isinstance(x, os.PathLike)),
+}  # fmt: skip
+
+
+def _is_ours(hint: Any) -> bool:
+    return isinstance(hint, type) and hint.__module__.partition(".")[0] == _PACKAGE
+
+
+def _test(hint: Any) -> _Test | None:
+    """Return what a type hint asks for, in words and as a test; None: nothing that can be told."""
+    origin, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if origin is typing.Annotated:
+        words, attribute = hint.__metadata__
+        return words, lambda x: hasattr(x, attribute)
+    if origin in (typing.Union, UnionType):
+        found = [test for test in map(_test, parts) if test is not None]
+        if len(found) < len(parts):
+            return None
+        words = " or ".join(dict.fromkeys(words for words, _ in found))
+        return words, lambda x: any(test(x) for _, test in found)
+    listed = parts and (origin is tuple or (origin is Sequence and _is_ours(parts[0])))
+    if listed and (inner := _test(parts[0])):
+        return (
+            f"a sequence, each {inner[0]}",
+            lambda x: _TESTS[origin][1](x) and not isinstance(x, str) and all(map(inner[1], x)),
+        )
+    if _is_ours(origin):
+        return f"of type {origin.__name__}", lambda x: isinstance(x, origin)
+    return _TESTS.get(origin) if isinstance(origin, Hashable) else None
+
+
+def checked(function: _Function) -> _Function:
+    """Refuse arguments that are not of the kind that the signature says.
+
+    Raises ConfigError when the function is called.
+    """
+    parameters = inspect.signature(function).parameters
+    tests = {name: _test(parameter.annotation) for name, parameter in parameters.items()}
+    if not any(tests.values()):
+        return function
+
+    @functools.wraps(function)
+    def call(*given: Any, **options: Any) -> Any:
+        for name, value in itertools.chain(zip(parameters, given, strict=False), options.items()):
+            test = tests.get(name)
+            if test is not None and not test[1](value):
+                message = f"{name} must be {test[0]}, got {value!r:.60}"
+                raise ConfigError(message)
+        return function(*given, **options)
+
+    return typing.cast(_Function, call)
