@@ -163,7 +163,7 @@ def _of_columns(columns: Mapping[Any, Any]) -> Any:
     """Return a dict of columns as a table."""
     try:
         return pa.table({str(name): _column_of(column) for name, column in columns.items()})
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         message = (
             f"batch: a dict has to hold columns of equal length ({error}); "
             "pass a single row to learn_one"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamddcrp import EmbeddingStream, Keyed, TextStream
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import SchemaError
+from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.keyed import CURSOR
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.typing import IntArray
@@ -157,6 +157,9 @@ class Models:
             self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)
         else:
             blob = None if store is None else store.get(_OP, _ONE)
+            if store is not None and blob is None and store.offset(CURSOR) is not None:
+                message = f"{store.path} has lost the model; restore it from a copy"
+                raise CheckpointError(message)
             self._model = fresh if blob is None else recipe.restore(blob)
 
     @property
