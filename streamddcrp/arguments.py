@@ -89,7 +89,8 @@ _TESTS: dict[Any, _Test] = {
 
 
 def _is_ours(hint: Any) -> bool:
-    return isinstance(hint, type) and hint.__module__.partition(".")[0] == _PACKAGE
+    ours = isinstance(hint, type) and hint.__module__.partition(".")[0] == _PACKAGE
+    return ours or typing.get_origin(hint) is typing.Annotated
 
 
 def _test(hint: Any) -> _Test | None:
@@ -110,7 +111,7 @@ def _test(hint: Any) -> _Test | None:
             f"a sequence, each {inner[0]}",
             lambda x: _TESTS[origin][1](x) and not isinstance(x, str) and all(map(inner[1], x)),
         )
-    if _is_ours(origin):
+    if _is_ours(origin):  # a class
         return f"of type {origin.__name__}", lambda x: isinstance(x, origin)
     return _TESTS.get(origin) if isinstance(origin, Hashable) else None
 

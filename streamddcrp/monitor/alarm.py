@@ -250,7 +250,7 @@ class Alarm(Stored):
             raise SchemaError(message)
         judged = np.empty(0, np.int8)
         if verdicts is not None:
-            many = isinstance(verdicts, np.ndarray)
+            many = isinstance(verdicts, np.ndarray) and verdicts.dtype.kind in "OU"
             given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
             known = [np.asarray(given == name, np.int8) for name in VERDICTS]
             judged = np.argmax(known, axis=0).astype(np.int8)
