@@ -8,6 +8,7 @@ from benchmarks import (
     calibration,
     engine,
     factory,
+    fleet,
     keyed,
     live,
     live_page,
@@ -35,8 +36,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, calibration, ordinary, factory, plants, real_series, reasons, seasons, keyed, text,
-    logs, live, live_page, speed, spark, spark_plan,
+    engine, calibration, ordinary, factory, plants, real_series, reasons, seasons, keyed, fleet,
+    text, logs, live, live_page, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

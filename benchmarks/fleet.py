@@ -1,10 +1,10 @@
 """Does a run tell of the machines of a fleet that break, and of no others?
 
 Each machine sends a row of three columns every ten seconds, at its own levels, and changes at its
-own times between two ways of working. At one second some break together (one column moves by eight
-deviations of its noise, for good), others break alone, and others drift (half a deviation more with
-each row). One alarm an hour of the whole fleet may be false (``--alarm-per hour``), and alarms
-within ten seconds are one message (``--alarm-group 10s``).
+own times between its ``--ways`` of working. At one second some break together (one column moves by
+eight deviations of its noise, for good), others break alone, and others drift (half a deviation
+more with each row). One alarm an hour of the whole fleet may be false (``--alarm-per hour``), and
+alarms within ten seconds are one message (``--alarm-group 10s``).
 
 Found: alarms that begin within 20 rows of a machine's break or of the start of its drift. False:
 alarms of machines that are well, or have not broken yet, by the hour after the first 200 rows of
@@ -48,7 +48,7 @@ class Fleet(NamedTuple):
     how: np.ndarray  # place in HOW; -1: never
 
 
-def fleet(seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int]) -> Fleet:
+def fleet(seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], ways: int) -> Fleet:
     """Draw a fleet, of which ``share`` machines break together, break alone, and drift."""
     rng = np.random.default_rng(seed)
     how = np.full(n_machines, -1)
@@ -57,9 +57,9 @@ def fleet(seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int]) 
     breaks = np.full(n_machines, n_rows)
     breaks[how == 0] = 2 * n_rows // 3
     breaks[how > 0] = rng.integers(n_rows // 2, n_rows - 2 * WITHIN, (how > 0).sum())
-    levels = rng.normal(50.0, 20.0, (n_machines, 2, 3))
+    levels = rng.normal(50.0, 20.0, (n_machines, ways, 3))
     deviation = rng.uniform(0.5, 2.0, (n_machines, 1, 3))
-    other = (rng.random((n_machines, n_rows)) < 1.0 / STAY).cumsum(axis=1) % 2
+    other = (rng.random((n_machines, n_rows)) < 1.0 / STAY).cumsum(axis=1) % ways
     x = levels[np.arange(n_machines)[:, None], other]
     x += deviation * rng.standard_normal(x.shape)
     after = np.maximum(np.arange(n_rows) - breaks[:, None] + 1, 0)
@@ -100,10 +100,10 @@ class Listener:
 
 
 def measure(
-    seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], per: str
+    seed: int, n_machines: int, n_rows: int, share: tuple[int, int, int], ways: int, per: str
 ) -> list[str]:
     """Run over a fleet, and return a line of the table."""
-    made = fleet(seed, n_machines, n_rows, share)
+    made = fleet(seed, n_machines, n_rows, share, ways)
     listener = Listener(n_machines)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "fleet.parquet")
@@ -138,11 +138,14 @@ def measure(
 @click.option("--machines", default=1000, show_default=True)
 @click.option("--rows", default=900, show_default=True, help="Of each machine.")
 @click.option("--share", type=(int, int, int), default=(50, 20, 30), show_default=True)
+@click.option("--ways", default=1, show_default=True, help="In which each machine works.")
 @click.option("--per", default="hour", show_default=True, help="As --alarm-per.")
 def main(
-    seeds: tuple[int, ...], machines: int, rows: int, share: tuple[int, int, int], per: str
-) -> None:
+    seeds: tuple[int, ...], machines: int, rows: int, share: tuple[int, int, int], ways: int,
+    per: str,
+) -> None:  # fmt: skip
     """Count what a run tells of a fleet."""
     click.echo(machine())
     header = ("seed", *HOW, "false an hour", "largest message", "rows a CPU second")
-    click.echo(markdown([header, *(measure(seed, machines, rows, share, per) for seed in seeds)]))
+    lines = [measure(seed, machines, rows, share, ways, per) for seed in seeds]
+    click.echo(markdown(header, lines))

@@ -1,7 +1,8 @@
-"""Five unlike plants: what do the defaults make of states that nobody told them of?
+"""Seven unlike plants: what do the defaults make of states that nobody told them of?
 
 Each plant returns rows, the true state of each row, and times in seconds. `shifts` and `thermal`
-were in view when options were chosen; `batches`, `traffic` and `held` only judge.
+were in view when options were chosen, and seeds 0 to 2 of `held`, `deadband` and `servers` when
+values that are sent again and seasons beside counts were; `batches` and `traffic` only judge.
 """
 
 from __future__ import annotations
@@ -141,8 +142,53 @@ def held(seed: int) -> Plant:
     return Plant(np.c_[speed, shake, warm, assay], state, MONDAY + np.arange(n))
 
 
+def on_change(values: FloatArray, band: float) -> FloatArray:
+    """Send a value only if it is further than a band from the last one sent, else that again."""
+    out, last = values.copy(), values[0]
+    for i, value in enumerate(values):
+        last = value if abs(value - last) > band else last
+        out[i] = last
+    return out
+
+
+def deadband(seed: int) -> Plant:
+    """A building by night, in use and while it is cleaned; sensors report what has moved."""
+    rng = np.random.default_rng([seed, 12])
+    n = 4000
+    state = stays(rng, n, 3, 150.0, 60)
+    air = lagged(np.array([420.0, 800.0, 560.0])[state], 40.0) + 8.0 * rng.normal(size=n)
+    power = np.array([0.4, 3.2, 5.5])[state] * rng.lognormal(0.0, 0.08, n)
+    warm = 21.0 + slow(rng, n, 0.997) + lagged(np.array([0.0, 1.2, 0.5])[state], 80.0)
+    warm = np.round(warm + 0.05 * rng.normal(size=n), 1)
+    light = np.array([0.0, 1.0, 1.0])[state]
+    sent = on_change(np.round(air), 15.0), on_change(np.round(power, 2), 0.3), on_change(warm, 0.2)
+    return Plant(np.c_[(*sent, light)], state, MONDAY + 60.0 * np.arange(n))
+
+
+def servers(seed: int) -> Plant:
+    """A cluster under daily load: requests, CPU, errors, latency, memory; an error, a big job."""
+    rng = np.random.default_rng([seed, 13])
+    day = 288
+    n = day * 16
+    state = np.zeros(n, dtype=np.int64)
+    for _ in range(20):
+        begin = int(rng.integers(2 * day, n))
+        state[begin : begin + int(rng.integers(15, 90))] = int(rng.integers(1, 3))
+    load = 1.0 + 0.6 * np.sin(2.0 * np.pi * (np.arange(n) % day / 12.0 - 9.0) / 24.0)
+    rate = 120.0 * load * np.array([1.0, 0.6, 1.0])[state]
+    requests = rng.negative_binomial(8, 8.0 / (8.0 + rate)).astype(float)
+    cpu = np.array([35.0, 30.0, 88.0])[state] + 12.0 * load + 6.0 * rng.normal(size=n)
+    errors = rng.poisson(np.array([0.05, 6.0, 0.05])[state]).astype(float)
+    latency = np.round(np.array([80.0, 400.0, 110.0])[state] * rng.lognormal(0.0, 0.35, n))
+    memory = np.round(60.0 + 8.0 * slow(rng, n, 0.999) + 0.2 * rng.normal(size=n), 1)
+    cpu = np.minimum(100.0, np.round(cpu, 1))
+    rows = np.c_[requests, cpu, errors, latency, memory]
+    return Plant(rows, state, MONDAY + 300.0 * np.arange(n))
+
+
 PLANTS: dict[str, Callable[[int], Plant]] = {
     "shifts": shifts, "thermal": thermal, "batches": batches, "traffic": traffic, "held": held,
+    "deadband": deadband, "servers": servers,
 }  # fmt: skip
 
 
@@ -157,7 +203,7 @@ def measured(plant: Plant, *, timed: bool) -> tuple[float, float, float, float]:
     return scores[0], scores[1], switches, micros
 
 
-@click.command("plants", help="Plants of five unlike kinds: the states that the defaults find.")
+@click.command("plants", help="Plants of seven unlike kinds: the states that the defaults find.")
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds of each plant.")
 @click.argument("names", nargs=-1, type=click.Choice([*PLANTS]))
 def main(names: tuple[str, ...], seeds: int) -> None:

@@ -71,7 +71,7 @@ def blamed(seed: int) -> tuple[int | None, int | None]:
 
 @click.command("reasons")
 @click.option("--seeds", default=200, show_default=True)
-@click.option("--first", default=100, show_default=True, help="First seed; 0 to 99 were in view.")
+@click.option("--first", default=100, show_default=True, help="First seed; 0 to 9 were in view.")
 def main(seeds: int, first: int) -> None:
     """Count how often the column to blame is named first, or among the first three."""
     click.echo(machine())

@@ -79,14 +79,18 @@ _TESTS: dict[Any, _Test] = {
     Callable: ("a function", callable),
     Mapping: ("a mapping", lambda x: isinstance(x, Mapping)),
     Iterable: ("a sequence", lambda x: isinstance(x, Iterable) and _dimensions(x) > 0),
-    Sequence: ("a sequence", lambda x: hasattr(x, "__getitem__") and _dimensions(x) > 0),
+    Sequence: (
+        "a sequence",
+        lambda x: hasattr(x, "__getitem__") and not isinstance(x, Mapping) and _dimensions(x) > 0,
+    ),
     tuple: ("a sequence", lambda x: isinstance(x, list | tuple)),
     os.PathLike: ("a path", lambda x: isinstance(x, os.PathLike)),
 }  # fmt: skip
 
 
 def _is_ours(hint: Any) -> bool:
-    return isinstance(hint, type) and hint.__module__.partition(".")[0] == _PACKAGE
+    ours = isinstance(hint, type) and hint.__module__.partition(".")[0] == _PACKAGE
+    return ours or typing.get_origin(hint) is typing.Annotated
 
 
 def _test(hint: Any) -> _Test | None:
@@ -107,7 +111,7 @@ def _test(hint: Any) -> _Test | None:
             f"a sequence, each {inner[0]}",
             lambda x: _TESTS[origin][1](x) and not isinstance(x, str) and all(map(inner[1], x)),
         )
-    if _is_ours(origin):
+    if _is_ours(origin):  # a class
         return f"of type {origin.__name__}", lambda x: isinstance(x, origin)
     return _TESTS.get(origin) if isinstance(origin, Hashable) else None
 

@@ -14,7 +14,6 @@ import click
 from click.core import ParameterSource
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
-from streamddcrp.validation import VERDICTS
 from streamddcrp_connectors.options import chosen, written
 
 _FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
@@ -361,8 +360,9 @@ def _reloaded(context: click.Context, request: Any) -> Any:
 @click.option("--key", default="", metavar="KEY", help="Of a run with --by: whose regime it is.")
 @click.option(
     "--verdict",
-    type=click.Choice(VERDICTS),
-    default=VERDICTS[0],
+    type=click.Choice(["normal", "planned", "fault"]),
+    default="normal",
+    show_default=True,
     help="A planned regime raises no alarm, a fault one as soon as the stream is in it.",
 )
 def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:

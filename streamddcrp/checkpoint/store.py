@@ -20,9 +20,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from streamddcrp.checkpoint.codec import state_key
+from streamddcrp.checkpoint.codec import MAX_BYTES, state_key
 from streamddcrp.errors import CheckpointError
 
 _APPLICATION_ID = 0x5DDC
@@ -36,6 +36,14 @@ _CURSORS = "cursor(source text primary key, offset text not null, digest blob no
 _WHOLE = "whole(n integer not null, total blob not null, digest blob not null)"
 _SCHEMA = {f"CREATE TABLE {table}" for table in (_STATES, _CURSORS, _WHOLE)}
 _LEAST = 64  # bytes of a state with its digest
+_LIMITS = {  # what statements and values here need, and no more
+    sqlite3.SQLITE_LIMIT_LENGTH: MAX_BYTES + (1 << 16),
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1 << 12,
+    sqlite3.SQLITE_LIMIT_COLUMN: 8,
+    sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 32,
+    sqlite3.SQLITE_LIMIT_ATTACHED: 1,
+    sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
+}
 _MODULUS = 1 << 256
 _PUT = "values(?, ?, ?, ?) on conflict do update set blob = excluded.blob, digest = excluded.digest"
 
@@ -82,6 +90,9 @@ class SqliteStore:
             self._db.execute("pragma locking_mode=exclusive")
             self._db.execute("pragma trusted_schema=off")
             self._db.execute("pragma cell_size_check=on")
+            self._db.execute("pragma mmap_size=0")
+            for limit, most in _LIMITS.items():
+                self._db.setlimit(limit, most)
             self._db.execute("pragma journal_mode=wal")
             self._db.execute("pragma synchronous=full")
             self._db.execute("attach '' as aside")
@@ -104,6 +115,8 @@ class SqliteStore:
                 for table in _SCHEMA:
                     self._db.execute(table)
                 self._db.execute("insert into whole values(0, ?, ?)", _sealed(0, 0))
+            if [row[0] for row in self._db.execute("pragma main.quick_check(1)")] != ["ok"]:
+                self._damaged()
             self._n, self._total = self._whole()
             self._db.execute("commit")
 
@@ -129,6 +142,9 @@ class SqliteStore:
             total %= _MODULUS
             if found == n and keys == indexed and rows[0][1:] == _sealed(n, total):
                 return n, total
+        self._damaged()
+
+    def _damaged(self) -> NoReturn:
         message = (
             f"{self.path} is damaged (states are missing or changed), or was written with another "
             "STREAMDDCRP_STATE_KEY; restore it from a copy, or set the key"
@@ -172,8 +188,9 @@ class SqliteStore:
         """Yield the keys of operator ``op``, sorted, and their states."""
         for key in self.keys(op):
             blob = self.get(op, key)
-            if blob is not None:
-                yield key, blob
+            if blob is None:  # of a file that was changed while it was open
+                self._damaged()
+            yield key, blob
 
     def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
         """Keep states until the next commit, which takes them in; a crash loses them.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from scipy import sparse
 
 from streamddcrp.data.times import as_times
@@ -46,6 +47,9 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     rows = sliceable(batch)
     if isinstance(rows, pa.Table):
         return _from_arrow(rows, vectorizer, learn=learn)
+    if isinstance(rows, pa.Array | pa.ChunkedArray) and hasattr(rows.type, "value_field"):
+        with suppress(ValueError):  # rows of several lengths
+            rows = np.stack(rows.to_numpy(zero_copy_only=False))
     if isinstance(rows, pa.Array | pa.ChunkedArray):
         message = (
             f"batch: expected named columns, got one column of {rows.type}; make it a table of one "
@@ -92,10 +96,18 @@ def sliceable(batch: object, name: str = "batch") -> Any:
 def as_arrow(batch: Any) -> Any:
     """Return frames, lazy frames and dicts of columns as tables, series as Arrow arrays.
 
-    Anything else comes back as it is.
+    Arrays with named fields become tables, too; anything else comes back as it is.
     """
-    if isinstance(batch, pa.Table | pa.Array | pa.ChunkedArray | np.ndarray | list | tuple | str):
-        return batch
+    if hasattr(batch, "dims") and hasattr(batch, "to_pandas"):  # of xarray
+        named = getattr(batch, "ndim", 1) == 1 or batch.dims[1] in batch.coords
+        batch = batch.to_pandas() if named else batch.values
+    if isinstance(batch, np.ndarray):
+        if batch.dtype.names:
+            return _of_columns({name: batch[name] for name in batch.dtype.names})
+        return _native(batch)
+    if isinstance(batch, pa.Table | pa.Array | pa.ChunkedArray | list | tuple | str):
+        whole = pa.types.is_struct(getattr(batch, "type", None) or pa.null())
+        return pa.Table.from_struct_array(batch) if whole else batch
     if isinstance(batch, Mapping):
         return _of_columns(batch)
     try:
@@ -109,6 +121,17 @@ def as_arrow(batch: Any) -> Any:
     except (pa.ArrowException, TypeError, ValueError) as error:
         message = f"batch: Arrow cannot hold it: {error}"
         raise SchemaError(message) from None
+
+
+def _native(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array in this machine's byte order; a matrix of objects as numbers, if all are."""
+    if array.dtype.kind == "O" and array.ndim == 2:
+        with suppress(ValueError):
+            cells = [[np.nan if cell is None else cell for cell in row] for row in array.tolist()]
+            plain = np.array(cells)
+            if plain.shape == array.shape and plain.dtype.kind in "fiub":
+                return plain
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _from_interface(batch: Any) -> Any:
@@ -140,7 +163,7 @@ def _of_columns(columns: Mapping[Any, Any]) -> Any:
     """Return a dict of columns as a table."""
     try:
         return pa.table({str(name): _column_of(column) for name, column in columns.items()})
-    except (pa.ArrowException, TypeError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         message = (
             f"batch: a dict has to hold columns of equal length ({error}); "
             "pass a single row to learn_one"
@@ -375,18 +398,3 @@ def as_observations(X: object) -> FloatArray:
         message = "X has no rows; at least one observation is needed"
         raise ConfigError(message)
     return rows
-
-
-def refuse_beyond(X: FloatArray, names: Sequence[str]) -> None:
-    """Refuse rows (N, D) with a value beyond 1e100, as likelihoods do: its square overflows.
-
-    Raises SchemaError with the first offending row in ``row``.
-    """
-    bad = np.abs(X) > 1e100
-    if bad.any():
-        i, j = (int(index) for index in np.argwhere(bad)[0])
-        message = (
-            f"row {i}, column {names[j]!r}: expected a number between -1e100 and 1e100, got "
-            f"{X[i, j]}; correct the value, or leave it missing"
-        )
-        raise SchemaError(message, row=i)

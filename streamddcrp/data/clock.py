@@ -34,7 +34,7 @@ _CLOCK = (
     r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
     r"(?: *(?P<p>[AaPp])\.?[Mm]\.?)?"
 )
-_ZONE = r" *(?P<z>Z|UTC|GMT|[-+]\d{2}:?\d{2}|[-+]\d{2})?(?: ?\(?[A-Z]{3,4}\)?)?$"
+_ZONE = r" *(?P<z>Z|UTC|GMT|(?:UTC|GMT)?[-+]\d{2}:?\d{2}|[-+]\d{2})?(?: ?\(?[A-Z]{3,4}\)?)?$"
 _TIME = r"(?:[T :_-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
 _WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
@@ -278,6 +278,7 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
     fraction = part("f")
     dot = pc.if_else(pc.equal(fraction, ""), "", ".")
     zone = part("z")
+    zone = pc.replace_substring_regex(zone, r"^(?:UTC|GMT)([-+])", r"\1")
     zone = pc.if_else(pc.is_in(zone, pa.array(["UTC", "GMT"])), "Z", zone)
     zone = pc.replace_substring_regex(zone, r"^([-+]\d{2}):?(\d{2})?$", r"\1:\2")
     zone = pc.replace_substring_regex(zone, ":$", ":00")

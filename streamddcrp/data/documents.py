@@ -92,7 +92,7 @@ def is_text(x: Any) -> bool:
         return _is_words(x.type)
     if isinstance(x, pa.Table):
         return any(map(_is_words, x.schema.types))
-    if isinstance(x, list | tuple | np.ndarray) and len(x):
+    if isinstance(x, list | tuple | np.ndarray) and getattr(x, "ndim", True) and len(x):
         first = x[0]
         nested = isinstance(first, list | tuple | Mapping)
         return isinstance(first, str) or (nested and is_text(first))

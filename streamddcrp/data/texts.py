@@ -65,8 +65,10 @@ def read_texts(batch: Any) -> Texts:
         if is_one_text(batch, _is_text):
             return _of_arrow(batch.column(0), f", column {batch.column_names[0]!r}")
         return _of_rows(batch.to_pylist(), 0)
-    if isinstance(batch, np.ndarray) and batch.ndim == 1:
-        batch = batch.tolist()
+    if isinstance(batch, np.ndarray) and (
+        batch.ndim == 1 or (batch.shape[1:] == (1,) and batch.dtype.kind not in "fiub")
+    ):
+        batch = batch.ravel().tolist()
     if isinstance(batch, list | tuple):
         return _of_rows(batch, 0)
     return _packed([_joined_keys(row) for row in read_documents(batch)], listed=True)

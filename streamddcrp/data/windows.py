@@ -4,8 +4,11 @@ All of numpy, a batch at a time; each window is computed from its own rows alone
 stream is cut into batches cannot matter.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
 SHORTEST = 8  # rows in the shortest period that is looked for
@@ -94,3 +97,18 @@ def _band_edges(n_bins: int) -> IntArray:
     edges = np.round(np.geomspace(1, n_bins, N_BANDS + 1)).astype(np.int64)
     steps = np.arange(N_BANDS + 1)
     return np.maximum.accumulate(edges - steps) + steps
+
+
+def refuse_beyond(X: FloatArray, names: Sequence[str]) -> None:
+    """Refuse rows (N, D) with a value beyond 1e100, as likelihoods do: its square overflows.
+
+    Raises SchemaError with the first offending row in ``row``.
+    """
+    bad = np.abs(X) > 1e100
+    if bad.any():
+        i, j = (int(index) for index in np.argwhere(bad)[0])
+        message = (
+            f"row {i}, column {names[j]!r}: expected a number between -1e100 and 1e100, got "
+            f"{X[i, j]}; correct the value, or leave it missing"
+        )
+        raise SchemaError(message, row=i)

@@ -221,13 +221,13 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         why: Explanation = self._ask("explain_one", x, t)
         return why
 
-    def explain_learned(self, x: Features, ago: int, state: int) -> Explanation | None:
+    def explain_learned(self, x: Features, ago: int) -> Explanation | None:
         """Explain a row of the last batch, as `SeqDDCRP.explain_learned` does; ``ago`` of its key.
 
         None where the model of its key has left memory since.
         """
         key, rest = self._split(x)
-        found: Explanation | None = self._peek(key).explain_learned(rest, ago, state)
+        found: Explanation | None = self._peek(key).explain_learned(rest, ago)
         return found
 
     def plot(self, key: Key) -> Any:

@@ -67,6 +67,11 @@ class Recent:
         struct.pack_into(self._form, self.ring, at, t, label, score, *values[: self._width])
         self.n += 1
 
+    @property
+    def last_label(self) -> int:
+        """Label of the last row, -1 before the first."""
+        return int(self.ring[(self.n - 1) % ROWS, _LABEL]) if self.n else -1
+
     def rows(self) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
         """Return times, labels, scores (N,) and values (N, D), in order."""
         kept = self.ring[np.arange(max(0, self.n - ROWS), self.n) % ROWS]

@@ -52,6 +52,8 @@ def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
         values = np.asarray(t)
         if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] in _NOT_OF_ARROW:
             values = values.astype("datetime64[s]")
+        if not values.dtype.isnative:
+            values = values.astype(values.dtype.newbyteorder("="))
         t = pa.array(list(values) if values.dtype == object else values)
     return pa.record_batch([t, *results.columns], names=["time", *results.schema.names])
 

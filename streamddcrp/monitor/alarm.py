@@ -25,6 +25,7 @@ from streamddcrp.monitor.kernels import (
     LAST,
     LEAST_ROWS,
     MOST,
+    N_BORN,
     N_COUNTS,
     N_PACE,
     N_SCORES,
@@ -87,13 +88,14 @@ class _Own(NamedTuple):
     top: FloatArray
     counts: IntArray
     level: FloatArray
+    born: FloatArray
 
     @classmethod
     def of(cls, n_keys: int, average: int) -> Self:
         """Make room for new keys."""
         return cls(
             np.zeros((n_keys, average)), np.full((n_keys, 2, MOST), -np.inf),
-            np.zeros((n_keys, N_COUNTS), np.int64), np.zeros(n_keys),
+            np.zeros((n_keys, N_COUNTS), np.int64), np.zeros(n_keys), np.zeros((n_keys, N_BORN)),
         )  # fmt: skip
 
 
@@ -121,6 +123,11 @@ class Alarm(Stored):
     what has the given rate is the beginning of alarms. Where more than 2 rate m + 3 alarms began
     among the m rows, these no longer say what is usual, and scores enter as they are. Should an
     alarm never end, the scores have become different for good.
+
+    With ``labels`` a row that stays in a new regime counts for more: were the regime not new, each
+    of its rows would have surprised as its first did, so their excesses over the usual score add
+    up. That holds for 20 rows, and once there were 200; before, new regimes are usual. Only the
+    first row of a new regime enters the calibration.
 
     With ``keys`` each key has its own threshold and its own alarms. One with fewer than 1 / rate
     rows is judged by the scores that all keys of its age had, each less the level of its key, and
@@ -206,7 +213,7 @@ class Alarm(Stored):
 
     def step_many(
         self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None,
-        verdicts: ArrayLike | None = None,
+        labels: ArrayLike | None = None, verdicts: ArrayLike | None = None,
     ) -> Alarms:  # fmt: skip
         """Judge each score in turn, then learn it; the same, bit for bit, for any cutting.
 
@@ -218,6 +225,9 @@ class Alarm(Stored):
             Whose score each is. An alarm has them always or never.
         t : array_like of shape (N,), optional
             Time stamps or seconds; needed where ``per`` is a time.
+        labels : array_like of int, shape (N,), optional
+            Regimes, as the model of each key numbers them: a new one has a higher label than all
+            before. Of rows that stay in a new one, within 20 of its first, the excesses add up.
         verdicts : array_like of {"normal", "planned", "fault"}, shape (N,), optional
             Of the regime of each row. A planned one raises no alarm, a fault one at once.
 
@@ -234,9 +244,13 @@ class Alarm(Stored):
                 raise SchemaError(message)
             times = batch_times(t, len(values))
         n = len(values)
+        regimes = np.empty(0, np.int64) if labels is None else np.asarray(labels, np.int64)
+        if labels is not None and regimes.shape != (n,):
+            message = f"labels: got shape {regimes.shape} for {n} scores"
+            raise SchemaError(message)
         judged = np.empty(0, np.int8)
         if verdicts is not None:
-            many = isinstance(verdicts, np.ndarray)
+            many = isinstance(verdicts, np.ndarray) and verdicts.dtype.kind in "OU"
             given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
             known = [np.asarray(given == name, np.int8) for name in VERDICTS]
             judged = np.argmax(known, axis=0).astype(np.int8)
@@ -247,7 +261,7 @@ class Alarm(Stored):
         out = Alarms(np.empty(n), np.empty(n), *(np.empty(n, np.bool_) for _ in range(3)))
         step_alarm(
             float(self.rate), self._pace, self._own, self._fleet, np.empty(MOST), codes, times,
-            np.clip(values, -_HUGE, _HUGE), judged, out,
+            np.clip(values, -_HUGE, _HUGE), regimes, judged, out,
         )  # fmt: skip
         return out
 
@@ -289,7 +303,7 @@ class Alarm(Stored):
         """Return the state as one blob; without its keys where `parts` keeps them."""
         arrays, meta = self._state()
         if not keys and len(self._fleet.top):
-            arrays |= {name: arrays[name][:0] for name in _Own._fields}
+            arrays |= {name: arrays[name][:0] for name in _Own._fields if name in arrays}
             meta["keys"] = []
         return encode_state(type(self).__name__, 1, arrays, meta)
 
@@ -320,6 +334,8 @@ class Alarm(Stored):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         n = len(self._keys)
         arrays = {name: cells[:n] for name, cells in self._own._asdict().items()}
+        if not arrays["born"].any():  # as before alarms had labels
+            del arrays["born"]
         arrays |= {f"fleet_{name}": cells for name, cells in self._fleet._asdict().items()}
         meta = {"rate": float(self.rate), "average": int(self.average), "per": self.per}
         return arrays | {"pace": self._pace}, meta | {"keys": list(self._keys)}
@@ -330,9 +346,11 @@ class Alarm(Stored):
         fleet, pace, keys = alarm._fleet, alarm._pace, meta.get("keys", [""])
         if "keys" not in meta:  # before alarms had keys
             own = _Own(
-                arrays["recent"][None], arrays["top"][None], arrays["counts"][None], np.zeros(1)
-            )
+                arrays["recent"][None], arrays["top"][None], arrays["counts"][None],
+                np.zeros(1), np.zeros((1, N_BORN)),
+            )  # fmt: skip
         else:
+            arrays = {"born": np.zeros((len(keys), N_BORN))} | arrays
             own = _Own(*(arrays[name] for name in _Own._fields))
             fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
             pace = arrays["pace"]
@@ -342,7 +360,7 @@ class Alarm(Stored):
         block = Within(0, MOST_COUNT if alarm.per else math.ceil(BLOCK / alarm.rate) + 1)
         limits = counters(dict.fromkeys((FORMER, CURRENT, FORMER_ALARMS, CURRENT_ALARMS), block))
         wanted = _Own.of(len(keys), int(alarm.average))
-        for name, within in zip(_Own._fields, (FINITE, REAL, limits, FINITE), strict=True):
+        for name, within in zip(_Own._fields, (FINITE, REAL, limits, FINITE, FINITE), strict=True):
             shape, kind = getattr(wanted, name).shape, getattr(wanted, name).dtype
             check_one(name, getattr(own, name), shape, kind, within)
         check_one("fleet_top", fleet.top, (ages, 2, MOST), np.float64, REAL)

@@ -162,7 +162,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
         judged = self._judge(scores, out)
-        why = self._reasons(rows, out["state"], np.flatnonzero(judged.began), reference)
+        why = self._reasons(rows, np.flatnonzero(judged.began), reference)
         self._follow()
         times = {"time": out["time"]} if t is not None else {}
         columns = times | {
@@ -174,11 +174,11 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def _reasons(self, rows: Any, states: Any, began: IntArray, usual: Reference | None) -> Any:
+    def _reasons(self, rows: Any, began: IntArray, usual: Reference | None) -> Any:
         """Say why alarms begin at rows of the last batch, by the rows whose mean is judged."""
         said: list[str | None] = [None] * len(rows)
         for i in began.tolist():
-            by = self._model._usual(states[i].as_py()) if usual is None else usual
+            by = self._model._usual(len(rows) - i) if usual is None else usual
             first = max(i + 1 - self.average, 0)
             X = read_batch(rows[first : i + 1], self._model._vectorizer, learn=False).X
             found = [

@@ -33,6 +33,15 @@ STEADY = 1000  # rows of a key that its level is a mean of; ten times as many fo
 
 PLANNED, FAULT = 1, 2  # verdicts of regimes
 
+# of the regime of a key that was born last (float64)
+BORN = 0  # its label and one more; 0: there is none
+SINCE = 1  # rows of the key since
+STAYED = 2  # rows of them in the regime
+EXCESS = 3  # of its first score over the level of the key
+N_BORN = 4
+NEWBORN = 20  # rows for which a regime is new, ..
+SETTLED = 200  # .. to a key of so many rows: before, new ones are usual
+
 # pace (float64)
 PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given
 INTERVAL = 1  # mean time between rows
@@ -157,7 +166,27 @@ def _begun(counts):
 
 
 @kernel
-def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, verdicts, out):
+def _with_birth(born, n, label, score, level):
+    """Return the score of a row, higher where it stays in a regime that is new; and if it does.
+
+    Were the regime not new, each of its rows would have surprised as its first did. So with the
+    c-th of its rows the score is the level of the key and c times the excess of the first.
+    ``n`` is how many scores of the key there were.
+    """
+    born[SINCE] += 1.0
+    if label + 1 > born[BORN]:
+        born[BORN], born[STAYED] = label + 1, 0.0
+        born[SINCE] = NEWBORN if n < SETTLED or math.isnan(score) else 0.0
+        born[EXCESS] = score - level
+    if label + 1 != born[BORN] or born[SINCE] >= NEWBORN:
+        return score, False
+    born[STAYED] += 1.0
+    added = level + born[STAYED] * max(born[EXCESS], 0.0)
+    return max(score, added), born[STAYED] > 1.0
+
+
+@kernel
+def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdicts, out):
     """Judge each score, then learn it.
 
     Parameters
@@ -166,12 +195,14 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, verdicts, out)
         With its period the rate follows from the times ``t``.
     own : group
         Of K keys: ``recent`` (K, k), rings of the last scores; ``top`` (K, 2, MOST), largest scores
-        of the former and of the present block, falling; ``counts`` (K, N_COUNTS); ``level`` (K,).
+        of the former and of the present block, falling; ``counts`` (K, N_COUNTS); ``level`` (K,);
+        ``born`` (K, N_BORN).
     fleet : group
         Of each age the same of all keys: ``top``, ``counts``; ``level`` (2,), mean and rows.
         Without ages each key is judged by itself.
     codes, t, scores : ndarray, shape (N,)
         ``t`` is not read without a period.
+    labels : ndarray of int64, shape (N,) or (0,)
     verdicts : ndarray of int8, shape (N,) or (0,)
         Of each row's regime. A PLANNED row raises no alarm, one of a FAULT always does; neither
         enters the calibration.
@@ -187,13 +218,16 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, verdicts, out)
         out.threshold[i] = limit
         out.score[i] = np.nan
         out.alarm[i] = out.began[i] = out.ended[i] = False
-        if math.isnan(scores[i]):
-            continue
-        mean = mean_of(recent, counts, scores[i])
-        out.score[i] = mean
         base = _level(own, fleet, who)
+        score, stays = scores[i], False
+        if len(labels):
+            score, stays = _with_birth(own.born[who], counts[N_SCORES], labels[i], score, base)
+        if math.isnan(score):
+            continue
+        mean = mean_of(recent, counts, score)
+        out.score[i] = mean
         age = np.searchsorted(AGES, counts[N_SCORES], side="right")
-        recent[counts[N_SCORES] % k] = scores[i]
+        recent[counts[N_SCORES] % k] = score
         counts[N_SCORES] += 1
         if counts[N_SCORES] < k:
             continue
@@ -207,7 +241,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, verdicts, out)
         out.began[i] = above
         if above:
             counts[LEFT] = max(k, QUIET_ROWS)
-        if verdict > 0:
+        if verdict > 0 or stays:  # of a new regime its first row is calibrated on
             continue
         m = counts[FORMER] + counts[CURRENT]
         cap = np.inf
@@ -223,6 +257,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, verdicts, out)
                 _calibrate(rate, fleet.top[age], crowd, min(mean, cap) - base)
             fleet.level[1] += fleet.level[1] < 10.0 * STEADY
             _follow(fleet.level, 0, min(mean, cap), fleet.level[1])
+        if fleet.top.shape[0] > 0 or len(labels):
             _follow(own.level, who, min(mean, cap), min(counts[N_SCORES], STEADY))
         if _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m:
             cap = np.inf

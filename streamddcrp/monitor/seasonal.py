@@ -8,8 +8,8 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
-from streamddcrp.data.batches import refuse_beyond
 from streamddcrp.data.seasons.subtracted import Subtraction
+from streamddcrp.data.windows import refuse_beyond
 from streamddcrp.estimator.row_model import Features, RowLearner
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import check_clock, from_json, to_json

@@ -9,8 +9,14 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data import Vectorizer
-from streamddcrp.data.batches import read_batch, refuse_beyond
-from streamddcrp.data.windows import FEATURES, SHORTEST, dominant_period, window_features
+from streamddcrp.data.batches import read_batch
+from streamddcrp.data.windows import (
+    FEATURES,
+    SHORTEST,
+    dominant_period,
+    refuse_beyond,
+    window_features,
+)
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, refuse_unless_plain

@@ -33,6 +33,21 @@ def test_final_labels_come_after_the_lag_and_map_to_survivors():
     assert window - {-1} <= live
 
 
+def test_words_of_a_story_that_lives_on_are_forgotten_once_unused():
+    """A new word in each text for ever, of stories that never end: memory does not grow."""
+    model, sizes = TextStream(lag=30, decay=30.0), []
+    for a in range(0, 12_000, 1_000):
+        about = ("oil price opec barrels", "cup goal team match")
+        model.learn_many([f"{about[i % 2]} new{i}" for i in range(a, a + 1_000)])
+        sizes.append((model.n_words, model.nbytes))
+    assert model.n_tables == 2
+    assert max(sizes[6:]) <= max(sizes[:6])
+    assert sizes[-1][0] < 8 + 30 * 4 + 512 + math.log(1e3) * 30
+    assert model.predict_one("oil price") != model.predict_one("cup goal")
+    again = TextStream.from_bytes(model.to_bytes())
+    assert again.step_many(["goal oil"])["score"].equals(model.step_many(["goal oil"])["score"])
+
+
 def test_events_tell_births_and_deaths_once():
     stream, model = texts(3, 600), TextStream(lag=20, decay=15.0, alpha=1.0, births=1)
     model.learn_many(stream.rows, stream.t)

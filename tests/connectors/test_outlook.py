@@ -339,7 +339,7 @@ def test_a_run_posts_its_alarms_and_counts_them(monkeypatch, tmp_path):
     alarms = [body for path, _, body in posts if path == "/"]
     assert len(alarms) > 0
     for body in alarms:
-        assert body["score"] == scores[body["row"]]
+        assert body["score"] >= scores[body["row"]]  # more where a regime is new and stays
         assert (body["score"] > body["threshold"]) == (body["status"] == "firing")
     events = [body for path, _, body in posts if path == "/events"]
     assert {body["kind"] for body in events} <= {"birth", "merge"}

@@ -146,6 +146,22 @@ FILES = {  # name: text, options, columns of the time, features
               + f" {i}"),
         "--text c2", None, "c2",
     ),
+    "auto-mpg.data": (
+        lines([], lambda i: f'{X[i]:.1f}   8   {"?" if i % 50 == 3 else Y[i]}      3504.\t"chevrolet {i}"'),
+        "", None, "c1,c2,c3,c4",
+    ),
+    "seeds_dataset.txt": (
+        lines([], lambda i: f"{X[i]}\t{Y[i]}\t" + "\t" * (i % 40 == 7) + "0.87"), "", None, "c1,c2,c3",
+    ),
+    "PJME_hourly.csv": (
+        lines(["Datetime,PJME_MW"], lambda i: f"{at(i, 3600)},{Y[i]}",
+              order=[i for day in range(N // 24, -1, -1) for i in range(N) if i // 24 == day]),
+        "--time Datetime", "Datetime", "PJME_MW",
+    ),
+    "EURUSD_Candlestick.csv": (
+        lines(["Local time,Open,Close"], lambda i: f"{at(i, 60):%d.%m.%Y %H:%M:%S}.000 GMT+0100,{X[i]},{Y[i]}"),
+        '--time "Local time"', "Local time", "Open,Close",
+    ),
     "elecNormNew.arff": (
         lines(["@relation electricity", "", "@attribute period numeric", "@attribute price numeric",
                "@attribute class {UP,DOWN}", "", "@data"], lambda i: f"{X[i]},{Y[i]},{('UP', 'DOWN')[i % 2]}"),
@@ -159,13 +175,13 @@ def test_the_obvious_command_runs_row_for_row(tmp_path, name):
     text, options, time, features = FILES[name]
     path = tmp_path / name
     path.write_text(text)
-    done = CliRunner().invoke(main, ["run", str(path), *options.split()])
+    done = CliRunner().invoke(main, ["run", str(path), *shlex.split(options)])
     assert done.exit_code == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     numbers = [row["row"] for row in rows if row["row"] is not None]
     assert sorted(numbers) == list(range(N)), done.stderr
     assert "refused" not in done.stderr
-    shown = CliRunner().invoke(main, ["look", str(path), *options.split()])
+    shown = CliRunner().invoke(main, ["look", str(path), *shlex.split(options)])
     assert shown.exit_code == 0, shown.stderr
     command = shown.stdout.splitlines()[-1].removeprefix("to run it: streamddcrp ")
     parts = shlex.split(command)

@@ -74,13 +74,13 @@ class FleetTwin:
         self.ages = [AlarmTwin(rate, average) for _ in range(3)]
         self.level, self.n = 0.0, 0
 
-    def step(self, key, score):
+    def step(self, key, score, label=None):
         """Judge and learn one score of a key; return mean, threshold, alarm, began, ended."""
         own = self.keys.setdefault(key, AlarmTwin(self.rate, self.average))
         if not own.scores:
             own.level = 0.0
         n = len(own.scores)
-        age = 0 if n < 8 else 1 if n < 64 else 2
+        age = sum(n >= older for older in (8, 64))
         m = len(own.former) + len(own.current)
         largest = sorted(own.former + own.current, reverse=True)
         threshold, cap = own.threshold()
@@ -98,6 +98,10 @@ class FleetTwin:
                     top = sorted(pool.former + pool.current, reverse=True)[:20]
                     excess = sum(x - top[-1] for x in top) / (len(top) - 1)
                     break
+        stays = False
+        if label is not None:
+            own.labels = [*getattr(own, "labels", []), (label, score - level, n)]
+            score, stays = self._with_birth(own.labels, score, level)
         if math.isnan(score):
             return math.nan, threshold, False, False, False
         own.scores.append(score)
@@ -109,6 +113,10 @@ class FleetTwin:
         if own.left:
             own.left = own.quiet if alarm else own.left - 1
             return mean, threshold, alarm, False, own.left == 0
+        if alarm:
+            own.left = own.quiet
+        if stays:
+            return mean, threshold, alarm, alarm, False
         cap = math.inf
         if m >= 20 or threshold < math.inf:
             cap = (threshold if threshold < math.inf else best) + 2.0 * excess
@@ -125,9 +133,18 @@ class FleetTwin:
             value = mean
         own.began += alarm
         _enter(own, value)
-        if alarm:
-            own.left = own.quiet
         return mean, threshold, alarm, alarm, False
+
+    @staticmethod
+    def _with_birth(labels, score, level):
+        """Count the rows of the newest label since its first, among the last 20 of the key."""
+        newest = max(label for label, *_ in labels)
+        rows = [place for place, (label, *_) in enumerate(labels) if label == newest]
+        _, excess, n = labels[rows[0]]
+        is_news = n >= 200 and len(labels) - rows[0] <= 20 and not math.isnan(excess)
+        if labels[-1][0] != newest or not is_news or math.isnan(score):
+            return score, False
+        return max(score, level + len(rows) * max(excess, 0.0)), len(rows) > 1
 
 
 def _enter(twin, value):

@@ -39,17 +39,20 @@ def test_equals_its_slow_twin(seed, rate, average, ties):
     seed=st.integers(0, 2**32 - 1),
     rate=st.sampled_from([0.07, 0.01, 0.001]),
     average=st.integers(1, 3),
+    regimes=st.booleans(),
 )
-def test_with_keys_it_equals_its_slow_twin(seed, rate, average):
+def test_with_keys_it_equals_its_slow_twin(seed, rate, average, regimes):
     rng = np.random.default_rng(seed)
     n = 700
     keys = rng.integers(0, 1 + rng.integers(1, 12), n)
     scores = rng.exponential(size=n) + 5.0 * keys
     scores[rng.integers(0, n, 5)] = np.nan
     scores[300:330] += 20.0
-    found = Alarm(rate, average).step_many(scores, keys=keys)
+    labels = (rng.random(n) < 0.02).cumsum() // (1 + (rng.random(n) < 0.3))
+    found = Alarm(rate, average).step_many(scores, keys=keys, labels=labels if regimes else None)
     twin = FleetTwin(rate, average)
-    slow = [np.array(column) for column in zip(*map(twin.step, keys, scores), strict=True)]
+    given = (keys, scores, labels) if regimes else (keys, scores)
+    slow = [np.array(column) for column in zip(*map(twin.step, *given), strict=True)]
     # sums of at most 1,000 numbers below 100 in another order
     np.testing.assert_allclose(found.score, slow[0], rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(found.threshold, slow[1], rtol=1e-10, atol=1e-10)
@@ -221,3 +224,40 @@ def test_verdicts_on_regimes_hold_alarms_back_or_raise_them():
     for wrong in (["fault"], ["odd"] * 600):
         with pytest.raises(SchemaError, match="verdicts must be 600 of normal, planned, fault"):
             plain.step_many(scores, verdicts=wrong)
+
+
+def test_a_new_regime_that_stays_is_told_from_an_odd_row():
+    """The score of its first row passes no threshold; with labels its next ones do."""
+    rng = np.random.default_rng(3)
+    scores = 4.0 + rng.exponential(size=3000)
+    labels = np.zeros(3000, int)
+    odd, stays = 1500, 2500
+    scores[[odd, stays]] = np.sort(scores)[-3] - 0.1  # no higher than the highest
+    labels[odd], labels[stays:] = 1, 2
+    assert not Alarm(1e-4).step_many(scores).began[odd:].any()
+    judged = Alarm(1e-4).step_many(scores, labels=labels)
+    (began,) = np.flatnonzero(judged.began[odd:]) + odd
+    assert stays < began <= stays + 3
+    excess = scores[stays] - judged.score[odd + 20 : stays].mean()
+    # level and excess are means of about 2,500 exponentials: four of their standard errors, thrice
+    np.testing.assert_allclose(
+        judged.score[began] - scores[odd + 20 : stays].mean(),
+        (began - stays + 1) * excess,
+        atol=0.3,
+    )
+    ended = np.flatnonzero(judged.ended)
+    assert ended.tolist() == [stays + 20 + 9]  # 20 rows are new, and ten must be quiet
+
+
+def test_labels_are_checked_and_kept():
+    alarm = Alarm()
+    with pytest.raises(SchemaError, match="labels: got shape"):
+        alarm.step_many([1.0, 2.0], labels=[1])
+    rng = np.random.default_rng(0)
+    scores, labels = rng.exponential(size=900), np.arange(900) // 290
+    whole = Alarm().step_many(scores, labels=labels)
+    first = Alarm()
+    first.step_many(scores[:587], labels=labels[:587])
+    rest = Alarm.from_bytes(first.to_bytes()).step_many(scores[587:], labels=labels[587:])
+    np.testing.assert_array_equal(rest.score, whole.score[587:])
+    np.testing.assert_array_equal(rest.threshold, whole.threshold[587:])

@@ -154,3 +154,40 @@ def test_frames_of_any_index(index):
     columns = {"pump": [*"ababab"], "flow": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]}
     found = Keyed(SeqDDCRP(), by="pump").step_many(pd.DataFrame(columns, index=index))
     assert found.equals(Keyed(SeqDDCRP(), by="pump").step_many(columns))
+
+
+def test_arrays_of_all_kinds_are_read_alike():
+    rng = np.random.default_rng(3)
+    X = rng.normal(np.repeat([0.0, 8.0], 40)[:, None], 1.0, (80, 2)).astype(np.float32)
+    t = np.arange(80.0)
+    expected = SeqDDCRP().step_many(X, t)
+    xarray = pytest.importorskip("xarray")
+    labelled = xarray.DataArray(X, dims=("time", "column"), coords={"time": t})
+    fields = np.rec.fromarrays(X.T, names="a,b")
+    named = labelled.assign_coords(column=["a", "b"])
+    for rows, times in (
+        (X.astype(">f4"), t.astype(">f8")), (X.astype(object), t), (labelled, labelled["time"]),
+        (np.ma.masked_array(X, np.zeros(X.shape, bool)), t), (pa.array(list(X)), t),
+    ):  # fmt: skip
+        assert (
+            SeqDDCRP()
+            .step_many(rows, times)
+            .drop_columns(["time"])
+            .equals(expected.drop_columns(["time"]))
+        )
+    expected = SeqDDCRP().step_many({"a": X[:, 0], "b": X[:, 1]})
+    for rows in (
+        fields, named, named.to_dataset("column"), {"a": X[:, 0].astype(">f4"), "b": X[:, 1]},
+        pa.array([{"a": a, "b": b} for a, b in X.tolist()]),
+    ):  # fmt: skip
+        assert SeqDDCRP().step_many(rows).equals(expected)
+    with pytest.raises(SchemaError, match="expected numbers"):
+        SeqDDCRP().step_many(np.array([[1, "2"]], dtype=object))
+
+
+def test_texts_in_a_column_of_an_array():
+    texts = ["door open", "pump down"] * 20
+    expected = TextStream().step_many(texts)
+    for kind in (str, object, np.dtypes.StringDType()):
+        column = np.array(texts, dtype=kind).reshape(-1, 1)
+        assert TextStream().step_many(column).equals(expected)

@@ -378,13 +378,13 @@ def test_a_row_that_was_learned_is_explained_as_before(season):
     model.learn_many(X[:700], hours[:700])
     row = dict(enumerate(X[700]))
     before = model.explain_one(row, hours[700]).parts[0]
-    out = other.step_many(X, hours)
-    after = other.explain_learned(row, 1, out["state"][-1].as_py()).parts[0]
+    other.step_many(X, hours)
+    after = other.explain_learned(row, 1).parts[0]
     assert before.name == after.name == "1"
     assert after.value == before.value
     assert after.expected == pytest.approx(before.expected, abs=0.2 * before.sd)
     assert after.sd == pytest.approx(before.sd, rel=0.1)
-    assert other.explain_learned(row, 702, 0) is None
+    assert other.explain_learned(row, 702) is None
 
 
 def test_of_a_key_a_row_that_was_learned_is_explained():
@@ -394,8 +394,8 @@ def test_of_a_key_a_row_that_was_learned_is_explained():
     X[398] += [0.0, 20.0]
     rows = [{"k": "ab"[i % 2], "x": x, "y": y} for i, (x, y) in enumerate(X.tolist())]
     fleet.step_many(rows)
-    assert fleet.explain_learned(rows[398], 1, 0).parts[0].name == "y"
-    assert fleet.explain_learned(rows[396], 2, 0).excess < 5.0
+    assert fleet.explain_learned(rows[398], 1).parts[0].name == "y"
+    assert fleet.explain_learned(rows[396], 2).excess < 5.0
 
 
 @pytest.mark.parametrize(("average", "reference_after"), [(1, None), (1, 300), (20, 300)])

@@ -116,7 +116,7 @@ def test_it_does_what_the_slow_twin_does(seed, options):
     kinds = state.events.kind[: state.counts[N_EVENTS]] == SPLIT
     split = [column[: state.counts[N_EVENTS]][kinds] for column in state.events[1:3]]
     assert list(zip(*(column.tolist() for column in split), strict=True)) == twin.splits
-    assert twin.splits
+    assert twin.splits or options["alpha"] == 30.0  # all of one story there
     assert aside >= set(footer)
     assert aside
     found = np.flatnonzero(state.words.aside)

@@ -113,10 +113,9 @@ class Cells:
         """
         habit = self.habits.get(name, _USUAL)
         odd = self.dialect.decimal == "," or self.dialect.thousands or habit.unit or habit.flags
-        cells = trimmed(cells)
         numbers = None
         if not odd and cells.null_count < len(cells):
-            with suppress(pa.ArrowInvalid):
+            with suppress(pa.ArrowInvalid):  # plain numbers, as most columns are
                 numbers = pc.cast(cells, pa.float64())
         if numbers is None:
             cells = self.present(cells)

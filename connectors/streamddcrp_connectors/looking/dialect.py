@@ -124,7 +124,7 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
     if "sep" not in given:
         for sep in SEPARATORS:
             cut = _cut(text, sep)
-            worth = cut.worth - (0.1 if sep == " " else 0.0)
+            worth = cut.worth - (0.02 if sep == " " else 0.0)
             if worth > top + 1e-9:
                 best, top, found = cut, worth, replace(found, sep=sep)
         if top <= 0.5:
@@ -150,7 +150,8 @@ class _Cut:
 def _cut(text: str, sep: str) -> _Cut:
     cut = _Cut([], [], [])
     if sep == " ":
-        read: Any = ((number, line.split()) for number, line in enumerate(text.split("\n")))
+        lines = enumerate(text.split("\n"))
+        read: Any = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in lines)
     else:
         read = _records(text, sep)
     for number, cells in read:

@@ -82,7 +82,7 @@ def survey(
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
     falls = _falls(time_steps(table, times, wanted, key)[1]) if times and kind else 0
-    unordered = falls > max(2, 0.1 * len(table))
+    unordered = falls > 1
     features, left_out = [], {}
     some = any(habit.kind in ("number", "flag") for habit in habits.values())
     for name in names:

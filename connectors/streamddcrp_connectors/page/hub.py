@@ -64,6 +64,8 @@ class Browser:
             "span": span,
             "end": end,
             "most": int(min(max(most, 50.0), MOST_BUCKETS)),
+            "lanes": int(min(max(_finite(asked.get("lanes")) or LANES, 1.0), LANES)),
+            "columns": _chosen(asked.get("columns")),
         }
         self.has = None
         self.seen.pop("view", None)
@@ -177,13 +179,15 @@ class Hub:
         view = self._once(key, lambda: stream.pyramid.view(begin, end, want["most"]))
         level, first, buckets = view
         D = stream.pyramid.n_columns
-        columns = self._once(("columns", want["key"]), lambda: stream.regimes.telling(LANES))
+        columns = [d for d in want["columns"] if d < D] or self._once(
+            ("columns", want["key"], want["lanes"]), lambda: stream.regimes.telling(want["lanes"])
+        )
         start = first
         if browser.has is not None and browser.has[0] == level:
             start = min(max(browser.has[1], first), first + len(buckets))
         browser.has = level, first + max(len(buckets) - 1, 0)
         frame: bytes = self._once(
-            (*key, start, want["id"]),
+            (*key, start, want["id"], *columns),
             lambda: packed(
                 {
                     "type": "view",
@@ -316,6 +320,12 @@ def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:
         for k, what in enumerate(("low", "high", "mean")):
             out[f"{what}{d}"] = buckets[:, N_OWN + k * D + d]
     return out
+
+
+def _chosen(columns: Any) -> list[int]:
+    """Return the columns that a browser asks for, the first `LANES` of them."""
+    known = columns if isinstance(columns, list) else []
+    return sorted({d for d in known if type(d) is int and d >= 0})[:LANES]
 
 
 def _finite(value: Any) -> float | None:

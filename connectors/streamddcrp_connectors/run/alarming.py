@@ -114,21 +114,25 @@ class Alarming:
             self._changed.update(keys)
         scores = results.column("score").cast(pa.float64()).to_numpy(zero_copy_only=False)
         t = results.column("time") if self.alarm.per is not None and "time" in names else None
-        return self.alarm.step_many(scores, keys=keys, t=t, verdicts=verdicts)
+        labels = (
+            results.column("label").to_numpy(zero_copy_only=False) if "label" in names else None
+        )
+        return self.alarm.step_many(scores, keys=keys, t=t, labels=labels, verdicts=verdicts)
 
     def tell(
         self, results: Any, judged: Alarms, why: Sequence[str | None], names: Names | None = None
     ) -> Any:
         """Return the messages that are complete: of alarms that begin (firing) and end (resolved).
 
-        Each is the row of its first alarm, with its ``threshold``, ``status``, the row at which it
-        ``began``, ``why``, how many alarms it is about, ``n``, the first ``keys`` of these, and a
-        ``text``. ``why`` is given for each row at which an alarm begins. With ``names`` there are
-        the columns ``name`` and ``verdict``, too.
+        Each is the row of its first alarm, with its ``score`` as it was judged, ``threshold``,
+        ``status``, the row at which it ``began``, ``why``, how many alarms it is about, ``n``, the
+        first ``keys`` of these, and a ``text``. ``why`` is given for each row at which an alarm
+        begins. With ``names`` there are the columns ``name`` and ``verdict``, too.
         """
         at = np.flatnonzero(judged.began | judged.ended)
         kept = [name for name in _COLUMNS if name in results.schema.names]
         news = results.select(kept).take(pa.array(at, pa.int64()))
+        news = news.set_column(kept.index("score"), "score", pa.array(judged.score[at]))
         keys, began = self._keys(news), []
         for key, row, begins in zip(
             keys, news.column("row").to_pylist(), judged.began[at].tolist(), strict=True

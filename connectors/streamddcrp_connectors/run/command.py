@@ -193,7 +193,8 @@ def opened(request: Request) -> tuple[Recipe, Source]:
     )
     if source.columns.text and request.text is None:
         recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
-    if request.late == "sort" or (request.late is None and getattr(source, "unordered", False)):
+    free = request.late is None and request.on_error is None
+    if request.late == "sort" or (free and getattr(source, "unordered", False)):
         source = OrderedSource(source, request.batch_rows)
     return recipe, source
 

@@ -253,11 +253,14 @@ def _tables(found: Any, depth: int) -> Iterator[tuple[int, Callable[[], Iterator
     if isinstance(found, list):
         if found and (depth == 0 or isinstance(found[0], dict | list)):
             yield len(found), partial(map, _row, found)
+        if len(found) == 1:
+            yield from _tables(found[0], depth + 1)
     elif isinstance(found, dict):
         columns = [*found.values()]
         names = found.get("columns")
-        if isinstance(names, list) and isinstance(found.get("data"), list):  # as pandas splits
-            yield 1 << 60, lambda: (dict(zip(names, row, strict=False)) for row in found["data"])
+        rows = found.get("data", found.get("values"))
+        if isinstance(names, list) and isinstance(rows, list):  # as pandas splits
+            yield 1 << 60, lambda: (dict(zip(names, row, strict=False)) for row in rows)
         lengths = {len(c) for c in columns if isinstance(c, list) and not _is_rows(c)}
         if len(lengths) == 1 and max(lengths) > 1 and all(isinstance(c, list) for c in columns):
             yield max(lengths), lambda: _of_columns(found, range(max(lengths)))
@@ -267,7 +270,7 @@ def _tables(found: Any, depth: int) -> Iterator[tuple[int, Callable[[], Iterator
                 yield len(keys[0]), lambda: _of_columns(found, keys[0])
             elif len(keys) > 1:
                 yield len(keys), lambda: iter(columns)
-        if depth < 3:
+        if depth < 6:
             for value in columns:
                 yield from _tables(value, depth + 1)
 

@@ -147,7 +147,10 @@ class CsvRows:
             block = re.sub(rb"(?m)^[ \t]*" + mark + rb".*\n?", b"", block)
         if dialect.sep == " ":
             block = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block)
-            block = re.sub(rb"[ \t]+", b"\t", block)
+            if b'"' in block:  # between cells, not within them
+                block = re.sub(rb'("[^"\n]*")|[ \t]+', lambda match: match[1] or b"\t", block)
+            else:
+                block = re.sub(rb"[ \t]+", b"\t", block)
         return block
 
     def _rows_of(self, block: bytes, *, whole: bool = True) -> tuple[list[bytes], set[int], int]:

@@ -1,14 +1,23 @@
 """What a run is, so that a checkpoint continues the same one."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import CheckpointError
+from streamddcrp.errors import CheckpointError, StreamDDCRPError
 from streamddcrp_connectors.run.models import CURSOR, Recipe
 from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.sources import Source
+
+_KINDS = {
+    "job": dict,
+    "rows": int,
+    "refused": int,
+    "source": object,
+}  # of what stands in every cursor
 
 
 def describe(source: Source, recipe: Recipe, outputs: Outputs) -> dict[str, Any]:
@@ -36,6 +45,13 @@ def find_cursor(
         start = dict.fromkeys(("source", "sink", "events", "dead"))
         return {"job": job, **start, "rows": 0, "refused": 0}
     cursor: dict[str, Any] = stored
+    with fitting():
+        for name, kind in _KINDS.items():
+            value = cursor[name]
+            least = type(value) is not int or value >= 0
+            if not (isinstance(value, kind) and least) or value is True:
+                message = f"{name} is {value!r:.40}"
+                raise TypeError(message)
     for part in {**cursor["job"], **job}:
         before, now = cursor["job"].get(part), job.get(part)
         if before != now:
@@ -45,6 +61,21 @@ def find_cursor(
             )
             raise CheckpointError(message)
     return cursor
+
+
+@contextmanager
+def fitting() -> Iterator[None]:
+    """Refuse a cursor in which something is missing, or is of another kind.
+
+    Raises CheckpointError.
+    """
+    try:
+        yield
+    except StreamDDCRPError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        message = f"the checkpoint does not say where to go on ({error}); use another copy"
+        raise CheckpointError(message) from error
 
 
 def _other(part: str) -> str:

@@ -155,7 +155,7 @@ class JsonRows:
         if not isinstance(row, dict):
             message = "not a JSON object of column names and values"
             raise ValueError(message)
-        if self._nested and any(isinstance(value, dict | list) for value in row.values()):
+        if self._nested and (b"[" in line or line.count(b"{") > 1):
             row = _object([*_leaves(row)])
         for name in names:
             if name not in row:

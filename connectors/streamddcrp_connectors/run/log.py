@@ -35,7 +35,9 @@ class Log:
     def rewind(self, position: Position | None) -> None:
         """Open the file and drop what comes after ``position`` (None: everything)."""
         self.close()
-        length = 0 if position is None else position["bytes"]
+        length, digest = 0, ""
+        if position is not None:
+            length, digest = range(position["bytes"] + 1)[-1], position["digest"]
         with writing(self.path):
             known = self.path.exists()
             file = self.path.open("r+b" if known else "w+b", buffering=0)
@@ -46,7 +48,7 @@ class Log:
         problem = ""
         if size < length:
             problem = f"has {size} bytes, fewer than the {length} that the checkpoint recorded: it"
-        elif position is not None and position["digest"] != self._digest.hexdigest():
+        elif position is not None and digest != self._digest.hexdigest():
             problem = "does not hold what the checkpoint recorded: it"
         if problem:
             file.close()

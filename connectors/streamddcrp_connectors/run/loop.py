@@ -4,7 +4,9 @@ import logging
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +21,7 @@ from streamddcrp_connectors.run.columns import Refusal, refusals
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.interrupts import Interrupts
+from streamddcrp_connectors.run.job import fitting
 from streamddcrp_connectors.run.lateness import Lateness
 from streamddcrp_connectors.run.models import Models, Rows, screen
 from streamddcrp_connectors.run.names import Names
@@ -173,6 +176,7 @@ class Loop:
         self._lateness.restore(cursor.get("late"))
         if self._alarming is not None:
             self._alarming.restore(cursor.get("alarming"), self._store)
+        self._schema()  # which must be one
         self._outputs.rewind(cursor, self._coming, overwrite=overwrite)
         with self._interrupts.held():
             self._commit(cursor["source"])
@@ -180,7 +184,10 @@ class Loop:
     def go_on(self, *how: Any) -> None:
         """Do epochs until the source ends; see `gathered` for how."""
         at = self._cursor["source"]
-        for batch, offset in gathered(self._source, at, self._coming, *how):
+        steps = gathered(self._source, at, self._coming, *how)
+        with nullcontext() if at is None else fitting():
+            first = list(islice(steps, 1))
+        for batch, offset in chain(first, steps):
             self._summary.alive = time.monotonic()
             if self._interrupts.reload:
                 self._reload()
@@ -201,13 +208,18 @@ class Loop:
         No cursor records these rows: files are cut back before a run goes on, and servers, which
         cannot be, do not get them.
         """
-        schema, sink = self._cursor.get("schema"), self._outputs.sink
-        if schema and not getattr(sink, "live", False):
-            last = self._models.last_labels(pa.ipc.read_schema(pa.py_buffer(b64decode(schema))))
+        schema, sink = self._schema(), self._outputs.sink
+        if schema is not None and not getattr(sink, "live", False):
+            last = self._models.last_labels(schema)
             if len(last):
                 sink.write(last)
         self._outputs.finish()
         self._summary.undelivered = self._outputs.undelivered
+
+    def _schema(self) -> Any:
+        """Return the columns of the results so far, None where there were none."""
+        text = self._cursor.get("schema")
+        return None if text is None else pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
 
     def _reload(self) -> None:
         """Read again how alarms are told; names and silences are read whenever they change."""

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from streamddcrp import EmbeddingStream, Keyed, TextStream
 from streamddcrp.checkpoint import SqliteStore
-from streamddcrp.errors import SchemaError
+from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.keyed import CURSOR
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.typing import IntArray
@@ -157,6 +157,9 @@ class Models:
             self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)
         else:
             blob = None if store is None else store.get(_OP, _ONE)
+            if store is not None and blob is None and store.offset(CURSOR) is not None:
+                message = f"{store.path} has lost the model; restore it from a copy"
+                raise CheckpointError(message)
             self._model = fresh if blob is None else recipe.restore(blob)
 
     @property
@@ -203,22 +206,21 @@ class Models:
         return pa.record_batch(cells)
 
     def reasons(self, rows: Rows, results: Any, at: IntArray) -> list[Explanation | None]:
-        """Explain results of the last step, at some places, by the states the stream was in."""
+        """Explain results of the last step, at some places, by the states before them."""
         explains = hasattr(self._fresh, "explain_learned")
-        if not len(at) or not explains or "state" not in results.schema.names:
+        if not len(at) or not explains:
             return [None] * len(at)
         taken = rows.take(np.flatnonzero(np.isin(rows.numbers, results.column("row"))))
         keys: Any = np.zeros(len(taken))
         if rows.columns.key is not None:
             keys = taken.batch.column(rows.columns.key).to_numpy(zero_copy_only=False)
-        inputs, states = taken.inputs, results.column("state")
+        inputs = taken.inputs
         return [
             self._model.explain_learned(
-                inputs.slice(i, 1).to_pylist()[0], int((keys[i:] == keys[i]).sum()),
-                states[i].as_py(),
+                inputs.slice(i, 1).to_pylist()[0], int((keys[i:] == keys[i]).sum())
             )
             for i in at.tolist()
-        ]  # fmt: skip
+        ]
 
     def summary(self) -> Any:
         """Return what the model says of its live tables; of keys, reads all states."""

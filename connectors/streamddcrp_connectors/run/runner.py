@@ -17,7 +17,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.interrupts import Interrupts
-from streamddcrp_connectors.run.job import describe, find_cursor
+from streamddcrp_connectors.run.job import describe, find_cursor, fitting
 from streamddcrp_connectors.run.lateness import Lateness
 from streamddcrp_connectors.run.loop import Epoch, Loop, Progress, Summary, Watcher
 from streamddcrp_connectors.run.models import Models, Recipe
@@ -150,7 +150,8 @@ def run(
             source, models, outputs, store, watchers, progress, summary, interrupts, lateness,
             alarming, names, new_rule,
         )  # fmt: skip
-        loop.begin(cursor, overwrite=overwrite)
+        with fitting():
+            loop.begin(cursor, overwrite=overwrite)
         try:
             loop.go_on(batch_rows, batch_wait, idle)
         except Stopped:

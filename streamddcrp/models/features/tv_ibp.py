@@ -281,7 +281,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})
 
     def _explained(self, X: FloatArray) -> tuple[Reported, FloatArray]:
-        self._check_rows(X, self._feature_names())
+        self._check_rows(X, self._feature_names() or [str(d) for d in range(X.shape[1])])
         if self._engine is None:
             return nothing_reported(len(X)), X
         return self._engine.predict(X)

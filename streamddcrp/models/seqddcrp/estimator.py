@@ -250,7 +250,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
-        self._net, self._marks = [], {}
+        self._net, self._marks, self._states = [], {}, np.empty(0)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -507,6 +507,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._stream = self._recipe.start(
                 self._family, n_features, opening, self._decay, self._origin
             )
+
+    def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: FloatArray) -> None:
+        before = -1 if self._recent is None else self._recent.last_label
+        self._states = np.r_[before, out[:, SETTLED]]
+        super()._keep(X, t, given, out)
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
         return out[:, SETTLED], out[:, SCORE]

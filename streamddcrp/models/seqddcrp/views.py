@@ -54,6 +54,7 @@ class TableViews(RowModel):
     _first_time: float
     _backlog: Backlog
     _rows_less_season: Any
+    _states: FloatArray  # of the rows of the last batch, and of the one before them
     _marks: dict[int, tuple[str, str]]
     window: int
 
@@ -235,8 +236,8 @@ class TableViews(RowModel):
         net = self._row_less_season(row, time)
         return self._in_words(names, row, net, self._stream.explain(net, time))
 
-    def explain_learned(self, x: Features, ago: int, state: int) -> Explanation | None:
-        """Explain a row of the last batch by the state that the stream was in, as it is now.
+    def explain_learned(self, x: Features, ago: int) -> Explanation | None:
+        """Explain a row of the last batch by the state of the row before, as that state is now.
 
         Parameters
         ----------
@@ -244,8 +245,6 @@ class TableViews(RowModel):
             The row.
         ago : int
             Its place from the end of the batch that was learned last: 1 for the last row.
-        state : int
-            As `step_many` said of the row.
 
         Returns
         -------
@@ -254,13 +253,20 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return None
-        return self._explain_learned(self._values(x)[0], ago, self._usual(state))
+        return self._explain_learned(self._values(x)[0], ago, self._usual(ago))
 
-    def _usual(self, state: int) -> Reference:
-        """Return what a state expects; of one that has no table of its own, what all tables do."""
+    def _usual(self, ago: int) -> Reference:
+        """Return what the state before a row of the last batch expects.
+
+        Where that has no table of its own, or is not known, what the table before the row expects.
+        """
         assert self._stream is not None  # for mypy
-        table, live = self._stream.state.table, live_columns(self._stream.state)
-        return self.reference([state] if state in table.ids[live] else None)
+        state = self._stream.state
+        live = set(state.table.ids[live_columns(state)].tolist())
+        label: int | None = int(self._states[-ago - 1]) if ago < len(self._states) else -1
+        if label not in live:
+            label = self._stream.before(-1, int(state.counts[N_SEEN]) - ago)
+        return self.reference([label] if label is not None and label in live else None)
 
     def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
         """Explain a row (D,) of the last batch by its surprise to a reference."""

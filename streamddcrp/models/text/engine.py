@@ -62,6 +62,7 @@ class Words(NamedTuple):
     room: Annotated[SmallInts, "W", -1, Within(-1, 30)]
     wide: Annotated[BoolArray, "W"]  # the posting of the table in slot k is at place k of the block
     held: Annotated[SmallInts, "W"]  # documents of the window and archived tables with the word
+    last: Annotated[IntArray, "W"]  # documents before which the last of the window with it left
     aside: Annotated[FloatArray, "W", WEIGHT]  # of boilerplate: its part of all words; else 0
     mark: Annotated[SmallInts, "W", ONLY_ZERO]  # work space, zero between calls
     listed: Annotated[SmallInts, "W"]  # work space: the words of a table, or counts

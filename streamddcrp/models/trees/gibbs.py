@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamddcrp.arguments import checked, generator
+from streamddcrp.arguments import checked, generator, number_array
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
@@ -330,7 +330,7 @@ def sample_nested_topics(
 
 def _as_paths(paths: ArrayLike, N: int, L: int) -> IntArray:
     """Return slots for the nodes of given paths."""
-    nodes = np.asarray(paths)
+    nodes = number_array("paths", paths, ndim=None, whole=True)
     if nodes.shape != (N, L) or nodes.dtype.kind not in "iu":
         message = (
             f"paths: expected whole numbers of shape ({N}, {L}), one path a document; got shape "

@@ -181,6 +181,29 @@ def thousand_keys(feeder):
     return fed
 
 
+def test_columns_are_chosen_and_all_is_in_sight(feeder, visit):
+    fed = feeder(features=tuple(f"c{d}" for d in range(20)))
+    fed.feed(1000)
+    page = visit(fed.address, viewport={"width": 1440, "height": 900})
+    until(page, DRAWN)
+    words = "document.querySelector('#columns summary').textContent"
+    found, _ = until(page, words, lambda x: x.endswith(" of 20"))
+    assert 2 <= int(found.split()[1]) < 8
+    bottom = "document.querySelector('#chart').getBoundingClientRect().bottom"
+    assert look(page, bottom) <= 900  # the axis of times is the lowest part of the picture
+    page.click("#columns summary")
+    page.get_by_label("c7", exact=True).set_checked(True)
+    page.get_by_label("c3", exact=True).set_checked(True)
+    until(
+        page,
+        "import('/page.js').then(page => page.shown().history.shown.join())",
+        lambda x: {"3", "7"} <= set(x.split(",")),
+    )
+    assert "columns=" in page.url
+    page.click("#columns button")
+    until(page, words, lambda x: x == found)
+
+
 def test_a_thousand_keys(feeder, visit):
     """A click shows one of them, and Escape all."""
     page = visit(thousand_keys(feeder).address)

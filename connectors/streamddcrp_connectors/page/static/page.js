@@ -1,6 +1,7 @@
 // The page: what is shown, what the server says, what the keys and buttons do.
 
 import { Colours } from "./colours.js"
+import { Chooser } from "./columns.js"
 import { calibrating, Fleet } from "./fleet.js"
 import { History } from "./history.js"
 import { Link } from "./link.js"
@@ -11,16 +12,21 @@ import { drawStories } from "./stories.js"
 
 const $ = (id) => document.getElementById(id)
 const QUIET = 2500 // ms without rows after which the rate is none
+const COLUMNS = 64 // that the server keeps
+const LANES = 8 // columns at once
+const LANE = 85, BESIDE = 354 // pixels of one, and of what is below them
 
 export const latencies = [] // ms from learned to drawn, of the last pictures
 export const shown = () => scene // for those who look at the page from outside
 const colours = new Colours()
 const history = new History()
 const scene = { history, colours, job: null, names: {}, stories: [], events: [], cursor: null, selected: null, key: "", nameOf }
-const view = { key: null, span: undefined, end: null, id: 0 } // span undefined: not chosen yet
+const view = { key: null, span: undefined, end: null, columns: null, id: 0 } // span undefined: not chosen yet
 const events = new Events($("events"), visit)
 const regimes = new Regimes($("regimes"), (label, name, verdict) => link.send({ do: "name", key: view.key, label, name, verdict }), visit)
 const fleet = new Fleet($("fleet"), (key) => `#${address({ ...view, key, end: null })}`)
+const chooser = new Chooser($("columns"), (columns) => go({ columns }))
+let fitting = LANES
 let tables = null
 let plot = null
 let learned = 0
@@ -37,11 +43,12 @@ function nameOf(label) {
 
 // -- the address of a view ------------------------------------------------------------------------
 
-function address({ key, span, end }) {
+function address({ key, span, end, columns }) {
   const parts = new URLSearchParams()
   if (key !== null && key !== "") parts.set("key", key)
   if (span !== undefined) parts.set("span", span ?? "all")
   if (end !== null) parts.set("end", end)
+  if (columns) parts.set("columns", columns.join("-"))
   return parts.toString()
 }
 
@@ -51,6 +58,7 @@ function readAddress() {
   view.key = parts.get("key") ?? (scene.job?.key ? null : "")
   view.span = parts.get("span") === "all" ? null : figure("span")
   view.end = figure("end") ?? null
+  view.columns = parts.get("columns")?.split("-").map(Number).filter(Number.isInteger) ?? null
 }
 
 function go(change) {
@@ -77,7 +85,19 @@ function show() {
   $("live").disabled = view.end === null
   view.id += 1
   const most = Math.max($("charts").clientWidth, 300)
-  link.send({ do: "show", id: view.id, key: view.key ?? "", fleet: whole, span: view.span ?? null, end: view.end, most })
+  fitting = lanes()
+  link.send({
+    do: "show", id: view.id, key: view.key ?? "", fleet: whole, span: view.span ?? null, end: view.end, most, lanes: fitting, columns: view.columns,
+  })
+}
+
+/** Height of the picture that is in sight. */
+const room = () => window.innerHeight - Math.max($("charts").getBoundingClientRect().top + window.scrollY, 60) - 14
+
+/** How many columns can be in sight together with the regimes and the times; on a phone one scrolls. */
+function lanes() {
+  const scrolls = $("charts").clientWidth < 600 || scene.job.text || scene.job.epochs
+  return scrolls ? LANES : Math.min(Math.max(Math.floor((room() - BESIDE) / LANE), 2), LANES)
 }
 
 function clear() {
@@ -188,12 +208,11 @@ function draw(panels = false) {
   requestAnimationFrame(() => {
     due = false
     if (document.body.dataset.view !== "stream" || !scene.clock || view.key === null) return
-    const top = $("charts").getBoundingClientRect().top + window.scrollY
-    const room = window.innerHeight - Math.max(top, 60) - 14
     const graph = scene.job.text || scene.job.epochs
-    scene.height = graph ? Math.max(room - 180 - 110 * Math.min(history.shown.length, 3), 260) : Math.max(room, 420)
+    scene.height = graph ? Math.max(room() - 180 - 110 * Math.min(history.shown.length, 3), 260) : Math.max(room(), 420)
     const bands = graph ? drawStories($("bands"), scene) : null
-    if (graph) scene.height = room - scene.height
+    if (graph) scene.height = room() - scene.height
+    chooser.show(scene.job.features.slice(0, scene.job.text ? 0 : COLUMNS), history.shown, view.columns !== null)
     plot = drawSeries($("chart"), { ...scene, left: bands?.left, paint: bands?.paint })
     facts()
     if (panelsDue && tables && history.length) {
@@ -314,7 +333,7 @@ function toggle() {
 
 addEventListener("keydown", (event) => {
   const field = event.target.closest("input, select, .box")
-  const press = event.key === " " && event.target.closest("button, a")
+  const press = event.key === " " && event.target.closest("button, a, summary")
   if (field || press || event.ctrlKey || event.metaKey || event.altKey) return
   const act = keys[event.key] ?? keys[event.key.toLowerCase()]
   if (!act || (view.key === null && !["t", "T"].includes(event.key))) return
@@ -347,6 +366,7 @@ addEventListener("hashchange", () => {
   show()
 })
 new ResizeObserver(() => draw()).observe($("charts"))
+addEventListener("resize", () => scene.job && view.key !== null && lanes() !== fitting && show())
 
 // Drag over the picture to look at a part of it; point to read values.
 let drag = null

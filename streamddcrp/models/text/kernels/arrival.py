@@ -22,6 +22,7 @@ from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales
 from streamddcrp.models.text.kernels.events import BORN, NAMED, report, spell
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.moves import (
+    forget_unused,
     keep_example,
     recognise,
     remember_rival,
@@ -42,7 +43,8 @@ from streamddcrp.numerics import natural
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
 CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
 GLUE = 0.1  # part of all words that was found to be boilerplate: it may have held stories together
-SWEEP = 50  # documents between two looks for tables to retire
+SWEEP = 50  # documents between two looks for tables to retire,
+BETWEEN_UNUSED = 512  # and for words
 
 
 @leaf
@@ -131,6 +133,7 @@ def forget(words, postings, tables, window, counts, lexicon, i):
     for j in range(every):
         w = window.text[(window.start[at] + j) & mask]
         words.held[w] -= 1
+        words.last[w] = counts[layout.N_SEEN]
         if tidy_word(words, postings, w):
             release_word(lexicon, w)
     counts[layout.TEXT_FIRST] += places_of(window, counts, i)
@@ -195,6 +198,8 @@ def learn(
         forget(words, postings, tables, window, counts, lexicon, oldest)
     if (i + 1) % SWEEP == 0:
         retire(config, words, postings, tables, window, archive, events, counts, sums, lexicon)
+    if (i + 1) % BETWEEN_UNUSED == 0:
+        forget_unused(config, words, postings, tables, counts, sums, lexicon)
     counts[layout.N_SEEN] = i + 1
     if i + 1 >= counts[layout.NEXT_LOOK]:
         glue = find_boilerplate(words, postings, tables, window, counts, sums)

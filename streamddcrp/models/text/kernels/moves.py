@@ -21,6 +21,7 @@ from streamddcrp.models.text.kernels.tables import (
     list_words,
     pour_words,
     release_list,
+    strike,
     tidy_word,
 )
 from streamddcrp.models.text.kernels.topics import broad_words, nearest_topic, with_prior
@@ -29,6 +30,7 @@ from streamddcrp.numerics import natural
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
 LEAST_ODDS = math.log(20.0)  # of a return
+MARGIN = 3.0  # nats that a merge gains at least
 
 
 @leaf
@@ -149,7 +151,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     """Merge table ``a`` with that of its rivals, or of all topics, that gains most by it."""
     size = tables.size[a]
     tables.next_merge[a] = size + 1 + size // (4 if size < SMALL else 2)
-    best, largest, n_all = -1, 0.0, broad_words(config, tables, counts)
+    best, largest, n_all = -1, MARGIN, broad_words(config, tables, counts)
     if n_all > 0:
         best = nearest_topic(words, postings, tables, counts, sums, scratch, a, n_all)
     for j in range(0 if n_all > 0 else layout.N_RIVALS):
@@ -246,6 +248,33 @@ def retire(config, words, postings, tables, window, archive, events, counts, sum
             if tidy_word(words, postings, w):
                 release_word(lexicon, w)
         free_table(tables, counts, sums, k)  # another table takes its place in the list
+
+
+@uncounted
+def forget_unused(config, words, postings, tables, counts, sums, lexicon):
+    """Forget words of live tables that no document had for as long as one weighs enough to count.
+
+    Else a story that lives on would keep every word that it ever had.
+    """
+    reach = config.decay
+    if config.share > 0.0:
+        reach = sums[layout.ALPHA] / config.share
+    elif config.clocked:
+        reach = config.ages[-1]  # not known
+    oldest = counts[layout.N_SEEN] + math.log(config.retire) * reach
+    for w in range(len(words.df)):
+        if words.df[w] == 0 or words.held[w] > 0 or words.last[w] > oldest:
+            continue
+        while words.df[w] > 0:
+            p = words.start[w]
+            while postings.copies[p] == 0:
+                p += 1
+            k = np.int64(postings.table[p])
+            tables.n_tokens[k] -= postings.copies[p]
+            strike(words, postings, tables, counts, k, postings.at[p])
+            drop(words, postings, counts, w, p)
+        if tidy_word(words, postings, w):
+            release_word(lexicon, w)
 
 
 @uncounted
