@@ -175,9 +175,8 @@ def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
     if n > most:
         scale(table.left[m], most / n)
         scale(table.right[m], most / n)
-    lead, young = atoms.lead[m], atoms.foretold[m] < PATIENCE
-    hopeful = lead > WORSE if young else HOPE < lead <= NEEDED  # with more, they share many rows
-    return hopeful and min(table.left[m, 0], table.right[m, 0]) >= FEWEST
+    least = WORSE if atoms.foretold[m] < PATIENCE else HOPE
+    return atoms.lead[m] > least and min(table.left[m, 0], table.right[m, 0]) >= FEWEST
 
 
 @entry
