@@ -147,6 +147,5 @@ def main(
     """Count what a run tells of a fleet."""
     click.echo(machine())
     header = ("seed", *HOW, "false an hour", "largest message", "rows a CPU second")
-    click.echo(
-        markdown([header, *(measure(seed, machines, rows, share, ways, per) for seed in seeds)])
-    )
+    lines = [measure(seed, machines, rows, share, ways, per) for seed in seeds]
+    click.echo(markdown(header, lines))

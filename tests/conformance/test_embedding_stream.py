@@ -243,3 +243,11 @@ def test_a_vector_of_zeros_has_no_story():
     assert model.predict_one(dict(enumerate(np.zeros(64)))) == -1
     probs = model.predict_proba_one(dict(enumerate(np.zeros(64))))
     assert sum(probs.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("factor", "told"), [(1.0, False), (1e6, True)])
+def test_a_column_that_decides_alone_is_told_of(caplog, factor, told):
+    X = np.random.default_rng(0).normal(size=(100, 8))
+    X[:, 3] *= factor
+    EmbeddingStream().learn_many(X)
+    assert ("column '3' makes up 100%" in caplog.text) == told

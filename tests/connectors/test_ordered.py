@@ -83,3 +83,12 @@ def test_series_one_after_the_other_get_their_own_models(tmp_path):
         named, _ = ran(path, *options, "--by", "Name")
         assert found == named
         assert [row["key"] for row in found] == ["AAL"] * N + ["ZTS"] * N
+
+
+def test_a_report_shows_sorted_rows(tmp_path):
+    path, results = written(tmp_path / "in.csv", np.arange(N)[::-1]), tmp_path / "out.jsonl"
+    ran(path, "--time", "at", "--sink", results)
+    options = ["--source", str(path), "--time", "at", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, ["report", str(results), *options])
+    assert done.exit_code == 0, done.stderr
+    assert "2021-01-05" in done.stdout

@@ -272,7 +272,9 @@ def _choose_key(table: dict[str, Any], only: str | None, where: str) -> str | No
 
 
 def read_rows(source: Source, rows: IntArray, results: str) -> Any:
-    """Read the given rows of a source, in order."""
+    """Read the given rows of a source, in the order in which they were learned."""
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
     parts = []
     for batch, offset in source.read_after(None):
         first = offset["row"] - batch.num_rows
@@ -292,7 +294,7 @@ def read_rows(source: Source, rows: IntArray, results: str) -> Any:
     if n_found < len(rows):
         reason = f"row {rows[n_found]} is not in it"
         raise _not_about(results, source.name, reason)
-    return joined(parts)
+    return joined(parts).take(pa.array(np.argsort(order)))
 
 
 def _clock(

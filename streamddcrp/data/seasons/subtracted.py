@@ -255,7 +255,7 @@ class Subtraction:
         if stage == STAGES[-1] or (stage >= _ENOUGH and len(periods) == 2):
             self._kept = None
         if stage == STAGES[-1] and not periods:
-            _log.info("season: none found in the first %d rows", stage)
+            _log.warning("season: none found in the first %d rows", stage)
 
     def _learn_again(self, tracker: Tracker, X: FloatArray, t: FloatArray, work: int) -> bool:
         """Let what was found learn a portion of the rows so far; return whether it was the last."""

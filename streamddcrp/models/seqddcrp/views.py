@@ -258,12 +258,15 @@ class TableViews(RowModel):
     def _usual(self, ago: int) -> Reference:
         """Return what the state before a row of the last batch expects.
 
-        Of a state without a table of its own, what all tables do.
+        Where that has no table of its own, or is not known, what the table before the row expects.
         """
         assert self._stream is not None  # for mypy
-        state = int(self._states[-ago - 1]) if ago < len(self._states) else -1
-        table, live = self._stream.state.table, live_columns(self._stream.state)
-        return self.reference([state] if state in table.ids[live] else None)
+        state = self._stream.state
+        live = set(state.table.ids[live_columns(state)].tolist())
+        label: int | None = int(self._states[-ago - 1]) if ago < len(self._states) else -1
+        if label not in live:
+            label = self._stream.before(-1, int(state.counts[N_SEEN]) - ago)
+        return self.reference([label] if label is not None and label in live else None)
 
     def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
         """Explain a row (D,) of the last batch by its surprise to a reference."""

@@ -1,5 +1,6 @@
 """Stories in a stream of vectors: texts that an encoder of the user's has embedded."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
@@ -48,6 +49,10 @@ from streamddcrp.records import (
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 _FIRST_SLOTS, _EVENTS = 16, 4096
+
+_log = logging.getLogger(__name__)
+_MANY = 50  # first vectors that show scales
+_MOST = 0.9  # share of the squared lengths that no column of an embedding has
 
 
 class Directions(NamedTuple):
@@ -293,6 +298,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         unit = _scaled(X)
         if not self._has_begun:
             self._begin(X.shape[1], clocked=t is not None)
+            self._tell_of_scales(unit)
         index = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         times, parts = index if t is None else t, []
         for a in range(0, len(X), PIECE):
@@ -306,6 +312,17 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
             self._last_time = None if t is None else float(t[piece][-1])
             self._n_seen += len(parts[-1])
         return np.concatenate(parts)
+
+    def _tell_of_scales(self, unit: FloatArray) -> None:
+        """Warn where one column of the first vectors, of length 1, is nearly all of them."""
+        share = (unit**2).mean(axis=0)
+        widest = int(share.argmax())
+        if len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
+            _log.warning(
+                "column %r makes up %.0f%% of the vectors' squared lengths, and decides alone what "
+                "is alike: bring the columns to one scale", self._feature_names()[widest],
+                100.0 * share[widest],
+            )  # fmt: skip
 
     def _begin(self, D: int, *, clocked: bool = False) -> None:
         """Make the state for vectors of ``D`` dimensions, which have times or not."""
