@@ -64,6 +64,7 @@ def test_lead_is_the_log_score_of_rows_the_halves_have_not_seen(seed):
     assert state.atoms.lead[0] == pytest.approx(z[0, first:] @ (both - whole), abs=1e-9)
     assert state.atoms.foretold[0] == pytest.approx(z[0, first:].sum())
     share = np.exp(parts - both) * z[0, first:]
+    assert state.atoms.told[0] == pytest.approx(share.max(axis=0).sum())
     learned = u @ T + share @ FAMILY.suffstats(x[first:, None])
     np.testing.assert_allclose([table.left[0], table.right[0]], learned, rtol=1e-10)
 
@@ -119,6 +120,15 @@ def test_overlapping_clusters_are_told_and_labels_are_as_sure_as_they_may_be():
     # Tables known from 250 rows look a little narrow: .03 on seeds 100 to 119. From seed to seed it
     # varies by .03, so the mean of six by .012; one table for all would give .75.
     assert abs(np.mean(excess)) < 0.03 + 3 * 0.012
+
+
+@pytest.mark.parametrize("rows", [(256,), (250, 256), (370, 390), (570, 580)])
+def test_the_only_table_has_halves_ever_more_seldom(rows):
+    _, state = engine(FAMILY, Exponential(5.0))
+    state.atoms.n_rows[0] = rows[-1]
+    assert plain(halves.is_due)(state.atoms, 0, rows[-1] - rows[0] if len(rows) > 1 else 8)
+    state.atoms.n_rows[0] = rows[-1] + 40
+    assert not plain(halves.is_due)(state.atoms, 0, 8)
 
 
 def test_one_table_is_seldom_split():

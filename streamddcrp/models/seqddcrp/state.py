@@ -120,9 +120,11 @@ class Atoms(NamedTuple):
     # What a split would add to the link terms of evicted rows: this, less what sticks pay.
     side_terms: Annotated[FloatArray, "K"]
     side_sticks: Annotated[FloatArray, "K"]
-    # Nats by which its halves have predicted rows better than their pool, and how many rows.
+    # Nats by which its halves have predicted rows better than their pool, how many rows, and the
+    # sum of the probabilities of the likelier half of each.
     lead: Annotated[FloatArray, "K"]
     foretold: Annotated[FloatArray, "K", WEIGHT]
+    told: Annotated[FloatArray, "K", WEIGHT]
     # Expected rows of the shadow when a split last failed; 0: not tried.
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall

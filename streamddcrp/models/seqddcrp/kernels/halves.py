@@ -22,6 +22,8 @@ from streamddcrp.models.seqddcrp.kernels.states import regimes_last
 from streamddcrp.numerics import add, copy_row, log_add_exp, scale
 
 NEEDED = 5.0  # nats by which halves must lead
+APART = 0.9  # mean probability of the likelier half from which they share few rows
+FIRST, FACTOR = 256.0, 1.5  # rows at which the only table has halves, and from then to the next
 ENOUGH = 16.0  # expected rows in the window from which a table has halves
 SETTLED = 20.0  # expected rows from which a table counts
 SLIGHT = 0.02  # probability of a row at a table from which it counts there
@@ -37,6 +39,8 @@ PATIENCE = 400.0  # rows, than the second
 @uncounted
 def come_in_no_order(config, table, counts, sums, unknown):
     """Whether no regime lasts for two rows on average; with one table only, it is ``unknown``."""
+    if config.hyper[0] == 1.0:  # tables of one column in no order are the shape of its noise
+        return False
     n_settled = 0
     for m in range(counts[N_TABLES]):
         n_settled += table.stats[m, 0] >= SETTLED
@@ -117,6 +121,26 @@ def has_enough(rows, counts, m):
 
 
 @uncounted
+def is_due(atoms, m, n_new):
+    """Whether the only column, with ``n_new`` more rows, is to be divided now."""
+    before, now = atoms.n_rows[m] - n_new, atoms.n_rows[m]
+    if before < FIRST:
+        return now >= FIRST
+    least = math.log(before / FIRST) / math.log(FACTOR)
+    return math.log(now / FIRST) / math.log(FACTOR) >= math.floor(least) + 1.0
+
+
+@uncounted
+def are_apart(atoms, m, known):
+    """Whether the halves of column ``m`` predict better by enough; and share few rows.
+
+    The latter where it is not known that rows come in no order: noise of a shape that tables do not
+    have is no two clusters.
+    """
+    return atoms.lead[m] > NEEDED and (known or atoms.told[m] > APART * atoms.foretold[m])
+
+
+@uncounted
 def start_halves(config, rows, table, counts, scratch, m):
     """Let column ``m`` have halves: the likeliest of some. O(W P)."""
     best = -math.inf
@@ -147,13 +171,15 @@ def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
             whole = log_predictive(config.family, config.hyper, scratch.whole_post, rows.x[r])
             atoms.lead[m] += z * (log_p - whole)
             atoms.foretold[m] += z
+            atoms.told[m] += z * max(share, 1.0 - share)
             _add(config, table, m, rows.x[r], z, share)
     n, most = table.left[m, 0] + table.right[m, 0], KEPT * config.memory
     if n > most:
         scale(table.left[m], most / n)
         scale(table.right[m], most / n)
-    least = WORSE if atoms.foretold[m] < PATIENCE else HOPE
-    return atoms.lead[m] > least and min(table.left[m, 0], table.right[m, 0]) >= FEWEST
+    lead, young = atoms.lead[m], atoms.foretold[m] < PATIENCE
+    hopeful = lead > WORSE if young else HOPE < lead <= NEEDED  # with more, they share many rows
+    return hopeful and min(table.left[m, 0], table.right[m, 0]) >= FEWEST
 
 
 @entry

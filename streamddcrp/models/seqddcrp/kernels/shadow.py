@@ -27,7 +27,7 @@ def start_shadow(groups, atoms, table, counts, m):
     table.shadow[m] = 0.0
     copy_row(table.undivided[m], table.frozen[m])
     table.left[m], table.right[m] = 0.0, 0.0
-    atoms.lead[m], atoms.foretold[m] = 0.0, 0.0
+    atoms.lead[m], atoms.foretold[m], atoms.told[m] = 0.0, 0.0, 0.0
     atoms.shadow_births[m] = 0.0
     atoms.rest_births[m] = atoms.frozen_births[m]
     atoms.side_terms[m] = 0.0

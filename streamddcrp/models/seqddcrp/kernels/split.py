@@ -7,10 +7,11 @@ from streamddcrp.contract import FORGET, SPLIT, SWAP, record
 from streamddcrp.likelihoods.kernels.families import log_marginal
 from streamddcrp.models.seqddcrp.kernels.groups import group_of
 from streamddcrp.models.seqddcrp.kernels.halves import (
-    NEEDED,
+    are_apart,
     come_in_no_order,
     follow_halves,
     has_enough,
+    is_due,
     start_halves,
 )
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
@@ -161,7 +162,8 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
 
     If its halves have led by enough, it stays so.
     """
-    proven, known = atoms.lead[m] > NEEDED, come_in_no_order(config, table, counts, sums, False)
+    known = come_in_no_order(config, table, counts, sums, False)
+    proven = are_apart(atoms, m, known)
     K, n_groups, g = counts[N_TABLES], counts[N_GROUPS], group_of(config, groups, counts, m)
     refresh_terms(rows, counts)
     before = settled_objective(config, rows, atoms, table, counts, sums)
@@ -251,19 +253,21 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
 def _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Follow the halves of all columns; return the one whose halves lead by enough, or -1."""
     no_order = come_in_no_order(config, table, counts, sums, True)
-    first = max(counts[N_ROWS] - MOVES_EVERY * config.sweep_every, 0)
-    best, chosen = NEEDED, -1
+    known = come_in_no_order(config, table, counts, sums, False)
+    n_new, chosen = MOVES_EVERY * config.sweep_every, -1
+    first = max(counts[N_ROWS] - n_new, 0)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         if table.left[m, 0] > 0.0:
             lasts = no_order and follow_halves(
                 config, rows, atoms, table, counts, scratch, m, first
             )
-            if lasts and atoms.lead[m] > best:
-                best, chosen = atoms.lead[m], m
+            if lasts and are_apart(atoms, m, known):
+                chosen = m if chosen < 0 or atoms.lead[m] > atoms.lead[chosen] else chosen
             if lasts:
                 continue
-        starts = no_order and atoms.visiting[m] == 0 and has_enough(rows, counts, m)
+        starts = no_order and (known or is_due(atoms, m, n_new)) and atoms.visiting[m] == 0
+        starts = starts and has_enough(rows, counts, m)
         if starts or table.left[m, 0] > 0.0:
             restart(groups, atoms, table, events, counts, m, now)
         if starts:

@@ -342,7 +342,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.rest_births[K] = 0.0
     atoms.side_terms[K] = 0.0
     atoms.side_sticks[K] = 0.0
-    atoms.lead[K], atoms.foretold[K] = 0.0, 0.0
+    atoms.lead[K], atoms.foretold[K], atoms.told[K] = 0.0, 0.0, 0.0
     atoms.failed_at[K] = 0.0
     atoms.visiting[K] = 0
     atoms.pace_lead[K], atoms.is_fast[K] = 0.0, 0

@@ -354,6 +354,7 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.side_sticks, m, K)
     close_gap(atoms.lead, m, K)
     close_gap(atoms.foretold, m, K)
+    close_gap(atoms.told, m, K)
     close_gap(atoms.failed_at, m, K)
     close_gap(atoms.visiting, m, K)
     close_gap(atoms.pace_lead, m, K)
