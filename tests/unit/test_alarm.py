@@ -28,8 +28,8 @@ def test_equals_its_slow_twin(seed, rate, average, ties):
     scores = np.round(scores) if ties else scores
     mean, threshold, alarm, *_ = Alarm(rate, average).step_many(scores)
     slow_mean, slow_threshold, slow_alarm = slow_alarms(scores, rate, average)
-    # Sums of at most 20 numbers in another order. Where a mean equals its threshold but for that, one
-    # of the two may alarm; what is calibrated on differs from there on.
+    # Sums of at most 20 numbers in another order. Where a mean equals its threshold but for that,
+    # one of the two may alarm, and they calibrate on other scores from there on.
     differ = np.flatnonzero(alarm != slow_alarm)
     upto = differ[0] + 1 if differ.size else len(scores)
     np.testing.assert_allclose(mean[:upto], slow_mean[:upto], rtol=1e-12, atol=1e-12)
