@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamddcrp import Alarm
@@ -19,6 +19,7 @@ from tests.oracles.alarms import alarms as slow_alarms
     average=st.integers(1, 6),
     ties=st.booleans(),
 )
+@example(seed=1113940817, rate=0.01, average=1, ties=True)
 def test_equals_its_slow_twin(seed, rate, average, ties):
     rng = np.random.default_rng(seed)
     scores = rng.standard_t(2.0, 900)
@@ -27,11 +28,13 @@ def test_equals_its_slow_twin(seed, rate, average, ties):
     scores = np.round(scores) if ties else scores
     mean, threshold, alarm, *_ = Alarm(rate, average).step_many(scores)
     slow_mean, slow_threshold, slow_alarm = slow_alarms(scores, rate, average)
-    # sums of at most 20 numbers in another order
-    np.testing.assert_allclose(mean, slow_mean, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(threshold, slow_threshold, rtol=1e-12, atol=1e-12)
-    differ = alarm != slow_alarm
-    assert not differ.any() or np.abs(mean - threshold)[differ].max() < 1e-12
+    # Sums of at most 20 numbers in another order. Where a mean equals its threshold but for that,
+    # one of the two may alarm, and they calibrate on other scores from there on.
+    differ = np.flatnonzero(alarm != slow_alarm)
+    upto = differ[0] + 1 if differ.size else len(scores)
+    np.testing.assert_allclose(mean[:upto], slow_mean[:upto], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(threshold[:upto], slow_threshold[:upto], rtol=1e-12, atol=1e-12)
+    assert not differ.size or abs(mean - threshold)[differ[0]] < 1e-12
 
 
 @settings(max_examples=15)

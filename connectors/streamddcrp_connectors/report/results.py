@@ -45,7 +45,7 @@ class _ResultColumns(Columns):
 
     __slots__ = ()
 
-    def resolve(self, available: Any, where: str) -> Columns:
+    def check(self, available: Any, where: str) -> Columns:
         """Find the columns that are needed."""
         for name in _NEEDED:
             if name not in available:
