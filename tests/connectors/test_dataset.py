@@ -171,7 +171,7 @@ def test_unusable_addresses(spec):
         open_sink(spec, None, None)
     with pytest.raises(ConfigError, match="option 'files' is unknown; valid are rows, every"):
         open_sink("dataset://x?files=3", None, None)
-    with pytest.raises(ConfigError, match="a period such as"):
+    with pytest.raises(ConfigError, match="every must be a time such as"):
         open_sink("dataset://x?every=soon", None, None)
 
 

@@ -72,7 +72,8 @@ def test_components_in_two_parts(invoke, tmp_path):
     lines = [json.dumps(dict(zip(names, x, strict=True))) + "\n" for x in X.tolist()]
     options = ("--model", "nested-components", "--events")
     (tmp_path / "x.jsonl").write_text("".join(lines))
-    invoke("x.jsonl", *options, "e1.jsonl", "--sink", "whole.jsonl", "--batch-rows", 100)
+    whole = ("--sink", "whole.jsonl", "--batch-rows", 100, "--checkpoint", "once")
+    invoke("x.jsonl", *options, "e1.jsonl", *whole)
     (tmp_path / "x.jsonl").write_text("".join(lines[:200]))
     parts = ("--sink", "parts.jsonl", "--batch-rows", 100, "--checkpoint", "kept")
     invoke("x.jsonl", *options, "e2.jsonl", *parts)
