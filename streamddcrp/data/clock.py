@@ -159,7 +159,7 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
     values = numbers.drop_null().cast(pa.float64(), safe=False).to_numpy()
     if not len(values) or not np.isfinite(values).all():
         return "number"
-    low, high = values.min(), values.max()
+    low, high = float(values.min()), float(values.max())
     for unit, size in UNITS.items():
         if _SPAN[0] * 10**9 <= low * size and high * size <= _SPAN[1] * 10**9:
             return unit

@@ -19,7 +19,9 @@ def named_by(test):
     """Return the family that ``code == FAMILY`` or ``family == FAMILY`` names, else None."""
     match test:
         case ast.Compare(
-            left=ast.Name(id="code" | "family"), ops=[ast.Eq()], comparators=[ast.Name(id=name)]
+            left=ast.Name(id="code" | "family"),
+            ops=[ast.Eq()],
+            comparators=[ast.Name(id=name) | ast.Attribute(attr=name)],
         ):
             return name if name in CODES else None
     return None
@@ -27,7 +29,7 @@ def named_by(test):
 
 def chains():
     """Yield place, variable, codes named and last branch of each chain over family codes."""
-    for path in sorted(CORE.rglob("*.py")):
+    for path in sorted(CORE.rglob("kernels/*.py")):
         tree = ast.parse(path.read_text())
         inner = {
             n.orelse[0] for n in ast.walk(tree) if isinstance(n, ast.If) and len(n.orelse) == 1

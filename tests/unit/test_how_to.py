@@ -104,7 +104,7 @@ def test_a_likelihood(tmp_path):
     assert "tables\n" in printed
     chains = tmp_path / "streamddcrp/likelihoods/kernels/families.py"
     branch = """        elif code == GAMMA_EXPONENTIAL:
-            ge_natural(hyper, h, post, q, out, s)
+            waiting.ge_natural(hyper, h, post, q, out, s)
 """
     change(tmp_path, f"--- {chains}\n@@\n" + re.sub("^", "-", branch, flags=re.MULTILINE)[:-1])
     with pytest.raises(AssertionError, match="1 failed, 4 passed"):

@@ -115,7 +115,7 @@ def test_labels_of_links(seed):
     ("wrong", "error", "message"),
     [
         (lambda: labels_of_links([0, 3, 1]), SchemaError, "customer 1 links to 3"),
-        (lambda: labels_of_links([0.0, 1.0]), SchemaError, "whole numbers"),
+        (lambda: labels_of_links([0.0, 0.5]), SchemaError, "whole numbers"),
         (lambda: similarity_matrix([[0.5]]), SchemaError, "whole numbers"),
         (lambda: similarity_matrix(np.zeros((0, 3), int)), SchemaError, "at least 1"),
         (lambda: similarity_matrix([[0, 1]], [-1.0]), SchemaError, "weights"),
