@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, record
+from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, RETURN, record
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
@@ -367,19 +367,19 @@ def _take_over_ids(
     ``last`` is the number of the last row. Return the number of events before.
 
     Each pair of tables is matched once, those with most rows in common first. A table of ``old``
-    without a match has merged into the one that most of its rows are at now.
+    without a match has merged into the one that most of its rows are at now. A table that an earlier
+    prior told apart, and ``old`` does not, returns.
     """
-    alive = {0} if old is None else set(old.table.ids[: old.n_tables].tolist())
+    next_id = 1 if old is None else int(old.counts[NEXT_ID])
     shared = Counter(
         zip(old_labels.astype(int).tolist(), new_labels.astype(int).tolist(), strict=True)
     )
     name: dict[int, int] = {}
     taken: set[int] = set()
     for (was, now), _ in shared.most_common():
-        if was in alive and was not in taken and now not in name:
+        if 0 <= was < next_id and was not in taken and now not in name:
             name[now] = was
             taken.add(was)
-    next_id = 1 if old is None else int(old.counts[NEXT_ID])
     ids: IntArray = new.table.ids[: new.n_tables]
     own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # of mixed states alone
     name |= {label: next_id + i for i, label in enumerate(sorted(own))}
@@ -416,8 +416,10 @@ def _take_over_ids(
                 into = name.get(stays.most_common(1)[0][0], -1) if stays else -1
                 kind = DEATH if into < 0 else MERGE
                 record(new.events, new.counts, N_EVENTS, kind, was, into, last, now_t)
+    merged = set(new.events.label[new.events.kind == MERGE].tolist())
     for label, arrival in births:
-        record(new.events, new.counts, N_EVENTS, BIRTH, label, -1, arrival, now_t)
+        kind = RETURN if label in merged else BIRTH
+        record(new.events, new.counts, N_EVENTS, kind, label, -1, arrival, now_t)
     return 0 if old is None else int(old.counts[N_EVENTS])
 
 
