@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
-from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, RETURN, record
+from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, SPLIT, record
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.scaled import looks_scaled_on_the_way
 from streamddcrp.data.seasons.subtracted import Subtraction
@@ -331,7 +331,10 @@ class WarmUp:
             labels = np.concatenate([labels, out[:, LABEL]])
         old = None if leader is None else leader.state
         times = self._last(self.times)
-        made = _take_over_ids(old, self._last(self.labels), best.state, labels, self.n_rows - 1)
+        is_last = contest.n_rows >= self.last
+        made = _take_over_ids(
+            old, self._last(self.labels), best.state, labels, self.n_rows - 1, is_last=is_last
+        )
         note_times(best.state, [self.n_rows - len(times), made, 0], times, best.in_time(times))
         self.contest, self.late = None, []
         return best
@@ -360,33 +363,36 @@ class WarmUp:
 
 
 def _take_over_ids(
-    old: State | None, old_labels: FloatArray, new: State, new_labels: FloatArray, last: int
-) -> int:
+    old: State | None, old_labels: FloatArray, new: State, new_labels: FloatArray, last: int,
+    *, is_last: bool,
+) -> int:  # fmt: skip
     """Rename the tables of ``new`` after those of ``old`` that hold the same rows; report the rest.
 
     ``last`` is the number of the last row. Return the number of events before.
 
-    Each pair of tables is matched once, those with most rows in common first. A table of ``old``
-    without a match has merged into the one that most of its rows are at now. A table that an earlier
-    prior told apart, and ``old`` does not, returns.
+    Each pair of tables is matched once, those with most rows in common first. A table of an earlier
+    prior without a match may find one by a later prior. At the last one, it has merged into the one
+    that most of its rows are at now.
     """
-    next_id = 1 if old is None else int(old.counts[NEXT_ID])
+    before = _reported(old)
+    alive = {0, *before} if old is None else {*before, *old.table.ids[: old.n_tables].tolist()}
     shared = Counter(
         zip(old_labels.astype(int).tolist(), new_labels.astype(int).tolist(), strict=True)
     )
     name: dict[int, int] = {}
     taken: set[int] = set()
     for (was, now), _ in shared.most_common():
-        if 0 <= was < next_id and was not in taken and now not in name:
+        if was in alive and was not in taken and now not in name:
             name[now] = was
             taken.add(was)
+    next_id = 1 if old is None else int(old.counts[NEXT_ID])
     ids: IntArray = new.table.ids[: new.n_tables]
     own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # of mixed states alone
     name |= {label: next_id + i for i, label in enumerate(sorted(own))}
     next_id += len(own)
     born = new.table.born[: new.n_tables]
     births = []
-    reported, before = new.atoms.reported, _reported(old)
+    reported = new.atoms.reported
     now_t = float(new.sums[LAST_TIME])
     for m, now in enumerate(ids.tolist()):
         if now not in name:
@@ -410,22 +416,25 @@ def _take_over_ids(
         new.counts[N_EVENTS] = old.counts[N_EVENTS]
         for target, source in zip(new.events, old.events, strict=True):
             target[:] = source
-        for was in before:
+        for was in before if is_last else ():
             if was not in taken:
                 stays = Counter({now: n for (w, now), n in shared.items() if w == was})
                 into = name.get(stays.most_common(1)[0][0], -1) if stays else -1
                 kind = DEATH if into < 0 else MERGE
                 record(new.events, new.counts, N_EVENTS, kind, was, into, last, now_t)
-    merged = set(new.events.label[new.events.kind == MERGE].tolist())
     for label, arrival in births:
-        kind = RETURN if label in merged else BIRTH
-        record(new.events, new.counts, N_EVENTS, kind, label, -1, arrival, now_t)
+        record(new.events, new.counts, N_EVENTS, BIRTH, label, -1, arrival, now_t)
     return 0 if old is None else int(old.counts[N_EVENTS])
 
 
 def _reported(state: State | None) -> list[int]:
-    """Return the ids of the tables that users know of."""
+    """Return the ids of the tables that users know of, and of those that earlier priors had."""
     if state is None:
         return []
     pairs = zip(state.table.ids, state.atoms.reported[: state.n_tables], strict=False)
-    return [int(label) for label, reported in pairs if reported in {REPORTED, REPORTED - STRAY}]
+    known = [int(label) for label, reported in pairs if reported in {REPORTED, REPORTED - STRAY}]
+    n = state.counts[N_EVENTS]
+    kind, label = state.events.kind[:n], state.events.label[:n]
+    begun = set(label[(kind == BIRTH) | (kind == SPLIT)].tolist())
+    ended = set(label[(kind == MERGE) | (kind == DEATH)].tolist())
+    return [*known, *sorted(begun - ended - {*known})]
