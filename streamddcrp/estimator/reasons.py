@@ -19,7 +19,6 @@ from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 3  # parts in a sentence
-_WHOLE, _OF_PART = ("score", "excess"), ("surprise", "excess")
 LEAST = 1.0  # nats of a reason: a shift by one standard deviation
 
 
@@ -201,19 +200,6 @@ def explanation(
     ordered = tuple(sorted(parts, key=_by_excess, reverse=True))
     left = 1.0 - max(ordered[0].excess, 0.0) / excess if ordered and excess > 0.0 else 0.0
     return Explanation(ordered, score, excess, min(max(left, 0.0), 1.0), regime)
-
-
-def averaged(rows: Sequence[Explanation]) -> Explanation:
-    """Return the mean of what rows say, each part with its value where that is most unusual."""
-    found: dict[str, list[Part]] = {}
-    for part in (part for row in rows for part in row.parts):
-        found.setdefault(part.name, []).append(part)
-    parts, n = [], max(len(rows), 1)
-    for of in found.values():
-        surprise, excess = (math.fsum(getattr(p, name) for p in of) / n for name in _OF_PART)
-        parts.append(max(of, key=_by_excess)._replace(surprise=surprise, excess=excess))
-    score, excess = (math.fsum(getattr(row, name) for row in rows) / n for name in _WHOLE)
-    return explanation(parts, score, excess)
 
 
 def explained(

@@ -30,9 +30,9 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.contract import Event
-from streamddcrp.data.batches import read_batch, sliceable
+from streamddcrp.data.batches import batch_times, read_batch, sliceable
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.reasons import Explains, Explanation, averaged
+from streamddcrp.estimator.reasons import Explains, Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
@@ -127,9 +127,8 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             A row each with ``label`` (int64, the id of the table, predicted before the row was
             learned), ``score`` (null during warm-up; until the reference is taken, the surprise of
             the model at the single row), ``threshold`` (infinite while too few rows have been
-            seen), ``alarm`` (bool) and, where an alarm begins, ``why``: the columns that are
-            furthest from what the regime before, or the reference, expects; before them ``time``,
-            where times are given.
+            seen), ``alarm`` (bool) and, where an alarm begins, ``why``: what `explain_one` says of
+            the row before it is learned; before them ``time``, where times are given.
         """
         rows: Any = sliceable(batch)
         due = self._rows_until_reference()
@@ -152,6 +151,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         """Judge and learn rows all of which come before the reference is taken, or after."""
         first = self._model.n_seen == 0
         scores, reference = None, self._reference
+        before = None if self._waiting else deepcopy(self._model)
         seasonal = self._model._has_season
         if reference is not None and not seasonal:
             scores = reference.score_many(rows)
@@ -162,7 +162,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             scores = out["score"].to_numpy(zero_copy_only=False).copy()
             scores[:first] = np.nan  # as long as nothing was learned, nothing is surprising
         judged = self._judge(scores, out)
-        why = self._reasons(rows, np.flatnonzero(judged.began), reference)
+        why = self._reasons(before, rows, t, np.flatnonzero(judged.began))
         self._follow()
         times = {"time": out["time"]} if t is not None else {}
         columns = times | {
@@ -174,19 +174,29 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def _reasons(self, rows: Any, began: IntArray, usual: Reference | None) -> Any:
-        """Say why alarms begin at rows of the last batch, by the rows whose mean is judged."""
+    def _reasons(self, before: SeqDDCRP | None, rows: Any, t: Any, began: IntArray) -> Any:
+        """Say why alarms begin, each by the model as it was just before its row.
+
+        ``before`` is the model before the batch, which learns the rows between alarms again.
+        """
         said: list[str | None] = [None] * len(rows)
-        for i in began.tolist():
-            by = self._model._usual(len(rows) - i) if usual is None else usual
-            first = max(i + 1 - self.average, 0)
-            X = read_batch(rows[first : i + 1], self._model._vectorizer, learn=False).X
-            found = [
-                self._model._explain_learned(x, len(rows) - first - at, by)
-                for at, x in enumerate(X)
-            ]
-            said[i] = averaged([one for one in found if one is not None]).why or None
+        done = 0
+        for i in began.tolist() if before is not None else ():
+            assert before is not None  # for mypy
+            if i > done:
+                before.step_many(rows[done:i], None if t is None else t[done:i])
+            row = read_batch(rows[i : i + 1], before._vectorizer, learn=False).X[0]
+            x = dict(zip(before._vectorizer.columns or (), row.tolist(), strict=False))
+            time = None if t is None else batch_times(t, len(rows))[i]
+            said[i] = self._explain(before, x, time).why or None
+            done = i
         return pa.array(said, pa.string())
+
+    def _explain(self, model: SeqDDCRP, x: Any, t: Any) -> Explanation:
+        if self._reference is None:
+            return model.explain_one(x, t)
+        past = None if model._stream is None else model._stream.past
+        return model._explain_to(self._reference, x, t, past)
 
     def _judge(self, scores: FloatArray, out: Any = None) -> Alarms:
         """Hand scores to the alarm; those that a reference is to replace pass by."""
@@ -241,9 +251,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
 
         Where there is a reference, of the surprise relative to it.
         """
-        if self._reference is None:
-            return self._model.explain_one(x, t)
-        return self._model._explain_to(self._reference, x, t)
+        return self._explain(self._model, x, t)
 
     # -- looking at the model --------------------------------------------------------------------
 

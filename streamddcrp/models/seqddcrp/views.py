@@ -278,11 +278,13 @@ class TableViews(RowModel):
         found = usual._explain_row(net[at], past)
         return self._in_words(self._feature_names(), row, net[at], found)
 
-    def _explain_to(self, reference: Reference, x: Features, t: Any) -> Explanation:
+    def _explain_to(
+        self, reference: Reference, x: Features, t: Any, past: FloatArray | None
+    ) -> Explanation:
         """Explain a row by its surprise to a reference."""
         row, names, time = self._as_row(x, t)
         net = self._row_less_season(row, time)
-        return self._in_words(names, row, net, reference._explain_row(net, reference.past))
+        return self._in_words(names, row, net, reference._explain_row(net, past))
 
     @staticmethod
     def _in_words(
