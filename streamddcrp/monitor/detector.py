@@ -67,7 +67,9 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
 
     Notes
     -----
-    The cost of the model and about 1 microsecond a row; row by row, twice that of the model.
+    The cost of the model and about 1 microsecond a row; row by row, twice that of the model. To
+    give reasons `step_many` copies the model, about half a millisecond a batch, and learns a batch
+    again up to the last row at which an alarm begins.
 
     Examples
     --------
