@@ -177,7 +177,7 @@ def _with_birth(born, n, label, score, level):
     if label + 1 > born[BORN]:
         born[BORN], born[STAYED] = label + 1, 0.0
         born[SINCE] = NEWBORN if n < SETTLED or math.isnan(score) else 0.0
-        born[EXCESS] = score - level
+        born[EXCESS] = 0.0 if math.isnan(score) else score - level
     if label + 1 != born[BORN] or born[SINCE] >= NEWBORN:
         return score, False
     born[STAYED] += 1.0

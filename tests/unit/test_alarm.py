@@ -264,3 +264,11 @@ def test_labels_are_checked_and_kept():
     rest = Alarm.from_bytes(first.to_bytes()).step_many(scores[587:], labels=labels[587:])
     np.testing.assert_array_equal(rest.score, whole.score[587:])
     np.testing.assert_array_equal(rest.threshold, whole.threshold[587:])
+
+
+def test_a_regime_that_begins_without_a_score_is_saved_and_loaded():
+    scores, labels = np.r_[np.full(7, np.nan), np.ones(20)], np.repeat([0, 1], [25, 2])
+    alarm = Alarm(0.01)
+    alarm.step_many(scores, labels=labels)
+    again = Alarm.from_bytes(alarm.to_bytes())
+    assert again.to_bytes() == alarm.to_bytes()
