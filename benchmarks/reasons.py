@@ -32,23 +32,36 @@ def planted(seed: int, likelihood: str, size: float) -> int:
     return [part.name for part in parts].index(str(d))
 
 
-def cascade(seed: int) -> tuple[FloatArray, int]:
-    """Return rows (N, VARIABLES) of a process, and the variable whose input steps after USUAL."""
+def process(seed: int, loops: int) -> tuple[FloatArray, int]:
+    """Return rows (N, VARIABLES + loops) of a process, and the variable whose input steps.
+
+    Each variable follows up to two before it, with lags and inertia. Of each loop, a valve, which is
+    a column, too, is moved by a PI controller such that a variable stays at its set point.
+    """
     rng = np.random.default_rng([seed, 46])
-    n = 200 + USUAL + FAULTY
+    n, step_at = 200 + USUAL + FAULTY, 200 + USUAL
     faulty, step = int(rng.integers(VARIABLES)), rng.choice([-1.0, 1.0]) * rng.uniform(4.0, 8.0)
-    X = np.zeros((n, VARIABLES))
-    for i in range(VARIABLES):
-        push = rng.normal(size=n)
-        push[200 + USUAL :] += step * (i == faulty)
-        for j in rng.choice(i, min(int(rng.integers(3)), i), replace=False) if i else ():
-            lag, gain = int(rng.integers(1, 9)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.9)
-            push[lag:] += gain * X[:-lag, j]
-        inertia = rng.uniform(0.0, 0.8)
-        for t in range(1, n):
-            X[t, i] = inertia * X[t - 1, i] + (1.0 - inertia) * push[t]
-    X += 0.2 * X[: 200 + USUAL].std(axis=0) * rng.normal(size=X.shape)  # sensors
-    return X[200:] * 10.0 ** rng.uniform(-2.0, 3.0, VARIABLES), faulty
+    push, inertia = rng.normal(size=(n, VARIABLES)), rng.uniform(0.0, 0.8, VARIABLES)
+    push[step_at:, faulty] += step
+    follows = [
+        (i, int(j), int(rng.integers(1, 9)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.9))
+        for i in range(1, VARIABLES)
+        for j in rng.choice(i, min(int(rng.integers(3)), i), replace=False)
+    ]
+    held = rng.choice(VARIABLES, loops, replace=False)
+    gain, reset = rng.uniform(0.3, 0.8, loops), rng.uniform(0.02, 0.2, loops)
+    X, total = np.zeros((n, VARIABLES + loops)), np.zeros(loops)
+    noise = 0.2 * rng.normal(size=X.shape)  # of sensors, in standard deviations of an input
+    for t in range(1, n):
+        now = push[t].copy()
+        for i, j, lag, size in follows:
+            now[i] += size * X[t - lag, j] if t >= lag else 0.0
+        now[held] += X[t - 1, VARIABLES:]
+        X[t, :VARIABLES] = inertia * X[t - 1, :VARIABLES] + (1.0 - inertia) * now
+        off = X[t, held] + noise[t, held]
+        total += reset * off
+        X[t, VARIABLES:] = -gain * off - total
+    return (X + noise)[200:] * 10.0 ** rng.uniform(-2.0, 3.0, VARIABLES + loops), faulty
 
 
 def blamed(seed: int) -> tuple[int | None, int | None]:

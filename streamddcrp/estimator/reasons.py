@@ -215,12 +215,14 @@ def explained(
     D = len(x)
     at = likelihood.explains(x)
     rows = likelihood.without(x, at, past)
-    out, seen = np.empty((1 + len(post), len(rows))), np.empty((3, rows.shape[1]))
-    usual = explain(likelihood.family, hyper, post, log_weights, home, rows, out, seen)
-    view, said = likelihood.in_units(seen, D), out[0]
+    out, seen = np.empty((2 + len(post), len(rows))), np.empty((3, rows.shape[1]))
+    usual = explain(
+        likelihood.family, hyper, hyper.copy(), post, log_weights, home, rows, out, seen
+    )
+    view, (said, alone) = likelihood.in_units(seen, D), out[:2]
     surprise = said[0] - said[1:]
-    view[2, at] = surprise - view[2, at]
-    scores = np.array([said[0], said[0] - usual + log_weights[home]])
+    view[2, at] = alone[0] - alone[1:] - view[2, at]
+    scores = np.array([said[0], alone[0] - usual])
     slopes = likelihood.log_slopes(x[None])
     if slopes is not None:
         scores[0] -= slopes[0]

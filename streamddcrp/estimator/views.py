@@ -26,7 +26,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
-_PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
+PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
@@ -138,13 +138,13 @@ def in_pieces(
     after each piece with the number of events before it.
     """
     step: Callable[..., FloatArray] = engine.step
-    if len(X) <= _PIECE:
+    if len(X) <= PIECE:
         return np.asarray(step(X, t, *side))
     parts = []
-    for a in range(0, len(X), _PIECE):
+    for a in range(0, len(X), PIECE):
         if a:
             pause()
-        z, made = a + _PIECE, int(engine.state.counts[counter])
+        z, made = a + PIECE, int(engine.state.counts[counter])
         parts.append(step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))
         note(made)

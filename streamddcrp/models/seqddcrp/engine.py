@@ -12,6 +12,7 @@ from streamddcrp.contract import KINDS, P_NEW, SCORE, Part
 from streamddcrp.decay import Decay
 from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.kernels.families import posterior, stats_of_rows
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.expect import log_priors
@@ -152,15 +153,34 @@ class Engine:
         last = known[-1] if len(known) else np.argmax(np.where(others, table.last_seen[:K], -1))
         return int(table.ids[last])
 
-    def differences(self, label: int, before: int, names: Sequence[str]) -> list[Part]:
-        """Say by what a table differs from another; nothing where one of them is gone."""
-        one, other = self._column(label), self._column(before)
-        state, width = self.state, self.n_features
-        if one is None or other is None or not state.counts[N_ROWS]:
+    def differences(
+        self, label: int, before: int, index: int, names: Sequence[str]
+    ) -> list[Part]:
+        """Say by what a regime that began at row ``index`` differs from another one.
+
+        ``before`` may be the regime itself: then as the rows that have left the window show it. What
+        it is like now, its first rows say, as long as the window has them: what a change drives, or
+        a controller makes good, comes later. Nothing where a table is gone, or has lost its rows.
+        """
+        one, other, table = self._column(label), self._column(before), self.state.table
+        n_rows = int(self.state.counts[N_ROWS])
+        if one is None or other is None or not n_rows:
             return []
-        row = state.rows.x[state.counts[N_ROWS] - 1]
-        post = state.table.post[[one, other]]
-        return differences(self.likelihood, self.config.hyper, post, row, names[:width])
+        hyper, X, post = self.config.hyper, self.state.rows.x, table.post[[one, other]]
+        at = index - int(self.state.counts[N_SEEN]) + n_rows
+        if at >= 0:
+            first = at + np.flatnonzero(self.state.rows.probs[one, at:n_rows] > 0.5)[:_FIRST]
+            stats = np.zeros((len(first), table.stats.shape[1]))
+            stats_of_rows(self.likelihood.family, hyper, X[first], stats)
+            posterior(self.likelihood.family, hyper, stats.sum(axis=0), post[0])
+            if not len(first):  # its rows are another's by now
+                return []
+        if one == other:
+            if at < 0 or table.frozen[one, 0] < 1.0:
+                return []
+            posterior(self.likelihood.family, hyper, table.frozen[one], post[1])
+        width = self.n_features
+        return differences(self.likelihood, hyper, post, X[n_rows - 1], names[:width])
 
     def in_time(self, t: Any) -> Any:
         """Return a time, or times (N,), as the engine counts them."""
@@ -174,6 +194,7 @@ class Engine:
         return config, widened(self.state, config)
 
 
+_FIRST = 8  # rows of a regime that say by what it began
 _BEFORE = [N_SEEN, N_EVENTS, N_ROWS]  # counters of a state, for `note_times`
 
 

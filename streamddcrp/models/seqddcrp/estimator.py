@@ -20,7 +20,7 @@ from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
-from streamddcrp.estimator.views import in_pieces
+from streamddcrp.estimator.views import PIECE, in_pieces
 from streamddcrp.likelihoods import (
     BetaBernoulli,
     DirichletMultinomial,
@@ -389,8 +389,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._net = []
         done, out = 0, []
         while self._early is not None and done < len(X):
-            upto = min(len(X), done + self._rows_to_go(len(X)))
-            net = self._less_season(X, given, done, upto)
+            upto = min(len(X), done + self._rows_to_go(PIECE))
+            net, made = self._less_season(X, given, done, upto), self._n_events
             out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
             names = self._feature_names()
             other_season = self._finds_season()
@@ -404,6 +404,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             # until a contest has ended, its leader learns rows by the old laws, which are gone
             lawful = self._laws is not None and self._laws.in_use
             self._stream = self._early.go_on(self._stream, names, at_once=other_law or lawful)
+            if len(X) > PIECE and self._stream is not None:
+                self._backlog.keep(self._stream.state.events, self._n_events)
+                self._note_reasons(made)
             if self._early.is_over:
                 self._types = None
             self._forget_early_rows()

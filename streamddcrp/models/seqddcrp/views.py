@@ -85,20 +85,24 @@ class TableViews(RowModel):
         if self._stream is None:
             return []
         log, read = self._stream.state.events, self._events_read
-        self._events_read = int(self._stream.state.counts[N_EVENTS])
+        self._events_read = self._n_events
         found = events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
         noted = self._backlog.reasons
         return [
-            replace(event, reasons=noted[mark] if mark in noted else self._reasons(*mark))
+            replace(event, **(noted[mark] if mark in noted else self._reasons(*mark)))
             if (mark := (event.kind, event.label, event.into, event.index))[0] in _EXPLAINED
             else event
             for event in found
         ]
 
+    @property
+    def _n_events(self) -> int:
+        return 0 if self._stream is None else int(self._stream.state.counts[N_EVENTS])
+
     def _note_reasons(self, made: int) -> None:
         """Note the reasons of the events after the first ``made``, while their tables are new."""
         assert self._stream is not None  # for mypy
-        log, now = self._stream.state.events, int(self._stream.state.counts[N_EVENTS])
+        log, now = self._stream.state.events, self._n_events
         for number in range(max(made, now - len(log.kind)), now):
             i = number % len(log.kind)
             if log.kind[i] < len(KINDS) and KINDS[log.kind[i]] in _EXPLAINED:
@@ -107,16 +111,16 @@ class TableViews(RowModel):
                 if self._stream.n_rows(mark[1]) >= _FEWEST:
                     self._backlog.reasons[mark] = self._reasons(*mark)
 
-    def _reasons(self, kind: str, label: int, into: int | None, index: int) -> tuple[Part, ...]:
-        """Say by what the regime of an event differs from the one before, or was part of."""
+    def _reasons(self, kind: str, label: int, into: int | None, index: int) -> Any:
+        """Say by what the regime of an event differs from others: the fields of an `Event`."""
         assert self._stream is not None  # for mypy
-        before = self._stream.before(label, index) if into is None else into
-        parts = () if before is None else self._compared(label, before)
-        return tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
-
-    def _compared(self, label: int, before: int) -> list[Part]:
-        assert self._stream is not None  # for mypy
-        return self._stream.differences(label, before, self._feature_names())
+        last = self._stream.before(label, index) if into is None else into
+        others = {"reasons": last} | ({"unlike": label} if kind == "return" else {})
+        names, found = self._feature_names(), {}
+        for field, other in others.items():
+            parts = () if other is None else self._stream.differences(label, other, index, names)
+            found[field] = tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
+        return found
 
     def summary(self) -> pa.Table:
         """Return one row for each live table.
