@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,29 @@ class Engine:
         names = ("time_unit", "n_features", "opening")
         meta = {name: getattr(self, name) for name in names} | {"reach": self.decay.scale}
         return arrays, {"likelihood": self.likelihood.to_config(), **meta}
+
+    def copy(self, into: "Engine | None" = None) -> "Engine":
+        """Return an engine that goes on by itself; in the arrays of ``into``, where they fit."""
+        mine, size = self.state, len(self.state.table.ids)
+        if (
+            into is None
+            or into.likelihood is not self.likelihood
+            or (len(into.state.table.ids), into.state.rows.x.shape) != (size, mine.rows.x.shape)
+        ):
+            state = grown(mine, self.config, size)
+            for name in ("events", "counts", "sums"):
+                setattr(state, name, deepcopy(getattr(mine, name)))
+            config = self.config._replace(hyper=self.config.hyper.copy())
+            return replace(self, config=config, state=state)
+        own = into.state
+        for name in ("rows", "groups", "atoms", "table", "events"):
+            for target, source in zip(getattr(own, name), getattr(mine, name), strict=True):
+                target[...] = source
+        own.counts[:], own.sums[:], into.config.hyper[:] = mine.counts, mine.sums, self.config.hyper
+        own.scratch.columns[:], own.scratch.asked[0] = own.rows.x.T, -1.0
+        own.scratch.prior_post[:], own.scratch.stale[:] = np.nan, 1.0
+        into.past, into.n_features = self.past, self.n_features
+        return into
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7)."""

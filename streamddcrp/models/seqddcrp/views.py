@@ -100,9 +100,11 @@ class TableViews(RowModel):
         return 0 if self._stream is None else int(self._stream.state.counts[N_EVENTS])
 
     def _note_reasons(self, made: int) -> None:
-        """Note the reasons of the events after the first ``made``, while their tables are new."""
-        assert self._stream is not None  # for mypy
+        """Keep the events after the first ``made``, with their reasons while tables are new."""
+        if self._stream is None:
+            return
         log, now = self._stream.state.events, self._n_events
+        self._backlog.keep(log, now)
         for number in range(max(made, now - len(log.kind)), now):
             i = number % len(log.kind)
             if log.kind[i] < len(KINDS) and KINDS[log.kind[i]] in _EXPLAINED:
