@@ -239,9 +239,7 @@ def differences(
     """Say by what one table differs from another, the largest difference first.
 
     ``post`` (2, Q): posteriors of the one, and of the other; ``row`` (C,): a row as `prepare` makes
-    it, for what depends on regressors. Surprise and excess of a part are the column's share of the
-    symmetric Kullback-Leibler divergence of the two predictives, Gaussians of the same means m and
-    variances v: (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    it, for what depends on regressors.
     """
     D = len(names)
     seen, views = np.empty((3, len(row))), []
@@ -249,6 +247,18 @@ def differences(
         outlook(likelihood.family, hyper, one, row, seen)
         views.append(likelihood.in_units(seen.copy(), D))
     (mean, sd, _), (before, spread, _) = views
+    return parts_apart(names, mean, sd, before, spread)
+
+
+def parts_apart(
+    names: Sequence[str], mean: FloatArray, sd: FloatArray, before: FloatArray, spread: FloatArray
+) -> list[Part]:
+    """Say by which columns (D,) what has ``mean`` and ``sd`` differs from something before it.
+
+    Surprise and excess of a part are the column's share of the symmetric Kullback-Leibler
+    divergence of the two, Gaussians of the same means m and variances v:
+    (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (sd / spread) ** 2
         away = (mean - before) ** 2 * (1.0 / sd**2 + 1.0 / spread**2)

@@ -34,6 +34,7 @@ from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.reasons import Explains, Explanation
 from streamddcrp.estimator.scikit import Options
+from streamddcrp.estimator.standing import Standing
 from streamddcrp.estimator.stored import Stored
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
@@ -246,6 +247,9 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
     def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
         """Name a regime, and say whether it is normal, planned or a fault: `SeqDDCRP.mark`."""
         self._model.mark(label, name, verdict)
+
+    def _standing(self, key: Any = None) -> Standing | None:
+        return self._model._standing(key)
 
     def plot(self) -> Any:
         """Draw the last rows by regime, as `SeqDDCRP.plot` does."""

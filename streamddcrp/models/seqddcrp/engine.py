@@ -177,14 +177,12 @@ class Engine:
         last = known[-1] if len(known) else np.argmax(np.where(others, table.last_seen[:K], -1))
         return int(table.ids[last])
 
-    def differences(
-        self, label: int, before: int, index: int, names: Sequence[str]
-    ) -> list[Part]:
+    def differences(self, label: int, before: int, index: int, names: Sequence[str]) -> list[Part]:
         """Say by what a regime that began at row ``index`` differs from another one.
 
-        ``before`` may be the regime itself: then as the rows that have left the window show it. What
-        it is like now, its first rows say, as long as the window has them: what a change drives, or
-        a controller makes good, comes later. Nothing where a table is gone, or has lost its rows.
+        ``before`` may be the regime itself, as the rows show it that have left the window. What it
+        is like now, its first rows say, as long as the window has them: what a change drives, or a
+        controller makes good, comes later. Nothing where a table is gone, or has lost its rows.
         """
         one, other, table = self._column(label), self._column(before), self.state.table
         n_rows = int(self.state.counts[N_ROWS])

@@ -37,7 +37,7 @@ from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
-from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, N_SEEN, SETTLED
+from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN, SETTLED
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import WarmUp
@@ -251,8 +251,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
-        self._net, self._marks, self._states = [], {}, np.empty(0)
-        self._watch: Any = None  # told of rows before and after they are learned, a piece at a time
+        self._net, self._marks, self._states, self._watch = [], {}, np.empty(0), None
 
     @classmethod
     def _unit_test_params(cls) -> Any:

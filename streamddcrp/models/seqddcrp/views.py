@@ -10,11 +10,12 @@ import pyarrow as pa
 from scipy.special import betaincinv
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import KINDS, Event, Part
+from streamddcrp.contract import KINDS, Event
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.reasons import LEAST, Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
+from streamddcrp.estimator.standing import SAME, Standing
 from streamddcrp.estimator.views import (
     Backlog,
     events_since,
@@ -56,6 +57,7 @@ class TableViews(RowModel):
     _rows_less_season: Any
     _states: FloatArray  # of the rows of the last batch, and of the one before them
     _marks: dict[int, tuple[str, str]]
+    _watch: Any  # told of rows before and after they are learned, some at a time
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
@@ -187,6 +189,26 @@ class TableViews(RowModel):
         """
         state = None if self._stream is None else self._stream.state
         return no_stays() if state is None else stays_of(state)
+
+    def _standing(self, key: Any = None) -> Standing | None:
+        """Say which state the stream is in; None in warm-up."""
+        if self._stream is None:
+            return None
+        engine, state = self._stream, self._stream.state
+        counts, label, log = state.counts, int(state.counts[STAYING]), state.events
+        since = int(counts[SINCE])
+        stays = dict(zip(state.atoms.stay_ids.tolist(), state.atoms.stays[:, 1], strict=True))
+        at = since - int(counts[N_SEEN] - counts[N_ROWS])
+        mine = np.flatnonzero((log.label == label) & (np.abs(log.arrival - since) <= SAME))
+        began = float(log.begun[mine[-1]]) if len(mine) else math.nan
+        if 0 <= at < counts[N_ROWS]:
+            began = float(state.rows.clock[at])
+        past = since > int(counts[N_SEEN]) - since
+        share = min(stays.get(label, 0.0) / since, 1.0) if past else 1.0
+        reasons = self._reasons("birth", label, None, since)["reasons"] if since else ()
+        pace = engine.time_unit if engine.clocked else 1.0
+        mark = self._marks.get(label, (None, "normal"))
+        return Standing(key, label, int(counts[N_SEEN]) - since, began, share, reasons, pace, *mark)
 
     def column_laws(self) -> dict[Hashable, str]:
         """Say the law of each column: what is subtracted before its rows are clustered."""
