@@ -325,9 +325,10 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
             A row for each key after its warm-up, the least usual first: ``key``; ``state``, as in
             `step_many`, with ``name`` and ``verdict``; ``rows`` that it has lasted, ``since`` when;
             ``share`` of the key's rows before that were in it, 0 where it is new and 1 where it has
-            lasted longer than all before; ``group``, the same number where two keys and more came
-            to a new regime within 8 rows of the first by the same column, moved the same way;
-            ``why``, by what it differs from the one before.
+            lasted longer than all before; ``longer``, the probability of a stay of so many rows, as
+            in `SeqDDCRP.transitions`; ``group``, the same number where two keys and more came to a
+            new regime within 8 rows of the first by the same column, moved the same way; ``why``,
+            by what it differs from the one before.
         """
         kind = pa.int64() if self._integer else pa.string()
         if not hasattr(self._fresh, "_standing"):
@@ -340,7 +341,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
             word = pa.int64() if name == "state" else pa.string()
             columns[name] = pa.array([getattr(one, name) for one in ordered], word)
         columns["rows"] = pa.array([one.rows for one in ordered], pa.int64())
-        for name in ("since", "share"):
+        for name in ("since", "share", "longer"):
             columns[name] = pa.array([getattr(one, name) for one in ordered], pa.float64())
         columns["group"] = pa.array(groups, pa.int64())
         return pa.table(columns | {"why": pa.array([one.why for one in ordered], pa.string())})

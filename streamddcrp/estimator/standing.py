@@ -6,10 +6,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import betaln
 
 from streamddcrp.contract import Part, said_of_change
 
 SAME = 8.0  # rows within which regimes began at the same time
+OVERDUE = 0.05  # probability of a stay below which it lasts longer than usual
+
+
+def chance_of_stay(n: float, total: float, rows: int) -> float:
+    """Return the probability of a stay of ``rows`` or more after ``n`` stays of ``total`` in all.
+
+    The mean of (1 - rate)^rows under equation (8) of ``docs/math/states_over_tables.md``.
+    """
+    a, b = n + 0.5, total - n + 0.5
+    return float(np.exp(betaln(a, b + rows) - betaln(a, b)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,8 @@ class Standing:
     share : float
         Of the rows before the stay, those in this state: 0 for one that is new; 1 where the stay
         has lasted longer than all before it.
+    longer : float
+        Probability of a stay as long as this one: near 0, it lasts longer than usual.
     reasons : tuple of Part
         As those of an `Event`, against the state before.
     pace : float
@@ -40,6 +53,7 @@ class Standing:
     rows: int
     since: float
     share: float
+    longer: float
     reasons: tuple[Part, ...]
     pace: float = 1.0
     name: str | None = None

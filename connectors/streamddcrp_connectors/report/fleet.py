@@ -8,7 +8,7 @@ import numpy as np
 
 from streamddcrp.contract import Part
 from streamddcrp.estimator.reasons import LEAST, parts_apart
-from streamddcrp.estimator.standing import Standing, ranked
+from streamddcrp.estimator.standing import OVERDUE, Standing, chance_of_stay, ranked
 from streamddcrp.plots.figures import INK, date_axis, pyplot, rendered, short
 from streamddcrp.plots.segments import Visit, visits
 from streamddcrp.plots.series import Labelled
@@ -19,6 +19,7 @@ from streamddcrp_connectors.report.words import percent
 N_LANES = 40
 FIRST, USUAL = 8, 250  # rows that say by what a stay began, and against what
 KNOWN, NEW, SHARED = "#c8d3de", "#E69F00", "#D55E00"
+_LONG = "lasts longer than usual"
 _RULE = (
     "The least usual first. Share: how much of the time before the stay the key was in that "
     "regime, 0 where it is new. Same group: these came to a new regime within a few rows of each "
@@ -40,15 +41,16 @@ def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[s
         f"{name}: {len(fleet):,} keys; {n_new:,} in a regime that is new to them.",
         *_together([*zip(ordered, groups, strict=True)], series_of, stays, shared),
     ]
-    rows = [
-        {
-            "key": str(one.key), "regime": series_of[one.key].name_of(one.state),
-            "since": series_of[one.key].clock.at(stays[one.key][-1].first),
-            "rows": f"{one.rows:,}", "share": percent(one.share) if one.share else "new",
-            "group": group or "", "why": one.why,
-        }
-        for one, group in zip(ordered, groups, strict=True)
-    ]  # fmt: skip
+    rows = []
+    for one, group in zip(ordered, groups, strict=True):
+        series, key = series_of[one.key], str(one.key)
+        why = filter(None, [one.why, _LONG if one.longer < OVERDUE else ""])
+        rows.append({
+            "key": key, "regime": series.name_of(one.state),
+            "since": series.clock.at(stays[key][-1].first), "rows": f"{one.rows:,}",
+            "share": percent(one.share) if one.share else "new", "group": group or "",
+            "why": "; ".join(why),
+        })  # fmt: skip
     lines = [*facts, "", "Where each key stands. " + _RULE]
     lines += [
         f"  {row['key']}: {row['regime']} since {row['since']} ({row['rows']} rows), "
@@ -81,15 +83,17 @@ def _standing(key: str, series: Labelled, stays: list[Visit]) -> Standing:
     last, times = stays[-1], np.asarray(series.clock.times, np.float64)
     began = last.first
     times = times / 1e9 if series.clock.stamped else times
-    before = sum(v.last - v.first + 1 for v in stays[:-1] if v.label == last.label)
-    share = before / began if began > len(series) - began else 1.0
+    lengths = [v.last - v.first + 1 for v in stays[:-1] if v.label == last.label]
+    rows, before = len(series) - began, sum(lengths)
+    share = before / began if began > rows else 1.0
+    longer = chance_of_stay(len(lengths), before, rows)
     reasons: tuple[Part, ...] = ()
     if len(stays) > 1:
         past = series.values[stays[-2].first : stays[-2].last + 1][-USUAL:]
         reasons = _apart(series.features, past, series.values[began : last.last + 1][:FIRST])
     pace = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
-    rows, since = len(series) - began, float(times[began])
-    return Standing(key, last.label, rows, since, min(share, 1.0), reasons, pace)
+    since = float(times[began])
+    return Standing(key, last.label, rows, since, min(share, 1.0), longer, reasons, pace)
 
 
 def _apart(names: Sequence[str], before: FloatArray, after: FloatArray) -> tuple[Part, ...]:

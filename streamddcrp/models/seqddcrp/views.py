@@ -15,7 +15,7 @@ from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.reasons import LEAST, Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
-from streamddcrp.estimator.standing import SAME, Standing
+from streamddcrp.estimator.standing import SAME, Standing, chance_of_stay
 from streamddcrp.estimator.views import (
     Backlog,
     events_since,
@@ -183,6 +183,8 @@ class TableViews(RowModel):
             ``state`` (int64); ``stays`` (int64), how many have ended; ``rows`` (float64), how many
             a stay lasts on average, the posterior median, with ``rows_low`` and ``rows_high``
             between which it is with probability .95, where rows end it independently of each other;
+            ``present``, rows that the present stay has lasted, and ``longer``, how probable it was
+            by the stays before to last that long: near 0, it lasts longer than usual;
             ``following``, a list of ``state`` and ``probability``, the most probable first: the
             posterior mean of a Dirichlet distribution with weight 1 for all states together, and
             -1 for one that has not been yet. Equation (8) of ``docs/math/states_over_tables.md``.
@@ -197,18 +199,21 @@ class TableViews(RowModel):
         engine, state = self._stream, self._stream.state
         counts, label, log = state.counts, int(state.counts[STAYING]), state.events
         since = int(counts[SINCE])
-        stays = dict(zip(state.atoms.stay_ids.tolist(), state.atoms.stays[:, 1], strict=True))
+        stays = dict(zip(state.atoms.stay_ids.tolist(), state.atoms.stays.tolist(), strict=True))
+        n, total = stays.get(label, (0.0, 0.0))
         at = since - int(counts[N_SEEN] - counts[N_ROWS])
         mine = np.flatnonzero((log.label == label) & (np.abs(log.arrival - since) <= SAME))
         began = float(log.begun[mine[-1]]) if len(mine) else math.nan
         if 0 <= at < counts[N_ROWS]:
             began = float(state.rows.clock[at])
         past = since > int(counts[N_SEEN]) - since
-        share = min(stays.get(label, 0.0) / since, 1.0) if past else 1.0
+        share = min(total / since, 1.0) if past else 1.0
         reasons = self._reasons("birth", label, None, since)["reasons"] if since else ()
         pace = engine.time_unit if engine.clocked else 1.0
         mark = self._marks.get(label, (None, "normal"))
-        return Standing(key, label, int(counts[N_SEEN]) - since, began, share, reasons, pace, *mark)
+        rows = int(counts[N_SEEN]) - since
+        longer = chance_of_stay(n, total, rows)
+        return Standing(key, label, rows, began, share, longer, reasons, pace, *mark)
 
     def column_laws(self) -> dict[Hashable, str]:
         """Say the law of each column: what is subtracted before its rows are clustered."""
@@ -366,7 +371,8 @@ def labels_in_window(config: Config, state: State) -> IntArray:
 _FOLLOWING = pa.list_(pa.struct([("state", pa.int64()), ("probability", pa.float64())]))
 _STAYS = pa.schema([
     ("state", pa.int64()), ("stays", pa.int64()), ("rows", pa.float64()),
-    ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("following", _FOLLOWING),
+    ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("present", pa.int64()),
+    ("longer", pa.float64()), ("following", _FOLLOWING),
 ])  # fmt: skip
 
 
@@ -387,7 +393,9 @@ def stays_of(state: State) -> pa.Table:
     rows = []
     for label in sorted(ended):
         n, total = ended[label]
-        total += since if label == present else 0
+        here = label == present
+        longer = chance_of_stay(n, total, since) if here else None
+        total += since if here else 0
         others = [other for other in ids if other != label]
         seen = dict(zip(ids, followed.get(label, [0.0] * len(ids)), strict=True)) | {-1: 0.0}
         share = 1.0 / (len(others) + 1)
@@ -399,6 +407,7 @@ def stays_of(state: State) -> pa.Table:
         following = sorted(chances.items(), key=lambda pair: -pair[1])
         rows.append({
             "state": label, "stays": int(n), "rows": middle, "rows_low": low, "rows_high": high,
+            "present": since if here else None, "longer": longer,
             "following": [{"state": k, "probability": p} for k, p in following],
         })  # fmt: skip
     return pa.Table.from_pylist(rows, schema=_STAYS)
