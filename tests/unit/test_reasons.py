@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from scipy.stats import nbinom, norm
+from scipy.stats import beta, nbinom, norm
 
 import streamddcrp
 from benchmarks.reasons import blamed, planted
@@ -19,6 +19,7 @@ from streamddcrp import (
 )
 from streamddcrp.errors import ConfigError, UnknownKeyError
 from streamddcrp.estimator.reasons import differences, explained
+from streamddcrp.estimator.standing import chance_of_stay
 from streamddcrp.likelihoods import (
     Autoregression,
     BetaBernoulli,
@@ -527,3 +528,26 @@ def test_a_planned_regime_raises_no_alarm_and_a_fault_does(rows):
     assert found["normal"] < 60
     with pytest.raises(ConfigError, match="verdict must be one of"):
         SeqDDCRP().mark(1, "x", "bad")
+
+
+@pytest.mark.parametrize(("n", "total", "rows"), [(0, 0, 5), (3, 40, 12), (20, 300, 90)])
+def test_how_probable_so_long_a_stay_is(n, total, rows):
+    rate = beta(n + 0.5, total - n + 0.5)
+    expected = rate.expect(lambda r: (1.0 - r) ** rows)
+    assert chance_of_stay(n, total, rows) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_stay_that_lasts_longer_than_usual():
+    X = np.random.default_rng(2).normal(size=(1500, 2))
+    for a in range(100, 1100, 50):
+        X[a : a + 25, 0] += 12.0
+    X[1100:, 0] += 12.0
+    model = SeqDDCRP(likelihood="normal_gamma")
+    model.learn_many(X[:1110])
+    before = {row["state"]: row for row in model.transitions().to_pylist()}
+    model.learn_many(X[1110:])
+    after = {row["state"]: row for row in model.transitions().to_pylist()}
+    (here,) = [row for row in after.values() if row["present"] is not None]
+    assert here["present"] == pytest.approx(400, abs=3)
+    assert here["longer"] < 0.01 < 0.3 < before[here["state"]]["longer"]
+    assert all(row["longer"] is None for label, row in after.items() if label != here["state"])
