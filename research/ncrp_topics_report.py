@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.errors import ConfigError
 from streamddcrp.models.trees.gibbs import sample_nested_topics
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.models.trees.pictures import named, plot_growth, plot_topic_tree
@@ -16,9 +15,9 @@ from streamddcrp.plots.figures import matplotlib
 from .data import shared_file
 from .topic_corpora import TopicCorpus, bag_of_words, corpus_of_texts, newsgroups, unigram
 
-MISSING = """\
-there is no {path}, nor newsgroups20 beside it: they are not a part of the package. A text of your
-own does as well: --data FILE, a Parquet file with a column 'text', or a text file in UTF-8 whose
+INSTEAD = """\
+AP and 20 Newsgroups, folders ap and newsgroups20, are not a part of the package. A text of your own
+does as well: --data FILE, a Parquet file with a column 'text', or a text file in UTF-8 whose
 documents are set apart by blank lines."""
 TITLE = """\
 Held-out words of trees of topics (Wang and Blei 2009, Table 1): nats a word, one half of a document
@@ -27,17 +26,13 @@ HEADER = ("| method | nats a word | nodes | documents / s |", "| --- " * 4 + "|"
 
 
 def corpora(data: Path | None, fold: int) -> Iterator[tuple[str, TopicCorpus]]:
-    """Yield the texts of a file, or the corpora that there are, split in one of five ways."""
+    """Yield the texts of a file, or AP and 20 Newsgroups, split in one of five ways."""
     if data is not None:
         yield data.name, corpus_of_texts(data, fold)
         return
-    ap, posts = shared_file("ap"), shared_file("newsgroups20")
-    if not ap.is_dir() and not posts.is_dir():
-        raise ConfigError(MISSING.format(path=ap))
-    if ap.is_dir():
-        yield "AP", bag_of_words(ap, 1000, fold=fold)
-    if posts.is_dir():
-        yield "20 Newsgroups", newsgroups(posts, fold=fold)[0]
+    ap, posts = (shared_file(name, INSTEAD) for name in ("ap", "newsgroups20"))
+    yield "AP", bag_of_words(ap, 1000, fold=fold)
+    yield "20 Newsgroups", newsgroups(posts, fold=fold)[0]
 
 
 def run(folder: Path, data: Path | None, sweeps: int, folds: int, seed: int) -> Iterator[str]:

@@ -87,9 +87,14 @@ def test_topics_of_a_file(tmp_path):
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMDDCRP_SHARED", str(tmp_path))
-    result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path / "out")])
-    assert result.exit_code == 2
-    assert "--data FILE" in result.output
+    for there, missing in ((), "ap"), (("ap",), "newsgroups20"):
+        for name in there:
+            (tmp_path / name).mkdir()
+        result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path / "out")])
+        assert result.exit_code == 2
+        assert "--data FILE" in result.output
+        assert f"there is no {tmp_path / missing};" in result.output
+        assert not list((tmp_path / "out").iterdir())
     short = tmp_path / "short.txt"
     short.write_text("one text", encoding="utf-8")
     result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path), "--data", str(short)])
