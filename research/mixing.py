@@ -13,8 +13,8 @@ from scipy.special import gammaln
 from tqdm import tqdm
 
 from benchmarks.streams import five_gaussians
+from streamddcrp.estimator.sweeps import r_hat
 from streamddcrp.likelihoods import Likelihood, NormalWishart
-from streamddcrp.models.ddcrp.chain import r_hat
 from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.plots.figures import STYLE, matplotlib
 from streamddcrp.plots.palette import COLOURS
