@@ -61,7 +61,7 @@ def run(folder: Path, data: Path | None, sweeps: int, folds: int, seed: int) -> 
             )
             text += [about, *HEADER]
             yield from text[-3:]
-            text.append(f"| | unigram | {unigram(corpus):.3f} | | | |")
+            text.append(f"| any | unigram | {unigram(corpus):.3f} | | | |")
             yield text[-1]
             model = None
             for prior, options in PRIORS.items():

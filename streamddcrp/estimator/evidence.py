@@ -82,7 +82,8 @@ def estimate_evidence(
     if not hasattr(model, "n_particles"):
         message = f"model: {type(model).__name__} has no particles, so its runs do not differ"
         raise ConfigError(message)
-    n_runs, runs, options = whole("n_runs", n_runs, 2), np.empty(0), {}
+    n_runs, runs = whole("n_runs", n_runs, 2), np.empty(0)
+    options: dict[str, Any] = {}
     for rng in generator(seed).spawn(n_runs):
         run = model.clone({**options, "seed": int(rng.integers(1 << 62))})
         run.learn_many(X, **side)

@@ -9,6 +9,7 @@ from streamddcrp import (
     GroupDP,
     TimeVaryingIBP,
     alpha_for,
+    estimate_evidence,
     fit_seqddcrp,
     held_out_log_likelihood,
     labels_of_links,
@@ -87,6 +88,16 @@ def ddcrp_gibbs(record):
     draws = model.sample(streams.with_gaps(X), streams.times(30), n_sweeps=20, burn_in=5)
     record.add("model.labels", draws.labels)
     record.add("model.log_joint", draws.log_joint)
+
+
+@case
+def evidence_of_runs(record):
+    model = GraphCRP(likelihood=GIVEN, n_particles=5, rejuvenate=4)
+    found = estimate_evidence(model, streams.regimes(30, length=8), n_runs=3)
+    record.add("evidence", found)
+    record.add("interval", found.interval())
+    model.learn_many(streams.regimes(30, length=8))
+    record.add("partitions", model.partitions(5, seed=1))
 
 
 @case

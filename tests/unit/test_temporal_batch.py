@@ -64,7 +64,7 @@ def test_a_converged_stream_is_a_fixed_point_of_the_batch():
     stream = Engine(Settings(alpha=1.0, past_weights=KAPPA, lag=7), true_law())
     for X in rows:
         stream.learn(X)
-    stream.sweep(150)
+    stream.sweep(150, exact=True)
     fit = fit_temporal_dpm(
         rows,
         true_law(),
@@ -121,7 +121,7 @@ def test_a_fit_rests_where_exact_sweeps_do():
     assert fit.converged
     assert min(q.max(axis=1).min() for q in fit.q) < 0.9  # some rows are shared
     settings = Settings(**count_settings(width=None, **options), slots=1000, lag=3)
-    engine = whole(settings, law, rows, [q.copy() for q in fit.q], fit.ids, fit.born)
+    engine = whole(settings, fit.emission, rows, [q.copy() for q in fit.q], fit.ids, fit.born)
     engine.sweep(1, exact=True)
     gap = max(np.abs(q - found).max() for q, found in zip(fit.q, engine.resp, strict=True))
     assert gap < 1e-8

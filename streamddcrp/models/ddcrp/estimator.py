@@ -50,8 +50,9 @@ class DDCRPFilter(ParticleEngine):
 
     def labels(self) -> IntArray:
         """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
-        label, counts = self.state.ring.label, self.state.counts
-        return label[:, np.arange(counts[FIRST], counts[N_SEEN]) % label.shape[1]]
+        label: IntArray = self.state.ring.label
+        first, end = self.state.counts[[FIRST, N_SEEN]]
+        return label[:, np.arange(first, end) % label.shape[1]]
 
     @classmethod
     def begin(

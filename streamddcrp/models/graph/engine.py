@@ -276,7 +276,7 @@ class GraphEngine(ParticleEngine):
 
     def labels(self) -> IntArray:
         """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
-        label = self.state.particles.label
+        label: IntArray = self.state.particles.label
         return label[:, _in_rings(self.state)["R"] % label.shape[1]]
 
     def step(self, X: FloatArray, t: FloatArray, parents: Parents = NO_PARENTS) -> FloatArray:

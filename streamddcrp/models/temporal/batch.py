@@ -229,7 +229,7 @@ def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:
 def _ascend(
     engine: Engine, max_sweeps: int, tol: float, moves: bool, bar: Any
 ) -> tuple[list[float], bool]:
-    """Sweep until assignments rest, try moves, and go on, at last exactly; return the objectives."""
+    """Sweep until assignments rest, try moves, go on, at last exactly; return the objectives."""
     trace: list[float] = []
     rounds, exact = _ROUNDS if moves else 0, False
     while len(trace) < max_sweeps:
