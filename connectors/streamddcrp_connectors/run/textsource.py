@@ -281,6 +281,7 @@ class TextSource:
 
     def _next(self, why: str) -> None:
         """Go on in the file that came after the one that was read."""
+        why = f"{self._path} was read" if self._many else why
         paths = self._generations()
         opened = os.fstat(self._owned.fileno())
         same = [os.path.samestat(opened, path.stat()) for path in paths]
