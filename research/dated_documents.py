@@ -102,6 +102,11 @@ def draw(gains: dict[str, FloatArray], path: Path) -> None:
 def run(folder: Path, documents: int | None, particles: int, seed: int) -> Iterator[str]:
     """Yield the table, and draw the figure into the folder."""
     files = {name: shared_file(file) for name, (file, *_) in CORPORA.items()}
+    yield (
+        f"Prior of all: Dirichlet, {PRIOR:g} for each of {WORDS:,} words at most; alpha of "
+        f"{ALPHAS} and the decay's scale chosen on the first half; {particles} particles, one "
+        "pass.\n"
+    )
     yield "| corpus | prior | alpha | tables | nats a word, second half " + (
         "| nats over the CRP, second half |"
     )
