@@ -220,9 +220,9 @@ class NormalGamma(Likelihood):
             return {}
         _, hyper, post = self._posteriors(stats)
         width = int(hyper[0])
-        cells = post[:, 1:].reshape(-1, width, 8, 1)
-        found = _quantiles(*(cells[:, :, i] for i in range(4)), p)
-        return found | {"mean": hyper[1 : 1 + width, None] + found["mean"]}
+        cells = np.moveaxis(post[:, 1:].reshape(-1, width, 8, 1), 2, 0)
+        mean = hyper[1 : 1 + width, None] + cells[0]
+        return _normal_quantiles(mean, cells[1], cells[2], cells[3], p)
 
     def _as_given(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means and standard deviations (K, D) of columns from those of their images."""
@@ -403,7 +403,7 @@ class NormalWishart(Likelihood):
         mean = np.array([one for one, _ in found])[..., None]
         rate = np.array([0.5 * (np.linalg.inv(root) ** 2).sum(axis=1) for _, root in found])
         kappa, shape = post[:, 1, None, None], 0.5 * (post[:, 2, None, None] - D + 1.0)
-        return _quantiles(mean, kappa, shape, rate[..., None], p)
+        return _normal_quantiles(mean, kappa, shape, rate[..., None], p)
 
     def _mean_and_root(
         self, n_features: int, hyper: FloatArray, post: FloatArray
@@ -415,7 +415,7 @@ class NormalWishart(Likelihood):
         return hyper[4 : 4 + D] + post[6 : 6 + D], root
 
 
-def _quantiles(
+def _normal_quantiles(
     mean: FloatArray, kappa: FloatArray, shape: FloatArray, rate: FloatArray, p: FloatArray
 ) -> dict[str, FloatArray]:
     """Return quantiles where the precision is Gamma(shape, rate), and kappa of it the mean's."""
