@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,10 +135,10 @@ def _methods(
         documents, **prior, n_chains=1, n_sweeps=half, burn_in=half, thin=min(10, half), seed=seed
     )
     seconds = time.process_time() - start
-    given, score = (
-        one.complete(corpus.seen, corpus.held, seed=seed).sum() / corpus.held.sum()
-        for one in (draws, replace(draws, eta=_learned(draws)))
-    )
+    held = corpus.held.sum()
+    given = draws.complete(corpus.seen, corpus.held, seed=seed).sum() / held
+    draws.eta[:] = _learned(draws)
+    score = draws.complete(corpus.seen, corpus.held, seed=seed).sum() / held
     yield _Found("Gibbs", given, score, int(draws.n_nodes[-1]), 2 * half, seconds, None)
     start = time.process_time() - seconds
     fit = fit_nested_topics(documents, start=draws, **prior)

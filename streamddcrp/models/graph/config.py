@@ -105,7 +105,7 @@ def make_config(
     *,
     family: int = 0,
     hyper: FloatArray | None = None,
-    r: int,
+    window: int,
     given: bool = False,
     alpha: Any,
     discount: float = 0.0,
@@ -124,7 +124,7 @@ def make_config(
 
     Raises ConfigError if an option is out of its range.
     """
-    r, rejuvenate = whole("r", r, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
+    r, rejuvenate = whole("window", window, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
