@@ -254,7 +254,7 @@ def test_bad_arrivals_for_the_kite():
     for bad, message in [([6], "has not arrived"), ([-1], "has not arrived"), ([3, 3], "twice")]:
         with pytest.raises(SchemaError, match=message):
             check(as_parents([bad], 1), 6, 8, ring, n_ring)
-    with pytest.raises(SchemaError, match="only the last r = 2"):
+    with pytest.raises(SchemaError, match="only the last 2"):
         check(as_parents([[1]], 1), 6, 2, ring, n_ring)
 
 
@@ -307,7 +307,7 @@ def test_parents_in_several_forms():
         ({"alpha": ("gamma", 1.0, -1.0)}, "alpha"),
         ({"n_particles": 0}, "n_particles"),
         ({"resampling": "best"}, "resampling"),
-        ({"rejuvenate": 3}, "rejuvenate must not exceed r"),
+        ({"rejuvenate": 3}, "rejuvenate must not exceed window"),
         ({"rejuvenate": 1, "given": True}, "rejuvenate"),
         ({"seed": -1}, "seed"),
     ],

@@ -37,7 +37,7 @@ def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r, law)
 
     discount, most = _discount(law.get("discount", 0.0), law.get("n_clusters"), alpha)
     config = SimpleNamespace(
-        window=r, alpha=alpha, discount=discount, n_clusters=most, whole_graph=whole
+        r=r, alpha=alpha, discount=discount, n_clusters=most, whole_graph=whole
     )
     terms = plain(_prior_terms)
     for labels in oracle.partitions(n):

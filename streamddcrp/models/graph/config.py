@@ -130,12 +130,12 @@ def make_config(
     choice("resampling", resampling, SCHEMES)
     if rejuvenate > r:
         message = (
-            f"rejuvenate must not exceed r, {r}: older items are no parents any more, "
+            f"rejuvenate must not exceed window, {r}: older items are no parents any more, "
             f"got {rejuvenate}"
         )
         raise ConfigError(message)
     if rejuvenate > 0 and given:
-        message = "rejuvenate: items are resampled only where their parents are the last r items"
+        message = "rejuvenate: items are resampled only where their parents are the window"
         raise ConfigError(message)
     moves = moves if rejuvenate else 0
     each = r + rejuvenate + CLUSTER * (1 + 2 * moves)

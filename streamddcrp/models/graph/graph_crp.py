@@ -31,11 +31,11 @@ class GraphCRP(PartitionModel, base.Clusterer):
     """Clusters of items that are connected in a graph, by particles.
 
     Each item has parents among the earlier ones, all neighbours of each other: the last ``window``
-    items (default), or those that it names. It joins the cluster of n of its m parents with probability
-    n / (alpha + m), and opens one with alpha / (alpha + m); members of a cluster share the
-    parameter of a conjugate family. So clusters are connected in the graph, and one that was silent
-    for a window is dead. Predictions are means over the particles. A table's id is the arrival index
-    of its first row.
+    items (default), or those that it names. It joins the cluster of n of its m parents with
+    probability n / (alpha + m), and opens one with alpha / (alpha + m); members of a cluster share
+    the parameter of a conjugate family. So clusters are connected in the graph, and one that was
+    silent for a window is dead. Predictions are means over the particles. A table's id is the
+    arrival index of its first row.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
         ------
         SchemaError
             A value is not a finite number or outside the family's support; or the parents do not
-            exist, lie more than r items back or are no clique. Nothing was learned.
+            exist, lie more than ``window`` items back or are no clique. Nothing was learned.
         OrderError
             ``t`` is before the time of the row before. Nothing was learned.
         """
@@ -214,21 +214,21 @@ class GraphCRP(PartitionModel, base.Clusterer):
         return bool(self._waiting.side) if self._n_seen else None
 
     def _checked(self, named: Any, n_rows: int) -> tuple[Parents, ...]:
-        """Return the parents of rows, or nothing where they are the last r items; or refuse."""
+        """Return the parents of rows, or nothing where they are those of the window."""
         given = named is not None
         if self._given is not None and given != self._given:
             message = (
                 "parents: the rows before came with parents; name them, [] for none"
                 if self._given
-                else "parents: the rows before had the last r items as parents; name none"
+                else "parents: the rows before had the items of the window as parents; name none"
             )
             raise SchemaError(message)
         if not given:
             return ()
         if self.rejuvenate > 0:
             message = (
-                "parents: with rejuvenation the parents are the last r items; set rejuvenate=0 to "
-                "name them"
+                "parents: with rejuvenation the parents are those of the window; set rejuvenate=0 "
+                "to name them"
             )
             raise SchemaError(message)
         new, ring, n_ring = as_parents(named, n_rows), NO_RING, np.zeros(1, np.int64)
