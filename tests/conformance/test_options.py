@@ -67,7 +67,7 @@ BAD = {
         "decay": (0.0, "fast", "100 rows", ("time", -1.0), ("exponential", 3.0)),
     },
     TemporalDPM: {
-        "alpha": (0.0, nan), "lag": (-1,), "width": (0,), "warmup": (0,), "n_sweeps": (0,),
+        "alpha": (0.0, nan), "lag": (-1,), "window": (0,), "warmup": (0,), "n_sweeps": (0,),
         "decay": (("exponential", -1.0), "steep"), "likelihood": ("poisson", 3),
         "epoch": ("1 fortnight", 0, ("rows", 1.5), inf, True), "expectation": ("exact", None),
     },
@@ -115,7 +115,7 @@ def test_bad_options_are_named(make, options):
 def test_options_that_depend_on_others():
     with pytest.raises(ConfigError, match="sigma_x"):
         TimeVaryingIBP(sigma_x=0.0, sigma_y=1.0)
-    with pytest.raises(ConfigError, match="r must be a whole number from 1"):
+    with pytest.raises(ConfigError, match="window must be a whole number from 1"):
         GraphCRP(window=0)
 
 
