@@ -112,8 +112,7 @@ def _series(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        message = f"--out must name a folder, but {folder} is a file"
-        raise ConfigError(message) from error
+        raise ConfigError(f"--out must name a folder, but {folder} is a file") from error
     target = folder / "water-flow.csv"
     with origin.open("rb") as read, target.open("wb") as write:
         shutil.copyfileobj(read, write)

@@ -56,13 +56,11 @@ def serve_flight(
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
 
     if text is not None and features is not None:
-        message = "--text and --features exclude each other"
-        raise click.UsageError(message)
+        raise click.UsageError("--text and --features exclude each other")
     named = (text,) if text is not None else features and tuple(map(str.strip, features.split(",")))
     try:
         if token_env is not None and not os.environ.get(token_env):
-            message = f"--token-env names {token_env}, which is not set"
-            raise ConfigError(message)
+            raise ConfigError(f"--token-env names {token_env}, which is not set")
         token = os.environ[token_env] if token_env is not None else None
         if token_file is not None:
             token = Path(token_file).read_text(encoding="utf-8").strip()

@@ -58,8 +58,7 @@ def submit(
             raise click.UsageError(message)
     for name, why in (("key", "a model for each key"), ("checkpoint", "a folder for its states")):
         if given[name] is None:
-            message = f"{job} names no {name}: Spark needs {why}"
-            raise click.UsageError(message)
+            raise click.UsageError(f"{job} names no {name}: Spark needs {why}")
     if given["sink"] == "-" or "://" in given["sink"].removeprefix("file://"):
         message = f"{job}: on Spark the sink is a folder for Parquet files, got {given['sink']!r}"
         raise click.UsageError(message)

@@ -58,8 +58,7 @@ class Answers:
         memory_limit: str | int = "1GB",
     ) -> None:
         if columns.features is None:
-            message = "name the columns of the rows: --features a,b or --text a"
-            raise ConfigError(message)
+            raise ConfigError("name the columns of the rows: --features a,b or --text a")
         self.columns = columns
         described = {"time": columns.time, "key": columns.key, "features": columns.features}
         job = {"model": dict(recipe.description), "source": {"format": "service"}}
@@ -100,14 +99,12 @@ class Answers:
             ):
                 return answer
         if first != count:
-            message = (
+            raise SchemaError(
                 f"{client!r} sent rows {first} to {first + raw.num_rows - 1}, but the next is "
                 f"{count}; only the last batch may be sent again, and as it was"
             )
-            raise SchemaError(message)
         if client not in self._cursor["clients"] and len(self._cursor["clients"]) >= CLIENTS:
-            message = f"there are {CLIENTS} clients already"
-            raise SchemaError(message)
+            raise SchemaError(f"there are {CLIENTS} clients already")
         rows, refused, kind = self._read(raw, first)
         reasons = {number: refusal.reason for number, refusal in refused.items()}
         results = None
@@ -122,8 +119,7 @@ class Answers:
     def _read(self, raw: Any, first: int) -> tuple[Rows, dict[int, Any], Any]:
         """Return the rows that can be used, why others cannot, and the kind of the time."""
         if raw.nbytes > LARGEST:
-            message = f"a batch has at most {LARGEST:,} bytes, got {raw.nbytes:,}"
-            raise SchemaError(message)
+            raise SchemaError(f"a batch has at most {LARGEST:,} bytes, got {raw.nbytes:,}")
         raw.validate(full=True)
         names = list(self.columns.resolve(raw.schema.names, "the batch").names)
         batch, kind = canonical(raw.select(names), self.columns, self._cursor["kind"])

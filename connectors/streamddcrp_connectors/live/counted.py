@@ -74,11 +74,10 @@ class CountedSink(ABC):
         """Ask how many rows of the job have arrived; one that just began cannot have any."""
         n_rows = self.arrived(self._job, self._rows)
         if n_rows < self._rows:
-            message = (
+            raise CheckpointError(
                 f"{self.name} has {n_rows:,} of the {self._rows:,} rows that the checkpoint "
                 "recorded: it lost some. Restore it, or start again with a new checkpoint folder"
             )
-            raise CheckpointError(message)
         return n_rows
 
     @abstractmethod

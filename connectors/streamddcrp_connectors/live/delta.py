@@ -80,11 +80,10 @@ class DeltaSource(TableSource):
         except FileNotFoundError:
             stems = [path.stem for path in log.glob("*.json")]
             if any(stem.isdecimal() and int(stem) > version for stem in stems):
-                message = (
+                raise SchemaError(
                     f"{self.name}: version {version} was cleaned up before it was read. Start with "
                     "a new checkpoint folder, on a table whose log is whole"
-                )
-                raise SchemaError(message) from None
+                ) from None
             time.sleep(POLL)
             return None
         found = []
@@ -108,8 +107,7 @@ class DeltaSource(TableSource):
         elif set(action.get("metaData", {}).get("partitionColumns", ())) & set(self.columns.names):
             problem = "is partitioned by one of the columns to read"
         if problem:
-            message = f"{self.name}: version {version} {problem}"
-            raise SchemaError(message)
+            raise SchemaError(f"{self.name}: version {version} {problem}")
 
     def _rows(self, path: str, skip: int) -> Iterator[Any]:
         """Yield the rows of a file after the first ``skip``."""
@@ -123,8 +121,7 @@ class DeltaSource(TableSource):
                     if past < raw.num_rows:
                         yield raw.slice(past).select(names)
         except (pa.ArrowException, OSError) as error:
-            message = f"{self.name}: {path} cannot be read: {error}"
-            raise SchemaError(message) from error
+            raise SchemaError(f"{self.name}: {path} cannot be read: {error}") from error
 
 
 class DeltaSink(CountedSink):
@@ -148,8 +145,7 @@ class DeltaSink(CountedSink):
             self._table = None
             return 0
         except DeltaError as error:
-            message = f"{self.name}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {error}") from error
         return int(self._table.transaction_version(job) or 0)
 
     def send(self, job: str, first: int, batch: Any) -> None:
@@ -164,8 +160,7 @@ class DeltaSink(CountedSink):
             )
             self._table = self._table or DeltaTable(self._folder)
         except (DeltaError, ValueError, pa.ArrowException) as error:
-            message = f"{self.name}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {error}") from error
         self._force(self._table.version())
 
     def finish(self) -> None:
@@ -187,7 +182,6 @@ def _place(spec: str) -> tuple[Address, Path]:
     """Return the address with the whole path, and the folder."""
     path = spec.partition("://")[2]
     if not path or "?" in path:
-        message = f"{spec} must be delta://folder, without options"
-        raise ConfigError(message)
+        raise ConfigError(f"{spec} must be delta://folder, without options")
     folder = Path(os.path.realpath(path))
     return Address("delta", (), None, str(folder).strip("/"), {}, {}), folder

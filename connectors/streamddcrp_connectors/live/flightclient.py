@@ -37,8 +37,7 @@ class FlightClient:
         )
         self.name, self.stream = address.name, address.path
         if len(address.hosts) != 1 or not self.stream:
-            message = f"{self.name} must be flight://host/STREAM"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} must be flight://host/STREAM")
         host, port = address.hosts[0]
         scheme = "grpc+tls" if address.with_tls else "grpc+tcp"
         self._where = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
@@ -71,11 +70,9 @@ class FlightClient:
             self.close()
             raise ConnectionError(_first(error)) from error
         except _REFUSED as error:
-            message = f"{self.name} refuses the token: {_first(error)}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name} refuses the token: {_first(error)}") from error
         except (ArrowException, flight.FlightError, OSError, KeyError) as error:
-            message = f"{self.name}: {_first(error)}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {_first(error)}") from error
 
 
 def _certificates(address: Address) -> dict[str, bytes]:

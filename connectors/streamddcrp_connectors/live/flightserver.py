@@ -56,11 +56,10 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
 
     def __init__(self, host: str, port: int, token: str | None) -> None:
         if token is None and not is_loopback(host):
-            message = (
+            raise ConfigError(
                 f"{host}:{port} would answer anyone who reaches it: give a token, --token-env NAME "
                 "or --token-file FILE, or listen on 127.0.0.1"
             )
-            raise ConfigError(message)
         self._work: queue.Queue[tuple[Future[Any], str, Any]] = queue.Queue(EXCHANGES)
         self._room = threading.BoundedSemaphore(EXCHANGES)
         more = {} if token is None else {"middleware": {"token": _Tokens(token)}}
@@ -68,8 +67,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         try:
             super().__init__(f"grpc+tcp://{where}", **more)
         except (ArrowException, OSError) as error:
-            message = f"cannot listen on {where}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot listen on {where}: {error}") from error
 
     def answer_until(self, answers: Answers, seconds: float) -> None:
         """Answer what comes within so many seconds; errors in a batch go to its client."""
@@ -95,8 +93,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             message = f"the path must name the client, by 1 to {MAX_NAME} letters"
             raise flight.FlightServerError(message)
         if not self._room.acquire(blocking=False):
-            message = f"{EXCHANGES} exchanges are open"
-            raise flight.FlightUnavailableError(message)
+            raise flight.FlightUnavailableError(f"{EXCHANGES} exchanges are open")
         try:
             writer.write_metadata(_json({"rows": self._ask(client, None)}))
             self._exchange(client, reader, writer)

@@ -52,8 +52,7 @@ class FlightSink(CountedSink):
             note = self._note(reader, "first", "rows")
             if (note["first"], note["rows"]) != (first, batch.num_rows):
                 last = first + batch.num_rows - 1
-                message = f"{self.name} answers {note} to rows {first} to {last}"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.name} answers {note} to rows {first} to {last}")
             if note.get("refused"):
                 row, reason = next(iter(note["refused"].items()))
                 _LOG.warning("%s refused rows, such as %s: %s", self.name, row, reason)
@@ -71,8 +70,7 @@ class FlightSink(CountedSink):
         try:
             note = reader.read_chunk().app_metadata
         except StopIteration as error:
-            message = "the exchange ended without an answer"
-            raise ConnectionError(message) from error
+            raise ConnectionError("the exchange ended without an answer") from error
         try:
             found: dict[str, Any] = json.loads(note.to_pybytes())
             return found | {name: int(found[name]) for name in names}

@@ -49,18 +49,16 @@ class HttpPushSource(JournaledSource):
         ((host, port),) = address.hosts[:1]
         token = address.secret("token")
         if token is None and not is_loopback(host):
-            message = (
+            raise ConfigError(
                 f"{address.name} would take rows from anyone who reaches it: give a token, "
                 "&token_env=NAME, or listen on 127.0.0.1"
             )
-            raise ConfigError(message)
         super().__init__(address, columns, batch_rows)
         try:
             self._server = _Server((host, port), f"/{address.path}", token, self._journal)
         except OSError as error:
             super().close()
-            message = f"cannot listen on {self.name}: {error.strerror or error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot listen on {self.name}: {error.strerror or error}") from error
         self._thread: threading.Thread | None = None
 
     def receive(self, *, drained: bool) -> None:

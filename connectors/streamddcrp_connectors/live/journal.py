@@ -106,8 +106,7 @@ class Journal:
                 self._path, timeout=0, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            message = f"cannot write the journal {self._path}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot write the journal {self._path}: {error}") from error
         try:
             with self._reporting(ConfigError):
                 self._db.executescript(_SETTINGS)
@@ -183,11 +182,10 @@ class Journal:
         """
         end = self._end
         if not self._first <= first <= end:
-            message = (
+            raise CheckpointError(
                 f"the journal {self._path.parent} holds the messages {self._first} to {end}, and "
                 f"the checkpoint goes on at {first}: journal and checkpoint do not belong together"
             )
-            raise CheckpointError(message)
         query = "select number, crc, body from message where number >= ? order by number"
         with self._using, self._reporting(CheckpointError):
             for number, crc, body in self._db.execute(query, (first,)):
@@ -196,8 +194,7 @@ class Journal:
                 yield number, body
                 first += 1
         if first < end:
-            message = f"{self._path}: message {first} is damaged: the disk lost bytes"
-            raise CheckpointError(message)
+            raise CheckpointError(f"{self._path}: message {first} is damaged: the disk lost bytes")
 
     def wait(self, number: int, timeout: float) -> bool:
         """Wait until message ``number`` is on the disk; return whether it is."""

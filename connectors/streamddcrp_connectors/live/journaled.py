@@ -34,17 +34,15 @@ class JournaledSource(MessageSource):
         super().__init__(address, columns, batch_rows)
         folder = address.options.get("journal")
         if folder is None:
-            message = (
+            raise ConfigError(
                 f"{self.name}: messages have to be stored until they are learned; name a folder "
                 "for it, ?journal=FOLDER"
             )
-            raise ConfigError(message)
         megabytes = address.options.get("journal_mb", str(_DEFAULT_MB))
         if not megabytes.isdecimal() or int(megabytes) < LEAST_MB:
-            message = (
+            raise ConfigError(
                 f"{self.name}: journal_mb must be a whole number from {LEAST_MB}, got {megabytes!r}"
             )
-            raise ConfigError(message)
         self._journal = Journal(Path(folder), max_bytes=int(megabytes) << 20)
 
     def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:

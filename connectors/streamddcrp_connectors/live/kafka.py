@@ -32,8 +32,7 @@ class KafkaSource(MessageSource):
         super().__init__(address, columns, batch_rows)
         self._from = address.options.get("from", "start")
         if self._from not in {"start", "new"}:
-            message = f"{self.name}: from must be start or new"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: from must be start or new")
         self._topic = Topic(address)
 
     def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:

@@ -61,11 +61,10 @@ class KafkaSink(CountedSink):
                 if self._end is None:
                     self._end = high
                 elif not low <= self._end <= high:
-                    message = (
+                    raise CheckpointError(
                         f"{self.name} holds the offsets {low} to {high}, and the checkpoint "
                         f"recorded {self._end}: start again with a new checkpoint folder"
                     )
-                    raise CheckpointError(message)
                 reader.assign([self._topic.at(self._end)])
                 return max(recorded, self._count_to(reader, job.encode(), high))
             finally:

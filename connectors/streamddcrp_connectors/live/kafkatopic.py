@@ -66,12 +66,10 @@ class Topic:
     def __init__(self, address: Address) -> None:
         self.name, self.topic = address.name, address.path
         if not self.topic or "/" in self.topic:
-            message = f"{self.name} must be kafka://host/TOPIC"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} must be kafka://host/TOPIC")
         partition = address.options.get("partition")
         if partition is not None and not partition.isdecimal():
-            message = f"{self.name}: partition must be a number, got {partition!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: partition must be a number, got {partition!r}")
         self.partition = None if partition is None else int(partition)
         self.settings = client_settings(address) | {"error_cb": self._on_error}
         self._last: KafkaError | None = None
@@ -90,8 +88,7 @@ class Topic:
             raise KafkaException(found.error)
         n = len(found.partitions)
         if (self.partition or 0) >= n:
-            message = f"{self.name} has no such partition, but {n} from 0"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} has no such partition, but {n} from 0")
         return n
 
     def consumer(self, **more: Any) -> Any:
@@ -120,21 +117,19 @@ class Topic:
             return int(high if new else low)
         if not low <= at <= high:
             why = "were removed before they were read" if at < low else "were lost"
-            message = (
+            raise SchemaError(
                 f"{self.name} holds the offsets {low} to {high}, and {at} is to be read next: "
                 f"messages {why}. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         return at
 
     def refuse(self, error: KafkaError, at: int) -> None:
         """Raise what stands in the place of a message, unless it is the end of a partition."""
         if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
-            message = (
+            raise SchemaError(
                 f"{self.name}: offset {at} no longer exists: messages were removed before "
                 "they were read. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         if error.code() != KafkaError._PARTITION_EOF:
             self.fail(error)
 

@@ -56,8 +56,7 @@ class MqttSource(JournaledSource):
             secrets=("password",),
         )
         if not address.path:
-            message = f"{address.name} names no topic: mqtt://host/topic"
-            raise ConfigError(message)
+            raise ConfigError(f"{address.name} names no topic: mqtt://host/topic")
         password = address.secret("password")
         super().__init__(address, columns, batch_rows)
         self._topic = address.path
@@ -96,8 +95,7 @@ class MqttSource(JournaledSource):
                 return
             self._change.wait_for(lambda: self._subscribed or self._refused, _CONNECTING)
             if self._refused is not None:
-                message = f"{self.name}: {self._refused}"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.name}: {self._refused}")
             if not self._subscribed:
                 raise ConnectionError(self._away)
 

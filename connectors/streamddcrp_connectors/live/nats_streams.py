@@ -63,22 +63,18 @@ class _Connection:
             message = f"{name}: {error.description or 'no such stream'}; make it first"
             raise ConfigError(message) from error
         except nats.js.errors.APIError as error:
-            message = f"{name}: {error.description}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name}: {error.description}") from error
         except nats.js.errors.NoStreamResponseError as error:
-            message = f"{name}: no stream takes this subject; make one first"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name}: no stream takes this subject; make one first") from error
         except (nats.errors.BadSubjectError, nats.errors.MaxPayloadError) as error:
-            message = f"{name}: {_plain(error)}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name}: {_plain(error)}") from error
         except (nats.errors.Error, OSError, EOFError) as error:
             message = _plain(error)
             if "CERTIFICATE_VERIFY_FAILED" in message:
                 message = f"{name}: the server's certificate is not known; name its ca=FILE"
                 raise ConfigError(message) from error
             if "authorization" in message.lower():
-                message = f"{name} refuses the user, password or token"
-                raise ConfigError(message) from error
+                raise ConfigError(f"{name} refuses the user, password or token") from error
             raise ConnectionError(message) from error
 
     def close(self) -> None:
@@ -210,8 +206,7 @@ class NatsSource(MessageSource):
         while True:
             messages = connection.wait(inbox.take(self._most))
             if not messages and not connection.client.is_connected:
-                message = "the connection is lost"
-                raise ConnectionError(message)
+                raise ConnectionError("the connection is lost")
             if messages:
                 at = messages[-1].metadata.sequence.stream
             yield [message.data for message in messages], at
@@ -228,17 +223,15 @@ class NatsSource(MessageSource):
         if at is None:
             at = state.last_seq if self._new else max(state.first_seq - 1, 0)
         if at > state.last_seq:
-            message = (
+            raise SchemaError(
                 f"{self.name} ends with message {state.last_seq}, but {at} was read of it: it lost "
                 "messages, or was made again. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         if state.messages and at + 1 < state.first_seq:
-            message = (
+            raise SchemaError(
                 f"{self.name} begins with message {state.first_seq}, but {at} was the last that "
                 "was read: those between are gone. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         where = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=at + 1)
         subject = self._address.options.get("subject", ">")
         await connection.stream.subscribe(
@@ -261,8 +254,7 @@ class NatsSink(CountedSink):
         self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])
         super().__init__(address, what)
         if not address.path:
-            message = f"{self.name} must name a subject: nats://host/SUBJECT"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} must name a subject: nats://host/SUBJECT")
         self._connection: _Connection | None = None
 
     def arrived(self, job: str, recorded: int) -> int:
@@ -306,8 +298,7 @@ class NatsSink(CountedSink):
         """Publish the rows; return when the server has stored them."""
         connection = self._connection
         if connection is None:
-            message = "not connected"
-            raise ConnectionError(message)
+            raise ConnectionError("not connected")
         connection.wait(self._published(connection, job, first, batch))
 
     async def _published(self, connection: _Connection, job: str, first: int, batch: Any) -> None:

@@ -68,8 +68,7 @@ class _Database:
     def __init__(self, address: Address) -> None:
         database, _, table = address.path.partition("/")
         if len(address.hosts) != 1 or not database or not table or "/" in table:
-            message = f"{address.name} must be {address.scheme}://host/database/table"
-            raise ConfigError(message)
+            raise ConfigError(f"{address.name} must be {address.scheme}://host/database/table")
         self.name, self.table = address.name, sql.Identifier(*table.split("."))
         host, port = address.hosts[0]
         self._options: dict[str, Any] = {
@@ -90,14 +89,11 @@ class _Database:
             self.close()
             raise ConnectionError(" ".join(str(error).split())) from error
         except psycopg.errors.UndefinedTable as error:
-            message = f"{self.name}: {_first(error)}; make it first"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {_first(error)}; make it first") from error
         except psycopg.errors.UndefinedColumn as error:
-            message = f"{self.name}: {_first(error)}"
-            raise SchemaError(message) from error
+            raise SchemaError(f"{self.name}: {_first(error)}") from error
         except psycopg.Error as error:
-            message = f"{self.name}: {_first(error)}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {_first(error)}") from error
 
     def _connect(self) -> Any:
         """Connect; a refusal that will not pass is an error that ends the run.
@@ -114,10 +110,9 @@ class _Database:
                     raise ConnectionError(text) from error
                 if state is None and again:  # it lets clients in: now, or those with a password
                     continue
-                message = (
+                raise ConfigError(
                     f"{self.name} refuses the connection: {text.rpartition('FATAL:')[2].strip()}"
-                )
-                raise ConfigError(message) from error
+                ) from error
         return None
 
     def close(self) -> None:
@@ -143,8 +138,7 @@ def _refusal(options: dict[str, Any]) -> str | None:
     except OSError as error:
         raise ConnectionError(str(error)) from error
     if not size:
-        message = "it closes connections"
-        raise ConnectionError(message)
+        raise ConnectionError("it closes connections")
     found = [field[1:].decode() for field in fields.split(b"\0") if field[:1] == b"C"]
     return found[0] if kind == b"E" and found else None
 
@@ -168,8 +162,7 @@ class PostgresSource(TableSource):
         self._database = _Database(address)
         self._order = address.options.get("order", "")
         if not self._order:
-            message = f"{self.name}: name the column that numbers the rows, ?order=COLUMN"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: name the column that numbers the rows, ?order=COLUMN")
         self._channel = address.options.get("channel")
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
@@ -208,22 +201,19 @@ class PostgresSource(TableSource):
         self.columns.resolve(list(layout), self.name)
         for name in (*self.columns.names, self._order):
             if name not in layout:
-                message = f"{self.name} has no column {name!r}; it has {', '.join(layout)}"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.name} has no column {name!r}; it has {', '.join(layout)}")
         kind, unique = layout[self._order]
         if kind not in _WHOLE or not unique:
-            message = (
+            raise ConfigError(
                 f"{self.name}: the column {self._order!r} must be a whole number with a unique "
                 "index, given by the server at each insert, such as bigserial primary key"
             )
-            raise ConfigError(message)
         for name in self.columns.names:
             if layout[name][0] not in _TYPES:
-                message = (
+                raise SchemaError(
                     f"{self.name}: column {name!r} has type {layout[name][0]}; it must be one of "
                     f"{', '.join(_TYPES)}: make a view of it, or another column"
                 )
-                raise SchemaError(message)
         cells = [
             sql.SQL("{}::float8" if layout[name][0] == "numeric" else "{}").format(
                 sql.Identifier(name)
@@ -243,11 +233,10 @@ class PostgresSource(TableSource):
                 name = table.as_string(connection)
                 writing = set() if last in (None, at) else _writers(connection, name)
             if last is not None and at is not None and last < at:
-                message = (
+                raise SchemaError(
                     f"{self.name} ends with {self._order} = {last}, but {at} was read of it: was "
                     "it made again? Start with a new checkpoint folder"
                 )
-                raise SchemaError(message)
             if last in (None, at):
                 self._wait(POLL)
                 yield None

@@ -40,15 +40,12 @@ return known + #ARGV - 3
 
 def _client(address: Address) -> Any:
     if len(address.hosts) != 1 or not address.path:
-        message = f"{address.name} must be {address.scheme}://host/KEY"
-        raise ConfigError(message)
+        raise ConfigError(f"{address.name} must be {address.scheme}://host/KEY")
     if "ca" in address.options and address.scheme != "rediss":
-        message = f"{address.name}: ca is for rediss://, which is encrypted"
-        raise ConfigError(message)
+        raise ConfigError(f"{address.name}: ca is for rediss://, which is encrypted")
     db = address.options.get("db", "0")
     if not db.isdecimal():
-        message = f"{address.name}: db must be a number, got {db!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{address.name}: db must be a number, got {db!r}")
     host, port = address.hosts[0]
     return redis.Redis(
         host=host,
@@ -70,11 +67,9 @@ def _guard(name: str) -> Iterator[None]:
     try:
         yield
     except redis.AuthenticationError as error:
-        message = f"{name} refuses the user or password"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name} refuses the user or password") from error
     except (redis.exceptions.NoPermissionError, redis.exceptions.ReadOnlyError) as error:
-        message = f"{name}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name}: {error}") from error
     except (
         redis.ConnectionError,
         redis.TimeoutError,
@@ -84,14 +79,11 @@ def _guard(name: str) -> Iterator[None]:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             message = f"{name}: the server's certificate is not known; name its ca=FILE"
             raise ConfigError(message) from error
-        message = re.sub(r"^Error \d+ ", "", str(error)) or "no answer"
-        raise ConnectionError(message) from error
+        raise ConnectionError(re.sub(r"^Error \d+ ", "", str(error)) or "no answer") from error
     except redis.ResponseError as error:
         if "NOAUTH" in str(error) or "WRONGPASS" in str(error):
-            message = f"{name} refuses the user or password"
-            raise ConfigError(message) from error
-        message = f"{name}: {error}"
-        raise ConfigError(message) from error
+            raise ConfigError(f"{name} refuses the user or password") from error
+        raise ConfigError(f"{name}: {error}") from error
 
 
 class RedisSource(MessageSource):
@@ -110,8 +102,7 @@ class RedisSource(MessageSource):
         )
         super().__init__(address, columns, batch_rows)
         if address.options.get("from", "start") not in {"start", "new"}:
-            message = f"{self.name}: from must be start or new"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: from must be start or new")
         self._client = _client(address)
         self._key = address.path
         self._field = address.options.get("field", _FIELD).encode()
@@ -137,8 +128,7 @@ class RedisSource(MessageSource):
         """Return where to read on, after a check that nothing is missing."""
         kind = self._client.type(self._key).decode()
         if kind not in {"stream", "none"}:
-            message = f"{self.name} is not a stream but a {kind}"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} is not a stream but a {kind}")
         if kind == "none" and at in (None, [_FIRST, 0]):
             return _FIRST, 0
         state = {} if kind == "none" else self._client.xinfo_stream(self._key)
@@ -152,17 +142,15 @@ class RedisSource(MessageSource):
             return (end, added) if new else (_FIRST, added - length)
         last, count = at
         if _order(end) < _order(last):
-            message = (
+            raise SchemaError(
                 f"{self.name} ends with entry {end}, but {last} was read of it: it lost entries, "
                 "or was made again. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         if added - length > count:
-            message = (
+            raise SchemaError(
                 f"{self.name}: {added - length - count:,} entries after {last}, the last that was "
                 "read, were removed. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         return last, count
 
 

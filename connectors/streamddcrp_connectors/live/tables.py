@@ -31,8 +31,7 @@ class TableSource(ABC):
     def __init__(self, name: str, columns: Columns, batch_rows: int) -> None:
         self.name = name
         if columns.features is None:
-            message = f"{self.name}: name the columns, --features a,b or --text a"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: name the columns, --features a,b or --text a")
         self.columns = columns
         self.n_rows: int | None = None
         self._batch_rows = batch_rows

@@ -38,8 +38,7 @@ def check_stream(message: bytes) -> None:
 def check_rows(table: Any) -> None:
     """Refuse a table whose columns, as plain numbers and texts, are larger than `LARGEST`."""
     if table.num_rows > MOST_ROWS:
-        message = f"it has {table.num_rows:,} rows; a message may have {MOST_ROWS:,}"
-        raise SchemaError(message)
+        raise SchemaError(f"it has {table.num_rows:,} rows; a message may have {MOST_ROWS:,}")
     total = 8 * table.num_rows * table.num_columns
     for column in table.columns if total <= LARGEST else ():
         total += sum(map(_letters, column.chunks))

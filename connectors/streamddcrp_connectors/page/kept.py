@@ -72,8 +72,7 @@ def _restore(stream: Stream, kept: dict[str, Any], content: bytes) -> None:
     at = 0
     for part, name, kind, shape in kept["parts"]:
         if kind not in ("<f8", "<i8"):
-            message = f"the page's history holds an array of type {kind!r}"
-            raise CheckpointError(message)
+            raise CheckpointError(f"the page's history holds an array of type {kind!r}")
         size = int(np.prod(shape))
         parts[part][name] = np.frombuffer(content, kind, size, at).reshape(shape).copy()
         at += 8 * size

@@ -192,8 +192,7 @@ def opened(at: str, folder: Path | None) -> Iterator[LivePage]:
 def needs_extra() -> None:
     """Say how to install what serves the page, if it is not there."""
     if importlib.util.find_spec("tornado") is None:
-        message = "the live page needs tornado: pip install 'streamddcrp[live]'"
-        raise MissingExtraError(message)
+        raise MissingExtraError("the live page needs tornado: pip install 'streamddcrp[live]'")
 
 
 def place(at: str) -> tuple[str, int]:
@@ -212,8 +211,7 @@ def place(at: str) -> tuple[str, int]:
     else:
         host, _, port = at.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or not host.strip("[]"):
-        message = f"the place of the page must be HOST:PORT, such as {HERE}; got {at!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"the place of the page must be HOST:PORT, such as {HERE}; got {at!r}")
     return host.strip("[]"), int(port)
 
 
@@ -230,10 +228,9 @@ def listen(host: str, port: int) -> socket.socket:
                 time.sleep(0.1)
                 continue
             why = "another program listens there" if taken else error.strerror or str(error)
-            message = (
+            raise ConfigError(
                 f"cannot serve the live page at {host}:{port}: {why}; choose another HOST:PORT"
-            )
-            raise ConfigError(message) from error
+            ) from error
 
 
 def address_of(host: str, port: int, token: str) -> str:

@@ -134,12 +134,10 @@ def make_report(
     names = features if text is None else (text,)
     columns = Columns(time, key, names, text is not None)
     if text is not None and season is not None:
-        message = "--season and --text exclude each other: texts have no seasons"
-        raise ConfigError(message)
+        raise ConfigError("--season and --text exclude each other: texts have no seasons")
     if text is None:
         if events is not None:
-            message = "--events belongs to a report of texts: give --text, or leave it out"
-            raise ConfigError(message)
+            raise ConfigError("--events belongs to a report of texts: give --text, or leave it out")
         words, files = _of_numbers(results, source, columns, only, season, checkpoint)
     else:
         words, files = _of_texts(results, source, columns, only, events)
@@ -192,8 +190,7 @@ def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> l
     elif prefix.suffix.lower() in ENDINGS:
         prefix = prefix.with_suffix("")
     if not prefix.parent.is_dir():
-        message = f"--out: there is no folder {prefix.parent}; make it first"
-        raise ConfigError(message)
+        raise ConfigError(f"--out: there is no folder {prefix.parent}; make it first")
     paths = [prefix.with_name(prefix.name + ending) for ending in ENDINGS]
     for path in paths:
         if path.resolve() in (results.resolve(), source.resolve()):

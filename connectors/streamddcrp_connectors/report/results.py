@@ -50,11 +50,10 @@ class _ResultColumns(Columns):
         for name in _NEEDED:
             if name not in available:
                 has = ", ".join(available) or "none"
-                message = (
+                raise ConfigError(
                     f"{where} is not what `streamddcrp run` writes: it has no column {name!r}, "
                     f"only {has}"
                 )
-                raise ConfigError(message)
         time, key = (name if name in available else None for name in ("time", "key"))
         more = (names for names in (_FINAL, _STATE) if all(name in available for name in names))
         return Columns(time, key, sum(more, _NEEDED))
@@ -181,11 +180,10 @@ def check_named(table: dict[str, Any], columns: Columns, results: str) -> None:
         return
     for what, named in (("time", columns.time), ("key", columns.key)):
         if what in table and named is None:
-            message = (
+            raise ConfigError(
                 f"{results} was made with --{what}: give the same --{what} COL, or name the "
                 "columns to show with --features"
             )
-            raise ConfigError(message)
 
 
 def read_results(
@@ -219,12 +217,10 @@ def _whole(source: Source) -> Any:
         if refused:
             place = min(refused)
             row = offset["row"] - batch.num_rows + place
-            message = f"{source.name}: row {row}: {refused[place].reason}"
-            raise SchemaError(message, row=row)
+            raise SchemaError(f"{source.name}: row {row}: {refused[place].reason}", row=row)
         batches.append(kept)
     if not batches:
-        message = f"{source.name} holds no rows: there is nothing to report"
-        raise SchemaError(message)
+        raise SchemaError(f"{source.name} holds no rows: there is nothing to report")
     return joined(batches)
 
 
@@ -263,11 +259,9 @@ def _choose_key(table: dict[str, Any], only: str | None, where: str) -> str | No
         return keys[0]
     shown = ", ".join(keys[:10]) + (f", ... ({len(keys):,} in all)" if len(keys) > 10 else "")
     if only is None:
-        message = f"{where} holds several series; choose one with --only KEY: {shown}"
-        raise ConfigError(message)
+        raise ConfigError(f"{where} holds several series; choose one with --only KEY: {shown}")
     if only not in keys:
-        message = f"{where} has no key {only!r}; it has {shown}"
-        raise ConfigError(message)
+        raise ConfigError(f"{where} has no key {only!r}; it has {shown}")
     return only
 
 

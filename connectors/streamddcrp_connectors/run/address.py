@@ -79,11 +79,10 @@ class Address:
         who, _, where = netloc.rpartition("@")
         user, colon, _ = who.partition(":")
         if colon:
-            message = (
+            raise ConfigError(
                 f"the {scheme} address holds a password, which others can see: take it out, "
                 "and give ?password_env=NAME or ?password_file=FILE"
             )
-            raise ConfigError(message)
         kept: dict[str, str] = {}
         hidden: dict[str, tuple[str, str]] = {}
         sources = {f"{name}_{place}": (name, place) for name in secrets for place in _PLACES}
@@ -139,8 +138,7 @@ class Address:
             ``tls`` is neither yes nor no.
         """
         if self.options.get("tls", "no") not in {"yes", "no"}:
-            message = f"{self.name}: tls must be yes or no"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: tls must be yes or no")
         return self.options.get("tls") == "yes" or "ca" in self.options
 
     def secret(self, what: str = "password") -> str | None:
@@ -156,14 +154,12 @@ class Address:
         place, name = self._secrets[what]
         if place == "env":
             if name not in os.environ:
-                message = f"{self.name}: {what}_env names {name}, which is not set"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.name}: {what}_env names {name}, which is not set")
             return os.environ[name]
         try:
             return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            message = f"{self.name}: cannot read the {what} in {name}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: cannot read the {what} in {name}") from error
 
 
 def _host(text: str, port: int, scheme: str) -> tuple[str, int]:
@@ -172,8 +168,7 @@ def _host(text: str, port: int, scheme: str) -> tuple[str, int]:
         parts = urlsplit(f"//{text}")
         return parts.hostname or "127.0.0.1", parts.port or port
     except ValueError as error:
-        message = f"the {scheme} address: {text!r} is not HOST:PORT"
-        raise ConfigError(message) from error
+        raise ConfigError(f"the {scheme} address: {text!r} is not HOST:PORT") from error
 
 
 def _bracketed(host: str) -> str:

@@ -74,8 +74,7 @@ def _rows(source: Source, *, stop: bool) -> Iterator[str]:
         if n_rows >= ROWS or time.monotonic() > end:
             break
     if refused and (stop or len(refused) == n_rows):
-        message = f"{source.name}: {refused[0]}"
-        raise SchemaError(message)
+        raise SchemaError(f"{source.name}: {refused[0]}")
     yield f"rows read: {n_rows}, refused: {len(refused)}"
     yield from refused[:ROWS]
     if first is not None:
@@ -93,5 +92,4 @@ def _reach(sink: Any) -> None:
         else:
             return
     if problem is not None:
-        message = f"{sink.name} cannot be reached: {problem}"
-        raise ConfigError(message)
+        raise ConfigError(f"{sink.name} cannot be reached: {problem}")

@@ -150,8 +150,7 @@ class Columns:
                 return replace(self, time=ends[0])
         for name in self.raw:
             if name not in there:
-                message = f"{where} has no column {name!r}; it has {_shown(available)}"
-                raise ConfigError(message)
+                raise ConfigError(f"{where} has no column {name!r}; it has {_shown(available)}")
         return self
 
     def resolve(self, available: Sequence[str], where: str) -> "Columns":
@@ -169,11 +168,10 @@ class Columns:
 
 def _refuse_too_many(features: Sequence[str], where: str) -> None:
     if len(features) > MOST_FEATURES:
-        message = (
+        raise SchemaError(
             f"{where} has {len(features):,} columns beside the time and the key; a model takes at "
             f"most {MOST_FEATURES:,} features: name those to use, --features a,b,c"
         )
-        raise SchemaError(message)
 
 
 def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[Columns, Survey]:
@@ -209,11 +207,10 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         words = [name for name, why in found.left_out.items() if why == "words"]
         ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
         left = ", ".join(f"{name} ({why})" for name, why in list(found.left_out.items())[:20])
-        message = (
+        raise ConfigError(
             f"{where} has no column left for the features beside the time and the key: it has "
             f"{left or 'no other'}{ways}"
         )
-        raise ConfigError(message)
     _refuse_too_many(found.features, where)
     time = TOGETHER.join(found.times) or None
     return replace(columns, time=time, key=found.key, features=found.features), found
@@ -421,11 +418,10 @@ def _typed_numbers(cells: Any, name: str) -> Any:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pc.cast(cells, pa.float64(), safe=False)
     more = f"; if it holds texts to cluster, name it by --text {name}" if _is_text(kind) else ""
-    message = (
+    raise SchemaError(
         f"column {name!r} has type {kind}; a feature must be numeric: convert it, or leave it out "
         f"by naming the others, --features a,b,c{more}"
     )
-    raise SchemaError(message)
 
 
 def _is_text(kind: Any) -> bool:
@@ -436,8 +432,7 @@ def _typed_texts(cells: Any, name: str) -> Any:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     if not _is_text(cells.type):
-        message = f"column {name!r} has type {cells.type}; it must be text"
-        raise SchemaError(message)
+        raise SchemaError(f"column {name!r} has type {cells.type}; it must be text")
     return pc.cast(cells, pa.string())
 
 
@@ -448,8 +443,7 @@ def _keys(cells: Any, name: str) -> Any:
         kind = cells.type
     if _is_text(kind) or pa.types.is_integer(kind):
         return pc.cast(cells, pa.string())
-    message = f"column {name!r} has type {kind}; a key must be text or a whole number"
-    raise SchemaError(message)
+    raise SchemaError(f"column {name!r} has type {kind}; a key must be text or a whole number")
 
 
 def _shown(names: Sequence[str]) -> str:

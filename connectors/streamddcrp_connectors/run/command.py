@@ -100,11 +100,9 @@ def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) ->
              "semicolon": ";", "bar": "|"}  # fmt: skip
     sep = words.get(sep or "", sep)
     if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
-        message = f"--sep must be one character, tab or blanks, got {sep!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"--sep must be one character, tab or blanks, got {sep!r}")
     if decimal not in (None, ".", ","):
-        message = f"--decimal must be . or ',', got {decimal!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"--decimal must be . or ',', got {decimal!r}")
     if encoding is not None:
         try:
             odd = "a\n".encode(encoding) != b"a\n"
@@ -306,8 +304,7 @@ def _telling(level: int, form: str) -> Iterator[None]:
 
 def _side_output(path: str | None, folder: Path | None, what: str) -> Sink | None:
     if path == "-":
-        message = f"--{what} must be a file or an address: standard output is for the rows"
-        raise ConfigError(message)
+        raise ConfigError(f"--{what} must be a file or an address: standard output is for the rows")
     return None if path is None else open_sink(path, sys.stdout.buffer, folder, what)
 
 

@@ -65,17 +65,15 @@ class CsvRows:
         try:
             text = header.decode(dialect.encoding.replace("utf-8", "utf-8-sig")).strip("\r\n")
         except UnicodeDecodeError as error:
-            message = (
+            raise SchemaError(
                 f"{where}: the header line is not {dialect.encoding.upper()} text "
                 f"({error.reason}); say how it is written, as in --encoding latin-1"
-            )
-            raise SchemaError(message) from error
+            ) from error
         if "\r" in text and '"' not in text:
-            message = (
+            raise SchemaError(
                 f"{where}: carriage returns inside the first line; if they end the lines, "
                 f"change them first: tr '\\r' '\\n' < {where}"
             )
-            raise SchemaError(message)
         if dialect.sep == " ":
             names = text.split()
         else:
@@ -83,11 +81,9 @@ class CsvRows:
             try:
                 names = [" ".join(name.split()) for name in next(read, [])]
             except csv.Error as error:
-                message = f"{where}: the header line cannot be read: {error}"
-                raise SchemaError(message) from error
+                raise SchemaError(f"{where}: the header line cannot be read: {error}") from error
         if not any(names):
-            message = f"{where} is empty: its first line must name the columns"
-            raise SchemaError(message)
+            raise SchemaError(f"{where} is empty: its first line must name the columns")
         made = [*named(names)]
         again = [new for new, name in zip(made, names, strict=True) if name and new != name]
         if again:

@@ -55,8 +55,7 @@ class DatasetSink:
         options = Address.parse(f"dataset:///?{query}", port=0, options=["rows", "every"]).options
         rows = options.get("rows", ROWS)
         if not path or not rows.isdecimal() or int(rows) < 1:
-            message = f"{spec} must be dataset://folder?rows=N&every=1h, with N from 1"
-            raise ConfigError(message)
+            raise ConfigError(f"{spec} must be dataset://folder?rows=N&every=1h, with N from 1")
         self._rows = int(rows)
         self._every = seconds_of(options.get("every", EVERY), f"{spec}: every")
         self._folder = Path(os.path.realpath(path))
@@ -78,8 +77,7 @@ class DatasetSink:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            message = f"cannot make {self._folder}: {error.strerror}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot make {self._folder}: {error.strerror}") from error
         fresh = {"job": uuid.uuid4().hex[:8], "number": 0, "rows": 0, "since": None, "log": None}
         self._position = dict(position or fresh)
         job, number = self._position["job"], self._position["number"]
@@ -98,11 +96,10 @@ class DatasetSink:
             n_rows = pq.read_metadata(ended).num_rows
             if n_rows != self._position["rows"]:
                 self._log.close()
-                message = (
+                raise CheckpointError(
                     f"{ended} has {n_rows:,} rows, and the checkpoint recorded "
                     f"{self._position['rows']:,}: it was changed, or belongs to another checkpoint"
                 )
-                raise CheckpointError(message)
             self._next()
 
     def write(self, batch: Any) -> None:

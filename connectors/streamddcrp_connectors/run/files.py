@@ -89,8 +89,7 @@ class FilesSource:
             asked = format if sure else None
             return TextSource(place, self._columns, format=asked, batch_rows=self._batch_rows)
         if format not in ("parquet", "arrow"):
-            message = f"{place.name}: files are csv, jsonl, parquet or arrow, not {format}"
-            raise ConfigError(message)
+            raise ConfigError(f"{place.name}: files are csv, jsonl, parquet or arrow, not {format}")
         opener = ParquetSource if format == "parquet" else ArrowSource
         return opener(place, self._columns, self._batch_rows)
 

@@ -45,13 +45,11 @@ def check_fingerprint(
         It is shorter, or begins otherwise, or holds other bytes before ``end``.
     """
     if size < end:
-        message = f"{name} is shorter than what was already read: was it replaced?"
-        raise SchemaError(message)
+        raise SchemaError(f"{name} is shorter than what was already read: was it replaced?")
     now = fingerprint(read_at, end)
     for part, what in (("head", "begins with other bytes than"), ("last", "differs from")):
         if now[part] != recorded[part]:
-            message = f"{name} {what} what was already read from it: was it replaced?"
-            raise SchemaError(message)
+            raise SchemaError(f"{name} {what} what was already read from it: was it replaced?")
 
 
 def _digest(read_at: ReadAt, start: int, end: int) -> str:

@@ -49,8 +49,7 @@ class Lateness:
             message = f"--late must be dead-letter, as-now, sort or wait=5s, got {policy!r}"
             raise ConfigError(message)
         if columns.time is None and (policy or max_ahead not in (None, "none")):
-            message = "--late and --max-ahead need a time: name its column with --time"
-            raise ConfigError(message)
+            raise ConfigError("--late and --max-ahead need a time: name its column with --time")
         self._as_now = how == "as-now"
         self._wait = seconds_of(span, "--late wait") if span else None
         self._given = max_ahead is not None
@@ -194,8 +193,7 @@ def seconds_of(text: str, option: str) -> float:
         cut = make_cut(text)
         seconds = float(cut.size) if cut.kind == "period" else seconds
     if not 0.0 <= seconds < math.inf:
-        message = f"{option} must be a time such as 5s, 10min or a number, got {text!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{option} must be a time such as 5s, 10min or a number, got {text!r}")
     return seconds
 
 

@@ -60,8 +60,7 @@ class LineRows:
         elif sum(bool(_YEARLESS.match(line)) for line in lines.to_pylist()) > 0.5 * len(lines):
             self.said += "; their times have no year, and are not used"
         if columns.time and self.kind is None:
-            message = f"{where}: no time was found in its lines; leave --time out"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: no time was found in its lines; leave --time out")
         time = (columns.time or TIME) if self.kind else None
         self.columns = Columns(time, None, columns.features or (TEXT,), True, columns.reading)
 

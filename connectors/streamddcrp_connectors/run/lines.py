@@ -188,8 +188,7 @@ class LineReader:
 
     def _check_length(self, length: int) -> None:
         if length > MAX_LINE:
-            message = (
+            raise SchemaError(
                 f"{self._name} has a line of more than {MAX_LINE >> 20} MiB after byte "
                 f"{self.position}: it does not hold one row on each line"
             )
-            raise SchemaError(message)

@@ -43,14 +43,12 @@ class Lock:
                 self._file = self._taken()
             except OSError as error:
                 if not isinstance(error, BlockingIOError):
-                    message = f"cannot write {name}: {error.strerror or error}"
-                    raise ConfigError(message) from error
+                    raise ConfigError(f"cannot write {name}: {error.strerror or error}") from error
                 if time.monotonic() > end:
-                    message = (
+                    raise ConfigError(
                         f"{name} is being written by another run, {self._holder()}: end that run "
                         "first, or choose another file"
-                    )
-                    raise ConfigError(message) from None
+                    ) from None
                 time.sleep(0.02)
 
     def release(self) -> None:

@@ -158,8 +158,7 @@ class Models:
         else:
             blob = None if store is None else store.get(_OP, _ONE)
             if store is not None and blob is None and store.offset(CURSOR) is not None:
-                message = f"{store.path} has lost the model; restore it from a copy"
-                raise CheckpointError(message)
+                raise CheckpointError(f"{store.path} has lost the model; restore it from a copy")
             self._model = fresh if blob is None else recipe.restore(blob)
 
     @property

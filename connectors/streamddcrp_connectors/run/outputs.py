@@ -98,8 +98,7 @@ class Outputs:
         name, length = cursor["dead"] or (self.dead_letters.identity, None)
         if name != self.dead_letters.identity:
             kept = self.dead_letters.name
-            message = f"the checkpoint keeps its refused rows in {name}, not in {kept}"
-            raise CheckpointError(message)
+            raise CheckpointError(f"the checkpoint keeps its refused rows in {name}, not in {kept}")
         self.dead_letters.rewind(length)
 
     def sync(self, patience: Patience) -> Cursor:
@@ -147,8 +146,7 @@ def _refuse_to_overwrite(output: Sink | DeadLetters) -> None:
     path = Path(output.identity)
     size = path.stat().st_size if path.is_file() else 0
     if size:
-        message = (
+        raise ConfigError(
             f"{output.name} holds {size:,} bytes already, with no checkpoint to go on from: name "
             "another file, or give --overwrite if they may be deleted"
         )
-        raise ConfigError(message)

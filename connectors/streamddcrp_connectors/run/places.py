@@ -57,8 +57,7 @@ class Place:
         try:
             yield
         except FileNotFoundError as error:
-            message = f"there is no file {self.name}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"there is no file {self.name}") from error
         except (OSError, pa.ArrowException, *DAMAGED) as error:
             raise _failed(self.name, error) from error
 
@@ -151,8 +150,7 @@ def places(spec: str) -> list[Place]:
     try:
         system, path = fs.FileSystem.from_uri(spec)
     except (OSError, pa.ArrowException, ValueError) as error:
-        message = f"{name}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name}: {error}") from error
     begin = name[: len(name) - len(path)]
     return [Place(begin + found, found, system) for found in _matching(system, path, name)]
 
@@ -204,13 +202,11 @@ def _fetched(spec: str, name: str, token: str | None) -> Place:
             wanted = int(answer.headers.get("Content-Length") or kept.tell())
         kept.flush()
         if kept.tell() != wanted:
-            message = f"only {kept.tell():,} of {wanted:,} bytes came"
-            raise OSError(message)
+            raise OSError(f"only {kept.tell():,} of {wanted:,} bytes came")
     except urllib.error.HTTPError as error:
         error.close()
         kept.close()
-        message = f"{name}: the server says {error.code} {error.reason}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name}: the server says {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:
         kept.close()
         message = f"{name} cannot be fetched: {getattr(error, 'reason', None) or error}"

@@ -100,17 +100,15 @@ def find(group: str, name: str) -> Any:
     points = _ours(group) if name in _OURS[group] else installed(group)
     what = group.rpartition(".")[2].removesuffix("s")
     if name not in points:
-        message = f"there is no {what} {name!r}; installed are {', '.join(points)}"
-        raise ConfigError(message)
+        raise ConfigError(f"there is no {what} {name!r}; installed are {', '.join(points)}")
     try:
         return points[name].load()
     except (ImportError, AttributeError) as error:
         if isinstance(error, ModuleNotFoundError) and points[name].extras:
             extra = f"streamddcrp[{','.join(points[name].extras)}]"
-            message = (
+            raise ConfigError(
                 f"the {what} {name!r} needs the package {error.name}, which is not installed: "
                 f"pip install {extra!r}"
-            )
-            raise ConfigError(message) from error
+            ) from error
         message = f"the {what} {name!r} cannot be imported from {points[name].value}: {error}"
         raise ConfigError(message) from error

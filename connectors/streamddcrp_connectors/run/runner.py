@@ -121,12 +121,11 @@ def run(
     100
     """
     if store is not None and not source.replayable:
-        message = (
+        raise ConfigError(
             f"{source.name} cannot be read a second time, so a checkpoint could not make up for a "
             "crash: write the rows to a file and run on that file with --follow, or leave the "
             "checkpoint out"
         )
-        raise ConfigError(message)
     outputs = Outputs(sink, events, dead_letters, alarms)
     outputs.check_distinct(source)
     job = describe(source, recipe, outputs)
@@ -139,11 +138,10 @@ def run(
     lateness = Lateness(late, max_ahead, source.columns)
     model = recipe.make()  # options that cannot be used are refused before any file is touched
     if source.columns.time is None and getattr(model, "needs_times", False):
-        message = (
+        raise ConfigError(
             "the epochs of this model follow from times: name their column with --time, or cut "
             "epochs by count, for instance --epoch '100 rows'"
         )
-        raise ConfigError(message)
     models = Models(recipe, source.columns.key, store, memory_limit)
     with Interrupts(safe=store is not None) as interrupts, outputs.closing():
         loop = Loop(

@@ -70,15 +70,13 @@ class Silences:
                 self._silences = [_silence(table) for table in found.get("silence", [])]
                 self._read_at = changed
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            message = f"cannot read the silences {self._path}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot read the silences {self._path}: {error}") from error
 
 
 def _silence(table: dict[str, Any]) -> tuple[str, float, float, tuple[int, int] | None]:
     unknown = table.keys() - {"key", "from", "until", "weekly", "by", "reason"}
     if unknown:
-        message = f"unknown entry {min(unknown)!r}"
-        raise ValueError(message)
+        raise ValueError(f"unknown entry {min(unknown)!r}")
     begin, end = (
         _seconds(table[name]) if name in table else otherwise
         for name, otherwise in (("from", -np.inf), ("until", np.inf))
@@ -100,8 +98,7 @@ def _weekly(text: str | None) -> tuple[int, int] | None:
         return None
     found = _WEEKLY.fullmatch(text.strip().lower())
     if found is None or not {found[1], found[4]} <= {*_DAYS}:
-        message = f'weekly must be as in "Sat 22:00 - Sun 06:00", got {text!r}'
-        raise ValueError(message)
+        raise ValueError(f'weekly must be as in "Sat 22:00 - Sun 06:00", got {text!r}')
     start, end = (
         _DAYS.index(found[i]) * 86_400 + int(found[i + 1]) * 3600 + int(found[i + 2]) * 60
         for i in (1, 4)

@@ -98,8 +98,7 @@ def open_sink(
     path = Path(name)
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"cannot be made: no folder {path.parent}"
-        message = f"the sink {name} {what}; name a file, or - for standard output"
-        raise ConfigError(message)
+        raise ConfigError(f"the sink {name} {what}; name a file, or - for standard output")
     if path.exists() and not path.is_file():  # a device or a named pipe
         return StreamSink(path.open("wb", buffering=0), name, owned=True)
     suffix = path.suffix.lower()

@@ -35,8 +35,7 @@ def sniff(head: bytes, name: str) -> str:
         return "arrow"
     kind = packing(head)
     if kind not in (None, "json") or (kind and head.lstrip(_BLANK).startswith(b"[")):
-        message = f"{name} holds no lines, but {kind}: write it to a file, and read that"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} holds no lines, but {kind}: write it to a file, and read that")
     return "jsonl" if head.lstrip(_BLANK).startswith(b"{") else "csv"
 
 
@@ -105,8 +104,7 @@ class TextSource:
         sample = self._sample
         self._packed_in: list[str] = getattr(self._owned, "said", [])
         if not sample.strip(_BLANK):
-            message = f"{self.name} is empty: it holds no rows"
-            raise SchemaError(message)
+            raise SchemaError(f"{self.name} is empty: it holds no rows")
         self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
         self._rows: CsvRows | JsonRows | LineRows
         self._start, self.kind = 0, columns.reading.clock.format
@@ -120,10 +118,9 @@ class TextSource:
             dialect, said = Dialect(missing=columns.reading.missing or ()), ""
             names = self._rows.names_of(sample)
             if not names and not columns.features:
-                message = (
+                raise SchemaError(
                     f"{self.name} holds no JSON object to take the features from; name the features"
                 )
-                raise SchemaError(message)
             names = [
                 *names,
                 *(name for name in columns.raw if name not in names and columns.features),

@@ -50,8 +50,7 @@ def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, wh
             first.validate(full=True)
         texts = [] if first is None else [_as_text(column) for column in first.columns]
     except (pa.ArrowException, OSError) as error:
-        message = f"{where} is damaged after row 0: {error}"
-        raise SchemaError(message) from error
+        raise SchemaError(f"{where} is damaged after row 0: {error}") from error
     dialect = Dialect(missing=columns.reading.missing or ())
     if first is None or not first.num_rows:
         columns = columns.resolve(schema.names, where)
@@ -84,5 +83,4 @@ def _check_types(schema: Any, columns: Columns, where: str) -> None:
     try:
         canonical(none, columns, None, cells=Cells())
     except SchemaError as error:
-        message = f"{where}: {error}"
-        raise SchemaError(message) from error
+        raise SchemaError(f"{where}: {error}") from error

@@ -49,8 +49,7 @@ def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> t
     try:
         table = read_written(Path(path))
     except (OSError, pa.ArrowInvalid) as error:
-        message = f"cannot read the events {name}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"cannot read the events {name}: {error}") from error
     if not len(table):
         return ()
     missing = [column for column in _COLUMNS if column not in table.column_names]

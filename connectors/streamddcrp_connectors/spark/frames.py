@@ -149,8 +149,7 @@ def _as_numbers(column: Any) -> Any:
         return pc.cast(column, pa.int64())
     if pa.types.is_floating(column.type):
         return pc.cast(column, pa.float64())
-    message = f"number: a column of type {column.type}; numbers must be whole numbers"
-    raise ConfigError(message)
+    raise ConfigError(f"number: a column of type {column.type}; numbers must be whole numbers")
 
 
 def _as_spark(field: Any) -> Any:

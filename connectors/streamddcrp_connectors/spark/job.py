@@ -35,11 +35,10 @@ def session(master: str | None, settings: Iterable[str]) -> SparkSession:
     """
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and os.path.exists(f"{home}/bin/java")):
-        message = (
+        raise ConfigError(
             "Spark needs Java 17 or 21, and there is no java on the path: install it (on Debian: "
             "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
         )
-        raise ConfigError(message)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else executors take another Python
     builder = SparkSession.builder.appName("streamddcrp")
     if master is not None:
@@ -49,8 +48,7 @@ def session(master: str | None, settings: Iterable[str]) -> SparkSession:
     for setting in settings:
         name, found, value = setting.partition("=")
         if not found:
-            message = f"--conf must be NAME=VALUE, got {setting!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"--conf must be NAME=VALUE, got {setting!r}")
         chosen[name] = value
     for name, value in chosen.items():
         builder = builder.config(name, value)
@@ -96,8 +94,7 @@ def execute(
         batches = (batch for batch, _ in batches_after(source, None, spec) if batch is not None)
         first = next(batches, None)
         if first is None:
-            message = f"{source.name} has no rows"
-            raise SchemaError(message)
+            raise SchemaError(f"{source.name} has no rows")
         columns = source.columns
     spark.conf.set(
         "spark.sql.shuffle.partitions", partitions or 2 * spark.sparkContext.defaultParallelism
