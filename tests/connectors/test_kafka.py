@@ -248,7 +248,7 @@ def test_nothing_listens():
     ("spec", "match"),
     [
         ("kafka://h", "must be kafka://host/TOPIC"),
-        ("kafka://h/t?partition=x", "partition must be a number"),
+        ("kafka://h/t?partition=x", "partition must be a whole number"),
         ("kafka://h/t?security=x", "security must be"),
         ("kafka://h/t?from=x", "from must be"),
     ],

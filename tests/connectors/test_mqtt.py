@@ -216,7 +216,7 @@ def test_a_poisoned_message(broker, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "match"),
     [
-        ("mqtt://127.0.0.1?journal={0}", "names no topic"),
+        ("mqtt://127.0.0.1?journal={0}", "must be mqtt:..host.TOPIC"),
         ("mqtt://127.0.0.1/a", "name a folder for it"),
         ("mqtt://me:pw@127.0.0.1/a", "holds a password"),
     ],

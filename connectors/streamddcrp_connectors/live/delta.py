@@ -20,12 +20,11 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.counted import CountedSink
-from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.live.messages import TableSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.log import sync_folder
-from streamddcrp_connectors.run.sources import Offset
 
 _LOG = "_delta_log"
 _START = {"version": 0, "file": 0, "rows": 0}
@@ -33,7 +32,7 @@ _READABLE = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidenin
 
 
 class DeltaSource(TableSource):
-    """Rows that are appended to a table; the offset is ``{"row", "kind", "at"}``.
+    """Rows that are appended to a table; the place is ``{"version", "file", "rows"}``.
 
     A table whose rows are changed or deleted is refused once that is seen; files that are only
     written again, by compaction, are passed over.
@@ -48,24 +47,20 @@ class DeltaSource(TableSource):
         address, self._folder = _place(spec)
         super().__init__(address.name, columns, batch_rows)
 
-    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        row, kind, at = 0, None, dict(_START)
-        if offset is not None:
-            row, kind, at = offset["row"], offset["kind"], dict(offset["at"])
+    def after(self, at: Any) -> Iterator[tuple[Any, Any]]:
+        at = dict(at or _START)
         if not self._folder.joinpath(_LOG).is_dir():
             message = f"{self.name}: there is no Delta table in {self._folder}; make it first"
             raise ConfigError(message)
         while True:
             files = self._appended(at["version"])
             if files is None:
-                yield None, {"row": row, "kind": kind, "at": dict(at)}
+                yield None, dict(at)
                 continue
             for path in files[at["file"] :]:
                 for raw in self._rows(path, at["rows"]):
-                    batch, kind = self._convert(raw, kind)
-                    row += batch.num_rows
-                    at["rows"] += batch.num_rows
-                    yield batch, {"row": row, "kind": kind, "at": dict(at)}
+                    at["rows"] += raw.num_rows
+                    yield raw, dict(at)
                 at |= {"file": at["file"] + 1, "rows": 0}
             at = {"version": at["version"] + 1, "file": 0, "rows": 0}
 

@@ -17,7 +17,7 @@ from pyarrow import ArrowException, flight
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.answers import Answer, Answers
-from streamddcrp_connectors.live.httppush import is_loopback
+from streamddcrp_connectors.run.address import host_port, is_loopback
 
 EXCHANGES = 64  # at once
 MAX_NAME = 64
@@ -63,7 +63,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
         self._work: queue.Queue[tuple[Future[Any], str, Any]] = queue.Queue(EXCHANGES)
         self._room = threading.BoundedSemaphore(EXCHANGES)
         more = {} if token is None else {"middleware": {"token": _Tokens(token)}}
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        where = host_port(host, port)
         try:
             super().__init__(f"grpc+tcp://{where}", **more)
         except (ArrowException, OSError) as error:

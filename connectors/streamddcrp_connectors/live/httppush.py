@@ -12,7 +12,6 @@ each body, it is then taken once: the latest 4,096 keys are known.
 """
 
 import hmac
-import ipaddress
 import logging
 import socket
 import threading
@@ -23,7 +22,7 @@ from typing import Any
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.journal import MAX_KEY, Journal, JournalFullError
 from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
-from streamddcrp_connectors.run.address import Address
+from streamddcrp_connectors.run.address import Address, is_loopback
 from streamddcrp_connectors.run.columns import Columns
 
 LARGEST = 1 << 22  # bytes of a body: less than half of the smallest journal
@@ -75,20 +74,6 @@ class HttpPushSource(JournaledSource):
             self._thread.join()
         self._server.server_close()
         super().close()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
-
-    Examples
-    --------
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Server(ThreadingHTTPServer):

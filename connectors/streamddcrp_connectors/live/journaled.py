@@ -15,7 +15,6 @@ from streamddcrp_connectors.run.sources import Offset
 
 OPTIONS = ("journal", "journal_mb")  # that each such address has
 LEAST_MB = 16
-_DEFAULT_MB = 1024
 _TAKEN = 1 << 24  # bytes of messages that are decoded at once
 
 
@@ -35,18 +34,13 @@ class JournaledSource(MessageSource):
         folder = address.options.get("journal")
         if folder is None:
             raise ConfigError(
-                f"{self.name}: messages have to be stored until they are learned; name a folder "
-                "for it, ?journal=FOLDER"
+                f"{self.name}: messages are stored until they are learned; name a folder for them, "
+                "?journal=FOLDER"
             )
-        megabytes = address.options.get("journal_mb", str(_DEFAULT_MB))
-        if not megabytes.isdecimal() or int(megabytes) < LEAST_MB:
-            raise ConfigError(
-                f"{self.name}: journal_mb must be a whole number from {LEAST_MB}, got {megabytes!r}"
-            )
-        self._journal = Journal(Path(folder), max_bytes=int(megabytes) << 20)
+        megabytes = address.number("journal_mb", 1024, LEAST_MB)
+        self._journal = Journal(Path(folder), max_bytes=megabytes << 20)
 
-    def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
-        """Yield the messages of the journal."""
+    def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
         at = self._journal.first if at is None else at
         while True:
             self.receive(drained=self._journal.end == at)
@@ -68,17 +62,9 @@ class JournaledSource(MessageSource):
 
     @abstractmethod
     def receive(self, *, drained: bool) -> None:
-        """See to it that messages come in: start, or say what keeps them from coming.
+        """Start to receive; raise as `after` does if messages cannot come.
 
-        Parameters
-        ----------
-        drained : bool
-            All that came is read, so that nothing is held back by an error.
-
-        Raises
-        ------
-        ConnectionError, ConfigError
-            As for `messages_after`.
+        ``drained``: all that came is read, so an error holds nothing back.
         """
 
     def close(self) -> None:

@@ -64,13 +64,9 @@ class Topic:
     """A topic, of which an address may name a partition, and the errors of its brokers."""
 
     def __init__(self, address: Address) -> None:
-        self.name, self.topic = address.name, address.path
-        if not self.topic or "/" in self.topic:
-            raise ConfigError(f"{self.name} must be kafka://host/TOPIC")
-        partition = address.options.get("partition")
-        if partition is not None and not partition.isdecimal():
-            raise ConfigError(f"{self.name}: partition must be a number, got {partition!r}")
-        self.partition = None if partition is None else int(partition)
+        self.name, self.topic = address.name, address.require("TOPIC", one_host=False)
+        one = "partition" in address.options
+        self.partition = address.number("partition", 0) if one else None
         self.settings = client_settings(address) | {"error_cb": self._on_error}
         self._last: KafkaError | None = None
         self._consumers: list[Any] = []

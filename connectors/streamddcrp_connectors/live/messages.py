@@ -1,59 +1,56 @@
-"""A source of messages that are numbered by their server.
+"""Live sources: of messages, and of tables.
 
-A source of one more server subclasses `MessageSource` and says how to read on after a place.
+A source of one more server subclasses `MessageSource` or `TableSource`, and says how to read on
+after a place.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.payloads import Payloads
 from streamddcrp_connectors.run.address import Address
-from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
 from streamddcrp_connectors.run.sources import Offset
 
 
-class MessageSource(ABC):
-    """Rows of messages, of JSON or Arrow; the offset is ``{"row", "kind", "at"}``.
+class LiveSource(ABC):
+    """Rows of a server, whose columns must be named; the offset is ``{"row", "kind", "at"}``.
 
     Parameters
     ----------
-    batch_rows : int
-        About the most rows that are taken at once; ``_most`` is how many messages that may be, as
-        those before have shown.
+    name : str
+        The address without secrets.
     """
 
     replayable: ClassVar[bool] = True
     live: ClassVar[bool] = True
+    n_rows: int | None = None
 
-    def __init__(self, address: Address, columns: Columns, batch_rows: int) -> None:
-        self.name = address.name
-        self.n_rows: int | None = None
-        self.columns = columns
-        self._payloads = Payloads(columns, self.name)
-        self._batch_rows = batch_rows
-        self._most = 1
+    def __init__(self, name: str, columns: Columns, batch_rows: int) -> None:
+        if columns.features is None:
+            raise ConfigError(f"{name} has no header: name its columns, --features a,b or --text a")
+        self.name, self.columns, self._batch_rows = name, columns, batch_rows
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return {"path": self.name, "format": self.name.partition(":")[0]}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
         row, kind, at = 0, None, None
         if offset is not None:
-            row, kind, at = offset["row"], offset["kind"], offset["at"]
-        for messages, then in self.messages_after(at):
-            batch, kind = self._payloads.decode(messages, kind)
-            row += batch.num_rows
-            if messages:
-                rows_each = max(batch.num_rows / len(messages), 1.0)
-                self._most = max(int(self._batch_rows / rows_each), 1)
-            yield (batch if batch.num_rows else None), {"row": row, "kind": kind, "at": then}
+            row, kind, at = offset["row"], offset["kind"], offset.get("at", offset["row"])
+        for found, then in self.after(at):
+            batch = None
+            if found:
+                batch, kind = self._decoded(found, kind)
+                row += batch.num_rows
+            yield (batch or None), {"row": row, "kind": kind, "at": then}
 
     @abstractmethod
-    def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
-        """Connect, and yield the messages after a place, with the place after the last of them.
+    def after(self, at: Any) -> Iterator[tuple[Any, Any]]:
+        """Connect, and yield what comes after a place, with the place after it.
 
         Parameters
         ----------
@@ -62,17 +59,48 @@ class MessageSource(ABC):
 
         Yields
         ------
-        messages : sequence of bytes
-            At most ``_most``, as soon as there is one; empty when `POLL` seconds brought none.
+        found : sequence of bytes, or pyarrow.RecordBatch
+            At most ``_most`` messages, or ``_batch_rows`` rows, as soon as there are any; none, or
+            None, when `POLL` seconds brought nothing.
 
         Raises
         ------
         ConnectionError
             The server cannot be reached; the runner waits and calls again.
         ConfigError
-            It refuses, for a reason that does not pass by waiting.
+            The server refuses, and waiting does not help.
         """
+
+    @abstractmethod
+    def _decoded(self, found: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
+        """Return a canonical batch, and the kind of its times."""
 
     @abstractmethod
     def close(self) -> None:
         """Disconnect."""
+
+
+class MessageSource(LiveSource):
+    """Messages of JSON or Arrow; ``_most`` of them have about ``batch_rows`` rows."""
+
+    def __init__(self, address: Address, columns: Columns, batch_rows: int) -> None:
+        super().__init__(address.name, columns, batch_rows)
+        self._payloads = Payloads(columns)
+        self._most = 1
+
+    def _decoded(self, found: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
+        batch, kind = self._payloads.decode(found, kind)
+        rows_each = max(batch.num_rows / len(found), 1.0)
+        self._most = max(int(self._batch_rows / rows_each), 1)
+        return batch, kind
+
+
+class TableSource(LiveSource):
+    """Rows that come as columns, which keep their types."""
+
+    def _decoded(self, found: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
+        batch, then = canonical(found.select(list(self.columns.names)), self.columns, kind)
+        if kind not in (None, then):
+            message = f"{self.name}: the time is of kind {then}, that of earlier rows {kind}"
+            raise SchemaError(message)
+        return batch, then

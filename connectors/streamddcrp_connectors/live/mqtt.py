@@ -27,9 +27,7 @@ from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 
-IN_FLIGHT = (
-    1000  # messages that wait for their acknowledgement; the journal knows four times as many
-)
+IN_FLIGHT = 1000  # messages without acknowledgement; the journal knows four times as many
 AT_ONCE = 1 << 20  # bytes, or one message, that are put into the journal at once
 UNASKED = 10_000  # most messages without acknowledgement (quality of service 0) that wait
 _FOREVER = 0xFFFFFFFF  # seconds that the broker keeps the session
@@ -55,11 +53,9 @@ class MqttSource(JournaledSource):
             options=(*OPTIONS, "client", "tls", "ca"),
             secrets=("password",),
         )
-        if not address.path:
-            raise ConfigError(f"{address.name} names no topic: mqtt://host/topic")
+        self._topic = address.require("TOPIC", one_host=False)
         password = address.secret("password")
         super().__init__(address, columns, batch_rows)
-        self._topic = address.path
         digest = hashlib.sha256(self.name.encode()).hexdigest()[:12]
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,

@@ -22,7 +22,7 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
-from streamddcrp_connectors.run.address import Address
+from streamddcrp_connectors.run.address import Address, host_port
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
@@ -103,7 +103,7 @@ class _Connection:
         client = Client()
         try:
             await client.connect(
-                [f"{scheme}://{_host(host)}:{port}" for host, port in address.hosts],
+                [f"{scheme}://{host_port(*host)}" for host in address.hosts],
                 tls=tls,
                 user=address.user,
                 password=password,
@@ -134,10 +134,6 @@ async def _cancel_all() -> None:
 
 async def _quiet(_: Exception) -> None:
     """Errors of a connection come to those who use it as well."""
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _plain(error: BaseException) -> str:
@@ -190,13 +186,11 @@ class NatsSource(MessageSource):
             spec, port=PORT, options=["subject", "from", "tls", "ca"]
         )
         super().__init__(address, columns, batch_rows)
-        self._new = address.options.get("from", "start") == "new"
-        if not address.path or address.options.get("from", "start") not in {"start", "new"}:
-            message = f"{self.name} must be nats://host/STREAM, with from=start or from=new"
-            raise ConfigError(message)
+        address.require("STREAM", one_host=False)
+        self._new = address.begins_new
         self._connection: _Connection | None = None
 
-    def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
+    def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
         """Connect, and yield the messages after a number of the stream."""
         self.close()
         self._connection = connection = _Connection(self._address)
@@ -253,8 +247,7 @@ class NatsSink(CountedSink):
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])
         super().__init__(address, what)
-        if not address.path:
-            raise ConfigError(f"{self.name} must name a subject: nats://host/SUBJECT")
+        address.require("SUBJECT", one_host=False)
         self._connection: _Connection | None = None
 
     def arrived(self, job: str, recorded: int) -> int:

@@ -29,26 +29,16 @@ class Payloads:
     ----------
     columns : Columns
         With features: a live stream has no header to take them from.
-    where : str
-        What messages call the source.
-
-    Raises
-    ------
-    ConfigError
-        No features are named.
 
     Examples
     --------
-    >>> payloads = Payloads(Columns(time="t", features=("a",)), "the stream")
+    >>> payloads = Payloads(Columns(time="t", features=("a",)))
     >>> batch, kind = payloads.decode([b'{"t": 1, "a": 2}', b'{"t": 3, "a": null}'], None)
     >>> batch.to_pylist(), kind
     ([{'t': 1.0, 'a': 2.0}, {'t': 3.0, 'a': None}], 'number')
     """
 
-    def __init__(self, columns: Columns, where: str) -> None:
-        if columns.features is None:
-            message = f"{where} has no header: name its columns, --features a,b or --text a"
-            raise ConfigError(message)
+    def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self._json = JsonRows()
 

@@ -25,11 +25,10 @@ from pyarrow import csv
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.counted import CountedSink
-from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.live.messages import TableSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
-from streamddcrp_connectors.run.sources import Offset
 
 PORT = 5432
 _TYPES = {  # of PostgreSQL, as Arrow
@@ -144,7 +143,7 @@ def _refusal(options: dict[str, Any]) -> str | None:
 
 
 class PostgresSource(TableSource):
-    """Rows of a table; the offset is ``{"row", "kind", "at"}``, the last with the number read last.
+    """Rows of a table; the place is the number that was read last.
 
     Parameters
     ----------
@@ -165,10 +164,7 @@ class PostgresSource(TableSource):
             raise ConfigError(f"{self.name}: name the column that numbers the rows, ?order=COLUMN")
         self._channel = address.options.get("channel")
 
-    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        row, kind, at = 0, None, None
-        if offset is not None:
-            row, kind, at = offset["row"], offset["kind"], offset["at"]
+    def after(self, at: Any) -> Iterator[tuple[Any, Any]]:
         self._database.close()
         with self._database.connected() as connection:
             cells, types = self._look(connection)
@@ -176,18 +172,16 @@ class PostgresSource(TableSource):
                 connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
         for upto in self._settled(at):
             if upto is None:
-                yield None, {"row": row, "kind": kind, "at": at}
+                yield None, at
             while upto is not None and (at is None or at < upto):
                 with self._database.connected() as connection:
                     found = self._rows(connection, cells, at, upto)
                 if not found:  # they were deleted
                     at = upto
-                    yield None, {"row": row, "kind": kind, "at": at}
+                    yield None, at
                     break
                 at = found[-1][-1]
-                batch, kind = self._batch(found, types, kind)
-                row += batch.num_rows
-                yield batch, {"row": row, "kind": kind, "at": at}
+                yield self._batch(found, types), at
 
     def close(self) -> None:
         self._database.close()
@@ -264,15 +258,14 @@ class PostgresSource(TableSource):
         found: list[Any] = connection.execute(query).fetchall()
         return found
 
-    def _batch(self, found: list[Any], types: list[Any], kind: Any) -> tuple[Any, Any]:
+    def _batch(self, found: list[Any], types: list[Any]) -> Any:
         cells = list(zip(*found, strict=True))[:-1]
         try:
             arrays = [pa.array(column, to) for column, to in zip(cells, types, strict=True)]
         except (pa.ArrowException, TypeError, OverflowError) as error:
             message = f"{self.name}: a column changed its type while it was read: {error}"
             raise SchemaError(message) from error
-        raw = pa.record_batch(arrays, names=list(self.columns.names))
-        return self._convert(raw, kind)
+        return pa.record_batch(arrays, names=list(self.columns.names))
 
 
 def _writers(connection: Any, table: str) -> set[str]:

@@ -39,18 +39,14 @@ return known + #ARGV - 3
 
 
 def _client(address: Address) -> Any:
-    if len(address.hosts) != 1 or not address.path:
-        raise ConfigError(f"{address.name} must be {address.scheme}://host/KEY")
+    address.require("KEY")
     if "ca" in address.options and address.scheme != "rediss":
         raise ConfigError(f"{address.name}: ca is for rediss://, which is encrypted")
-    db = address.options.get("db", "0")
-    if not db.isdecimal():
-        raise ConfigError(f"{address.name}: db must be a number, got {db!r}")
     host, port = address.hosts[0]
     return redis.Redis(
         host=host,
         port=port,
-        db=int(db),
+        db=address.number("db", 0),
         username=address.user,
         password=address.secret("password"),
         ssl=address.scheme == "rediss",
@@ -97,17 +93,14 @@ class RedisSource(MessageSource):
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
-        self._address = address = Address.parse(
-            spec, port=PORT, options=[*_OPTIONS, "from"], secrets=["password"]
-        )
+        options = [*_OPTIONS, "from"]
+        address = Address.parse(spec, port=PORT, options=options, secrets=["password"])
         super().__init__(address, columns, batch_rows)
-        if address.options.get("from", "start") not in {"start", "new"}:
-            raise ConfigError(f"{self.name}: from must be start or new")
         self._client = _client(address)
-        self._key = address.path
+        self._key, self._new = address.path, address.begins_new
         self._field = address.options.get("field", _FIELD).encode()
 
-    def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
+    def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
         """Yield the entries after a place: an id, and how many entries there were up to it."""
         with _guard(self.name):
             last, count = self._begin(at)
@@ -138,8 +131,7 @@ class RedisSource(MessageSource):
         )
         added = state.get("entries-added", length)
         if at is None:
-            new = self._address.options.get("from", "start") == "new"
-            return (end, added) if new else (_FIRST, added - length)
+            return (end, added) if self._new else (_FIRST, added - length)
         last, count = at
         if _order(end) < _order(last):
             raise SchemaError(

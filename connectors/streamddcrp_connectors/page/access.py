@@ -13,6 +13,8 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from streamddcrp_connectors.run.address import is_loopback
+
 TOKEN = "page-token"
 
 
@@ -62,14 +64,6 @@ class Access:
             return True
         parts = urlsplit(given)
         return parts.scheme in ("http", "https") and parts.netloc == host
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens on a host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def token_of(folder: Path | None) -> str:

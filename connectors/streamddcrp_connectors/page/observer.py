@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamddcrp.errors import ConfigError, MissingExtraError
-from streamddcrp_connectors.page.access import TOKEN, is_loopback, token_of
+from streamddcrp_connectors.page.access import TOKEN, token_of
 from streamddcrp_connectors.page.frames import EVENTS, JSON, ROWS, arrow, frame
+from streamddcrp_connectors.run.address import host_port
 
 if TYPE_CHECKING:  # heavy: the page's process starts before it
     from streamddcrp_connectors.run.loop import Epoch
@@ -235,10 +236,8 @@ def listen(host: str, port: int) -> socket.socket:
 
 def address_of(host: str, port: int, token: str) -> str:
     """Return the address that opens the page."""
-    name = f"[{host}]" if ":" in host else host
-    if not is_loopback(host) and host in ("0.0.0.0", "::"):
-        name = socket.gethostname()
-    return f"http://{name}:{port}/?token={token}"
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return f"http://{host_port(name, port)}/?token={token}"
 
 
 def _job(rows: Any, name: str, *, epochs: bool) -> dict[str, Any]:

@@ -4,6 +4,8 @@ A password or token never stands in an address, which others can see in the list
 logs. The address says where it is: ``?password_env=NAME`` or ``?password_file=FILE``.
 """
 
+import ipaddress
+import itertools
 import os
 import re
 import ssl
@@ -104,7 +106,7 @@ class Address:
     @property
     def name(self) -> str:
         """The address without user and secrets: for messages and checkpoints."""
-        hosts = ",".join(f"{_bracketed(host)}:{port}" for host, port in self.hosts)
+        hosts = ",".join(itertools.starmap(host_port, self.hosts))
         options = "&".join(f"{name}={value}" for name, value in self.options.items())
         path = f"/{self.path}" if self.path else ""
         return f"{self.scheme}://{hosts}{path}{'?' if options else ''}{options}"
@@ -127,6 +129,28 @@ class Address:
         except (OSError, ssl.SSLError) as error:
             message = f"{self.name}: {self.options['ca']} holds no certificates: {error}"
             raise ConfigError(message) from error
+
+    @property
+    def begins_new(self) -> bool:
+        """Whether a job begins with what arrives from now on, by ``from=new``."""
+        begin = self.options.get("from", "start")
+        if begin not in {"start", "new"}:
+            raise ConfigError(f"{self.name}: from must be start or new")
+        return begin == "new"
+
+    def require(self, path: str, *, one_host: bool = True) -> str:
+        """Return the path; an error says what it should be."""
+        if not self.path or (one_host and len(self.hosts) != 1):
+            raise ConfigError(f"{self.name} must be {self.scheme}://host/{path}")
+        return self.path
+
+    def number(self, option: str, default: int, least: int = 0) -> int:
+        """Return an option that is a whole number."""
+        text = self.options.get(option, str(default))
+        if not text.isdecimal() or int(text) < least:
+            message = f"{option} must be a whole number from {least}, got {text!r}"
+            raise ConfigError(f"{self.name}: {message}")
+        return int(text)
 
     @property
     def with_tls(self) -> bool:
@@ -163,7 +187,7 @@ class Address:
 
 
 def _host(text: str, port: int, scheme: str) -> tuple[str, int]:
-    """Split ``host:port``, of which an IPv6 address stands in brackets."""
+    """Split ``host:port``; an IPv6 address is in brackets."""
     try:
         parts = urlsplit(f"//{text}")
         return parts.hostname or "127.0.0.1", parts.port or port
@@ -171,5 +195,20 @@ def _host(text: str, port: int, scheme: str) -> tuple[str, int]:
         raise ConfigError(f"the {scheme} address: {text!r} is not HOST:PORT") from error
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def host_port(host: str, port: int) -> str:
+    """Return ``host:port``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -41,7 +41,7 @@ _OURS = {
         "mqtt": f"{_LIVE}.mqtt:MqttSource [mqtt]",
         "postgresql": f"{_LIVE}.postgres:PostgresSource [postgres]",
         "kafka": f"{_LIVE}.kafka:KafkaSource [kafka]",
-        "flight": f"{_LIVE}.flightsource:FlightSource",
+        "flight": f"{_LIVE}.flight:FlightSource",
         "delta": f"{_LIVE}.delta:DeltaSource [delta]",
     },
     SINKS: {
@@ -56,8 +56,8 @@ _OURS = {
         "redis": f"{_LIVE}.redis_streams:RedisSink [redis]",
         "rediss": f"{_LIVE}.redis_streams:RedisSink [redis]",
         "postgresql": f"{_LIVE}.postgres:PostgresSink [postgres]",
-        "kafka": f"{_LIVE}.kafkasink:KafkaSink [kafka]",
-        "flight": f"{_LIVE}.flightsink:FlightSink",
+        "kafka": f"{_LIVE}.kafka:KafkaSink [kafka]",
+        "flight": f"{_LIVE}.flight:FlightSink",
         "delta": f"{_LIVE}.delta:DeltaSink [delta]",
     },
     MODELS: {
