@@ -25,18 +25,10 @@ _OP = "answer"
 
 
 class Answer(NamedTuple):
-    """What a client gets for a batch.
+    """What a client gets for a batch."""
 
-    Parameters
-    ----------
-    note : dict
-        ``first`` and ``rows``, as they were sent, and ``refused``: numbers of rows and why.
-    results : pyarrow.RecordBatch or None
-        One row for each that was taken; None if none was.
-    """
-
-    note: Mapping[str, Any]
-    results: Any
+    note: Mapping[str, Any]  # ``first`` and ``rows``, as sent, and ``refused``: rows, and why
+    results: Any  # a record batch of the rows that were taken; None: none
 
 
 class Answers:

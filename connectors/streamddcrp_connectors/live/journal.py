@@ -28,20 +28,11 @@ _TABLES = (
 
 
 class Entry(NamedTuple):
-    """What is put into a journal.
-
-    Parameters
-    ----------
-    key : bytes
-        Names the message, so that it is known when it comes again; empty: it is never known.
-    first : bool
-        The sender is sure that the message was not sent before: if its key is known, it is that of
-        an earlier message.
-    """
+    """What is put into a journal."""
 
     message: bytes
-    key: bytes = b""
-    first: bool = False
+    key: bytes = b""  # by which the message is known when it comes again; empty: it is not
+    first: bool = False  # the sender is sure that it was not sent before: a known key is another's
 
 
 class JournalFullError(StreamDDCRPError):

@@ -23,32 +23,15 @@ _WHY = {
 
 
 class Survey(NamedTuple):
-    """What a sample shows.
-
-    Parameters
-    ----------
-    habits : mapping of str to Habit
-    times : tuple of str
-        Columns that make up the time.
-    kind : str or None
-        How the time is written.
-    features : tuple of str
-        Columns of numbers.
-    left_out : mapping of str to str
-        Other columns, and why they are left out.
-    key : str or None
-        A column of words in whose blocks the rows are in order, where they are not as a whole.
-    unordered : bool
-        Whether the rows are in another order than that of their times.
-    """
+    """What a sample shows."""
 
     habits: Mapping[str, Habit]
-    times: tuple[str, ...]
-    kind: str | None
-    features: tuple[str, ...]
-    left_out: Mapping[str, str]
-    key: str | None = None
-    unordered: bool = False
+    times: tuple[str, ...]  # columns that make up the time
+    kind: str | None  # how the time is written
+    features: tuple[str, ...]  # columns of numbers
+    left_out: Mapping[str, str]  # other columns, and why they are left out
+    key: str | None = None  # a column of words, in whose blocks alone the rows are in order
+    unordered: bool = False  # the rows are not in the order of their times
 
 
 def survey(

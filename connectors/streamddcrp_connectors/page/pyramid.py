@@ -27,19 +27,11 @@ LEAST, MOST = 64, 2048  # buckets of a level
 
 
 class View(NamedTuple):
-    """A part of the history.
-
-    Parameters
-    ----------
-    first : int
-        Number of the first bucket among all of the level that ever were.
-    buckets : ndarray of float64, shape (M, F)
-        The last one may have fewer rows than the others.
-    """
+    """A part of the history."""
 
     level: int
-    first: int
-    buckets: FloatArray
+    first: int  # number of the first bucket among all of the level that ever were
+    buckets: FloatArray  # (M, F); the last one may have fewer rows than the others
 
 
 class Pyramid:

@@ -32,32 +32,16 @@ STORIES = 2000  # whose words are kept
 
 
 class Job(NamedTuple):
-    """What the run says about itself.
-
-    Parameters
-    ----------
-    time : {"stamp", "instant", "number", "row"}
-        What the times are: time stamps without or with a zone, numbers, or numbers of rows.
-    key : str or None
-        Name of the column of keys.
-    text : bool
-        The features are one column of texts.
-    epochs : bool
-        Rows arrive by epochs.
-    live : bool
-        Whether more rows may come.
-    calibrating : float
-        Rows from which there is a threshold.
-    """
+    """What the run says about itself."""
 
     name: str
     features: list[str]
-    time: str
-    key: str | None = None
-    text: bool = False
-    epochs: bool = False
-    live: bool = True
-    calibrating: float = 0.0
+    time: str  # time stamps without or with a zone, or numbers: stamp, instant, number, row
+    key: str | None = None  # name of the column of keys
+    text: bool = False  # the features are one column of texts
+    epochs: bool = False  # rows arrive by epochs
+    live: bool = True  # more rows may come
+    calibrating: float = 0.0  # rows from which there is a threshold
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -107,24 +107,14 @@ def read_labelled(
 
 @dataclass(frozen=True, slots=True)
 class LabelledTexts:
-    """Texts with a story each.
+    """Texts with a story each."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the source, with the key if it is one of several.
-    labels : ndarray of int64, shape (N,)
-        The final ones where the results have them; -1: none.
-    events : tuple of Event
-        What happened to stories; ``index`` is the place of a text.
-    """
-
-    name: str
+    name: str  # of the source, with the key if it is one of several
     texts: Any
-    labels: IntArray
+    labels: IntArray  # (N,), the final ones where the results have them; -1: none
     scores: FloatArray
     clock: Clock
-    events: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()  # of stories; ``index`` is the place of a text
 
 
 def read_labelled_texts(

@@ -23,24 +23,14 @@ LOOKED = 200  # texts, the most typical, of which those are chosen
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What is reported about a story.
-
-    Parameters
-    ----------
-    words : str
-        The most typical ones.
-    first, last : int
-        Places of its first and last text.
-    examples : tuple of int
-        Places of typical texts.
-    """
+    """What is reported about a story."""
 
     label: int
     size: int
-    words: str
-    first: int
+    words: str  # the most typical ones
+    first: int  # place of its first text
     last: int
-    examples: tuple[int, ...]
+    examples: tuple[int, ...]  # places of typical texts
 
 
 def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story], FloatArray]:

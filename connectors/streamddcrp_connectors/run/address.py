@@ -26,13 +26,6 @@ _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?(.*)", re.DOTALL)
 class Address:
     """Where a server is, and what is wanted of it.
 
-    Parameters
-    ----------
-    hosts : tuple of (str, int)
-        Names and ports; several where the server is a cluster.
-    path : str
-        Without its first slash.
-
     Examples
     --------
     >>> address = Address.parse("nats://me@host/ORDERS?subject=a.b", port=4222, options=["subject"])
@@ -43,9 +36,9 @@ class Address:
     """
 
     scheme: str
-    hosts: tuple[tuple[str, int], ...]
+    hosts: tuple[tuple[str, int], ...]  # several where the server is a cluster
     user: str | None
-    path: str
+    path: str  # without its first slash
     options: dict[str, str]
     _secrets: dict[str, tuple[str, str]]
 

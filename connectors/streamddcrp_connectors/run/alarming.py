@@ -26,27 +26,13 @@ _OP = "alarm"  # under which a store keeps what is known of keys
 
 
 class AlarmRule(NamedTuple):
-    """How alarms begin, and how they are told.
+    """How alarms begin, and how they are told."""
 
-    Parameters
-    ----------
-    rate : float
-        One false alarm in 1 / rate rows of a key.
-    per : str, optional
-        Instead, one false alarm over all keys per this time or number of rows; see `Alarm`.
-    group : str, optional
-        Alarms that begin within such a time of the first are one message.
-    silences : path-like, optional
-        See `Silences`.
-    by : str
-        What a key is the name of, in messages.
-    """
-
-    rate: float = 0.001
-    per: str | None = None
-    group: str | None = None
-    silences: str | None = None
-    by: str = "key"
+    rate: float = 0.001  # one false alarm in 1 / rate rows of a key
+    per: str | None = None  # instead: one over all keys per this time or count; see `Alarm`
+    group: str | None = None  # alarms that begin within such a time of the first are one message
+    silences: str | None = None  # a file; see `Silences`
+    by: str = "key"  # what a key is the name of, in messages
 
 
 class Alarming:

@@ -50,28 +50,16 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was said about how a source is written; what is None is found by looking.
-
-    Parameters
-    ----------
-    missing : tuple of str
-        Marks of missing values beside the usual ones, and numbers such as -999.
-    skip : int, optional
-        Lines before the header.
-    clock : Wanted
-        How times are written.
-    absent : bool
-        A column that a JSON object lacks is missing there.
-    """
+    """What was said about how a source is written; what is None is found by looking."""
 
     sep: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-    missing: tuple[str, ...] | None = None
+    missing: tuple[str, ...] | None = None  # marks beside the usual ones, or numbers: -999
     header: bool | None = None
-    skip: int | None = None
-    clock: Wanted = Wanted()  # noqa: RUF009 -- a constant
-    absent: bool = False
+    skip: int | None = None  # lines before the header
+    clock: Wanted = Wanted()  # noqa: RUF009 -- a constant: how times are written
+    absent: bool = False  # a column that a JSON object lacks is missing there
 
     def dialect(self) -> dict[str, Any]:
         """Return what is said of the dialect of a text file."""
@@ -83,28 +71,17 @@ class Reading:
 class Columns:
     """Names of the columns to use.
 
-    Parameters
-    ----------
-    time, key : str, optional
-        The time may be in several columns, with commas between them: ``date,hour``.
-    features : tuple of str, optional
-        None: every column but the time and the key.
-    text : bool
-        The features hold text, not numbers.
-    reading : Reading
-        How the source is written.
-
     Examples
     --------
     >>> Columns(time="t").resolve(["a", "t", "b"], "the file").features
     ('a', 'b')
     """
 
-    time: str | None = None
+    time: str | None = None  # may be in several columns, with commas between them: ``date,hour``
     key: str | None = None
-    features: tuple[str, ...] | None = None
-    text: bool = False
-    reading: Reading = Reading()
+    features: tuple[str, ...] | None = None  # None: every column but the time and the key
+    text: bool = False  # the features hold text, not numbers
+    reading: Reading = Reading()  # how the source is written
 
     def __post_init__(self) -> None:
         twice = repeated(self.names)

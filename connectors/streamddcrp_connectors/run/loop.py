@@ -36,89 +36,37 @@ _LOG = logging.getLogger("streamddcrp")
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did, counted over all its restarts.
+    """What a run did, counted over all its restarts."""
 
-    Parameters
-    ----------
-    source : str
-        Its name.
-    has_epochs : bool
-        The model's rows arrive by epochs.
-    rows : int
-        Rows of the source so far, refused ones included.
-    refused : int
-        Rows set aside.
-    reason : str
-        Why the last of them was.
-    tables : int
-        Live tables of the models in memory.
-    interrupted : int
-        The signal by which the run was asked to end before the source did; 0: it was not.
-    waiting_for : str or None
-        Name of a server that is away.
-    undelivered : int
-        Messages that nobody took, of this start.
-    silenced : int
-        Alarms that were not told.
-    alive, committed : float
-        When the run last did anything, and last committed: times of the monotonic clock.
-    """
-
-    source: str = ""
-    has_epochs: bool = False
-    rows: int = 0
-    refused: int = 0
-    reason: str = ""
-    tables: int = 0
-    interrupted: int = 0
-    waiting_for: str | None = None
-    undelivered: int = 0
-    silenced: int = 0
-    alive: float = field(default_factory=time.monotonic)
-    committed: float | None = None
+    source: str = ""  # its name
+    has_epochs: bool = False  # the model's rows arrive by epochs
+    rows: int = 0  # of the source so far, refused ones included
+    refused: int = 0  # rows set aside
+    reason: str = ""  # why the last of them was
+    tables: int = 0  # live ones of the models in memory
+    interrupted: int = 0  # the signal by which the run was asked to end before the source did
+    waiting_for: str | None = None  # name of a server that is away
+    undelivered: int = 0  # messages that nobody took, of this start
+    silenced: int = 0  # alarms that were not told
+    alive: float = field(default_factory=time.monotonic)  # when it last did anything
+    committed: float | None = None  # when it last committed, by the same clock
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One batch after it was learned and recorded, for those who watch a run.
+    """One batch after it was learned and recorded, for those who watch a run."""
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows that the model was given.
-    results : pyarrow.RecordBatch or None
-        What the sink got, of the rows that the model took; None if it took none.
-    events : pyarrow.RecordBatch or None
-        See `Models.events`; None if the model was given no row.
-    alarms : pyarrow.RecordBatch or None
-        See `Alarming.tell`; None if no row was taken.
-    refused : int
-        How many rows were set aside.
-    models : Models
-        As they are after the batch.
-    summary : Summary
-        Kept up to date by the run.
-    seconds : float
-        From the batch's arrival to its commit.
-    judged : Alarms or None
-        See `Alarming.judge`, of each of the results.
-    calibrating : float
-        Rows from which there is a threshold.
-    causes : sequence of Explanation or None
-        Of each of the results at which an alarm began; None where the model does not say.
-    """
-
-    rows: Rows
-    results: Any
-    events: Any
-    alarms: Any
-    refused: int
-    models: Models
-    summary: Summary
-    seconds: float = 0.0
-    judged: Alarms | None = None
-    calibrating: float = 0.0
-    causes: Sequence[Explanation | None] = ()
+    rows: Rows  # those that the model was given
+    results: Any  # what the sink got, of the rows that the model took; None: it took none
+    events: Any  # see `Models.events`; None: the model was given no row
+    alarms: Any  # see `Alarming.tell`; None: no row was taken
+    refused: int  # how many rows were set aside
+    models: Models  # as they are after the batch
+    summary: Summary  # kept up to date by the run
+    seconds: float = 0.0  # from the batch's arrival to its commit
+    judged: Alarms | None = None  # see `Alarming.judge`, of each of the results
+    calibrating: float = 0.0  # rows from which there is a threshold
+    causes: Sequence[Explanation | None] = ()  # of the results at which an alarm began
 
     @property
     def why(self) -> list[str | None]:

@@ -44,21 +44,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is made and restored.
+    """How a model is made and restored."""
 
-    Parameters
-    ----------
-    make : callable
-        Returns a new model.
-    restore : callable
-        Turns what ``to_bytes`` gave back into the model.
-    description : dict
-        Class and options as JSON values; a checkpoint of another description is refused.
-    """
-
-    make: Callable[[], Model]
-    restore: Callable[[bytes], Model]
-    description: Mapping[str, Any] = field(default_factory=dict)
+    make: Callable[[], Model]  # returns a new model
+    restore: Callable[[bytes], Model]  # turns what ``to_bytes`` gave back into the model
+    description: Mapping[str, Any] = field(default_factory=dict)  # as JSON values
 
 
 @dataclass(frozen=True, slots=True)

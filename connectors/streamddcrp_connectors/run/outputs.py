@@ -21,13 +21,7 @@ Cursor = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Sinks that are placed, synced and ended together.
-
-    Parameters
-    ----------
-    sink, events, alarms : Sink
-        The latter may be None.
-    """
+    """Sinks that are placed, synced and ended together."""
 
     sink: Sink
     events: Sink | None

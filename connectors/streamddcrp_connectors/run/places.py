@@ -29,22 +29,12 @@ _ANSWER = 30.0  # seconds
 
 @dataclass(frozen=True)
 class Place:
-    """A file that is whole.
+    """A file that is whole."""
 
-    Parameters
-    ----------
-    name : str
-        For messages and checkpoints: without secrets.
-    path : str
-        Within ``system``.
-    kept : file, optional
-        A temporary file, which goes when it is closed.
-    """
-
-    name: str
-    path: str
+    name: str  # for messages and checkpoints: without secrets
+    path: str  # within ``system``
     system: Any
-    kept: Any = None
+    kept: Any = None  # a temporary file, which goes when it is closed
 
     @classmethod
     def local(cls, path: str) -> "Place":

@@ -15,24 +15,12 @@ from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical, cho
 
 
 class Typed(NamedTuple):
-    """How typed columns are read.
-
-    Parameters
-    ----------
-    columns : Columns
-    cells : Cells
-        Reads columns of text.
-    kind : str or None
-        Of the time, where it is in several columns.
-    found : Survey or None
-        None: there were no rows.
-    understood : list of str
-    """
+    """How typed columns are read."""
 
     columns: Columns
-    cells: Cells
-    kind: TimeKind | None = None
-    found: Survey | None = None
+    cells: Cells  # reads columns of text
+    kind: TimeKind | None = None  # of the time, where it is in several columns
+    found: Survey | None = None  # None: there were no rows
     understood: list[str] = []  # noqa: RUF012 -- never changed
 
     @property

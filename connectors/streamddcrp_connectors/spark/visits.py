@@ -67,24 +67,12 @@ def pack(batch: Any, numbers: Any, key: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is kept of a key.
+    """What is kept of a key."""
 
-    Parameters
-    ----------
-    model : bytes or None
-        State of the model; None before it has learned.
-    last : int, float or None
-        Largest number of its rows.
-    seen : int or None
-        When its last rows came, in milliseconds by Spark's clock, where idle keys expire.
-    timer : int or None
-        When the timer that is set for it goes off.
-    """
-
-    model: bytes | None = None
-    last: Number | None = None
-    seen: int | None = None
-    timer: int | None = None
+    model: bytes | None = None  # None before it has learned
+    last: Number | None = None  # largest number of its rows
+    seen: int | None = None  # when its last rows came (ms, Spark's clock), where idle keys expire
+    timer: int | None = None  # when the timer that is set for it goes off
 
     def to_bytes(self) -> bytes:
         """Return the blob."""
@@ -116,27 +104,13 @@ class State:
 
 @dataclass(frozen=True)
 class Job:
-    """What the visits of all keys have in common.
+    """What the visits of all keys have in common."""
 
-    Parameters
-    ----------
-    restore : callable
-        Makes a model of the bytes of its state.
-    fresh : bytes
-        State of a model that has learned nothing; each key begins with a copy.
-    columns : Columns
-        Of packed rows: the time and the features.
-    limit : int
-        Most bytes of a state.
-    numbered : bool
-        Whether numbers are the user's, and come out again as ``row``; else they are the times.
-    """
-
-    restore: Callable[[bytes], Any]
-    fresh: bytes
-    columns: Columns
-    limit: int
-    numbered: bool
+    restore: Callable[[bytes], Any]  # makes a model of the bytes of its state
+    fresh: bytes  # state of a model that has learned nothing; each key begins with a copy
+    columns: Columns  # of packed rows: the time and the features
+    limit: int  # most bytes of a state
+    numbered: bool  # numbers are the user's, and come out as ``row``; else they are the times
 
     @cached_property
     def _fresh(self) -> Any:
