@@ -52,7 +52,7 @@ def listening(folder, more=""):
     taken, stop = [], threading.Event()
 
     def take():
-        for messages, _ in source.messages_after(None):
+        for messages, _ in source.after(None):
             taken.extend(messages)
             if stop.is_set() and not messages:
                 return
@@ -121,7 +121,7 @@ def test_full_until_the_run_has_caught_up(tmp_path):
     port = free_port()
     spec = f"http-push://127.0.0.1:{port}/rows?journal={tmp_path}/j&journal_mb=16"
     source = HttpPushSource(spec, COLUMNS, 1000)
-    stream = source.messages_after(None)
+    stream = source.after(None)
     next(stream)
     body = b"x" * (1 << 21)
     statuses = [ask(port, body)[0] for _ in range(9)]
