@@ -13,8 +13,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
-from streamddcrp_connectors.options import chosen, written
+from streamddcrp.errors import ConfigError, MissingExtraError, StreamDDCRPError
+from streamddcrp_connectors.options import INTERRUPTED, Command, chosen, written
 
 _FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
 _RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
@@ -43,6 +43,8 @@ class _Seconds(click.ParamType):  # type: ignore[type-arg]
 
 class _Commands(click.Group):
     """Commands of this module and, imported when first asked for, those of others."""
+
+    command_class = Command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if any("\0" in arg for arg in args):
@@ -113,7 +115,7 @@ def main(ctx: click.Context) -> None:
 @click.argument("source")
 @chosen
 @written
-def look(features: str | None, format_: str | None, **options: Any) -> None:
+def look(**options: Any) -> None:
     """Say what SOURCE holds, and how `run` would read it.
 
     Says how the source is written, and of each column its kind, range, steps, missing values and
@@ -123,13 +125,8 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
     from streamddcrp_connectors.run.command import Request  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.run.outlook import outlook  # noqa: PLC0415 -- as above
 
-    named = None if features is None else tuple(map(str.strip, features.split(",")))
-    try:
-        for line in outlook(Request(features=named, format=format_, **options)):
-            click.echo(line)
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(2)
+    for line in outlook(Request(**options)):
+        click.echo(line)
 
 
 @main.command()
@@ -295,9 +292,7 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
 @click.option(
     "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
 )
-def run(
-    live: str | None, metrics: str | None, features: str | None, format_: str | None, **options: Any
-) -> None:
+def run(live: str | None, metrics: str | None, **options: Any) -> None:
     """Label the rows of a file or a stream as they arrive.
 
     SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
@@ -316,7 +311,7 @@ def run(
     given = click.get_current_context().get_parameter_source
     file, command = ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE
     if (given("features"), given("text")) == (file, command):  # which exclude each other
-        features = None
+        options["features"] = None
     elif (given("features"), given("text")) == (command, file):
         options["text"] = None
     with ExitStack() as stack:
@@ -324,12 +319,8 @@ def run(
         try:
             from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
         except KeyboardInterrupt:
-            sys.exit(130)
-        request = Request(
-            features=None if features is None else tuple(map(str.strip, features.split(","))),
-            format=format_,
-            **options,
-        )
+            sys.exit(INTERRUPTED)
+        request = Request(**options)
         again = partial(_reloaded, click.get_current_context(), request)
         code = execute(request, watchers, again)
     sys.exit(code)
@@ -372,11 +363,7 @@ def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:
     """
     from streamddcrp_connectors.run.names import Names  # noqa: PLC0415 -- as above
 
-    try:
-        Names(Path(folder)).give(key, regime, name, verdict)
-    except StreamDDCRPError as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(2)
+    Names(Path(folder)).give(key, regime, name, verdict)
 
 
 def _watchers(
@@ -384,23 +371,16 @@ def _watchers(
 ) -> list[Any]:
     """Open the page and the metrics, if they are wanted, before what takes longer to start."""
     watchers: list[Any] = []
-    try:
-        if live is not None:
-            from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
+    if live is not None:
+        from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
 
-            folder = Path(checkpoint) if checkpoint else None
-            watchers.append(stack.enter_context(opened(live, folder)))
-        if metrics is not None:
+        folder = Path(checkpoint) if checkpoint else None
+        watchers.append(stack.enter_context(opened(live, folder)))
+    if metrics is not None:
+        try:
             from streamddcrp_connectors.live.metrics import Metrics  # noqa: PLC0415 -- an extra
-
-            watchers.append(stack.enter_context(closing(Metrics(metrics))))
-    except StreamDDCRPError as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        click.echo(
-            f"streamddcrp: --metrics needs {error.name}: pip install 'streamddcrp[metrics]'",
-            err=True,
-        )
-        sys.exit(2)
+        except ModuleNotFoundError as error:
+            message = f"--metrics needs {error.name}: pip install 'streamddcrp[metrics]'"
+            raise MissingExtraError(message) from error
+        watchers.append(stack.enter_context(closing(Metrics(metrics))))
     return watchers

@@ -12,14 +12,14 @@ from typing import Any
 
 import click
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.options import Command
 
-REFUSED = 2
 TIME = "Time"
 ROWS, PAUSE = 2, 0.1  # of a live demo: rows at a time, and seconds between them
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--out", default="demo", show_default=True, metavar="DIR", help="Folder for the files."
 )
@@ -36,12 +36,7 @@ def demo(out: str, live: str | None) -> None:
     The series is two months of water flow in a pipeline. It comes with river; nothing is
     downloaded. The demo prints the two commands that it runs, so that you can type them, too.
     """
-    try:
-        code = _demo(Path(out)) if live is None else _play(Path(out), live)
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        code = REFUSED
-    sys.exit(code)
+    sys.exit(_demo(Path(out)) if live is None else _play(Path(out), live))
 
 
 def _demo(folder: Path) -> int:

@@ -1,31 +1,25 @@
 """The command ``streamddcrp report``: results as a picture and in words."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.options import Command, shown
 
 Made = tuple[str, list[bytes]]  # words, and the content of each file
 
-REFUSED = 2
 ENDINGS = (".png", ".svg", ".txt", ".html")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("results")
 @click.option("--source", required=True, metavar="DATA", help="The data of the run.")
-@click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run.")
-@click.option(
-    "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
-)
+@shown
 @click.option("--only", metavar="KEY", help="The key to report, if there are several.")
-@click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
 @click.option("--season", metavar="PERIODS", help="Cycles subtracted, as given to run.")
-@click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
 @click.option("--events", metavar="FILE", help="For texts: what run --events wrote.")
 @click.option(
     "--checkpoint",
@@ -38,19 +32,7 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
     help="Where the .png, .svg, .txt and .html files go: a folder, or a name without the ending "
     "[default: beside RESULTS].",
 )
-def report(
-    results: str,
-    source: str,
-    time: str | None,
-    key: str | None,
-    only: str | None,
-    features: str | None,
-    season: str | None,
-    text: str | None,
-    events: str | None,
-    checkpoint: str | None,
-    out: str | None,
-) -> None:
+def report(results: str, source: str, **options: Any) -> None:
     """Show what a run found: a picture, a page, and a summary.
 
     RESULTS is a file that `streamddcrp run` wrote. The picture shows each column coloured by
@@ -61,15 +43,7 @@ def report(
     For texts (--text) the picture shows the stories over time, and the page lists the words and
     typical texts of each.
     """
-    names = None if features is None else tuple(map(str.strip, features.split(",")))
-    try:
-        words, paths = make_report(
-            results, source, time=time, key=key, only=only, features=names, season=season,
-            text=text, events=events, checkpoint=checkpoint, out=out,
-        )  # fmt: skip
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(REFUSED)
+    words, paths = make_report(results, source, **options)
     click.echo(words, nl=False)
     click.echo(f"-> {', '.join(map(str, paths))}", err=True)
 
@@ -127,12 +101,8 @@ def make_report(
 
     matplotlib("figure")
     jinja()
-    if text is not None and features is not None:
-        message = "--text and --features exclude each other: a report is of texts or of numbers"
-        raise ConfigError(message)
+    columns = Columns.of(time, key, features, text)
     paths = _paths(Path(results), Path(source), out)
-    names = features if text is None else (text,)
-    columns = Columns(time, key, names, text is not None)
     if text is not None and season is not None:
         raise ConfigError("--season and --text exclude each other: texts have no seasons")
     if text is None:

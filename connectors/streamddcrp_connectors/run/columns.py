@@ -83,6 +83,22 @@ class Columns:
     text: bool = False  # the features hold text, not numbers
     reading: Reading = Reading()  # how the source is written
 
+    @classmethod
+    def of(
+        cls,
+        time: str | None,
+        key: str | None,
+        features: tuple[str, ...] | None,
+        text: str | None,
+        reading: Reading = Reading(),
+    ) -> "Columns":
+        """Return the columns that the options of a command name."""
+        if text is None:
+            return cls(time, key, features, False, reading)
+        if features is not None:
+            raise ConfigError("--text and --features exclude each other: texts, or numbers")
+        return cls(time, key, (text,), True, reading)
+
     def __post_init__(self) -> None:
         twice = repeated(self.names)
         if twice:

@@ -168,12 +168,9 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     if request.season is not None:
         options["season"] = read_season(request.season)
     recipe = find_recipe(request.model, options, default)
-    if request.text is not None and request.features is not None:
-        message = "--text and --features exclude each other: a model takes a text or numbers"
-        raise ConfigError(message)
-    features = request.features if request.text is None else (request.text,)
-    text = request.text is not None
-    return recipe, Columns(request.time, request.key, features, text, request.reading())
+    return recipe, Columns.of(
+        request.time, request.key, request.features, request.text, request.reading()
+    )
 
 
 def opened(request: Request) -> tuple[Recipe, Source]:
