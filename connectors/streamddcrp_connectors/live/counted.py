@@ -109,5 +109,4 @@ class CountedSink(ABC):
         """Disconnect."""
 
     def abandon(self) -> None:
-        """Disconnect after an error."""
         self.finish()

@@ -61,7 +61,6 @@ class FlightClient:
         self._client: Any = None
 
     def call(self, method: str, what: Any) -> Any:
-        """Begin a call, which may take half a minute."""
         if self._client is None:
             self._client = flight.connect(self._where, **self._more)
         options = flight.FlightCallOptions(headers=self._head, timeout=_ANSWER)
@@ -148,7 +147,6 @@ class FlightSink(CountedSink):
         super().__init__(self._server.address, what)
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Ask how many rows of the job there are."""
         with self._server.guarded():
             writer, reader = self._exchange(job)
             n_rows = int(self._note(reader, "rows")["rows"])

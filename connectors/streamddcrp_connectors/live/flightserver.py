@@ -31,7 +31,6 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         self._wanted = f"Bearer {token}".encode()
 
     def start_call(self, info: Any, headers: Any) -> None:
-        """Look at the head of a call."""
         (given,) = headers.get("authorization", [""])[:1] or [""]
         if not hmac.compare_digest(given.encode(), self._wanted):
             message = "a token is needed: authorization: Bearer TOKEN"
@@ -87,7 +86,6 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             raise error
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Answer the batches of one client."""
         client = b"/".join(descriptor.path or []).decode(errors="replace")
         if not client or len(client) > MAX_NAME or not client.isprintable():
             message = f"the path must name the client, by 1 to {MAX_NAME} letters"

@@ -61,14 +61,12 @@ class HttpPushSource(JournaledSource):
         self._thread: threading.Thread | None = None
 
     def receive(self, *, drained: bool) -> None:
-        """Start to answer."""
         if self._thread is None:
             serve = self._server.serve_forever
             self._thread = threading.Thread(target=serve, args=(0.05,), daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, and close the journal."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -96,7 +94,6 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer the requests of one connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -116,7 +113,6 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # head and body in one packet
 
     def do_POST(self) -> None:
-        """Put a body into the journal."""
         length = self._accepted_length()
         if length is None:
             return

@@ -203,7 +203,6 @@ class Journal:
             self._first = self._find_first()
 
     def close(self) -> None:
-        """Close the files; what was put stays."""
         with self._using:
             self._db.close()
 

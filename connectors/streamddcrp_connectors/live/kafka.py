@@ -94,7 +94,6 @@ class KafkaSink(CountedSink):
         self._end: int | None = None  # of the topic, as far as its rows are counted
 
     def rewind(self, position: dict[str, Any] | None) -> None:
-        """Stand where ``position`` says; None: a new job."""
         self._end = None if position is None else position["end"]
         super().rewind(position)
 

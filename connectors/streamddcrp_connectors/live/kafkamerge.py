@@ -136,7 +136,6 @@ class _Partition:
         return not self._held and max(self.at, self._known) < self.end
 
     def take(self) -> bytes:
-        """Return the next message."""
         message = self._held.popleft()
         self.at = message.offset() + 1
         return message.value() or b"?"

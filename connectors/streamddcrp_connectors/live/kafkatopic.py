@@ -101,7 +101,6 @@ class Topic:
         return self._consumers[-1]
 
     def close(self) -> None:
-        """Disconnect the consumers."""
         for consumer in self._consumers:
             consumer.close()
         self._consumers = []
@@ -140,7 +139,6 @@ class Topic:
             self.fail(error.args[0] if code not in _REFUSED else KafkaError(code))
 
     def fail(self, error: KafkaError) -> None:
-        """Raise what an error stands for."""
         code = error.code()
         if code in _PASSING or (error.retriable() and code not in _REFUSED):
             raise ConnectionError(error.str())

@@ -182,7 +182,6 @@ class RedisSink(CountedSink):
             return int(self._client.hget(self._keys[1], job) or 0)
 
     def send(self, job: str, first: int, batch: Any) -> None:
-        """Add entries and count them, a thousand in one step."""
         lines = json_lines(batch).splitlines()
         for start in range(0, len(lines), _AT_ONCE):
             some = lines[start : start + _AT_ONCE]

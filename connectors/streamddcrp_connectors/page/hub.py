@@ -53,7 +53,6 @@ class Browser:
         self.tables_at = 0.0
 
     def show(self, asked: dict[str, Any]) -> None:
-        """Take what the browser asks for."""
         span, end = (_finite(asked.get(name)) for name in ("span", "end"))
         most = _finite(asked.get("most")) or 600.0
         before = self.want
@@ -90,12 +89,10 @@ class Hub:
         self._rate = (0.0, 0, 0.0)  # time, rows then, rows a second
 
     def join(self, browser: Browser) -> None:
-        """Take a browser in."""
         self._browsers.add(browser)
         browser.link.send(json.dumps(self._hello()))
 
     def leave(self, browser: Browser) -> None:
-        """Let a browser go."""
         self._browsers.discard(browser)
 
     async def end(self) -> None:
@@ -104,7 +101,6 @@ class Hub:
             await browser.link.end()
 
     def begin(self, streams: "Streams") -> None:
-        """Show the streams of a run."""
         self.streams = streams
         for browser in self._browsers:
             browser.has, browser.seen, browser.event = None, {}, 0

@@ -89,7 +89,6 @@ class LivePage:
     # -- what the runner calls -------------------------------------------------------------------
 
     def epoch(self, epoch: "Epoch") -> None:
-        """Take a batch that was learned."""
         rows, results, events = epoch.rows, epoch.results, epoch.events
         if results is None:
             return

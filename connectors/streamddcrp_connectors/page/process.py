@@ -53,7 +53,6 @@ class Page:
         return None if self._folder is None else kept.load_history(self._folder)
 
     def take(self, kind: bytes, content: bytes) -> None:
-        """Take a message of the run."""
         hub = self.hub
         if kind == JSON:
             self._said(json.loads(content))

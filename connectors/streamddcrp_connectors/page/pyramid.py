@@ -69,7 +69,6 @@ class Pyramid:
 
     @property
     def n_rows(self) -> int:
-        """Rows that were appended."""
         return self._counts[0] if self._counts else 0
 
     @property

@@ -154,7 +154,6 @@ class Regimes:
         return "; ".join(parts) or "much like the others"
 
     def state(self) -> dict[str, Any]:
-        """Return arrays to store."""
         centre = np.empty(0) if self._centre is None else self._centre
         return {**self._facts._asdict(), "centre": centre}
 

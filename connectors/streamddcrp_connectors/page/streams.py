@@ -62,7 +62,6 @@ class Rows(NamedTuple):
     texts: Any = None
 
     def take(self, which: Any) -> "Rows":
-        """Return some of the rows."""
         texts = None if self.texts is None else self.texts.take(pa.array(which))
         number, t, label, score, values = (cells[which] for cells in self[:5])
         judged = Alarms(*(cells[which] for cells in self.judged))
@@ -153,7 +152,6 @@ class Stream:
         self.version += 1
 
     def describe(self, stories: list[dict[str, Any]]) -> None:
-        """Take words and examples of stories."""
         for story in stories:
             self.stories.pop(story["label"], None)
             self.stories[story["label"]] = story

@@ -110,7 +110,6 @@ class Volumes:
         return [_joined(rest)] if rest else []
 
     def state(self) -> dict[str, Any]:
-        """Return JSON values to store."""
         return {
             "levels": [[_plain(chunk) for chunk in ring] for ring in self._levels],
             "counts": self._counts,
@@ -119,7 +118,6 @@ class Volumes:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
         self._levels = [[_chunk(cells) for cells in ring] for ring in state["levels"]]
         self._counts = state["counts"]
         self._open = None if state["open"] is None else _chunk(state["open"])

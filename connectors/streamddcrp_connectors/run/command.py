@@ -274,7 +274,6 @@ class _Json(logging.Formatter):
     """A JSON object for each record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record on one line."""
         when = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
         said = {"time": when, "level": record.levelname, "message": record.getMessage()}
         return json.dumps(said)

@@ -47,11 +47,9 @@ class Pieces(io.RawIOBase):
         self._pieces, self._held = pieces, b""
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Take what there is."""
         while not self._held:
             self._held = next(self._pieces, b"")
             if not self._held:

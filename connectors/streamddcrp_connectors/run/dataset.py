@@ -103,7 +103,6 @@ class DatasetSink:
             self._next()
 
     def write(self, batch: Any) -> None:
-        """Append a batch to the log."""
         if batch.num_rows:
             self._log.write(batch)
             self._position["rows"] += batch.num_rows

@@ -37,7 +37,6 @@ class DeadLetters:
         self._said = 0 if say or path is None else _SAID
 
     def rewind(self, position: Any) -> None:
-        """Stand where a checkpoint saw the file."""
         if self._log is not None:
             self._log.rewind(position)
 

@@ -80,7 +80,6 @@ class JsonRows:
 
     @staticmethod
     def settled(data: bytes) -> int:
-        """Return how many bytes are of whole rows: all."""
         return len(data)
 
     def decode(

@@ -72,7 +72,6 @@ class LineRows:
 
     @staticmethod
     def settled(data: bytes) -> int:
-        """Return how many bytes are of whole rows: all."""
         return len(data)
 
     def _found(self, texts: Any) -> Any:

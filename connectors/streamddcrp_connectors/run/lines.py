@@ -157,7 +157,6 @@ class LineReader:
         return self._data[start:end]
 
     def _next(self) -> bytes:
-        """Read on."""
         return self._read(max(_READ, len(self._data) - self._at))  # keeps the copying linear
 
     def _waits(self) -> bool:

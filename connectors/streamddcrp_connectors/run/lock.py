@@ -52,7 +52,6 @@ class Lock:
                 time.sleep(0.02)
 
     def release(self) -> None:
-        """Remove the lock."""
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError):
                 self._path.unlink()

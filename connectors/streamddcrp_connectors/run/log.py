@@ -83,14 +83,12 @@ class Log:
         return {"bytes": self.file.tell(), "digest": self._digest.hexdigest()}
 
     def close(self) -> None:
-        """Close the file, if it is open."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     @property
     def file(self) -> FileIO:
-        """The open file."""
         if self._file is None:
             raise RuntimeError(f"{self.path} is written to before rewind() was called")
         return self._file

@@ -63,11 +63,9 @@ class Rows:
         return len(self.numbers)
 
     def take(self, which: IntArray) -> "Rows":
-        """Return some of the rows."""
         return Rows(self.numbers[which], self.batch.take(pa.array(which)), self.columns)
 
     def slice(self, start: int, stop: int) -> "Rows":
-        """Return a stretch of the rows."""
         return Rows(self.numbers[start:stop], self.batch.slice(start, stop - start), self.columns)
 
     @property
@@ -84,7 +82,6 @@ class Rows:
         return self.batch.column(self.columns.time).to_numpy(zero_copy_only=False)
 
     def values(self, row: int) -> dict[str, Any]:
-        """Return what one row holds, as JSON values."""
         return {name: plain(self.batch.column(name)[row]) for name in self.batch.schema.names}
 
     def with_results(self, results: Any) -> Any:
@@ -153,7 +150,6 @@ class Models:
 
     @property
     def n_tables(self) -> int:
-        """Live tables of all models in memory."""
         return int(self._model.n_tables)
 
     def events(self, batch: Any, columns: Columns) -> Any:

@@ -48,7 +48,6 @@ class Names:
             self._read(self._path)
 
     def of(self, key: str) -> dict[int, str]:
-        """Return the names of a stream, by label."""
         return self._names.get(key, {})
 
     def _refresh(self) -> None:

@@ -38,11 +38,9 @@ class OrderedSource:
         self.numbers: Any = np.empty(0, np.int64)
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return self._source.identity() | {"sorted": True}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         parts = [*self._source.read_after(None)]
         if not parts:
             return
@@ -64,5 +62,4 @@ class OrderedSource:
             yield batch.take(pa.array(self.numbers[begin:stop])), {"row": stop, "of": end}
 
     def close(self) -> None:
-        """Close the file."""
         self._source.close()

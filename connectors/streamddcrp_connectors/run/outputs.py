@@ -55,7 +55,6 @@ class Outputs:
         return sum(getattr(sink, "undelivered", 0) for sink in self.sinks.values())
 
     def identities(self) -> dict[str, str]:
-        """Say what a checkpoint must agree with."""
         return {name: sink.identity for name, sink in self.sinks.items()}
 
     def check_distinct(self, source: Source) -> None:
@@ -116,13 +115,11 @@ class Outputs:
             self.dead_letters.write(refused)
 
     def finish(self) -> None:
-        """Complete the outputs."""
         for sink in self.sinks.values():
             sink.finish()
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Close the outputs, whatever happens."""
         try:
             yield
         except BaseException:

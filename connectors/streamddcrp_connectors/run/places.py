@@ -38,7 +38,6 @@ class Place:
 
     @classmethod
     def local(cls, path: str) -> "Place":
-        """Return the place of a file of this machine."""
         return cls(path, path, fs.LocalFileSystem())
 
     @contextmanager
@@ -74,7 +73,6 @@ class Place:
         return Unpacked(self, byte)
 
     def head(self) -> bytes:
-        """Return its first bytes, unpacked."""
         stream = self.unpacked()
         try:
             return stream.read1(64)
@@ -103,7 +101,6 @@ class Unpacked:
             raise
 
     def read1(self, n: int) -> bytes:
-        """Read up to so many bytes."""
         with self.place.guarded():
             data: bytes = self._stream.read(n)
             return data

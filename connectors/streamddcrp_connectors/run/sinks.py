@@ -172,7 +172,6 @@ class StreamSink:
         """Do nothing: what was written cannot be taken back."""
 
     def write(self, batch: Any) -> None:
-        """Write a batch and hand it over at once."""
         self._stream.write(json_lines(batch))
         self._stream.flush()
 
@@ -180,7 +179,6 @@ class StreamSink:
         """Do nothing: a pipe has no position."""
 
     def finish(self) -> None:
-        """Close the stream if it is ours."""
         if self._owned:
             self._stream.close()
 

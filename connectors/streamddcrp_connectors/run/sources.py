@@ -65,7 +65,7 @@ class Source(Protocol):
     replayable: bool
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
+        """Return the settings that a checkpoint must match."""
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset`` (None: from the start), each with its own offset.

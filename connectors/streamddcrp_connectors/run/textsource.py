@@ -164,7 +164,6 @@ class TextSource:
         return dialect
 
     def _look_at_lines(self, columns: Columns) -> None:
-        """Take each line for a text."""
         self._format, self._start = "lines", 0
         self._rows = LineRows(self._sample, columns, self.name)
         self.columns = self._rows.columns
@@ -287,6 +286,5 @@ class TextSource:
         self._reader.go_on(self._owned, byte)
 
     def close(self) -> None:
-        """Close the file; standard input stays open."""
         if self._owned is not None:
             self._owned.close()

@@ -25,7 +25,6 @@ class Typed(NamedTuple):
 
     @property
     def unordered(self) -> bool:
-        """Whether the rows are not in the order of their times."""
         return self.found is not None and self.found.unordered
 
 

@@ -60,7 +60,6 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
         self._value: Any = None
 
     def init(self, handle: Any) -> None:
-        """Name the state."""
         self._handle, self._value = handle, handle.getValueState("state", "blob binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802

@@ -43,15 +43,12 @@ class RunSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "streamddcrp"
 
     def schema(self) -> str:
-        """Return the columns: the key and its packed rows."""
         return PACKED
 
     def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802
-        """Return the reader."""
         return _Reader(json.loads(self.options["spec"]))
 
 
@@ -74,7 +71,6 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         return opened(self._spec)
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
-        """Return the offset before the first row."""
         return {"after": "null"}
 
     def read(self, start: dict[str, str]) -> tuple[Iterator[Any], dict[str, str]]:
@@ -111,7 +107,6 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         getattr(self._source, "committed", lambda _: None)(json.loads(end["after"]))
 
     def stop(self) -> None:
-        """Close the source, if it was opened."""
         if "_source" in vars(self):
             self._source.close()
 

@@ -75,7 +75,6 @@ class State:
     timer: int | None = None  # when the timer that is set for it goes off
 
     def to_bytes(self) -> bytes:
-        """Return the blob."""
         plain = {} if self.model is None else {"model": np.frombuffer(self.model, np.uint8)}
         meta = {"last": self.last, "seen": self.seen, "timer": self.timer}
         return encode_state(_STATE, _VERSION, plain, meta)
