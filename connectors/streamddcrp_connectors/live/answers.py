@@ -34,12 +34,7 @@ class Answer(NamedTuple):
 class Answers:
     """Learn batches of clients and answer them.
 
-    Parameters
-    ----------
-    store : SqliteStore or None
-        Keeps all; without it a repeated batch is known only while the process lives.
-    memory_limit : str or int
-        Most memory for the models of keys.
+    ``store`` keeps all; without it a repeated batch is known only while the process lives.
     """
 
     def __init__(
@@ -70,16 +65,9 @@ class Answers:
     def answer(self, client: str, first: int | None, raw: Any) -> Answer:
         """Learn a batch and return the answer, or return that which was given before.
 
-        Parameters
-        ----------
-        first : int or None
-            Number of the first row, from 0; None: the next, and a batch sent again is a new one.
-
-        Raises
-        ------
-        SchemaError, ConfigError
-            The batch cannot be used as a whole, or does not follow the one before. Nothing was
-            learned.
+        ``first`` is the number of its first row, from 0; None: the next, and a batch sent again is
+        a new one. SchemaError or ConfigError: the batch cannot be used as a whole, or does not
+        follow the one before; nothing was learned.
         """
         count = self.count(client)
         first = count if first is None else first

@@ -84,17 +84,14 @@ class CountedSink(ABC):
     def arrived(self, job: str, recorded: int) -> int:
         """Connect if need be, and return how many rows of a job the server has.
 
-        Parameters
-        ----------
-        recorded : int
-            The least that it should have; there is no need to look for fewer.
+        It should have ``recorded`` rows at least; there is no need to look for fewer.
 
         Raises
         ------
         ConnectionError
             The server is away; the runner waits and tries again.
         ConfigError
-            It refuses, for a reason that does not pass by waiting.
+            The server refuses, and waiting does not help.
         """
 
     @abstractmethod

@@ -36,11 +36,6 @@ class DeltaSource(TableSource):
 
     A table whose rows are changed or deleted is refused once that is seen; files that are only
     written again, by compaction, are passed over.
-
-    Parameters
-    ----------
-    spec : str
-        ``delta://folder``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -120,13 +115,7 @@ class DeltaSource(TableSource):
 
 
 class DeltaSink(CountedSink):
-    """Rows appended to a table, which is made if need be.
-
-    Parameters
-    ----------
-    spec : str
-        ``delta://folder``.
-    """
+    """Rows appended to a table, which is made if need be."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address, self._folder = _place(spec)

@@ -35,18 +35,10 @@ _LOG = logging.getLogger("streamddcrp")
 
 
 class FlightClient:
-    """A connection that is made when it is needed.
+    """A connection that is made when it is needed, to ``flight://host[:port]/STREAM``.
 
-    Parameters
-    ----------
-    spec : str
-        ``flight://host[:port]/STREAM``; ``tls=yes``, ``ca=FILE``; ``token_env``, ``token_file``:
-        sent as ``authorization: Bearer TOKEN``.
-
-    Attributes
-    ----------
-    address : Address
-    stream : str
+    Options: ``tls=yes``, ``ca=FILE``; ``token_env``, ``token_file``: sent as
+    ``authorization: Bearer TOKEN``.
     """
 
     def __init__(self, spec: str) -> None:
@@ -89,13 +81,7 @@ class FlightClient:
 
 
 class FlightSource(TableSource):
-    """Rows of a stream; the place is how many were read.
-
-    Parameters
-    ----------
-    spec : str
-        As `FlightClient` takes it.
-    """
+    """Rows of a stream; the place is how many were read."""
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
         self._server = FlightClient(spec)
@@ -134,13 +120,7 @@ class FlightSource(TableSource):
 
 
 class FlightSink(CountedSink):
-    """Rows as Arrow batches of an exchange.
-
-    Parameters
-    ----------
-    spec : str
-        As `FlightClient` takes it.
-    """
+    """Rows as Arrow batches of an exchange."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._server = FlightClient(spec)

@@ -40,17 +40,7 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 class FlightService(flight.FlightServerBase):  # type: ignore[misc]
     """Take batches in the threads of calls, and answer them in the thread of `answer_until`.
 
-    Parameters
-    ----------
-    port : int
-        0: any free one; see ``port``.
-    token : str or None
-        Needed where others than this machine reach the host.
-
-    Raises
-    ------
-    ConfigError
-        The address cannot be used.
+    ``port`` 0 is any free one. A token is needed where other machines reach the host.
     """
 
     def __init__(self, host: str, port: int, token: str | None) -> None:

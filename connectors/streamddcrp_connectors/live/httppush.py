@@ -33,14 +33,10 @@ _LOG = logging.getLogger("streamddcrp")
 
 
 class HttpPushSource(JournaledSource):
-    """Rows that are posted to a port.
+    """Rows that are posted to ``http-push://host:port/path?journal=FOLDER``.
 
-    Parameters
-    ----------
-    spec : str
-        ``http-push://host:port/path?journal=FOLDER``. Addresses other than loopback need a token,
-        ``&token_env=NAME`` or ``&token_file=FILE``, which senders give as
-        ``Authorization: Bearer TOKEN``.
+    Addresses other than loopback need a token, ``&token_env=NAME`` or ``&token_file=FILE``, which
+    senders give as ``Authorization: Bearer TOKEN``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:

@@ -58,20 +58,11 @@ class Journal:
 
     Parameters
     ----------
-    folder : Path
-        Made if need be.
     max_bytes : int
         Most bytes on the disk: five eighths for messages, the rest for SQLite's log; `put` raises
         JournalFullError beyond. A message has at most a quarter.
     remembered : int
         How many keys, the latest, are known at least.
-
-    Raises
-    ------
-    ConfigError
-        The folder cannot be written, or another process has the journal open.
-    CheckpointError
-        The database is damaged.
 
     Examples
     --------
@@ -127,17 +118,10 @@ class Journal:
         return self.put_all([Entry(message, key)])[0]
 
     def put_all(self, entries: Iterable[Entry]) -> list[bool]:
-        """Append messages and return once they are on the disk.
+        """Append messages and return, once they are on the disk, which of them are new.
 
-        Parameters
-        ----------
-        entries : iterable of Entry
-            One whose key is among the latest ones is not put again, unless it is said to be first.
-
-        Returns
-        -------
-        new : list of bool
-            Which messages were put now; the others were there, and are on the disk too.
+        A message whose key is among the latest ones is not put again, unless it is said to be
+        first.
 
         Raises
         ------

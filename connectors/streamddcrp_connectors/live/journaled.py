@@ -21,10 +21,7 @@ _TAKEN = 1 << 24  # bytes of messages that are decoded at once
 class JournaledSource(MessageSource):
     """Messages that cannot be asked for again: kept in a journal until a checkpoint covers them.
 
-    Parameters
-    ----------
-    address : Address
-        Its option ``journal`` names the folder, ``journal_mb`` the most megabytes on the disk.
+    The option ``journal`` names its folder, ``journal_mb`` the most megabytes on the disk.
     """
 
     gives_once: ClassVar[bool] = True

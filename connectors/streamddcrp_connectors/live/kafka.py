@@ -28,14 +28,10 @@ _END = 4.0  # seconds for the end of a transaction
 
 
 class KafkaSource(MessageSource):
-    """Messages of a partition, or of all.
+    """Messages of a partition, or of all, of ``kafka://[user@]host[:port]/TOPIC``.
 
-    Parameters
-    ----------
-    spec : str
-        ``kafka://[user@]host[:port]/TOPIC``. Options: ``partition``, ``from=start|new``;
-        ``security=plaintext|ssl|sasl_plaintext|sasl_ssl``, ``mechanism``, ``ca=FILE``;
-        ``password_env``, ``password_file``.
+    Options: ``partition``, ``from=start|new``; ``security=plaintext|ssl|sasl_plaintext|sasl_ssl``,
+    ``mechanism``, ``ca=FILE``; ``password_env``, ``password_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -78,13 +74,7 @@ class KafkaSource(MessageSource):
 
 
 class KafkaSink(CountedSink):
-    """Rows as JSON messages of a partition, in transactions.
-
-    Parameters
-    ----------
-    spec : str
-        ``kafka://[user@]host[:port]/TOPIC``, with the options of `KafkaSource` but ``from``.
-    """
+    """Rows as JSON messages of a partition, in transactions; options but ``from``."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=OPTIONS, secrets=["password"])

@@ -29,14 +29,8 @@ Rounds = Generator[tuple[list[bytes], Any], None, Any]
 def merged(topic: Topic, at: Any, most: Callable[[], int], *, new: bool) -> Rounds:
     """Yield the messages of all partitions after a place, with the place after the last of them.
 
-    Parameters
-    ----------
-    at : dict, int or None
-        A place; an offset, if the topic had but one partition; None: the start, or ``new``.
-    most : callable
-        Returns how many messages may be yielded at once.
-    new : bool
-        Begin with the messages that arrive from now on.
+    ``at`` may be an offset, if the topic had but one partition. ``most`` returns how many messages
+    may be yielded at once.
     """
     while True:  # as often as the topic gets more partitions
         topic.close()

@@ -16,13 +16,7 @@ from streamddcrp_connectors.run.sources import Offset
 
 
 class LiveSource(ABC):
-    """Rows of a server, whose columns must be named; the offset is ``{"row", "kind", "at"}``.
-
-    Parameters
-    ----------
-    name : str
-        The address without secrets.
-    """
+    """Rows of a server, whose columns must be named; the offset is ``{"row", "kind", "at"}``."""
 
     replayable: ClassVar[bool] = True
     live: ClassVar[bool] = True
@@ -65,10 +59,8 @@ class LiveSource(ABC):
 
         Raises
         ------
-        ConnectionError
-            The server cannot be reached; the runner waits and calls again.
-        ConfigError
-            The server refuses, and waiting does not help.
+        ConnectionError, ConfigError
+            The server is away, and the runner waits and calls again; or it refuses.
         """
 
     @abstractmethod

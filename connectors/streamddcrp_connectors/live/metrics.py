@@ -41,15 +41,7 @@ class _Quiet(WSGIRequestHandler):
 class Metrics:
     """Serve the numbers of a run at ``http://HOST:PORT/metrics``.
 
-    Parameters
-    ----------
-    address : str
-        ``HOST:PORT``; without a host, this machine only.
-
-    Raises
-    ------
-    ConfigError
-        The address cannot be used.
+    Without a host, on this machine only.
     """
 
     def __init__(self, address: str) -> None:

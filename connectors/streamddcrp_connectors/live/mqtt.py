@@ -36,14 +36,10 @@ _LOG = logging.getLogger("streamddcrp")
 
 
 class MqttSource(JournaledSource):
-    """Messages of a topic, each a JSON object, JSON lines or an Arrow IPC stream.
+    """Messages of ``mqtt://user@host:port/topic?journal=FOLDER&password_env=NAME``.
 
-    Parameters
-    ----------
-    spec : str
-        ``mqtt://user@host:port/topic?journal=FOLDER&password_env=NAME``. The topic may have the
-        wildcards ``+`` and ``#``. ``client`` is the name of the session; by default it follows from
-        the address, so that two jobs with different journals have different sessions.
+    The topic may have the wildcards ``+`` and ``#``. ``client`` is the name of the session; by
+    default it follows from the address, so that jobs with different journals have their own.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:

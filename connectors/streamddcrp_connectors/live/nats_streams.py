@@ -171,14 +171,10 @@ class _Inbox:
 
 
 class NatsSource(MessageSource):
-    """Messages of a stream.
+    """Messages of a stream, ``nats://[user@]host[:port]/STREAM``.
 
-    Parameters
-    ----------
-    spec : str
-        ``nats://[user@]host[:port]/STREAM``. Options: ``subject`` (default: all of the stream),
-        ``from=start|new``, ``tls=yes``, ``ca=FILE``; ``password_env``, ``password_file``,
-        ``token_env``, ``token_file``.
+    Options: ``subject`` (default: all of the stream), ``from=start|new``, ``tls=yes``, ``ca=FILE``;
+    ``password_env``, ``password_file``, ``token_env``, ``token_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -236,13 +232,7 @@ class NatsSource(MessageSource):
 
 
 class NatsSink(CountedSink):
-    """Rows as JSON messages of a subject, which a stream keeps.
-
-    Parameters
-    ----------
-    spec : str
-        ``nats://[user@]host[:port]/SUBJECT``, with the options of `NatsSource` for user and TLS.
-    """
+    """Rows as JSON messages of a subject, which a stream keeps."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])

@@ -23,12 +23,7 @@ _SHOWN = 200  # bytes of a message that cannot be read
 
 
 class Payloads:
-    """Turn messages into canonical batches.
-
-    Parameters
-    ----------
-    columns : Columns
-        With features: a live stream has no header to take them from.
+    """Turn messages into canonical batches; the columns have features.
 
     Examples
     --------
@@ -45,17 +40,9 @@ class Payloads:
     def decode(
         self, messages: Iterable[bytes], kind: TimeKind | None
     ) -> tuple[Any, TimeKind | None]:
-        """Return the rows of messages as one batch, and the kind of their times.
+        """Return the rows of messages as one batch, perhaps empty, and the kind of their times.
 
-        Parameters
-        ----------
-        kind : str or None
-            Kind of the time column as far as known from earlier messages.
-
-        Returns
-        -------
-        batch : pyarrow.RecordBatch
-            It may have no rows.
+        ``kind`` is that of earlier messages, as far as known.
         """
         made = []
         for is_arrow, group in itertools.groupby(messages, lambda data: data[:4] == _ARROW):

@@ -145,12 +145,9 @@ def _refusal(options: dict[str, Any]) -> str | None:
 class PostgresSource(TableSource):
     """Rows of a table; the place is the number that was read last.
 
-    Parameters
-    ----------
-    spec : str
-        ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. ``channel=NAME``
-        is listened to: a ``NOTIFY`` wakes the job at once. ``sslmode``; ``password_env``,
-        ``password_file``.
+    ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. ``channel=NAME`` is
+    listened to: a ``NOTIFY`` wakes the job at once. ``sslmode``; ``password_env``,
+    ``password_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -274,14 +271,7 @@ def _writers(connection: Any, table: str) -> set[str]:
 
 
 class PostgresSink(CountedSink):
-    """Rows of a table, which is made if need be.
-
-    Parameters
-    ----------
-    spec : str
-        ``postgresql://[user@]host[:port]/database/[schema.]table``, with the options of
-        `PostgresSource` but ``order`` and ``channel``.
-    """
+    """Rows of a table, which is made if need be."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=["sslmode"], secrets=["password"])

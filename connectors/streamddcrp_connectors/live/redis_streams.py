@@ -83,13 +83,10 @@ def _guard(name: str) -> Iterator[None]:
 
 
 class RedisSource(MessageSource):
-    """Entries of a stream.
+    """Entries of a stream, ``redis://[user@]host[:port]/KEY``.
 
-    Parameters
-    ----------
-    spec : str
-        ``redis://[user@]host[:port]/KEY``. Options: ``field`` of an entry that holds the message
-        (default: ``data``), ``from=start|new``, ``db``; ``password_env``, ``password_file``.
+    Options: ``field`` of an entry that holds the message (default: ``data``), ``from=start|new``,
+    ``db``; ``password_env``, ``password_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -160,13 +157,7 @@ def _order(entry: str) -> tuple[int, int]:
 
 
 class RedisSink(CountedSink):
-    """Rows as JSON entries of a stream.
-
-    Parameters
-    ----------
-    spec : str
-        ``redis://[user@]host[:port]/KEY``, with the options of `RedisSource` but ``from``.
-    """
+    """Rows as JSON entries of a stream; the options of the source but ``from``."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=_OPTIONS, secrets=["password"])

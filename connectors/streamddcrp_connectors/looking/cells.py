@@ -79,13 +79,9 @@ class Cells:
         return pc.if_else(marked, pa.scalar(None, pa.string()), cells)
 
     def numbers(self, name: str, cells: Any) -> tuple[Any, Any]:
-        """Read strings as floats, or as booleans where all are flags.
+        """Read strings as floats, or as booleans where all are flags; return the cells, too.
 
-        Returns
-        -------
-        numbers : pyarrow.Array
-        cells : pyarrow.Array
-            Cells that held something: a number that is still null could not be read.
+        A cell that held something, and whose number is null, could not be read.
         """
         habit = self.habits.get(name, _USUAL)
         odd = self.dialect.decimal == "," or self.dialect.thousands or habit.unit or habit.flags

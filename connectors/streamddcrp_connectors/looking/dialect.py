@@ -81,14 +81,9 @@ def find_encoding(head: bytes) -> str:
 
 
 def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
-    """Return how a file is written.
+    """Return how a file is written, by its beginning, up to the end of a line or of the file.
 
-    Parameters
-    ----------
-    head : bytes
-        Its beginning, up to the end of a line or of the file.
-    wanted : dict, optional
-        Parts of the dialect that are known: sep, decimal, encoding, skip, header, missing.
+    ``wanted`` are the parts of it that are known: sep, decimal, encoding, skip, header, missing.
     """
     given = {name: value for name, value in (wanted or {}).items() if value is not None}
     found = Dialect(encoding=find_encoding(head))

@@ -40,18 +40,8 @@ def survey(
 ) -> Survey:  # fmt: skip
     """Look at a table of strings.
 
-    Parameters
-    ----------
-    table : pyarrow.RecordBatch
-    dialect : Dialect
-    wanted : Wanted
-    times : sequence of str, optional
-        Columns of the time; None: it is to be found, if the rows are in the order of one. Empty:
-        there is none.
-    key : str, optional
-        Column of keys.
-    texts : sequence of str
-        Columns that are not looked at.
+    ``times`` are the columns of the time; None: to be found, if the rows are in the order of one;
+    empty: there is none. ``texts`` are columns that are not looked at.
     """
     table = table.slice(0, ROWS)
     names = [name for name in table.schema.names if name != key and name not in texts]
@@ -166,16 +156,9 @@ def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
 def time_steps(
     table: Any, names: Sequence[str], wanted: Wanted, key: str | None = None
 ) -> tuple[Any, Any, int]:
-    """Read the times of a sample.
+    """Read the times of a sample: ticks, steps from each to the next of a key, how many are lost.
 
-    Returns
-    -------
-    ticks : ndarray
-        In nanoseconds, or as numbers.
-    steps : ndarray
-        From each to the next, of a key.
-    lost : int
-        How many cannot be read.
+    Ticks are nanoseconds, or numbers as they are.
     """
     cells = _joined(table, names)
     kind = find_kind(cells, names[0], wanted)

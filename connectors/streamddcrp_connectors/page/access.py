@@ -19,12 +19,7 @@ TOKEN = "page-token"
 
 
 class Access:
-    """The rule.
-
-    Parameters
-    ----------
-    host : str
-        Address or name that is listened on.
+    """The rule; ``host`` is the address or name that is listened on.
 
     Examples
     --------

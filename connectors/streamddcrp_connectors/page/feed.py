@@ -8,12 +8,7 @@ BACK = 12  # entries in which a repeated one is looked for
 
 
 class Feed:
-    """The last events, repeated ones counted instead of repeated.
-
-    Parameters
-    ----------
-    most : int
-        Entries that are kept.
+    """The last ``most`` events, repeated ones counted instead of repeated.
 
     Examples
     --------

@@ -50,13 +50,7 @@ def save_history(folder: Path, streams: Streams) -> None:
 
 
 def load_history(folder: Path) -> Streams | None:
-    """Return what `save_history` wrote, if anything.
-
-    Raises
-    ------
-    CheckpointError
-        It is damaged.
-    """
+    """Return what `save_history` wrote, if anything; CheckpointError if it is damaged."""
     if not (folder / HISTORY).exists():
         return None
     arrays, meta = decode_state(read_blob(folder / HISTORY), _MODEL)

@@ -47,13 +47,6 @@ class LivePage:
         Host and port; port 0 is any that is free.
     folder : Path, optional
         That of the checkpoint: keeps the history, names and the token.
-
-    Raises
-    ------
-    MissingExtraError
-        tornado is not installed.
-    ConfigError
-        It cannot be served there.
     """
 
     def __init__(self, at: str, folder: Path | None) -> None:

@@ -32,13 +32,7 @@ SHARE = 50  # of the time at most one part goes into writing it
 
 
 class Page:
-    """What is shown, fed by messages.
-
-    Parameters
-    ----------
-    folder : Path or None
-        Keeps history and names.
-    """
+    """What is shown, fed by messages; a folder keeps history and names."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

@@ -35,16 +35,9 @@ class View(NamedTuple):
 
 
 class Pyramid:
-    """Rings of buckets.
+    """Rings of buckets, at most ``most`` of a level, which is made when first needed.
 
-    Parameters
-    ----------
-    most : int
-        Buckets of a level.
-
-    Notes
-    -----
-    A row costs O(columns), a level 1 MB at most. Levels are made when first needed.
+    A row costs O(columns), a level 1 MB at most.
 
     Examples
     --------

@@ -25,13 +25,7 @@ class Facts(NamedTuple):
 
 
 class Regimes:
-    """Facts of the labels that were seen last.
-
-    Parameters
-    ----------
-    most : int
-        Labels that are kept.
-    """
+    """Facts of the labels that were seen last, ``most`` of them."""
 
     def __init__(self, columns: tuple[str, ...], most: int = MOST) -> None:
         self._columns = columns

@@ -62,29 +62,11 @@ def make_report(
     checkpoint: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
 ) -> tuple[str, list[Path]]:
-    """Read results and series, and write picture and words.
-
-    Parameters
-    ----------
-    time, key : str, optional
-        Columns of ``source``.
-    only : str, optional
-        The key to report.
-    features : tuple of str, optional
-        Columns to show; None: all but the time and the key.
-    season : str, optional
-        What ``run --season`` was given: values are then shown less their seasons.
-    text : str, optional
-        Column of the texts that the results are about.
-    events : str or path-like, optional
-        What ``run --events`` wrote, of texts.
-    checkpoint : str or path-like, optional
-        Folder that keeps the names given to regimes.
-    out : str or path-like, optional
-        Folder or prefix of the files made.
+    """Read results and series, and write picture and words, by the options of the command.
 
     Returns
     -------
+    words : str
     paths : list of Path
         The PNG, the SVG, the text and the page.
 

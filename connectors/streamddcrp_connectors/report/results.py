@@ -67,7 +67,7 @@ def read_labelled(
     season: str | None = None,
     names: Names | None = None,
 ) -> Labelled:
-    """Read results and the rows of the series they are about.
+    """Read results and the rows of the series they are about, of one key.
 
     Parameters
     ----------
@@ -79,13 +79,6 @@ def read_labelled(
         The periods of seasons that the model has subtracted, which the values are shown without.
     names : Names, optional
         Those given to regimes.
-
-    Raises
-    ------
-    ConfigError
-        A file or a column is not there, or an option is missing.
-    SchemaError
-        A file is damaged, or the results are not about this series.
     """
     name, found, batch, table, clock, _ = _both(results, data, columns, only)
     features = found.features or ()

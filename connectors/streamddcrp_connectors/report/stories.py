@@ -34,19 +34,10 @@ class Story:
 
 
 def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story], FloatArray]:
-    """Find the stories of texts with labels, and how surprising each text is.
+    """Find the stories of texts with labels, the largest first, and how surprising each text is.
 
-    Parameters
-    ----------
-    labels : ndarray of int64, shape (N,)
-        Those of ``labelled``, or `survivors`.
-
-    Returns
-    -------
-    stories : list of Story
-        The largest first.
-    surprise : ndarray of float64, shape (N,)
-        The score beyond what the number of words lets expect (nats), by a straight line.
+    Labels (N,) are those of ``labelled``, or `survivors`. The surprise (N,) is the score beyond
+    what the number of words lets expect (nats), by a straight line.
     """
     texts, table = read_texts(labelled.texts), WordTable()
     words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
@@ -107,15 +98,10 @@ def _overlap(a: IntArray, b: IntArray) -> float:
 
 
 def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, bytes]:
-    """Draw the largest stories over time; return the picture as PNG and SVG.
+    """Draw the largest stories over time, by the labels of texts, as PNG and SVG.
 
     A cross where a story was last seen, unless that was in the last tenth of the texts; an arrow
     head where it became part of another one.
-
-    Parameters
-    ----------
-    stories : list of Story
-        By the labels of ``labelled``.
     """
     words = {story.label: story.words for story in stories}
     late = 0.9 * len(labelled.labels)

@@ -61,11 +61,6 @@ class Address:
             What may stand after ``?``; None: anything.
         secrets : collection of str
             What ``NAME_env`` and ``NAME_file`` may stand for.
-
-        Raises
-        ------
-        ConfigError
-            A password stands in the address, or an option is unknown, empty or repeated.
         """
         found = _PARTS.fullmatch(spec)
         assert found is not None  # it takes any text
@@ -109,11 +104,6 @@ class Address:
         """What the server's certificate is checked against: those of this machine, or ``ca=FILE``.
 
         None: the connection is not encrypted.
-
-        Raises
-        ------
-        ConfigError
-            The file holds no certificates.
         """
         if not self.with_tls:
             return None
@@ -147,25 +137,13 @@ class Address:
 
     @property
     def with_tls(self) -> bool:
-        """Whether the connection is encrypted: ``tls=yes``, or ``ca`` is named.
-
-        Raises
-        ------
-        ConfigError
-            ``tls`` is neither yes nor no.
-        """
+        """Whether the connection is encrypted: ``tls=yes``, or ``ca`` is named."""
         if self.options.get("tls", "no") not in {"yes", "no"}:
             raise ConfigError(f"{self.name}: tls must be yes or no")
         return self.options.get("tls") == "yes" or "ca" in self.options
 
     def secret(self, what: str = "password") -> str | None:
-        """Return a password or token from where the address says that it is; None: nowhere.
-
-        Raises
-        ------
-        ConfigError
-            The variable is not set, or the file cannot be read.
-        """
+        """Return a password or token from where the address says that it is; None: nowhere."""
         if what not in self._secrets:
             return None
         place, name = self._secrets[what]

@@ -29,14 +29,9 @@ def refuse_once(spec: str) -> None:
 
 
 def check(source: Source, recipe: Recipe, outputs: Outputs, folder: Path | None) -> Iterator[str]:
-    """Yield, line by line, what a run would do.
+    """Yield, line by line, what a run would do; raise where it would be refused.
 
     Servers of outputs are connected to, without a login.
-
-    Raises
-    ------
-    SchemaError, ConfigError, CheckpointError
-        A run would be refused.
     """
     recipe.make()
     outputs.check_distinct(source)

@@ -168,21 +168,10 @@ def _refuse_too_many(features: Sequence[str], where: str) -> None:
 
 
 def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[Columns, Survey]:
-    """Choose the columns that were not named, by a sample.
+    """Choose the columns that were not named, by a sample whose cells are text.
 
-    Parameters
-    ----------
-    columns : Columns
-        Checked against the sample. Where features are named, no time is looked for.
-    table : pyarrow.RecordBatch
-        The sample, all as text.
-    where : str
-        What messages call the source.
-
-    Raises
-    ------
-    ConfigError
-        No column of numbers is left.
+    ``columns`` are checked against the sample. Where features are named, no time is looked for.
+    ``where`` is what messages call the source.
     """
     times: tuple[str, ...] | None = columns.times
     named = columns.features is not None
@@ -229,17 +218,11 @@ def canonical(
 
     Parameters
     ----------
-    raw : pyarrow.RecordBatch
-        Holds at least the columns named by ``columns``.
     kind : str or None
-        Kind of the time column as far as known from earlier rows.
+        Kind of the time column as far as known from earlier rows; it is returned once a row shows
+        it.
     cells : Cells, optional
         Reads numbers in columns of text; without it these are refused.
-
-    Returns
-    -------
-    kind : str or None
-        Kind of the time column, once a row has shown it.
     """
     refused: dict[int, Refusal] = {}
 

@@ -119,12 +119,9 @@ def execute(
 ) -> int:
     """Run, and return the exit code.
 
-    ``again`` returns the request as it is when SIGHUP asks for a reload; alarms follow it from then
-    on.
-
-
     0 done, or asked to end by SIGTERM; 2 refused with one message; 3 done, but messages were not
-    delivered; 130 interrupted.
+    delivered; 130 interrupted. ``again`` returns the request as it is when SIGHUP asks for a
+    reload; alarms follow it from then on.
     """
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
@@ -154,13 +151,7 @@ def _asked(number: int = signal.SIGINT) -> int:
 
 
 def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
-    """Return how the model is made, and which columns it wants.
-
-    Raises
-    ------
-    ConfigError
-        There is no such model, or the options do not go together.
-    """
+    """Return how the model is made, and which columns it wants."""
     options: dict[str, Any] = {}
     default = DEFAULT if request.text is None else "text"
     if request.epoch is not None:  # only one model has epochs

@@ -23,11 +23,6 @@ def find_recipe(
 
     The file may name the model by the key ``model``, else it is ``default``; its other keys are
     options of the constructor. ``more`` are options of the command line, which go before them.
-
-    Raises
-    ------
-    ConfigError
-        There is no such model or file, or an option is not one of the model's.
     """
     if model is None or is_installed(MODELS, model):
         name, options, where = model or default, {}, "the model's options"
@@ -97,16 +92,9 @@ def recipe_for(
     restore: Callable[[bytes], Model],
     where: str = "the model's options",
 ) -> Recipe:
-    """Check the options against the constructor, and say how the model is made.
+    """Check options, keyword arguments of the constructor, and say how the model is made.
 
-    Parameters
-    ----------
-    options : mapping
-        Keyword arguments of the constructor.
-    restore : callable
-        Makes the model from its stored state.
-    where : str
-        What messages call the origin of the options.
+    ``where`` is what messages call the origin of the options.
     """
     valid = [name for name in inspect.signature(model_class).parameters if name != "self"]
     for name in options:

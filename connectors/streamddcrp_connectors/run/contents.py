@@ -81,23 +81,10 @@ def is_document(head: bytes) -> bool:
 
 
 def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
-    """Return a stream of lines of a file.
+    """Return a stream of lines of a file, which stands at its beginning.
 
-    Parameters
-    ----------
-    file : file
-        Stands at its beginning, and can be sought in.
-    name : str
-        For messages.
-    path : str, optional
-        Of the file, where it lies on this machine.
-    said : list of str
-        Gets what was chosen.
-
-    Raises
-    ------
-    ConfigError
-        It holds nothing that can be read.
+    ``name`` is for messages; ``path`` is that of a file that lies on this machine; ``said`` gets
+    what was chosen.
     """
     for _ in range(4):
         head = file.read(HEAD)

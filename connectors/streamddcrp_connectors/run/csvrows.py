@@ -32,14 +32,7 @@ MOST_LINES, MOST_BYTES = 1000, 1 << 20  # of a row whose quoted cells go over se
 class CsvRows:
     r"""Rows of cells under one header.
 
-    Parameters
-    ----------
-    header : bytes
-        The line that names the columns, or none where the dialect has their names.
-    where : str
-        What messages call the source.
-    dialect : Dialect
-        How the table is written.
+    ``header`` is the line that names the columns, or none where the dialect has their names.
 
     Examples
     --------
@@ -150,15 +143,9 @@ class CsvRows:
         return block
 
     def _rows_of(self, block: bytes, *, whole: bool = True) -> tuple[list[bytes], set[int], int]:
-        """Cut into rows.
+        """Cut into rows; return them, and the places of those with a quote that is not closed.
 
-        Returns
-        -------
-        rows : list of bytes
-        open : set of int
-            Places of those with a quote that is not closed.
-        rest : int
-            How many bytes at the end may be part of a longer row, too.
+        Also how many bytes at the end may be part of a longer row, too.
         """
         lines = block.split(b"\n")
         odd = [number for number, line in enumerate(lines) if line.count(b'"') % 2]

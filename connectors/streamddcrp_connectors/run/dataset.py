@@ -34,18 +34,10 @@ def open_sink(spec: str, folder: Path | None, what: str) -> "Sink":
 class DatasetSink:
     """Files ``JOB-NUMBER.parquet``; the position is ``{"job", "number", "rows", "since", "log"}``.
 
-    That is: the file under way, its rows, when the first of them came (seconds since 1970), and
-    the position in its log.
-
-    Parameters
-    ----------
-    spec : str
-        ``dataset://folder``; ``rows``: of a file, at least; ``every``: at most so long until a row
-        is in one, such as ``10min``, as long as rows come or the source is live.
-    folder : Path or None
-        Where the log is kept; None: in the folder of the files.
-    what : str
-        Names the log in that folder.
+    That is: the file under way, its rows, when the first of them came (seconds since 1970), and the
+    position in its log, which is in the checkpoint's folder, or else in that of the files. ``rows``
+    are those of a file, at least; ``every``: at most so long until a row is in one, such as
+    ``10min``, as long as rows come or the source is live.
     """
 
     live = True  # what has been seen is not taken back

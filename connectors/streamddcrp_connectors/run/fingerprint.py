@@ -18,18 +18,7 @@ def reading(number: int) -> ReadAt:
 
 
 def fingerprint(read_at: ReadAt, end: int) -> dict[str, str]:
-    """Digest the beginning of a file, and the block before ``end``.
-
-    Parameters
-    ----------
-    end : int
-        How many bytes were read of the file.
-
-    Returns
-    -------
-    dict of str to str
-        ``head`` and ``last``, of what lies before ``end``.
-    """
+    """Digest the beginning of a file (``head``), and the block before byte ``end`` (``last``)."""
     start = max(end - _LAST, 0)
     return {"head": _digest(read_at, 0, min(_HEAD, end)), "last": _digest(read_at, start, end)}
 
@@ -39,10 +28,7 @@ def check_fingerprint(
 ) -> None:
     """Refuse a file, of ``size`` bytes, that differs from the one that was read before.
 
-    Raises
-    ------
-    SchemaError
-        It is shorter, or begins otherwise, or holds other bytes before ``end``.
+    It is shorter, or begins otherwise, or holds other bytes before ``end``.
     """
     if size < end:
         raise SchemaError(f"{name} is shorter than what was already read: was it replaced?")

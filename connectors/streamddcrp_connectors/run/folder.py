@@ -19,11 +19,6 @@ class FolderSource:
 
     Files of folders within are read too; names that begin with a dot are left out. The offset is
     ``{"row", "file"}``: the last one that was read.
-
-    Parameters
-    ----------
-    batch_rows : int
-        Most files in a batch.
     """
 
     replayable = True

@@ -36,11 +36,6 @@ class Lateness:
         Refuse rows that lie farther ahead: time stamps of the clock, numbers of the largest time
         that was taken. Of the first row nothing is known. ``"none"``: refuse none. Default: time
         stamps a day ahead of the clock and of all rows before.
-
-    Raises
-    ------
-    ConfigError
-        One of them cannot be read, or there is no time.
     """
 
     def __init__(self, policy: str | None, max_ahead: str | None, columns: Columns) -> None:

@@ -29,14 +29,7 @@ _YEARLESS = re.compile(rf"^(?:<\d+>)?[A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} ")
 class LineRows:
     r"""Texts, one a line; a line without a time has that of the line before.
 
-    Parameters
-    ----------
-    sample : bytes
-        Lines that show where the time stands.
-    columns : Columns
-        Names for the time and the text, if they are not to be called ``time`` and ``text``.
-    where : str
-        What messages call the source.
+    A sample shows where the time stands. Unnamed columns are called ``time`` and ``text``.
 
     Examples
     --------

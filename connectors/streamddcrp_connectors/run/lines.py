@@ -20,10 +20,6 @@ class LineReader:
 
     Parameters
     ----------
-    stream : binary file
-        A pipe is read as far as it has data, so that its rows are not held back.
-    name : str
-        What messages call the stream.
     live : bool
         The stream has no known end (a pipe): hand over the lines there are.
     follow : bool

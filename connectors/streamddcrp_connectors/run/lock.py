@@ -19,17 +19,7 @@ _PATIENCE = 0.5  # seconds: a run that was just killed may still be ending
 class Lock:
     """Hold a file ``.NAME.lock`` beside an output until `release`, or the end of the process.
 
-    Parameters
-    ----------
-    path : Path
-        The output.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ConfigError
-        Another run holds it.
+    Another run that holds it is a ConfigError.
     """
 
     def __init__(self, path: Path, name: str) -> None:

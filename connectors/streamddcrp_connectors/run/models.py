@@ -118,14 +118,7 @@ def screen(rows: Rows) -> dict[int, Refusal]:
 class Models:
     """The model of a run: one for all rows, or one for each key.
 
-    Parameters
-    ----------
-    key : str, optional
-        Column of the key.
-    store : SqliteStore, optional
-        What the last run left is taken up from it.
-    memory_limit : str or int
-        Most memory for the models of keys.
+    What the last run left is taken up from ``store``.
     """
 
     def __init__(
@@ -153,20 +146,12 @@ class Models:
         return int(self._model.n_tables)
 
     def events(self, batch: Any, columns: Columns) -> Any:
-        """Return what happened to tables since the last call.
+        """Return what happened to tables since the last call, in the types of canonical rows.
 
-        Parameters
-        ----------
-        batch : pyarrow.RecordBatch
-            Canonical rows, whose times and keys have the types that are wanted.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
-            the model ignores times), ``key``, ``kind``, ``label``, ``into`` and ``why``, as
-            `streamddcrp.Event` has them; of stories, more instead of ``why``, see `StoryEvent`,
-            rates a day where times are time stamps. By time, if rows have times.
+        ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless the
+        model ignores times), ``key``, ``kind``, ``label``, ``into`` and ``why``, as
+        `streamddcrp.Event` has them; of stories, more instead of ``why``, see `StoryEvent`, rates a
+        day where times are time stamps. By time, if rows have times.
         """
         events = self._model.events()
         if columns.time is not None:
@@ -212,18 +197,10 @@ class Models:
         return self._model.summary()
 
     def last_labels(self, results: Any) -> Any:
-        """Return the labels that are not final yet, where the results of rows have final ones.
+        """Return the labels that are not final yet, where results, of this schema, have final ones.
 
-        Parameters
-        ----------
-        results : pyarrow.Schema
-            Of what was written for rows.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            Rows of which all is missing but ``final_row``, ``final_label``, and the time and the
-            key of that row; none where the results have no final labels.
+        Rows in which all is missing but ``final_row``, ``final_label``, and that row's time and
+        key.
         """
         found: list[tuple[Any, Any]] = []
         if "final_row" in results.names:
@@ -255,18 +232,10 @@ class Models:
             self._store.commit(_OP, {_ONE: self._model.to_bytes()}, CURSOR, cursor)
 
     def step(self, rows: Rows, refused: dict[int, Refusal] | None) -> Any:
-        """Give the rows to the model.
+        """Give the rows to the model; return the results in their order, None if no row was taken.
 
-        Parameters
-        ----------
-        refused : dict, optional
-            Takes the rows that the model refuses, by number within the source; None: the first one
-            ends the step with SchemaError, and nothing is learned.
-
-        Returns
-        -------
-        results : pyarrow.RecordBatch or None
-            In the order of the rows; None if no row was taken.
+        ``refused`` takes the rows that the model refuses, by number within the source; None: the
+        first one ends the step with SchemaError, and nothing is learned.
         """
         try:
             return rows.with_results(self._model.step_many(rows.inputs, rows.times))

@@ -23,11 +23,6 @@ SEEN = 1000  # acknowledgements that are kept
 class Names:
     """Names and verdicts that people gave to regimes, and what they acknowledged.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Where they are kept.
-
     Examples
     --------
     >>> names = Names(None)

@@ -12,16 +12,10 @@ from streamddcrp_connectors.run.sources import Offset, Source
 
 
 class OrderedSource:
-    """Reads all rows of a source, then yields them by time; they keep their numbers.
+    """Reads all rows of a source, which has a time and an end, then yields them by time.
 
-    The offset is ``{"row", "of"}``: how many rows were yielded, and the place at which the source
-    ended.
-
-    Parameters
-    ----------
-    source : Source
-        With a time, and an end.
-    batch_rows : int
+    They keep their numbers. The offset is ``{"row", "of"}``: how many rows were yielded, and the
+    place at which the source ended.
     """
 
     replayable = True

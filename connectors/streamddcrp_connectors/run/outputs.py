@@ -73,11 +73,8 @@ class Outputs:
     def rewind(self, cursor: Cursor, patience: Patience, *, overwrite: bool = False) -> None:
         """Stand where a cursor says, alone.
 
-        Raises
-        ------
-        ConfigError
-            Another run writes to one of the files; or one holds something that no checkpoint
-            recorded, unless ``overwrite``.
+        Refused: another run writes to one of the files; or one holds something that no checkpoint
+        recorded, unless ``overwrite``.
         """
         for name, output in self._all.items():
             if output.identity.startswith(os.sep):

@@ -120,12 +120,7 @@ def places(spec: str) -> list[Place]:
     """Return the files that a path, pattern or address stands for, in order of their names.
 
     ``*``, ``?`` and ``[...]`` stand for parts of one name, as in a shell; names that begin with a
-    dot or an underscore are left out.
-
-    Raises
-    ------
-    ConfigError
-        There is none, or it cannot be reached.
+    dot or an underscore are left out. There must be one.
     """
     if "://" not in spec:
         system: Any = fs.LocalFileSystem()

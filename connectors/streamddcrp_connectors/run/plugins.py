@@ -90,13 +90,7 @@ def _ours(group: str) -> dict[str, EntryPoint]:
 
 
 def find(group: str, name: str) -> Any:
-    """Import what a name stands for.
-
-    Raises
-    ------
-    ConfigError
-        Nothing of that name is installed, or it cannot be imported.
-    """
+    """Import what a name stands for; ConfigError if it is not installed, or cannot be imported."""
     points = _ours(group) if name in _OURS[group] else installed(group)
     what = group.rpartition(".")[2].removesuffix("s")
     if name not in points:

@@ -20,22 +20,12 @@ _MONDAY = 4 * 86_400  # 1970-01-05
 
 
 class Silences:
-    """Silences of a file; it is read again when it has changed.
+    """Silences of a file, read again when it has changed; without a file nothing is silent.
 
     Each is a table ``[[silence]]`` with ``key`` (a name or a pattern such as ``"pump*"``; all, if
     it is left out), ``from`` and ``until`` (date and time), ``weekly`` (such as
     ``"Sat 22:00 - Sun 06:00"``), ``by`` and ``reason``. Times are of the rows where these have time
     stamps, else of the clock; UTC, unless they name another zone.
-
-    Parameters
-    ----------
-    path : path-like, optional
-        Without it nothing is silent.
-
-    Raises
-    ------
-    ConfigError
-        It cannot be read.
     """
 
     def __init__(self, path: str | Path | None) -> None:

@@ -78,16 +78,8 @@ def open_sink(
 ) -> "Sink":
     """Choose the sink: ``-`` standard output; by what stands before ``://``, or by the ending.
 
-    Any ending that no installed sink is named by: JSON lines.
-
-    Parameters
-    ----------
-    stdout : binary file
-        Used for ``-``.
-    folder : Path or None
-        Folder of the checkpoint.
-    what : str
-        Names what is kept in that folder.
+    Any ending that no installed sink is named by: JSON lines. ``folder`` is that of the checkpoint;
+    ``what`` names what is kept in it.
     """
     name = os.fspath(spec)
     if name == "-":
@@ -250,12 +242,8 @@ class RowLog:
 class TableSink:
     """A Parquet or Arrow IPC file, made at the end from a log of Arrow batches.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Where the log is kept; None: beside the file, and removed at the end.
-    what : str
-        Names the log in that folder.
+    The log is called ``what`` in the checkpoint's folder; without one it is beside the file, and is
+    removed at the end.
     """
 
     def __init__(self, path: Path, kind: str, folder: Path | None, what: str = "output") -> None:

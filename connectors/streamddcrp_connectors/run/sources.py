@@ -96,8 +96,6 @@ def open_source(
 
     Parameters
     ----------
-    columns : Columns
-        Columns to use; without features: every other column.
     format : str, optional
         Name of an installed source. Default: what stands before ``://``, else the name's ending,
         else by the first bytes.

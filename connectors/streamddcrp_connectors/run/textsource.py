@@ -52,14 +52,10 @@ class TextSource:
     origin : str, Path, Place or binary file
         A regular file can be replayed; a pipe cannot. A `Place` is read from its start to its end,
         and read over to go on in it.
-    format : {"csv", "jsonl"} or None
-        None: by the first line.
     batch_rows : int
         Most rows in a batch. A pipe and a growing file hand over the lines there are.
-    follow : bool
-        Wait for lines to come. A line without its line feed is not read.
-    idle : float, optional
-        With ``follow``: end after that many seconds without new data.
+    follow, idle : bool, float
+        As for `LineReader`.
     """
 
     def __init__(

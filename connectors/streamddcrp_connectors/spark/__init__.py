@@ -26,13 +26,7 @@ def __getattr__(name: str) -> Any:
 
 
 def needing_spark(module: str) -> Any:
-    """Import a module of this package that needs pyspark.
-
-    Raises
-    ------
-    MissingExtraError
-        A package of the extra is not installed.
-    """
+    """Import a module of this package that needs pyspark, or say how to install that."""
     try:
         return import_module(f"{__name__}.{module}")
     except ModuleNotFoundError as error:

@@ -26,13 +26,7 @@ _LOOPBACK = {  # a driver on this machine listens on it only
 
 
 def session(master: str | None, settings: Iterable[str]) -> SparkSession:
-    """Start Spark.
-
-    Raises
-    ------
-    ConfigError
-        A setting is not of the form NAME=VALUE, or there is no Java.
-    """
+    """Start Spark; ConfigError if there is no Java, or a setting is not NAME=VALUE."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and os.path.exists(f"{home}/bin/java")):
         raise ConfigError(
@@ -61,20 +55,7 @@ def execute(
     request: Request, spark: SparkSession, *, partitions: int | None = None,
     idle_keys: str | None = None, state_limit: str = "1MB",
 ) -> int:  # fmt: skip
-    """Run to the end of the source, or for a live one until it is stopped.
-
-    Returns
-    -------
-    int
-        Rows of the source so far.
-
-    Raises
-    ------
-    ConfigError, SchemaError
-        The request cannot be met on Spark.
-    StreamDDCRPError
-        Spark gave up.
-    """
+    """Run to the end of the source, or until stopped; return the number of its rows so far."""
     recipe, columns = recipe_and_columns(request)
     place = request.source  # after a failure a worker reads it, from a folder of its own
     spec: dict[str, Any] = {

@@ -38,7 +38,7 @@ UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]``: of version v to v + 1
 
 
 def pack(batch: Any, numbers: Any, key: str) -> Any:
-    """Put the rows of each key together.
+    """Put the rows of each key together: O(N log N).
 
     Parameters
     ----------
@@ -46,13 +46,11 @@ def pack(batch: Any, numbers: Any, key: str) -> Any:
         Canonical rows.
     numbers : pyarrow.Array
         Of int64 or float64; ascending with the rows of a key, null where it is missing.
-    key : str
-        Column of the keys.
 
     Returns
     -------
     pyarrow.RecordBatch
-        ``key`` (null for rows without one) and ``rows``, one Arrow stream for each key. O(N log N).
+        ``key`` (null for rows without one) and ``rows``, one Arrow stream for each key.
     """
     codes = batch.column(key).dictionary_encode(null_encoding="encode")
     index = codes.indices.to_numpy()
@@ -81,13 +79,7 @@ class State:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "State":
-        """Restore from `to_bytes`, of this version or, by `UPGRADES`, of one before.
-
-        Raises
-        ------
-        CheckpointError
-            The blob is damaged, of something else, or of a newer version.
-        """
+        """Restore from `to_bytes`, of this version or, by `UPGRADES`, of one before."""
         arrays, meta = decode_state(blob, _STATE, UPGRADES)
         try:
             known = ("last", "seen", "timer")
@@ -121,18 +113,10 @@ class Job:
         return self.restore(state.model)
 
     def visit(self, state: State, packed: Sequence[bytes]) -> tuple[State, dict[str, Any]]:
-        """Learn new rows of a key, in the order of their numbers.
+        """Learn new rows of a key, cells of `pack`, in the order of their numbers.
 
-        Parameters
-        ----------
-        packed : sequence of bytes
-            Cells of the column ``rows`` that `pack` returns.
-
-        Returns
-        -------
-        outputs : dict of str to pyarrow.RecordBatch
-            ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and repeated
-            rows are refused, so a row that is delivered twice does no harm.
+        The outputs are ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and
+        repeated rows are refused, so a row that is delivered twice does no harm.
         """
         rows = joined([_read(cell) for cell in packed])
         rows = rows.take(pc.sort_indices(rows.column(NUMBER)))
