@@ -3,8 +3,7 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import closing
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from time import sleep
@@ -13,7 +12,7 @@ from typing import Any
 import click
 
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.options import Command
+from streamddcrp_connectors.options import INTERRUPTED, Command
 
 TIME = "Time"
 ROWS, PAUSE = 2, 0.1  # of a live demo: rows at a time, and seconds between them
@@ -69,33 +68,28 @@ def _demo(folder: Path) -> int:
     return 0
 
 
+class _Pace:
+    """Let a run pause after each batch."""
+
+    def epoch(self, _: Any) -> None:
+        sleep(PAUSE)
+
+    def wait(self) -> None:
+        click.echo("That was all; the page stays until Ctrl-C.")
+
+
 def _play(folder: Path, at: str) -> int:
     """Show the series on a live page, some rows at a time."""
     from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415
-    from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
-    from streamddcrp_connectors.run.config import find_recipe  # noqa: PLC0415
-    from streamddcrp_connectors.run.runner import run  # noqa: PLC0415
-    from streamddcrp_connectors.run.sinks import open_sink  # noqa: PLC0415
-    from streamddcrp_connectors.run.sources import open_source  # noqa: PLC0415
+    from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415
 
     data = _series(folder)
     click.echo(f"{data}: water flow in a pipeline, two months in a minute; end with Ctrl-C")
-    source: Any = open_source(str(data), Columns(TIME), batch_rows=ROWS)
-    read = source.read_after
-
-    def paced(offset: Any) -> Iterator[Any]:
-        for batch in read(offset):
-            sleep(PAUSE)
-            yield batch
-
-    source.read_after = paced
-    sink = open_sink(str(folder / "water-flow.jsonl"), sys.stdout.buffer, None)
-    with closing(source), opened(at, None) as page:
-        done = run(source, find_recipe(None, None), sink, watchers=[page], overwrite=True)
-        if not done.interrupted:
-            click.echo("That was all; the page stays until Ctrl-C.")
-            page.wait()
-    return 0
+    request = Request(str(data), TIME, sink=str(folder / "water-flow.jsonl"), overwrite=True)
+    request = replace(request, batch_rows=ROWS, progress=False)
+    with opened(at, None) as page:
+        code = execute(request, [_Pace(), page])
+    return 0 if code == INTERRUPTED else code
 
 
 def _series(folder: Path) -> Path:

@@ -15,7 +15,13 @@ import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.run.columns import Columns, canonical, refusals
+from streamddcrp_connectors.run.columns import (
+    Columns,
+    arrow_stream,
+    canonical,
+    read_stream,
+    refusals,
+)
 from streamddcrp_connectors.run.job import find_cursor
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
@@ -133,16 +139,11 @@ class Answers:
 
 def _encode(answer: Answer) -> bytes:
     batch = pa.record_batch({}) if answer.results is None else answer.results
-    note = {"note": json.dumps([answer.note, answer.results is not None])}
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema.with_metadata(note)) as writer:
-        writer.write_batch(batch.replace_schema_metadata(note))
-    blob: bytes = out.getvalue().to_pybytes()
-    return blob
+    note = json.dumps([answer.note, answer.results is not None])
+    return arrow_stream([batch.replace_schema_metadata({"note": note})])
 
 
 def _decode(blob: bytes) -> Answer:
-    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        batch = reader.read_next_batch()
+    batch = read_stream(blob)
     note, taken = json.loads(batch.schema.metadata[b"note"])
     return Answer(note, batch.replace_schema_metadata(None) if taken else None)

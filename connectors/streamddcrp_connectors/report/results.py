@@ -24,16 +24,6 @@ from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.sources import Source, open_source
 from streamddcrp_connectors.run.written import read_events
 
-__all__ = [
-    "Labelled",
-    "LabelledTexts",
-    "check_named",
-    "read_labelled",
-    "read_labelled_texts",
-    "read_results",
-    "read_rows",
-]
-
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
 _FINAL = ("final_row", "final_label")

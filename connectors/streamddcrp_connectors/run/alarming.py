@@ -13,7 +13,7 @@ from streamddcrp import Alarm
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.data.batches import batch_times
 from streamddcrp.monitor.alarm import Alarms
-from streamddcrp_connectors.run.columns import arrow_stream
+from streamddcrp_connectors.run.columns import arrow_stream, read_stream
 from streamddcrp_connectors.run.lateness import seconds_of
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.silences import Silences
@@ -88,8 +88,7 @@ class Alarming:
             self.alarm.join(store.states(_OP))
         self._began, self.n_silenced = dict(state["began"]), state["silenced"]
         if "waiting" in state:
-            with pa.ipc.open_stream(base64.b64decode(state["waiting"])) as reader:
-                self._waiting = reader.read_next_batch()
+            self._waiting = read_stream(base64.b64decode(state["waiting"]))
 
     def judge(self, results: Any, verdicts: Any = None) -> Alarms:
         """Judge the rows of results, as a sink gets them; ``verdicts`` as for `Alarm.step_many`."""

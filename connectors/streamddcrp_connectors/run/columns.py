@@ -340,6 +340,12 @@ def arrow_stream(batches: Sequence[Any]) -> bytes:
     return data
 
 
+def read_stream(data: bytes) -> Any:
+    """Read the first batch of what `arrow_stream` wrote."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_next_batch()
+
+
 def plain(cell: Any) -> Any:
     """Return a cell as strict JSON can hold it: text where it is no finite number, text or null."""
     text = pa.types.is_temporal(cell.type)  # Python's own types do not hold nanoseconds

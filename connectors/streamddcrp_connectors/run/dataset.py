@@ -21,14 +21,9 @@ from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.lateness import seconds_of
 from streamddcrp_connectors.run.log import sync_folder
-from streamddcrp_connectors.run.sinks import RowLog, Sink
+from streamddcrp_connectors.run.sinks import RowLog
 
 ROWS, EVERY = "1000000", "1h"
-
-
-def open_sink(spec: str, folder: Path | None, what: str) -> "Sink":
-    """Open a sink of a folder."""
-    return DatasetSink(spec, folder, what)
 
 
 class DatasetSink:

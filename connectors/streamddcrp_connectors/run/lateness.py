@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream
+from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, read_stream
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Rows
 
@@ -73,8 +73,7 @@ class Lateness:
             return
         self._last, self._newest = state["last"], state["newest"]
         if state["held"] is not None:
-            with pa.ipc.open_stream(base64.b64decode(state["held"])) as reader:
-                batch = reader.read_next_batch()
+            batch = read_stream(base64.b64decode(state["held"]))
             numbers = batch.column(_NUMBER).to_numpy()
             self._held = Rows(numbers, batch.drop_columns([_NUMBER]), self._columns)
 

@@ -45,10 +45,10 @@ _OURS = {
         "delta": f"{_LIVE}.delta:DeltaSource [delta]",
     },
     SINKS: {
-        "jsonl": f"{_RUN}.sinks:open_jsonl",
+        "jsonl": f"{_RUN}.sinks:JsonLinesSink",
         "parquet": f"{_RUN}.sinks:open_parquet",
         "arrow": f"{_RUN}.sinks:open_arrow",
-        "dataset": f"{_RUN}.dataset:open_sink",
+        "dataset": f"{_RUN}.dataset:DatasetSink",
         "http": f"{_LIVE}.pagers:open_sink",
         "https": f"{_LIVE}.pagers:open_sink",
         "smtp": f"{_LIVE}.pagers:open_sink",

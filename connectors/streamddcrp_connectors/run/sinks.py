@@ -22,6 +22,7 @@ file; after an interrupt (Ctrl-C) the file holds all rows up to it.
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -33,19 +34,7 @@ from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run.log import Log, Position, sync_folder, writing
 from streamddcrp_connectors.run.plugins import SINKS, find, is_installed
 
-__all__ = [
-    "JsonLinesSink",
-    "Log",
-    "RowLog",
-    "Sink",
-    "StreamSink",
-    "TableSink",
-    "json_lines",
-    "open_arrow",
-    "open_jsonl",
-    "open_parquet",
-    "open_sink",
-]
+__all__ = ["Log", "Sink", "json_lines", "open_sink"]
 
 _SUFFIXES = {".pq": "parquet", ".feather": "arrow", ".ipc": "arrow"}  # besides the sinks' names
 GROUP_ROWS = 1 << 16  # rows of a Parquet row group or an Arrow batch in a finished file
@@ -103,21 +92,6 @@ def open_sink(
     return sink
 
 
-def open_jsonl(path: str, folder: Path | None, what: str) -> "Sink":
-    """Open a JSON lines file."""
-    return JsonLinesSink(Path(path))
-
-
-def open_parquet(path: str, folder: Path | None, what: str) -> "Sink":
-    """Open a Parquet file; its log is called ``what`` and is kept in the checkpoint's folder."""
-    return TableSink(Path(path), "parquet", folder, what)
-
-
-def open_arrow(path: str, folder: Path | None, what: str) -> "Sink":
-    """Open an Arrow IPC file; its log is called ``what`` and is kept in the checkpoint's folder."""
-    return TableSink(Path(path), "arrow", folder, what)
-
-
 class JsonLinesSink:
     r"""One JSON object a line, appended to a file.
 
@@ -136,10 +110,10 @@ class JsonLinesSink:
     '{"row": 0}\n'
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path, folder: Path | None = None, what: str = "") -> None:
         self.name = str(path)
         self.identity = os.path.realpath(path)
-        self._log = Log(path)
+        self._log = Log(Path(path))
         self.rewind, self.sync = self._log.rewind, self._log.sync
 
     def write(self, batch: Any) -> None:
@@ -246,10 +220,12 @@ class TableSink:
     removed at the end.
     """
 
-    def __init__(self, path: Path, kind: str, folder: Path | None, what: str = "output") -> None:
+    def __init__(
+        self, path: str | Path, folder: Path | None, what: str = "output", *, kind: str
+    ) -> None:
         self.name = str(path)
         self.identity = os.path.realpath(path)
-        self._path = path
+        self._path = path = Path(path)
         self._kind = kind
         self._keep = folder is not None
         beside = path.with_name(f".{path.name}.rows")
@@ -266,6 +242,9 @@ class TableSink:
         self._log.close()
         if not self._keep:
             self._log.path.unlink(missing_ok=True)
+
+
+open_parquet, open_arrow = (partial(TableSink, kind=kind) for kind in ("parquet", "arrow"))
 
 
 def json_lines(batch: Any) -> bytes:

@@ -36,16 +36,7 @@ from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_inst
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
 from streamddcrp_connectors.run.typed import Typed, look
 
-__all__ = [
-    "ArrowSource",
-    "Offset",
-    "ParquetSource",
-    "Source",
-    "open_csv",
-    "open_jsonl",
-    "open_lines",
-    "open_source",
-]
+__all__ = ["Offset", "Source", "open_source"]
 
 _SUFFIXES = {  # besides the sources' own names
     ".ndjson": "jsonl",

@@ -22,7 +22,7 @@ from streamddcrp.checkpoint.codec import Upgrade, decode_state, encode_state
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.records import refuse_if
-from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, refusals
+from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, read_stream, refusals
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
@@ -118,7 +118,7 @@ class Job:
         The outputs are ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and
         repeated rows are refused, so a row that is delivered twice does no harm.
         """
-        rows = joined([_read(cell) for cell in packed])
+        rows = joined([read_stream(cell) for cell in packed])
         rows = rows.take(pc.sort_indices(rows.column(NUMBER)))
         batch, refused = refusals(rows)
         numbers = batch.column(NUMBER)
@@ -221,8 +221,3 @@ class Job:
 def _models(model: Any) -> Models:
     """Return the way of rows into one model, as in a run."""
     return Models(Recipe(lambda: model, type(model).from_bytes))
-
-
-def _read(cell: bytes) -> Any:
-    with pa.ipc.open_stream(cell) as reader:
-        return reader.read_next_batch()
