@@ -3,7 +3,6 @@
 import shlex
 import shutil
 import sys
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from time import sleep
@@ -85,8 +84,10 @@ def _play(folder: Path, at: str) -> int:
 
     data = _series(folder)
     click.echo(f"{data}: water flow in a pipeline, two months in a minute; end with Ctrl-C")
-    request = Request(str(data), TIME, sink=str(folder / "water-flow.jsonl"), overwrite=True)
-    request = replace(request, batch_rows=ROWS, progress=False)
+    results = str(folder / "water-flow.jsonl")
+    request = Request(
+        str(data), TIME, sink=results, batch_rows=ROWS, progress=False, overwrite=True
+    )
     with opened(at, None) as page:
         code = execute(request, [_Pace(), page])
     return 0 if code == INTERRUPTED else code
