@@ -93,6 +93,10 @@ class Request:
             sep, self.decimal, self.encoding, missing, self.header, self.skip, clock, absent
         )
 
+    def columns(self) -> Columns:
+        """Return the columns that are wanted."""
+        return Columns.of(self.time, self.key, self.features, self.text, self.reading())
+
 
 def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
     """Return the separator that an option names; ConfigError for what cannot be one."""
@@ -159,9 +163,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     if request.season is not None:
         options["season"] = read_season(request.season)
     recipe = find_recipe(request.model, options, default)
-    return recipe, Columns.of(
-        request.time, request.key, request.features, request.text, request.reading()
-    )
+    return recipe, request.columns()
 
 
 def opened(request: Request) -> tuple[Recipe, Source]:

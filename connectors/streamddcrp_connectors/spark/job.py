@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,23 +57,16 @@ def execute(
     idle_keys: str | None = None, state_limit: str = "1MB",
 ) -> int:  # fmt: skip
     """Run to the end of the source, or until stopped; return the number of its rows so far."""
-    recipe, columns = recipe_and_columns(request)
-    place = request.source  # after a failure a worker reads it, from a folder of its own
-    spec: dict[str, Any] = {
-        "source": place if place == "-" or "://" in place else str(Path(place).absolute()),
-        "format": request.format, "batch_rows": request.batch_rows,
-        "batch_wait": request.batch_wait, "follow": request.follow, "idle": request.idle,
-        "columns": {
-            "time": columns.time, "key": columns.key, "features": columns.features,
-            "text": columns.text,
-        },
-    }  # fmt: skip
-    with closing(opened(spec)) as source:
+    recipe, _ = recipe_and_columns(request)
+    if request.source != "-" and "://" not in request.source:
+        # after a failure a worker reads it, from a folder of its own
+        request = replace(request, source=str(Path(request.source).absolute()))
+    with closing(opened(request)) as source:
         if not source.replayable:
             message = f"{source.name} cannot be read again after a failure; write it to a file"
             raise ConfigError(message)
         ends = not (request.follow or getattr(source, "live", False))
-        batches = (batch for batch, _ in batches_after(source, None, spec) if batch is not None)
+        batches = (batch for batch, _ in batches_after(source, None, request) if batch is not None)
         first = next(batches, None)
         if first is None:
             raise SchemaError(f"{source.name} has no rows")
@@ -81,7 +75,8 @@ def execute(
         "spark.sql.shuffle.partitions", partitions or 2 * spark.sparkContext.defaultParallelism
     )
     spark.dataSource.register(RunSource)
-    packed = spark.readStream.format("streamddcrp").option("spec", json.dumps(spec)).load()
+    given = json.dumps(asdict(request))
+    packed = spark.readStream.format("streamddcrp").option("request", given).load()
     out = visited(
         packed, recipe.make(), columns, first.slice(0, 0), numbered=True, idle=idle_keys,
         state_limit=state_limit,
