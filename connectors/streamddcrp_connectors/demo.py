@@ -12,6 +12,7 @@ import click
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.options import INTERRUPTED, Command
+from streamddcrp_connectors.request import Request
 
 TIME = "Time"
 ROWS, PAUSE = 2, 0.1  # of a live demo: rows at a time, and seconds between them
@@ -40,7 +41,7 @@ def demo(out: str, live: str | None) -> None:
 def _demo(folder: Path) -> int:
     from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
     from streamddcrp_connectors.report.report import make_report  # noqa: PLC0415
-    from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
+    from streamddcrp_connectors.run.command import execute  # noqa: PLC0415 -- heavy: not for --help
 
     matplotlib("figure")  # what is missing is better said before the work than after it
     data = _series(folder)
@@ -80,13 +81,13 @@ class _Pace:
 def _play(folder: Path, at: str) -> int:
     """Show the series on a live page, some rows at a time."""
     from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415
-    from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415
+    from streamddcrp_connectors.run.command import execute  # noqa: PLC0415
 
     data = _series(folder)
     click.echo(f"{data}: water flow in a pipeline, two months in a minute; end with Ctrl-C")
     results = str(folder / "water-flow.jsonl")
     request = Request(
-        str(data), TIME, sink=results, batch_rows=ROWS, progress=False, overwrite=True
+        str(data), time=TIME, sink=results, batch_rows=ROWS, progress=False, overwrite=True
     )
     with opened(at, None) as page:
         code = execute(request, [_Pace(), page])

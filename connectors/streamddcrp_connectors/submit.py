@@ -6,6 +6,7 @@ import click
 from click.core import ParameterSource
 
 from streamddcrp_connectors.options import INTERRUPTED, Command
+from streamddcrp_connectors.request import Request
 
 _BATCH_ROWS = 20_000  # a visit costs milliseconds on Spark: let it bring many rows
 _ONLY_HERE = (  # options of a run that Spark does not have
@@ -42,7 +43,6 @@ def submit(
     that was killed continues when it is submitted again: nothing is lost or doubled.
     """
     from streamddcrp_connectors.cli import run  # noqa: PLC0415 -- which imports this
-    from streamddcrp_connectors.run.command import Request  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.spark import needing_spark  # noqa: PLC0415
 
     context = run.make_context("submit", ["--config", job])

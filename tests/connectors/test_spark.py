@@ -69,7 +69,7 @@ def test_a_batch_of_a_source_is_read_again(tmp_path, kind):
     """Between two offsets always the same rows, also by a copy of the reader."""
     from pyspark import cloudpickle
 
-    from streamddcrp_connectors.run.command import Request
+    from streamddcrp_connectors.request import Request
     from streamddcrp_connectors.spark.source import _Reader
 
     source = tmp_path / f"in.{kind}"

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import streamddcrp_connectors
-from streamddcrp_connectors.run.command import Request, execute
+from streamddcrp_connectors.request import Request
+from streamddcrp_connectors.run.command import execute
 
 from .data import rows, write_csv
 

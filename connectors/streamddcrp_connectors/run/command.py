@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp_connectors.request import Look, Request
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.check import ROWS, check, refuse_once
 from streamddcrp_connectors.run.columns import Columns, Reading
@@ -36,66 +37,21 @@ UNDELIVERED = 3
 _LOG = logging.getLogger("streamddcrp.run")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The arguments of ``streamddcrp run``."""
-
-    source: str
-    time: str | None = None
-    key: str | None = None
-    features: tuple[str, ...] | None = None
-    text: str | None = None
-    model: str | None = None
-    epoch: str | None = None
-    season: str | None = None
-    sink: str = "-"
-    events: str | None = None
-    alarms: str | None = None
-    alarm_rate: float = 0.001
-    alarm_per: str | None = None
-    alarm_group: str | None = None
-    silences: str | None = None
-    checkpoint: str | None = None
-    batch_rows: int = 1000
-    batch_wait: float = 0.0
-    idle: float | None = None
-    late: str | None = None
-    max_ahead: str | None = None
-    overwrite: bool = False
-    check: bool = False
-    on_error: str | None = None
-    follow: bool = False
-    format: str | None = None
-    progress: bool | None = None
-    memory_limit: str = "1GB"
-    log_format: str = "text"
-    # how the source is written; None: found by looking
-    sep: str | None = None
-    decimal: str | None = None
-    missing: str | None = None
-    missing_columns: str = "refuse"
-    header: bool | None = None
-    encoding: str | None = None
-    skip: int | None = None
-    time_format: str | None = None
-    time_unit: str | None = None
-    time_zone: str | None = None
-    day_first: bool | None = None
-
-    def reading(self) -> Reading:
-        """Return what is said about how the source is written."""
-        clock = Wanted(self.time_format, self.time_unit, self.time_zone, self.day_first)
-        clock.check()
-        sep = check_dialect(self.sep, self.decimal, self.encoding)
-        missing = None if self.missing is None else tuple(self.missing.split(","))
-        absent = self.missing_columns == "null"
-        return Reading(
-            sep, self.decimal, self.encoding, missing, self.header, self.skip, clock, absent
-        )
-
-    def columns(self) -> Columns:
-        """Return the columns that are wanted."""
-        return Columns.of(self.time, self.key, self.features, self.text, self.reading())
+def columns_of(request: Look) -> Columns:
+    """Return the columns that are wanted, and what is said about how they are written."""
+    clock = Wanted(request.time_format, request.time_unit, request.time_zone, request.day_first)
+    clock.check()
+    reading = Reading(
+        sep=check_dialect(request.sep, request.decimal, request.encoding),
+        decimal=request.decimal,
+        encoding=request.encoding,
+        missing=None if request.missing is None else tuple(request.missing.split(",")),
+        header=request.header,
+        skip=request.skip,
+        clock=clock,
+        absent=request.missing_columns == "null",
+    )
+    return Columns.of(request.time, request.key, request.features, request.text, reading)
 
 
 def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
@@ -163,7 +119,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     if request.season is not None:
         options["season"] = read_season(request.season)
     recipe = find_recipe(request.model, options, default)
-    return recipe, request.columns()
+    return recipe, columns_of(request)
 
 
 def opened(request: Request) -> tuple[Recipe, Source]:

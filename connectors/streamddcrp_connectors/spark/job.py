@@ -14,7 +14,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp_connectors.run.command import Request, recipe_and_columns
+from streamddcrp_connectors.request import Request
+from streamddcrp_connectors.run.command import recipe_and_columns
 from streamddcrp_connectors.spark.frames import SETTINGS, visited
 from streamddcrp_connectors.spark.source import RunSource, batches_after, opened
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from streamddcrp_connectors.run.command import Request
+from streamddcrp_connectors.request import Request
+from streamddcrp_connectors.run.command import columns_of
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.retries import Patience
 from streamddcrp_connectors.run.sources import Source, open_source
@@ -21,7 +22,7 @@ def opened(request: Request) -> Source:
     """Open the source of a run."""
     return open_source(
         request.source,
-        request.columns(),
+        columns_of(request),
         format=request.format,
         batch_rows=request.batch_rows,
         follow=request.follow,
