@@ -21,7 +21,7 @@ from typing import Any
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.journal import MAX_KEY, Journal, JournalFullError
-from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
+from streamddcrp_connectors.live.messages import JOURNAL, JournaledSource
 from streamddcrp_connectors.run.address import Address, is_loopback
 from streamddcrp_connectors.run.columns import Columns
 
@@ -40,7 +40,7 @@ class HttpPushSource(JournaledSource):
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
-        address = Address.parse(spec, port=8080, options=OPTIONS, secrets=("token",))
+        address = Address.parse(spec, port=8080, options=JOURNAL, secrets=("token",))
         ((host, port),) = address.hosts[:1]
         token = address.secret("token")
         if token is None and not is_loopback(host):

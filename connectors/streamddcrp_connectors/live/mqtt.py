@@ -23,7 +23,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.journal import Entry, JournalFullError
-from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
+from streamddcrp_connectors.live.messages import JOURNAL, JournaledSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 
@@ -46,7 +46,7 @@ class MqttSource(JournaledSource):
         address = Address.parse(
             spec.replace("#", "%23"),
             port=1883,
-            options=(*OPTIONS, "client", "tls", "ca"),
+            options=(*JOURNAL, "client", "tls", "ca"),
             secrets=("password",),
         )
         self._topic = address.require("TOPIC", one_host=False)

@@ -55,6 +55,8 @@ class Browser:
     def show(self, asked: dict[str, Any]) -> None:
         span, end = (_finite(asked.get(name)) for name in ("span", "end"))
         most = _finite(asked.get("most")) or 600.0
+        columns = asked.get("columns")
+        columns = columns if isinstance(columns, list) else []
         before = self.want
         self.want = {
             "id": int(_finite(asked.get("id")) or 0),
@@ -64,7 +66,7 @@ class Browser:
             "end": end,
             "most": int(min(max(most, 50.0), MOST_BUCKETS)),
             "lanes": int(min(max(_finite(asked.get("lanes")) or LANES, 1.0), LANES)),
-            "columns": _chosen(asked.get("columns")),
+            "columns": sorted({d for d in columns if type(d) is int and d >= 0})[:LANES],
         }
         self.has = None
         self.seen.pop("view", None)
@@ -316,12 +318,6 @@ def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:
         for k, what in enumerate(("low", "high", "mean")):
             out[f"{what}{d}"] = buckets[:, N_OWN + k * D + d]
     return out
-
-
-def _chosen(columns: Any) -> list[int]:
-    """Return the columns that a browser asks for, the first `LANES` of them."""
-    known = columns if isinstance(columns, list) else []
-    return sorted({d for d in known if type(d) is int and d >= 0})[:LANES]
 
 
 def _finite(value: Any) -> float | None:

@@ -111,17 +111,13 @@ def _add_events(streams: Any, path: str, table: Any) -> None:
     keys = list(streams.of) if streams.job.key is not None else [None]
     for key in keys:
         mine = table["row"] if key is None else table["row"][table["key"] == key]
-        times = table["row"] if "time" not in table else _plain_times(table["time"])
+        times = table.get("time", table["row"])
+        if times.dtype.kind == "M":
+            times = times.astype("datetime64[us]").astype("int64") / 1e3
         times = times if key is None else times[table["key"] == key]
         for event in read_events(path, key, len(mine)):
             t = float(times[event.index])
             streams.stream(key or "").happened(event.kind, event.label, t, event.into)
-
-
-def _plain_times(times: Any) -> Any:
-    return (
-        times.astype("datetime64[us]").astype("int64") / 1e3 if times.dtype.kind == "M" else times
-    )
 
 
 def _add_stories(streams: Any, table: Any, rows: Any) -> None:

@@ -52,17 +52,16 @@ def make_report(
     results: str | os.PathLike[str],
     source: str | os.PathLike[str],
     *,
-    time: str | None = None,
-    key: str | None = None,
     only: str | None = None,
-    features: tuple[str, ...] | None = None,
     season: str | None = None,
-    text: str | None = None,
     events: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
+    **named: Any,
 ) -> tuple[str, list[Path]]:
     """Read results and series, and write picture and words, by the options of the command.
+
+    ``named`` are the columns: time, key, features or text.
 
     Returns
     -------
@@ -83,11 +82,11 @@ def make_report(
 
     matplotlib("figure")
     jinja()
-    columns = Columns.of(time, key, features, text)
+    columns = Columns.of(**named)
     paths = _paths(Path(results), Path(source), out)
-    if text is not None and season is not None:
+    if columns.text and season is not None:
         raise ConfigError("--season and --text exclude each other: texts have no seasons")
-    if text is None:
+    if not columns.text:
         if events is not None:
             raise ConfigError("--events belongs to a report of texts: give --text, or leave it out")
         words, files = _of_numbers(results, source, columns, only, season, checkpoint)

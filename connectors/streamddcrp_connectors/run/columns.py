@@ -86,10 +86,10 @@ class Columns:
     @classmethod
     def of(
         cls,
-        time: str | None,
-        key: str | None,
-        features: tuple[str, ...] | None,
-        text: str | None,
+        time: str | None = None,
+        key: str | None = None,
+        features: tuple[str, ...] | None = None,
+        text: str | None = None,
         reading: Reading = Reading(),
     ) -> "Columns":
         """Return the columns that the options of a command name."""

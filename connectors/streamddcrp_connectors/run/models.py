@@ -155,7 +155,8 @@ class Models:
         """
         events = self._model.events()
         if columns.time is not None:
-            events.sort(key=_noticed)  # those of several keys
+            # those of several keys, by the row at which they were noticed
+            events.sort(key=lambda event: event.t if event.noticed is None else event.noticed)
         cells: dict[str, Any] = {"index": pa.array([event.index for event in events], pa.int64())}
         if columns.time is not None and not self._ignores_times:
             kind = batch.schema.field(columns.time).type
@@ -287,8 +288,3 @@ def _at(error: SchemaError, rows: Rows) -> SchemaError:
     number = int(rows.numbers[error.row])
     text = re.sub(rf"\brow {error.row}\b[:,]?\s*", "", str(error), count=1)
     return error.retold(text, number)
-
-
-def _noticed(event: Any) -> float:
-    """Return the time of the row at which an event was noticed."""
-    return float(event.t if event.noticed is None else event.noticed)
