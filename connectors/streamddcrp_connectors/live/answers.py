@@ -69,7 +69,7 @@ class Answers:
         return n_rows
 
     def answer(self, client: str, first: int | None, raw: Any) -> Answer:
-        """Learn a batch and return the answer, or return that which was given before.
+        """Learn a batch and return the answer, or the answer that was given before.
 
         ``first`` is the number of its first row, from 0; None: the next, and a batch sent again is
         a new one. SchemaError or ConfigError: the batch cannot be used as a whole, or does not

@@ -34,7 +34,7 @@ class CountedSink(ABC):
         self._job, self._fresh = "", True
         self._rows = 0  # that were sent
         self._held: list[Any] = []
-        self._arrived: int | None = None  # of which we know
+        self._arrived: int | None = None  # rows that the server has, if known
 
     def rewind(self, position: dict[str, Any] | None) -> None:
         """Stand where ``position`` says; None: a new job."""

@@ -1,7 +1,7 @@
 """A model as an Arrow Flight service: rows in, results out, by ``DoExchange``.
 
 The path of the descriptor is the client's name. The server first sends a note, the JSON
-``{"rows": n}``: so many rows of this client were answered; the next is number n. For each batch,
+``{"rows": n}``: n rows of this client were answered; the next is number n. For each batch,
 with the JSON ``{"first": n}`` beside it, come the results of the rows that were taken, with
 ``{"first", "rows", "refused"}`` beside them; see `answers`.
 """
@@ -59,7 +59,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             raise ConfigError(f"cannot listen on {where}: {error}") from error
 
     def answer_until(self, answers: Answers, seconds: float) -> None:
-        """Answer what comes within so many seconds; errors in a batch go to its client."""
+        """Answer the batch that comes within ``seconds``; its errors go to its client."""
         try:
             future, client, batch = self._work.get(timeout=seconds)
         except queue.Empty:

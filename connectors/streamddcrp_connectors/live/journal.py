@@ -151,7 +151,7 @@ class Journal:
         return batch.new
 
     def read(self, first: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages from number ``first`` on, as far as they are on the disk by now.
+        """Yield the messages from number ``first`` on that are on the disk.
 
         No message can be put while one of them is read.
         """

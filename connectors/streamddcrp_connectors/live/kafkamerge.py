@@ -81,7 +81,7 @@ def _place(partitions: list["_Partition"]) -> dict[str, list[int]]:
 
 
 def _next(partitions: list["_Partition"], most: int) -> list[bytes]:
-    """Return the next messages of the round, as far as they are known to be the next."""
+    """Return the next messages of the round that no other can come before."""
     found: list[bytes] = []
     if not any(one.lacking for one in partitions):
         heads = [one.head for one in partitions if one.head is not None]
@@ -135,7 +135,7 @@ class _Partition:
         return message.value() or b"?"
 
     def fetch(self, most: int, seconds: float) -> None:
-        """Wait for messages; nothing is fetched while so many are held."""
+        """Wait for messages, unless ``most`` are held already."""
         if len(self._held) >= most:
             return
         first = self._client.poll(seconds)

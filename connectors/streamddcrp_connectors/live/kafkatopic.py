@@ -61,7 +61,7 @@ def client_settings(address: Address) -> dict[str, Any]:
 
 
 class Topic:
-    """A topic, of which an address may name a partition, and the errors of its brokers."""
+    """A topic or one of its partitions, and the errors of its brokers."""
 
     def __init__(self, address: Address) -> None:
         self.name, self.topic = address.name, address.require("TOPIC", one_host=False)
@@ -78,7 +78,7 @@ class Topic:
         return TopicPartition(self.topic, number, offset)
 
     def look(self, client: Any) -> int:
-        """Return how many partitions there are, of which the named one must be one."""
+        """Return how many partitions there are; the named one must exist."""
         found = client.list_topics(self.topic, timeout=ANSWER).topics[self.topic]
         if found.error is not None:
             raise KafkaException(found.error)

@@ -22,7 +22,7 @@ _HEADER, _BATCH_OF_DICTIONARY, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # places in 
 def check_stream(message: bytes) -> None:
     """Refuse an IPC stream whose compressed buffers say that they are larger than `LARGEST`.
 
-    pyarrow.ArrowException: it is no such stream.
+    pyarrow.ArrowException: the message is not an IPC stream.
     """
     total = 0
     for part in pa.ipc.MessageReader.open_stream(pa.py_buffer(message)):

@@ -142,7 +142,7 @@ def _find_key(
 
 
 def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of year, month, day and on, as far as they stand in this order."""
+    """Return the columns of year, month, day, ..., while they come in this order."""
     parts: list[str] = []
     rest = iter(names)
     for called in _PARTS:

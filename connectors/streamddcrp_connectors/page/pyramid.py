@@ -95,7 +95,7 @@ class Pyramid:
             self._push(level + 1, _joined(groups, np.ones(STEP)))
 
     def view(self, begin: float, end: float, most: int) -> View:
-        """Return what is known of a time, in the finest buckets of which at most ``most`` cover it.
+        """Return a part of the history, in the finest buckets with at most ``most`` for it.
 
         A level that no longer reaches back to ``begin`` is passed over. ``most``: at least 4, as
         many buckets as the coarsest level may have.

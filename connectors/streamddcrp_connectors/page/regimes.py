@@ -77,7 +77,7 @@ class Regimes:
             self._facts = Facts._make(cells[keep] for cells in self._facts)
 
     def joined(self, label: int, into: int) -> None:
-        """Count the rows of a label that was merged to that which it is now part of."""
+        """Count the rows of a merged label under the label that it became part of."""
         which = self._facts.label == label
         if which.any():
             mine = Facts._make(cells[which] for cells in self._facts)

@@ -134,7 +134,7 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
 
 
 def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> list[Path]:
-    """Name the files to write, none of which may be one that is read."""
+    """Name the files to write; none may be a file that is read."""
     prefix = results.with_suffix("") if out is None else Path(out)
     if out is not None and (prefix.is_dir() or os.fspath(out).endswith(("/", os.sep))):
         prefix = prefix / results.stem

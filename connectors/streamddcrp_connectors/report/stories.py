@@ -18,7 +18,7 @@ N_STORIES = 40  # described one by one
 N_DRAWN = 30
 N_EXAMPLES = 3
 ALIKE = 0.6  # part of their words that two texts share which are nearly the same
-LOOKED = 200  # texts, the most typical, of which those are chosen
+LOOKED = 200  # most typical texts to choose from
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _OP = "alarm"  # under which a store keeps what is known of keys
 
 
 class AlarmRule(NamedTuple):
-    """How alarms begin, and how they are told."""
+    """How alarms begin, and how they are reported."""
 
     rate: float = 0.001  # one false alarm in 1 / rate rows of a key
     per: str | None = None  # instead: one over all keys per this time or count; see `Alarm`

@@ -269,7 +269,7 @@ def _is_open(row: bytes, sep: bytes) -> bool:
 def _sound_lines(
     rows: list[bytes], opened: set[int], sep: bytes
 ) -> tuple[list[bytes], dict[int, Refusal]]:
-    """Leave blank lines out, and refuse what is no single row of text."""
+    """Leave blank lines out, and refuse lines that are not one row of text."""
     quoted = re.compile(rb"(?<![^" + re.escape(sep) + rb'])"(?:[^"]++|"")*+"')
     sound: list[bytes] = []
     broken: dict[int, Refusal] = {}

@@ -9,7 +9,7 @@ from typing import Any
 from streamddcrp.errors import SchemaError
 
 _HEAD, _LAST = 1 << 16, 1 << 12  # bytes
-ReadAt = Callable[[int, int], bytes]  # so many bytes, from there on
+ReadAt = Callable[[int, int], bytes]  # a number of bytes, from a place on
 
 
 def reading(number: int) -> ReadAt:

@@ -50,7 +50,7 @@ class Summary:
     interrupted: int = 0  # the signal by which the run was asked to end before the source did
     waiting_for: str | None = None  # name of a server that is away
     undelivered: int = 0  # messages that nobody took, of this start
-    silenced: int = 0  # alarms that were not told
+    silenced: int = 0  # alarms kept silent
     alive: float = field(default_factory=time.monotonic)  # when it last did anything
     committed: float | None = None  # when it last committed, by the same clock
 
@@ -222,7 +222,7 @@ class Run:
         return None if text is None else pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
 
     def _reload(self) -> None:
-        """Read again how alarms are told; names and silences are read whenever they change."""
+        """Read the rule of alarms again; names and silences are read whenever they change."""
         self._interrupts.reload = False
         try:
             if self.new_rule is not None and self._alarming is not None:

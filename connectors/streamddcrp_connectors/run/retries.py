@@ -18,7 +18,7 @@ class Patience:
     """Repeat what needs a server until it is there.
 
     ``asked_to_stop`` returns the signal by which the run was asked to end, or 0. ``waiting`` is
-    told what is waited for, and None when that is over.
+    called with what is waited for, and with None when that is over.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Times at which alarms are not told, of keys by name or pattern, from a TOML file."""
+"""Times at which alarms of some keys are not reported, from a TOML file."""
 
 import datetime as dt
 import re
@@ -35,7 +35,7 @@ class Silences:
         self._look()
 
     def cover(self, keys: list[Any], times: Any) -> NDArray[np.bool_]:
-        """Say which alarms are not told; ``times`` in seconds since 1970, None: now."""
+        """Return which alarms are silent; ``times`` in seconds since 1970, None: now."""
         if self._path is None or not keys:
             return np.zeros(len(keys), np.bool_)
         self._look()

@@ -152,7 +152,7 @@ class StreamSink:
 
 
 class RowLog:
-    """A log of Arrow batches of one schema, of which a file is made in bounded memory."""
+    """A log of Arrow batches of one schema, to make a file from in bounded memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -45,7 +45,7 @@ class TextSource:
     That is: position, rows so far, kind of the time column, and digests of what was read, by which
     a file that was replaced is recognised; of a `Place`, digests and size of the file as it lies
     there. ``looked`` says how many bytes showed how the file is written, if it was shorter than
-    the sample: who goes on looks at the same.
+    the sample: a run that goes on looks at the same bytes.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, wh
 
 
 def _as_text(column: Any) -> Any:
-    """Return a column as text, with words for what is no single value."""
+    """Return a column as text; lists and the like become words."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     try:

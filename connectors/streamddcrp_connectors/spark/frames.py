@@ -67,7 +67,7 @@ def keyed(
     -------
     pyspark.sql.DataFrame
         A row for each result, event and refused row: ``output`` ("result", "event" or "refused"),
-        ``key``, and the columns of that output, of which those of the others are null. Results:
+        ``key``, and the columns of that output; those of other outputs are null. Results:
         ``row`` (the number, if one is named), ``time``, and those of ``step_many``. Events: as in a
         run, ``index``, ``time``, ``kind``, ``label``, ``into``. Refused: ``row``, ``reason``,
         ``values`` as JSON.
