@@ -26,6 +26,7 @@ from streamddcrp_connectors.live.messages import TableSource
 from streamddcrp_connectors.run.address import Address, host_port
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
+from streamddcrp_connectors.run.sources import Offset
 
 PORT = 8815
 _ANSWER = 30.0  # seconds for one call
@@ -86,6 +87,9 @@ class FlightSource(TableSource):
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
         self._server = FlightClient(spec)
         super().__init__(self._server.name, columns, batch_rows)
+
+    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
+        return super().read_after(offset and {"at": offset["row"], **offset})  # none in 0.1
 
     def after(self, at: Any) -> Iterator[tuple[Any, int]]:
         at = at or 0

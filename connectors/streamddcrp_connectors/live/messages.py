@@ -41,7 +41,7 @@ class LiveSource(ABC):
         """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
         row, kind, at = 0, None, None
         if offset is not None:
-            row, kind, at = offset["row"], offset["kind"], offset.get("at", offset["row"])
+            row, kind, at = offset["row"], offset["kind"], offset["at"]
         for found, then in self.after(at):
             batch = None
             if found:
