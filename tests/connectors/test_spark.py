@@ -91,3 +91,14 @@ def test_a_batch_of_a_source_is_read_again(tmp_path, kind):
         start = end
     reader.stop()
     assert (found, n) == ([], 50)
+
+
+def test_a_source_is_read_as_the_job_says(tmp_path):
+    from streamddcrp_connectors.request import Request
+    from streamddcrp_connectors.spark.source import _Reader
+
+    (tmp_path / "in.csv").write_text("t,k,a\n1,x,777\n2,x,2\n")
+    reader = _Reader(Request(str(tmp_path / "in.csv"), time="t", key="k", missing="777"))
+    batches, _ = reader.read(reader.initialOffset())
+    reader.stop()
+    assert [row["a"] for row in by_key(batches)["x"]] == [None, 2.0]
