@@ -15,15 +15,9 @@ import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.run.columns import (
-    Columns,
-    arrow_stream,
-    canonical,
-    read_stream,
-    refusals,
-)
+from streamddcrp_connectors.run.columns import Columns, arrow_stream, canonical, read_stream
 from streamddcrp_connectors.run.job import find_cursor
-from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
+from streamddcrp_connectors.run.models import Models, Recipe, Rows, usable
 
 CLIENTS = 1000  # most names; each keeps an answer
 LARGEST = 1 << 26  # bytes of a batch
@@ -112,12 +106,8 @@ class Answers:
         if self._cursor["kind"] is not None and kind != self._cursor["kind"]:
             message = f"the time is of kind {kind}, that of earlier rows {self._cursor['kind']}"
             raise SchemaError(message)
-        batch, marked = refusals(batch)
-        rows = Rows(np.arange(first, first + batch.num_rows), batch, self.columns)
-        places = screen(rows) | marked
-        if places:
-            rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
-        return rows, {first + place: refusal for place, refusal in places.items()}, kind
+        numbers = np.arange(first, first + batch.num_rows)
+        return *usable(batch, numbers, self.columns), kind
 
     def _keep(self, client: str, count: int, kind: Any, n_refused: int, answer: Answer) -> None:
         """Store states, counts and the answer, all or nothing."""

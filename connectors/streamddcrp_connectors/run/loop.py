@@ -18,13 +18,13 @@ from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
-from streamddcrp_connectors.run.columns import Refusal, refusals
+from streamddcrp_connectors.run.columns import Refusal
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.interrupts import Interrupts
 from streamddcrp_connectors.run.job import describe, find_cursor, fitting
 from streamddcrp_connectors.run.lateness import Lateness
-from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
+from streamddcrp_connectors.run.models import Models, Recipe, Rows, usable
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.retries import Patience, Stopped
@@ -346,16 +346,10 @@ class Run:
 
 def numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:
     """Give the rows of a batch their numbers; take out those that no model could use."""
-    first = offset["row"] - batch.num_rows
-    batch, marked = refusals(batch)
-    numbers = np.arange(first, offset["row"])
+    numbers = np.arange(offset["row"] - batch.num_rows, offset["row"])
     if hasattr(source, "numbers"):  # in the order of their times
         numbers = source.numbers[numbers]
-    rows = Rows(numbers, batch, source.columns)
-    places = screen(rows) | marked
-    if places:
-        rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
-    return rows, {int(numbers[place]): refusal for place, refusal in places.items()}
+    return usable(batch, numbers, source.columns)
 
 
 def _refusal(

@@ -15,9 +15,9 @@ from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.keyed import CURSOR
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.typing import IntArray
-from streamddcrp_connectors.run.columns import Columns, Refusal, plain
+from streamddcrp_connectors.run.columns import Columns, Refusal, plain, refusals
 
-__all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen"]
+__all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen", "usable"]
 
 _PIECE = 256  # rows tried at once after a refusal
 _STORY = {  # what events of stories have besides
@@ -113,6 +113,16 @@ def screen(rows: Rows) -> dict[int, Refusal]:
             for row in np.flatnonzero(bad.fill_null(False).to_numpy(zero_copy_only=False)).tolist():
                 found.setdefault(row, Refusal(f"column {name!r} {why}", rows.values(row)))
     return found
+
+
+def usable(batch: Any, numbers: IntArray, columns: Columns) -> tuple[Rows, dict[int, Refusal]]:
+    """Return the rows of a canonical batch that models can use, and why others cannot."""
+    batch, marked = refusals(batch)
+    rows = Rows(numbers, batch, columns)
+    places = screen(rows) | marked
+    if places:
+        rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
+    return rows, {int(numbers[place]): refusal for place, refusal in places.items()}
 
 
 class Models:
