@@ -183,7 +183,7 @@ def waited(port, bodies):
 @pytest.mark.parametrize(
     ("spec", "match"),
     [
-        ("http-push://127.0.0.1:1/rows", "name a folder for it"),
+        ("http-push://127.0.0.1:1/rows", "name a folder for them"),
         ("http-push://0.0.0.0:1/rows?journal=j", "would take rows from anyone"),
         ("http-push://127.0.0.1:1/rows?journal=j&journal_mb=x", "journal_mb must be a whole"),
         ("http-push://192.0.2.1:8090/rows?journal={0}&token_env=T", "cannot listen on"),
