@@ -217,7 +217,7 @@ def test_a_poisoned_message(broker, tmp_path):
     ("spec", "match"),
     [
         ("mqtt://127.0.0.1?journal={0}", "must be mqtt:..host.TOPIC"),
-        ("mqtt://127.0.0.1/a", "name a folder for it"),
+        ("mqtt://127.0.0.1/a", "name a folder for them"),
         ("mqtt://me:pw@127.0.0.1/a", "holds a password"),
     ],
 )
