@@ -332,8 +332,9 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         """
         kind = pa.int64() if self._integer else pa.string()
         if not hasattr(self._fresh, "_standing"):
-            message = f"standing: a {type(self.model).__name__} has no states; use a SeqDDCRP"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"standing: a {type(self.model).__name__} has no states; use a SeqDDCRP"
+            )
         found = (self._peek(key)._standing(key) for key in self.keys)
         ordered, groups = ranked([one for one in found if one is not None])
         columns: dict[str, Any] = {"key": pa.array([one.key for one in ordered], kind)}
