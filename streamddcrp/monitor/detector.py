@@ -315,6 +315,7 @@ class _Watch:
         self.judged.append(judged)
         self.why += [None] * len(X)
         for i in np.flatnonzero(judged.began).tolist() if engine is not None else ():
+            assert engine is not None  # for mypy
             if reference is None:
                 if i > done:
                     engine.step(rows[done:i], t[done:i])
