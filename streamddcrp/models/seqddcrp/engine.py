@@ -136,7 +136,7 @@ class Engine:
 
     def explain(
         self, x: FloatArray, t: float
-    ) -> tuple[int, tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
+    ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
         """Explain a checked row (D,): the id of the regime expected, and what `explained` says."""
         config, state = self._for_width(len(x))
         time = self.in_time(np.array([t]))
