@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from streamddcrp.errors import ConfigError, StreamDDCRPError
-from streamddcrp_connectors.options import chosen, written
+from streamddcrp_connectors.options import chosen, names_in, written
 
 _FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
 _RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
@@ -123,7 +123,7 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
     from streamddcrp_connectors.run.command import Request  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.run.outlook import outlook  # noqa: PLC0415 -- as above
 
-    named = None if features is None else tuple(map(str.strip, features.split(",")))
+    named = None if features is None else names_in(features)
     try:
         for line in outlook(Request(features=named, format=format_, **options)):
             click.echo(line)
@@ -326,9 +326,7 @@ def run(
         except KeyboardInterrupt:
             sys.exit(130)
         request = Request(
-            features=None if features is None else tuple(map(str.strip, features.split(","))),
-            format=format_,
-            **options,
+            features=None if features is None else names_in(features), format=format_, **options
         )
         again = partial(_reloaded, click.get_current_context(), request)
         code = execute(request, watchers, again)

@@ -1,8 +1,23 @@
 """Options that several commands have: what is read of a source, and how it is written."""
 
+import csv
+import io
+from collections.abc import Sequence
 from typing import Any
 
 import click
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas; one with a comma of its own stands in quotes."""
+    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True)) or [""])
+
+
+def names_out(names: Sequence[str]) -> str:
+    """Write what `names_in` reads."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
 
 
 def _known_source(name: str | None) -> str | None:

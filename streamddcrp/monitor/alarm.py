@@ -244,14 +244,16 @@ class Alarm(Stored):
                 raise SchemaError(message)
             times = batch_times(t, len(values))
         n = len(values)
-        regimes = np.empty(0, np.int64) if labels is None else np.asarray(labels, np.int64)
+        regimes: Any = number_array("labels", () if labels is None else labels, whole=True)
         if labels is not None and regimes.shape != (n,):
             message = f"labels: got shape {regimes.shape} for {n} scores"
             raise SchemaError(message)
         judged = np.empty(0, np.int8)
         if verdicts is not None:
-            many = isinstance(verdicts, np.ndarray) and verdicts.dtype.kind in "OU"
-            given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
+            given: Any = verdicts
+            if not isinstance(given, np.ndarray) or given.dtype.kind != "U":
+                words = as_list("verdicts", verdicts)
+                given = np.array([word if isinstance(word, str) else "" for word in words])
             known = [np.asarray(given == name, np.int8) for name in VERDICTS]
             judged = np.argmax(known, axis=0).astype(np.int8)
             if judged.shape != (n,) or not np.any(known, axis=0).all():

@@ -272,3 +272,19 @@ def test_a_regime_that_begins_without_a_score_is_saved_and_loaded():
     alarm.step_many(scores, labels=labels)
     again = Alarm.from_bytes(alarm.to_bytes())
     assert again.to_bytes() == alarm.to_bytes()
+
+
+@pytest.mark.parametrize("score", [math.inf, -math.inf, math.nan])
+def test_a_regime_may_begin_with_any_score_and_the_state_is_kept(score):
+    rng = np.random.default_rng(12)
+    scores, labels = rng.exponential(size=420), np.zeros(420, np.int64)
+    scores[[300, 301, 302]], labels[300:] = score, 1
+    whole = Alarm(0.01).step_many(scores, labels=labels)
+    for cut in (300, 301, 302, 350):
+        alarm = Alarm(0.01)
+        alarm.step_many(scores[:cut], labels=labels[:cut])
+        again = Alarm.from_bytes(alarm.to_bytes()).step_many(scores[cut:], labels=labels[cut:])
+        for mine, all_of_it in zip(again, whole, strict=True):
+            np.testing.assert_array_equal(mine, all_of_it[cut:])
+    assert whole.alarm[300] == (score > 0)
+    assert not whole.alarm[380:].all()

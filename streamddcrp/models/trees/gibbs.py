@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamddcrp.arguments import checked, generator, number_array
+from streamddcrp.arguments import as_list, checked, generator, number_array
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
@@ -190,6 +190,7 @@ class NestedTopicSamples(ResultCard):
         """
         state = self._state(self.best if draw is None else draw)
         total = self.eta * self.corpus.n_words
+        names = None if names is None else as_list("names", names)
         if names is not None and len(names) != self.corpus.n_words:
             message = f"names: expected {self.corpus.n_words}, got {len(names)}"
             raise ConfigError(message)
