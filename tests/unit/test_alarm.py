@@ -288,3 +288,16 @@ def test_a_regime_may_begin_with_any_score_and_the_state_is_kept(score):
             np.testing.assert_array_equal(mine, all_of_it[cut:])
     assert whole.alarm[300] == (score > 0)
     assert not whole.alarm[380:].all()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 5000])
+def test_an_alarm_that_does_not_end_is_said_once(cut, caplog):
+    rng = np.random.default_rng(13)
+    keys = np.array(list("abc"))[rng.integers(0, 3, 5000)]
+    scores = rng.exponential(size=5000)
+    scores[(keys == "b") & (np.arange(5000) >= 900)] += np.arange(900, 5000)[keys[900:] == "b"]
+    alarm = Alarm(0.01)
+    for begin in range(0, 5000, cut):
+        alarm.step_many(scores[begin : begin + cut], keys=keys[begin : begin + cut])
+    (record,) = caplog.records
+    assert record.message.startswith("an alarm goes on for")

@@ -252,9 +252,8 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
         if words <= {*pair} and (len(words) == 2 or pair[0] == "false"):
             return Habit("flag", flags=pair, marks=marks)
     matches = [*filter(None, map(_WRITTEN.fullmatch, there.to_pylist()))]
-    unit, base, notes = "", None, ()
-    if len(matches) > 0.9 * len(there):
-        unit, base, notes = _unit_of(Counter(match["unit"] or "" for match in matches))
+    many = len(matches) > 0.9 * len(there)
+    unit, base, notes = _unit_of(Counter(match["unit"] or "" for match in matches if many))
     habit = Habit(unit=unit, base=base, notes=notes, marks=marks)
     numbers, _ = Cells(dialect, {name: habit}).numbers(name, there)
     odd = Counter(there.filter(numbers.is_null()).to_pylist())
