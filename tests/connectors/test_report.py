@@ -20,10 +20,11 @@ from streamddcrp.plots.figures import INK, styled
 from streamddcrp.plots.findings import find, odd_features, telling_features
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, visits
+from streamddcrp.plots.series import Labelled
 from streamddcrp.plots.timeline import draw, render
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.report.regime_page import page_of_regimes
-from streamddcrp_connectors.report.results import Labelled, read_labelled
+from streamddcrp_connectors.report.results import read_labelled
 from streamddcrp_connectors.report.words import in_words, number
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.names import Names

@@ -33,14 +33,7 @@ _ALONE = r"^\[?\d{1,2}:\d{2}:\d{2}"  # a clock, of no known day
 class LineRows:
     r"""Texts, one a line; a line without a time has that of the line before.
 
-    Parameters
-    ----------
-    sample : bytes
-        Lines that show where the time stands.
-    columns : Columns
-        Names for the time and the text, if they are not to be called ``time`` and ``text``.
-    where : str
-        What messages call the source.
+    A sample shows where the time stands. Unnamed columns are called ``time`` and ``text``.
 
     Examples
     --------
@@ -68,8 +61,7 @@ class LineRows:
             self.kind = find_kind(self._dated(self._found(lines)), "", columns.reading.clock)
             self.said += f"; the times have no year: that of the first is taken for {self._year}"
         if columns.time and self.kind is None:
-            message = f"{where}: no time was found in its lines; leave --time out"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: no time was found in its lines; leave --time out")
         dated = (columns.time or TIME) if self.kind else None
         self.columns = Columns(dated, None, columns.features or (TEXT,), True, columns.reading)
 
@@ -82,7 +74,6 @@ class LineRows:
 
     @staticmethod
     def settled(data: bytes) -> int:
-        """Return how many bytes are of whole rows: all."""
         return len(data)
 
     def _found(self, texts: Any) -> Any:

@@ -38,18 +38,11 @@ def _by_time(pieces: Sequence[_Piece]) -> Any:
 
 
 class OrderedSource:
-    """Reads all rows of a source, then yields them by time; they keep their numbers.
+    """Reads all rows of a source, which has a time and an end, then yields them by time.
 
+    They keep their numbers. The offset is ``{"row", "of"}``: how many rows were yielded, and the
+    place at which the source ended.
     The rows wait in a file; in memory are 40 bytes of each, and a batch.
-
-    The offset is ``{"row", "of"}``: how many rows were yielded, and the place at which the source
-    ended.
-
-    Parameters
-    ----------
-    source : Source
-        With a time, and an end.
-    batch_rows : int
     """
 
     replayable = True
@@ -66,11 +59,9 @@ class OrderedSource:
         self.numbers: Any = np.empty(0, np.int64)
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return self._source.identity() | {"sorted": True}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows"
             with path.open("wb") as file:
@@ -118,5 +109,4 @@ class OrderedSource:
             yield _Piece(ticks, lost, at, last if batch is None else end)
 
     def close(self) -> None:
-        """Close the file."""
         self._source.close()
