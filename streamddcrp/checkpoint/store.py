@@ -317,10 +317,7 @@ def _sealed(n: int, total: int) -> tuple[bytes, bytes]:
 
 
 def _digest(*parts: str | bytes) -> bytes:
-    """SHA-256 of the parts, each with its length, so that no two lists of parts read the same.
-
-    With a key in the environment an HMAC with it; see `streamddcrp.checkpoint.codec`.
-    """
+    """SHA-256 of the parts, each with its length; an HMAC where the environment has a key."""
     key = state_key()
     total = hashlib.sha256() if key is None else hmac.new(key, digestmod="sha256")
     for part in parts:

@@ -29,20 +29,10 @@ class Batch(NamedTuple):
 def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> Batch:
     """Convert a batch to floats in the schema's order; nulls and NaN are missing values.
 
-    Parameters
-    ----------
-    batch : object with the Arrow C stream or array interface, or array_like of shape (N, D)
-        Arrow tables and batches; frames and lazy frames of polars, pandas and whatever else
-        narwhals reads; a dict of columns; a list of dicts, one for each row. A plain array, a
-        masked or a sparse one has columns 0 .. D - 1.
-    vectorizer : Vectorizer
-    learn : bool
-        Whether the schema may learn from the batch.
-
-    Raises
-    ------
-    SchemaError
-        If a column is not numeric, comes twice, or holds infinity.
+    ``batch``: Arrow data (C stream or array interface), frames and lazy frames that narwhals reads,
+    a dict of columns, a list of dicts, or an array_like (N, D), also masked or sparse, with columns
+    0 .. D - 1. ``learn``: whether the schema may learn. SchemaError if a column is not numeric,
+    comes twice, or holds infinity.
     """
     rows = sliceable(batch)
     if isinstance(rows, pa.Table):
@@ -94,10 +84,7 @@ def sliceable(batch: object, name: str = "batch") -> Any:
 
 
 def as_arrow(batch: Any) -> Any:
-    """Return frames, lazy frames and dicts of columns as tables, series as Arrow arrays.
-
-    Arrays with named fields become tables, too; anything else comes back as it is.
-    """
+    """Return frames and dicts of columns as tables, series as arrays, anything else as it is."""
     if hasattr(batch, "dims") and hasattr(batch, "to_pandas"):  # of xarray
         named = getattr(batch, "ndim", 1) == 1 or batch.dims[1] in batch.coords
         batch = batch.to_pandas() if named else batch.values

@@ -53,15 +53,8 @@ class _Texts(NamedTuple):
 
 
 class Boilerplate:
-    """Words that are set aside, over a vocabulary that grows.
+    """Words that are set aside, as a part of all words in ``aside`` (V,); the vocabulary grows.
 
-    Attributes
-    ----------
-    aside : ndarray of float64, shape (V,)
-        Of boilerplate its part of all words, else 0.
-
-    Examples
-    --------
     >>> found = Boilerplate()
     >>> rng = np.random.default_rng(0)
     >>> story = rng.integers(0, 10, 300)
@@ -127,10 +120,7 @@ class Boilerplate:
         return sparse.csr_array(parts, shape=X.shape)
 
     def surprise(self, X: Any) -> FloatArray:
-        """Return the surprise (N,) that words of rows are, or are not, set aside: nats.
-
-        Those that are come in their part of all words.
-        """
+        """Return the nats (N,) of which words of boilerplate each row has, at their usual rates."""
         out = np.zeros(X.shape[0])
         if not self._part:
             return out
@@ -148,10 +138,7 @@ class Boilerplate:
         return {names[w]: float(self.aside[w]) for w in self.words.tolist()}
 
     def keep(self, used: Any) -> None:
-        """Drop the words that are not used, (V,) of bool, from recent texts, too; others move up.
-
-        Those that are set aside must stay.
-        """
+        """Drop words that are not used, (V,) of bool; the others move up. Those aside must stay."""
         sizes, words = self._recent
         here = used[words]
         text = np.repeat(np.arange(len(sizes)), sizes)
@@ -169,10 +156,7 @@ class Boilerplate:
 
     @classmethod
     def restore(cls, arrays: Any, n_words: int) -> Self:
-        """Rebuild from `state`, of a vocabulary of so many words.
-
-        Raises CheckpointError.
-        """
+        """Rebuild from `state`, with so many words; raises CheckpointError."""
         lengths = {"V": n_words, "T": len(arrays["boilerplate.words"])}
         known = check(_Stored, arrays, lengths, "boilerplate.")
         stored = _Stored(*(arrays[f"boilerplate.{name}"] for name in _Stored._fields))

@@ -55,10 +55,7 @@ class Vocabulary:
         return out
 
     def encode_columns(self, rows: Any, *, learn: bool = True) -> Any:
-        """Return a sparse matrix of counts, whose columns are words, as `encode` would.
-
-        With ``learn`` False columns that are not known are left out.
-        """
+        """Return a sparse matrix of counts whose columns are words, as `encode` would."""
         columns, first, which = np.unique(rows.indices, return_index=True, return_inverse=True)
         number = np.array([self._at.get(word, -1) for word in columns.tolist()], np.int64)
         new = np.flatnonzero(number < 0)
@@ -113,10 +110,7 @@ def _is_words(kind: Any) -> bool:
 
 
 def read_document(x: Any, row: int | None = None) -> Document:
-    """Return the words of a text, a list of words or a dict of counts, with their counts.
-
-    Raises SchemaError if it is none of these, or a count is not a number >= 0.
-    """
+    """Return words and counts of a text, a list of words or a dict; SchemaError for others."""
     x = text_of(x)
     if isinstance(x, Mapping):
         return [(w, c) for w in sorted(x, key=_order) if (c := _count(w, x[w], row)) > 0.0]
@@ -152,17 +146,10 @@ def _count(word: Word, value: Any, row: int | None) -> float:
 
 
 def read_documents(batch: Any) -> list[Document]:
-    """Return the documents of a batch.
+    """Return the documents of a batch; SchemaError, with ``row``, if one is missing or unusable.
 
-    Parameters
-    ----------
-    batch : sequence or series of documents, Arrow array of texts, table or frame with one column of
-        texts or with columns of counts, or array or scipy sparse matrix of counts (N, V)
-
-    Raises
-    ------
-    SchemaError
-        With ``row``, if a document is missing or unusable.
+    ``batch``: documents in a sequence or series, an Arrow array of texts, a table or frame with one
+    column of texts or columns of counts, or an array or sparse matrix of counts (N, V).
     """
     batch = as_arrow(batch)
     if isinstance(batch, pa.Array | pa.ChunkedArray):
@@ -192,10 +179,7 @@ def read_documents(batch: Any) -> list[Document]:
 
 
 def sparse_rows(batch: Any) -> Any:
-    """Return an array or sparse matrix of counts (N, V) as sparse rows.
-
-    Raises SchemaError.
-    """
+    """Return an array or sparse matrix of counts (N, V) as sparse rows; raises SchemaError."""
     if not sparse.issparse(batch):
         batch = number_array("batch", batch, ndim=2)
     elif batch.dtype.kind not in "iufb" or batch.ndim != 2:
@@ -215,10 +199,7 @@ def text_of(x: Any) -> Any:
 
 
 def read_counts(batch: Any) -> Any:
-    """Return an array or sparse matrix of counts (N, V), checked, in rows.
-
-    Raises SchemaError, with ``row``, if an entry is no count.
-    """
+    """Return counts (N, V), checked, as sparse rows; raises SchemaError with ``row``."""
     rows = sparse_rows(batch)
     data = rows.data
     bad = ~((data >= 0) & (data <= MOST_COUNT))
@@ -262,10 +243,7 @@ def _of_table(table: Any) -> list[Any]:
 
 
 def is_one_text(table: Any, test: Callable[[Any], bool]) -> bool:
-    """Return whether a table is one column of texts; refuse one among others.
-
-    ``test`` decides for the type of a column.
-    """
+    """Return whether a table is one column of texts, by ``test``; refuse one among others."""
     if not any(map(test, table.schema.types)):
         return False
     if table.num_columns > 1:

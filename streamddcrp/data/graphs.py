@@ -41,10 +41,7 @@ NO_PARENTS = Parents(np.empty(0, np.int64), np.zeros(1, np.int64))
 
 
 def as_parents(parents: Any, n_rows: int) -> Parents:
-    """Return a sequence of sequences of arrival indices, or an Arrow list array, as two arrays.
-
-    Raises SchemaError if it does not have a row for each of the batch, or holds something else.
-    """
+    """Return sequences of arrival indices, one a row, or an Arrow list array, as two arrays."""
     if hasattr(parents, "combine_chunks"):
         parents = parents.combine_chunks()
     if hasattr(parents, "flatten") and hasattr(parents, "offsets"):
@@ -132,10 +129,7 @@ def _built(order: IntArray, parents: list[frozenset[int]]) -> DecomposableGraph:
 
 
 def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGraph:
-    """Return the graph of items that come in a perfect ordering, each with its parents.
-
-    Raises SchemaError if parents do not exist or come later, or form no clique.
-    """
+    """Return the graph of items in a perfect ordering with their parents; raises SchemaError."""
     if not isinstance(parents, Parents):
         parents = as_parents(parents, len(parents))
     n = len(parents.offsets) - 1
@@ -150,19 +144,10 @@ def window(n: int, order: int) -> DecomposableGraph:
 
 
 def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
-    """Return a graph given by its edges, with a perfect ordering by maximum cardinality search.
+    """Return the graph of ``n`` items and edges (E, 2), in the order of a cardinality search.
 
-    Parameters
-    ----------
-    n : int
-        Number of items.
-    edges : array_like of int, shape (E, 2)
-
-    Raises
-    ------
-    SchemaError
-        If an edge does not join two of the items, or the graph is not decomposable: the message
-        names two items that lack an edge.
+    SchemaError if an edge does not join two of the items, or if the graph is not decomposable: the
+    message names two items that lack an edge.
     """
     pairs = number_array("edges", edges, ndim=None, whole=True)
     pairs = pairs if pairs.size else np.empty((0, 2), np.int64)

@@ -34,26 +34,15 @@ class Texts(NamedTuple):
 
 
 def read_text(x: Any) -> Texts:
-    """Read one document: a text, words, a dict of counts, or a row with one column, a text.
-
-    Raises SchemaError if it is none of these.
-    """
+    """Read a text, words, a dict of counts, or a row of one text; SchemaError for others."""
     return _of_rows([x], None)
 
 
 def read_texts(batch: Any) -> Texts:
-    """Read a batch of documents; texts in Arrow's layout are not copied.
+    """Read a batch of documents, as `read_documents` does; texts in Arrow's layout are not copied.
 
-    Parameters
-    ----------
-    batch : sequence or series of documents, Arrow array of texts, table or frame with one column of
-        texts or with columns of counts, or array or scipy sparse matrix of counts (N, V)
-        Texts in binary columns need not be valid UTF-8.
-
-    Raises
-    ------
-    SchemaError
-        With ``row``, if a document is missing or unusable; if there are several columns of texts.
+    Binary columns need not be valid UTF-8. SchemaError, with ``row``, if a document is missing or
+    unusable; if there are several columns of texts.
     """
     if isinstance(batch, str | bytes):
         message = "batch: expected several documents, got one; put it into a list"

@@ -302,10 +302,7 @@ class Vectorizer:
 
 
 def refuse_unless_mapping(x: object) -> None:
-    """Refuse a row that is not a mapping.
-
-    Raises SchemaError.
-    """
+    """Refuse a row that is not a mapping: SchemaError."""
     if type(x) is not dict and not hasattr(x, "items"):
         msg = (
             f"row: expected a mapping of feature names to numbers, got {type(x).__name__} "

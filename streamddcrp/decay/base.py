@@ -202,10 +202,7 @@ class Scaled(Decay):
 
 
 def _last_distance(heavy: Callable[[float], bool]) -> float:
-    """Return the largest distance at which a falling condition holds, exact to one rounding.
-
-    Doubles until the condition fails, then bisects over the floating point numbers.
-    """
+    """Return the largest float where a falling condition holds, by doubling and bisection."""
     low, high = 0.0, 1.0
     while heavy(high):
         low, high = high, 2.0 * high

@@ -34,13 +34,7 @@ _TIME, _LABEL, _SCORE, _VALUES = range(4)
 
 
 class Recent:
-    """A ring of the last rows with their labels and scores; its size does not change.
-
-    Parameters
-    ----------
-    n_columns : int
-        Of a row; the first 32 are kept.
-    """
+    """A ring, of fixed size, of the last rows (32 columns at most), labels and scores."""
 
     def __init__(self, n_columns: int) -> None:
         self.n = 0  # rows so far

@@ -119,10 +119,7 @@ def _some(labels: NDArray[Any]) -> str:
 
 
 def _is_poisson(column: FloatArray) -> bool:
-    """Whether successive values (N,) differ about as much as Poisson counts of their mean.
-
-    Whole numbers that differ by less or more are measurements: they are rounded numbers.
-    """
+    """Whether successive values (N,) differ about as much as Poisson counts of their mean."""
     values = column[np.isfinite(column)]
     if len(values) < FEWEST_COUNTS:
         return True

@@ -40,10 +40,7 @@ def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
 def column_parameter(
     owner: str, name: str, value: ArrayLike, *, least: float | None = None
 ) -> float | tuple[float, ...]:
-    """Return a float (for all features) or a tuple of floats (one for each), checked.
-
-    They must be ``least`` or more; positive if that is None.
-    """
+    """Return a float, or a tuple for each feature, checked: ``least`` or more; None: positive."""
     if type(value) is float and 0.0 < value < math.inf and (least is None or value >= least):
         return value
     array = as_array(owner, name, value)
@@ -107,10 +104,7 @@ def column_variances(X: FloatArray) -> FloatArray:
 
 
 def column_steps(X: FloatArray) -> FloatArray:
-    """Return the resolution (D,) of columns of which many values occur again, 0 for the others.
-
-    It is the median distance from a value to the nearest other one: the step of the grid.
-    """
+    """Return the steps (D,) of columns with many equal values: median nearest distances, or 0."""
     return np.array([_step(_finite(column)) for column in X.T])
 
 

@@ -236,10 +236,7 @@ def _likeness(
 def _each(
     family: Autoregression, X: FloatArray, known: FloatArray, start: int, end: int
 ) -> FloatArray:
-    """Return the statistics (N, P) of rows of a signal, which has ``ORDER`` rows before it.
-
-    Lags come from ``known``, the signal with gaps filled.
-    """
+    """Return the statistics (N, P) of rows behind ``ORDER`` others; ``known`` has no gaps."""
     return family.suffstats(X[start + ORDER : end + ORDER], known[start : start + ORDER])
 
 

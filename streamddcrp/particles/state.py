@@ -202,12 +202,9 @@ _BY_CLUSTER = ("members", "mixed", "name")
 def check(
     group: Any, arrays: Mapping[str, NDArray[Any]], n_counts: int, n_stats: int, **lengths: int
 ) -> dict[str, int]:
-    """Check what `arrays_of` returned, before any of it is used; return all lengths in use.
+    """Check what `arrays_of` returned before its use; return all lengths, or CheckpointError.
 
     ``group`` is that of the particles, ``lengths`` what is known: of ``P``, and its further axes.
-
-    Raises CheckpointError if an array is missing, of another type or shape, or names a place that
-    is not there.
     """
     clusters, openers = arrays["pool.name"], arrays["names.opener"]
     known = {**lengths, "K": int(arrays["particles.entry"].shape[1]), "N": len(openers)}
@@ -240,10 +237,7 @@ def check(
 def restore(
     state: Any, family: int, hyper: FloatArray, arrays: Mapping[str, NDArray[Any]], **index: Any
 ) -> None:
-    """Write what `arrays_of` returned into an empty state.
-
-    The statistics may be shorter than those of ``hyper``: words that had not been seen.
-    """
+    """Write what `arrays_of` returned into an empty state; unseen words may lack statistics."""
     particles, pool = state.particles, state.pool
     entry, stats = arrays["particles.entry"], arrays["pool.stats"]
     state.counts[:] = arrays["counts"]
@@ -276,9 +270,8 @@ def learn_rows(
 ) -> _State:
     """Let a kernel learn rows in order; return the state, or a larger one that replaced it.
 
-    ``kernel`` is called with the settings, the state, ``inputs``, the number of rows done, and
-    ``outputs``; it returns the number of rows done, fewer than all where it runs out of
-    room. ``grown`` returns the state with more room. The first input has one entry per row.
+    ``kernel(config, state, *inputs, done, *outputs)`` returns the rows done, fewer than those of
+    the first input where it runs out of room; ``grown`` makes more.
     """
     n = len(inputs[0])
     run, done = entry_point(kernel), 0

@@ -222,21 +222,11 @@ def _remember(d, state):
 
 @kernel
 def step_laws(law, kind, state, seen, X, out, score):
-    """Subtract from each value what its column's law foresees, then learn it.
+    """Subtract from each value of ``X`` (N, D) what its column's law foresees, then learn it.
 
-    Parameters
-    ----------
-    law : ndarray, shape (D, 5)
-        phi, q, variance of a jump, center, and 1 for a trend, else 0, of each column.
-    kind : ndarray of int64, shape (D, 2)
-        1 where the level may jump; 1 where drift and level are subtracted.
-    state : `State`
-    seen : ndarray, shape (SLOTS, 3)
-        Work space.
-    X, out : ndarray, shape (N, D)
-        NaN: missing.
-    score : ndarray, shape (D,)
-        The log densities of the values are added.
+    ``law`` (D, 5): phi, q, variance of a jump, center, and whether it is a trend. ``kind`` (D, 2):
+    whether the level may jump; whether drift and level are subtracted. ``seen`` (SLOTS, 3): work
+    space. NaN is missing. ``score`` (D,): the log densities are added.
     """
     for i in range(X.shape[0]):
         for d in range(X.shape[1]):

@@ -144,8 +144,7 @@ def explain(
 ) -> float:  # fmt: skip
     """Fill ``out[0]`` with -log sum_k w_k p(row | k), and do `outlook` for table ``home``.
 
-    ``out`` (1 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). O(n K) densities, O(K) of a full
-    covariance.
+    ``out`` (1 + K, 1 + n). O(n K) densities, O(K) of a full covariance.
     """
     code, h, c, _, q = families.part_of(family, hyper, 0)
     at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART

@@ -52,10 +52,7 @@ class DDCRPFilter(ParticleEngine):
         cls, options: Mapping[str, Any], likelihood: Likelihood, *, n_features: int, clocked: bool,
         first_time: float, time_unit: float, arrays: Mapping[str, Any] | None = None,
     ) -> "DDCRPFilter":  # fmt: skip
-        """Return a filter that has seen nothing, or the one that `to_state` described.
-
-        ``options``: decay, alpha, n_particles, rejuvenate and seed, as for `make_config`.
-        """
+        """Return a new filter, or the one of `to_state`; ``options`` as for `make_config`."""
         hyper = likelihood.hyper(n_features)
         config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
         if arrays is not None:

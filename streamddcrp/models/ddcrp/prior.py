@@ -45,8 +45,6 @@ _HEAVY = 1e15  # bounds of alpha, in units of the weight of a link
 class PriorSummary:
     """Prior moments of the tables of N customers.
 
-    Examples
-    --------
     >>> print(prior_summary(1.0, ("exponential", 5.0), 1000))
     1000 customers, alpha = 1, Exponential(scale=5.0)
     tables            183.3, between 163 and 204 with 90 %

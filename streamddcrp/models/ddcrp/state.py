@@ -79,13 +79,11 @@ def make_config(
     *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int,
     rejuvenate: int, seed: int, clocked: bool,
 ) -> Config:  # fmt: skip
-    """Check the options of `DDCRPSampler` and put them into the kernels' terms.
+    """Check the options of `DDCRPFilter` and put them into the kernels' terms; raises ConfigError.
 
     Exponential and no decay are followed without bound; any other one is cut where it falls below
-    1e-12 ``alpha``, and must fall that low. ``seed`` is the key of the random numbers, at most
-    2^63 - 1. ``clocked``: distances are differences of times; else of arrival indices.
-
-    Raises ConfigError if an option is out of its range, or the decay reaches without end.
+    1e-12 ``alpha``, and must fall that low. ``seed``: key of the random numbers. ``clocked``:
+    distances are of times; else of arrival indices.
     """
     n_particles = particle_count(n_particles)
     rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)
@@ -230,8 +228,7 @@ def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> Stat
 def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint.
 
-    What follows from the rest (cached posteriors, scratch) is left out, and names are sorted: equal
-    states give equal bytes, whatever their capacities.
+    What follows from the rest is left out, and names are sorted: equal states give equal bytes.
     """
     used = np.flatnonzero(state.names.opener >= 0)
     used = used[np.argsort(state.names.opener[used])]

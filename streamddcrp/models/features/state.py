@@ -59,10 +59,7 @@ class Config(NamedTuple):
 def make_config(
     *, window: int, alpha: float, n_particles: int, moves: int, seed: int, ratios: Sequence[float]
 ) -> Config:
-    """Check the options of `TimeVaryingIBP` and put them into the kernels' order.
-
-    Raises ConfigError if an option is out of its range.
-    """
+    """Check the options of `TimeVaryingIBP` and put them into the kernels' order."""
     window = whole("window", window, 1, LONGEST)
     n_particles = particle_count(n_particles, 2 * window + 1 + N_SLOTS * N_SLOTS, "window")
     moves = whole("moves", moves, 0, 1 << 16)
@@ -222,10 +219,7 @@ def _empty(config: Config, n_features: int, n_slots: int) -> State:
 def empty_state(
     config: Config, likelihood: LinearGaussian, n_features: int, baseline: float = 0.0
 ) -> State:
-    """Return the state before any row.
-
-    ``baseline`` : prior variance of the loading that every row has, in noise variances.
-    """
+    """Return the state before any row; ``baseline``: a loading's variance, in that of noise."""
     state = _empty(config, n_features, N_SLOTS)
     particles = state.particles
     state.counts[at.N_ACTIVE] = 1

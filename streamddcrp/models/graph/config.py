@@ -66,10 +66,7 @@ def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
 
 
 def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
-    """Check alpha; return its value, NaN where it has a prior, and nodes and log weights of that.
-
-    Raises ConfigError if it is neither a positive number nor ("gamma", shape, rate).
-    """
+    """Check alpha; return it, or for a prior NaN, and the prior's nodes and log weights."""
     also = 'or ("gamma", shape, rate) of positive numbers'
     if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
         return math.nan, *alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
@@ -79,10 +76,7 @@ def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
 def alpha_weights(
     config: Any, base: FloatArray, n_clusters: IntArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the values of alpha that are summed over and their posterior probabilities.
-
-    ``base`` (B, J): that of `Grid`; ``n_clusters`` and ``weight`` (P,): of the particles.
-    """
+    """Return the values of alpha that are summed over, and their posterior probabilities."""
     if len(config.nodes) == 0:
         return np.array([config.alpha]), np.ones(1)
     nodes, of_particle = alpha_by_particle(config, base, n_clusters)
@@ -118,12 +112,7 @@ def make_config(
     moves: int = 1,
     seed: int = 0,
 ) -> Config:
-    """Check the options of `GraphCRP` and put them into the kernels' order.
-
-    Without ``family`` and ``hyper``, code and prior of the likelihood, they are only checked.
-
-    Raises ConfigError if an option is out of its range.
-    """
+    """Check the options of `GraphCRP`, without ``hyper`` only that; raises ConfigError."""
     r, rejuvenate = whole("r", r, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
@@ -154,10 +143,7 @@ def make_config(
 
 
 def _discount(discount: Any, n_clusters: Any, alpha: float) -> tuple[float, int]:
-    """Return the discount and the number of clusters, 0 for any; alpha is NaN where learned.
-
-    A symmetric Dirichlet over K clusters is the discount -alpha / K.
-    """
+    """Return the discount, -alpha / K for a symmetric Dirichlet of K clusters, and K, 0: any."""
     if discount != 0:
         discount = positive("discount", discount, "0")
     if discount >= 1:

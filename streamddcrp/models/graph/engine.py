@@ -242,10 +242,9 @@ def step(
     config: Config, state: State, X: FloatArray, t: FloatArray,
     parents: IntArray = NO_PARENTS.items, offsets: IntArray = NO_PARENTS.offsets,
 ) -> tuple[State, FloatArray]:  # fmt: skip
-    """Predict and learn rows (N, D) in order; return the state and outputs (N, 6).
+    """Learn rows (N, D) at times (N,); return the state, perhaps larger, and outputs (N, 6).
 
-    The state is updated in place, or replaced by a larger one. Times (N,) are for the events. Where
-    parents are given: the checked ones of row b from ``offsets[b]`` on.
+    ``parents``, where given, are checked; those of row b are from ``offsets[b]`` on.
     """
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets

@@ -167,15 +167,8 @@ class BaseMeasure:
 
 
 def make_base_measure(spec: object) -> BaseMeasure:
-    """Return the base measure that an option describes.
+    """Return the base measure of a number of equal words, of probabilities by token, or itself.
 
-    Parameters
-    ----------
-    spec : int, array_like of float, mapping of str to float, or BaseMeasure
-        A number of equally likely words; probabilities of tokens or words; or a base measure.
-
-    Examples
-    --------
     >>> make_base_measure(50).unseen
     0.02
     >>> make_base_measure({"yes": 0.75, "no": 0.25}).probs
@@ -197,8 +190,6 @@ def make_base_measure(spec: object) -> BaseMeasure:
 class Vocabulary:
     """Ids of tokens: the listed words first, then new ones as they come, up to the stated size.
 
-    Examples
-    --------
     >>> from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary
     >>> vocabulary = Vocabulary(BaseMeasure.uniform(3))
     >>> vocabulary.encode("to be or to be")
@@ -247,10 +238,7 @@ class Vocabulary:
                 del self._names[n:]
 
     def encode(self, tokens: object) -> IntArray:
-        """Return the ids of tokens, taking up new words.
-
-        A token that the base measure gives no probability is refused, and nothing is taken up then.
-        """
+        """Return the ids of tokens, with new words, none where the base measure refuses a token."""
         found = as_tokens(tokens)
         if len(found) == 0:
             return np.empty(0, dtype=np.int64)

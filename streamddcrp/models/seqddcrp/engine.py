@@ -35,18 +35,10 @@ from streamddcrp.typing import FloatArray, IntArray
 class Engine:
     """Likelihood, clock and state of a model that has begun.
 
-    Attributes
-    ----------
-    clocked : bool
-        Whether rows come with times; else the time is the arrival index.
-    n_features : int
-        Columns of the rows as they come; the engine's may be longer.
-    opening : float
-        Probability of opening a table from which alpha started.
-    past : ndarray of float64, shape (n_lags, D), or None
-        The last rows, for a likelihood that regresses on them.
-    first_time, time_unit : float
-        The engine's time is (t - first_time) / time_unit.
+    ``clocked``: rows come with times; the engine's time is (t - first_time) / time_unit, else the
+    arrival index. ``n_features``: columns of the rows as they come; the engine's may be longer.
+    ``opening``: probability of opening a table from which alpha started. ``past`` (n_lags, D): the
+    last rows, for a likelihood that regresses on them.
     """
 
     likelihood: Likelihood
@@ -204,19 +196,8 @@ class Alone:
 
     Does what `Engine.step` and `Engine.predict` do, and leaves out what is as it was for the row
     before: the number of columns, the kinds and places of all arrays, and, where it is predicted
-    and then learned, the row itself.
-
-    Parameters
-    ----------
-    engine : Engine
-        One that `takes` rows in this way.
-
-    Attributes
-    ----------
-    values, t : tuple, float
-        The row taken up, as it came.
-    answer : memoryview of float64, length 9
-        Its prediction, after `step` or `predict`.
+    and then learned, the row itself. ``values, t``: the row taken up, as it came; ``answer``: its
+    prediction, 9 floats.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -347,20 +328,7 @@ def given_weights(
 def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray) -> tuple[
     State, FloatArray
 ]:  # fmt: skip
-    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    t : ndarray of float64, shape (N,)
-    given : ndarray of float64
-        From `given_weights`.
-
-    Returns
-    -------
-    state : State
-    out : ndarray of float64, shape (N, 7)
-    """
+    """Predict and learn rows (N, D) at times (N,); return the state, perhaps larger, and (N, 7)."""
     X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
     out = np.empty((len(X), N_COLUMNS))
     return run(config, state, X, t, given, out), out

@@ -16,14 +16,7 @@ from streamddcrp.reachability import LaplacianInverse
 def fit_rank_one(
     batch: Any, max_sweeps: int, tol: float, rng: np.random.Generator
 ) -> tuple[list[float], bool]:
-    """Sweep a ``_Batch`` in random order until it settles; leaves the links in it.
-
-    Returns
-    -------
-    trace : list of float
-        Bound after each sweep.
-    converged : bool
-    """
+    """Sweep a ``_Batch`` in random order until it settles; return bounds, and if it did."""
     n, width = batch.links.shape
     row = np.minimum(np.arange(n), batch.prior.log_weight.shape[0] - 1)
     log_prior = np.full((n, n), -np.inf)

@@ -27,14 +27,9 @@ _ENDLESS = 10.0  # taken for the weight of earlier arrivals where it grows witho
 class Recipe:
     """How an engine is made from the options of a model and its first rows.
 
-    Attributes
-    ----------
-    reaches : tuple of float
-        Scales of the exponential decay to choose from; empty: the decay is given.
-    alpha, time_unit : float or None
-        None: learned; from the first rows.
-    settings : dict
-        What the options fix of `make_config`.
+    ``reaches``: scales of the exponential decay to choose from, empty: it is given. ``alpha``,
+    ``time_unit``: None: learned; from the first rows. ``settings``: what options fix of
+    `make_config`.
     """
 
     decay: Decay

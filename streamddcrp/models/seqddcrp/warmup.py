@@ -89,22 +89,11 @@ class EarlyRows(NamedTuple):
 class WarmUp:
     """The first rows and the model that leads; afterwards, while seasons are sought, the last rows.
 
-    Attributes
-    ----------
-    last : int
-        Rows after which the leader is kept.
-    n_rows : int
-        Rows so far.
-    parts, times, labels : deque of ndarray
-        Chunks of rows, their times, and the labels they were given.
-    n_held : int
-        Rows in the chunks, the first of which may hold rows that are not needed any more.
-    contest : Contest, optional
-        Of candidates for the next leader, while it goes on.
-    late : list of ndarray
-        Rows less their seasons that came since it began.
-    raw : bool
-        Whether the leader has learned rows with their seasons.
+    ``last``: rows after which the leader is kept. ``n_rows``: rows so far. ``parts``, ``times``,
+    ``labels``: chunks of rows, with their times and the labels given; ``n_held``: rows in them, the
+    oldest perhaps not needed any more. ``contest``: of candidates for the next leader, while it
+    goes on; ``late``: rows less their seasons since it began. ``raw``: the leader has learned rows
+    with their seasons.
     """
 
     last: int
@@ -180,12 +169,7 @@ class WarmUp:
         self, recipe: Recipe, leader: Engine, meta: Mapping[str, Any],
         arrays: Mapping[str, FloatArray], names: list[str], first_time: float | None,
     ) -> None:  # fmt: skip
-        """Do again what the contest of a checkpoint had done: a step for each row since, and one.
-
-        Raises
-        ------
-        CheckpointError
-        """
+        """Repeat what a checkpoint's contest had done, a step for each row since, and one."""
         check(ContestRows, arrays, {"D": len(names)}, "contest.")
         rows, family = arrays["contest.x"].copy(), likelihood_from_config(meta["family"])
         n, width = rows.shape

@@ -54,10 +54,7 @@ def emission_from_json(config: dict[str, Any]) -> Any:
 
 
 def check_emission(emission: Any, n_features: int) -> None:
-    """Refuse a stored emission that is not for rows of so many features, or of texts.
-
-    Raises CheckpointError.
-    """
+    """Refuse a stored emission for other rows: CheckpointError."""
     D = len(emission.birth_mean) if isinstance(emission, GaussianDrift) else None
     D = emission.n_features if isinstance(emission, ConjugateDecay) else D
     n_features = n_features or D or 0  # before the first row, those that were given

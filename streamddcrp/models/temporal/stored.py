@@ -56,10 +56,7 @@ class _Tracks(NamedTuple):
 
 
 def check_stored(arrays: Mapping[str, Array], meta: Mapping[str, Any], n_features: int) -> None:
-    """Check what `StreamState.to_state` returned, but for the engine.
-
-    Raises CheckpointError.
-    """
+    """Check what `StreamState.to_state` returned, but for the engine: CheckpointError."""
     words = meta["words"]
     for part, group in {"sizes": _Sizes, "times": _Times}.items():
         check(group, arrays, {}, f"{part}.")

@@ -150,10 +150,7 @@ def _make_room(tree: TopicTree, n: int) -> bool:
 
 
 def make_moves(tree: TopicTree, budget: float) -> None:
-    """Try to dissolve small nodes, to split large ones, and to attach nodes elsewhere.
-
-    ``budget``: distinct words of documents that may be moved for each of the three.
-    """
+    """Dissolve small nodes, split large ones and graft others, within ``budget`` words each."""
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
     _spend(budget, _large_nodes(tree), lambda i: _split(trial, i))
@@ -280,10 +277,7 @@ def _graft(trial: Trial, node: int) -> int:
 
 
 def _unlike(tree: TopicTree, which: IntArray, level: int) -> IntArray:
-    """Return a part of some documents, by their words from a level on; the first one leads.
-
-    Two means by cosine, from the document that is least like all together.
-    """
+    """Return a part of some documents, by two means of words by cosine; the first one leads."""
     w = tree.window
     spots = _spots(tree, which)
     sizes = w.offsets[which + 1] - w.offsets[which]

@@ -163,10 +163,7 @@ class TopicTree:
         return tree.paths_of(self.parent[: self.n_nodes], self.level[: self.n_nodes], self.depth)
 
     def bound(self) -> float:
-        """Return the evidence lower bound of what was learned, sticks and topics at their optimum.
-
-        Documents that left the window count as they were placed last.
-        """
+        """Return the evidence lower bound, sticks and topics at their optimum."""
         nodes = np.arange(self.n_nodes)
         return self.rest_of_bound() + float(self.node_bounds(nodes, self.counts, self.rows).sum())
 

@@ -69,10 +69,9 @@ def name_features(config, state, time):
 
 @uncounted
 def _merge(particles, names, counts, t, time):
-    """Make one of two that have come to have the same owners and share few particles at most.
+    """Join two names that have come to have the same owners and share few particles at most.
 
-    In a particle that has both, the younger one loses its name, so that no name is there twice; so
-    it is in the sets of rows that have left the window.
+    A particle that has both keeps the older one, as do sets of rows that have left the window.
     """
     G = len(names.label)
     for a in range(G):

@@ -234,10 +234,9 @@ def predict_row(config, state, x, parents, out):
 
 @entry
 def step_rows(config, state, X, t, parents, offsets, start, out):
-    """Predict and learn rows from ``start`` on; return the first one for which there is no room.
+    """Learn rows from ``start`` on; return the first one without room; parents may be empty.
 
-    ``parents`` : int64, arrival indices; those of row b from ``offsets[b]`` to ``offsets[b + 1]``.
-    Both are empty where parents are the last items.
+    Those of row b are from ``offsets[b]`` to ``offsets[b + 1]``; empty: they are the last items.
     """
     particles, grid, names, recent = state.particles, state.grid, state.names, state.recent
     events, counts, sums = state.events, state.counts, state.sums

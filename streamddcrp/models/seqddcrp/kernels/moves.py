@@ -97,10 +97,7 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
 
 @uncounted
 def _largest_log_lik(config, scratch):
-    """Return the log likelihood of the statistics in ``scratch.stats`` at the best parameter.
-
-    log m(c T) / c for many copies c, which is less by O(P log c / c).
-    """
+    """Return the largest log likelihood of ``scratch.stats``: log m(c T) / c for many copies c."""
     for p in range(len(scratch.rest)):
         scratch.rest[p] = COPIES * scratch.stats[p]
     return log_marginal(config.family, config.hyper, scratch.rest, scratch.post) / COPIES

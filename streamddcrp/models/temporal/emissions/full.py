@@ -80,10 +80,7 @@ class FullGaussianDrift(GaussianDrift):
     def known(
         cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
     ) -> "FullGaussianDrift":
-        """Parameters as given, shapes (D,) and (D, D).
-
-        Raises ConfigError if a covariance is not symmetric and positive definite.
-        """
+        """Parameters as given, (D,) and (D, D); ConfigError if a covariance is none."""
         for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
             if not is_covariance(cov, len(birth_mean)):
                 message = f"{name} must be a covariance, symmetric and positive definite, got {cov}"

@@ -38,10 +38,7 @@ def log_rise(a, x):
 
 @kernel
 def inverted(offsets, words, counts, prior):
-    """List the components of every word: heads (V + 1,), components, counts, and gains.
-
-    A gain is what one occurrence gains by the component, log (prior + S) / prior.
-    """
+    """List the components of every word: heads (V + 1,), components, counts and log gains."""
     V, K = len(prior), len(offsets) - 1
     heads = np.zeros(V + 1, dtype=np.int64)
     for p in range(len(words)):
@@ -311,10 +308,7 @@ def seat_text(
 
 @kernel
 def assigned(q, offsets, words, counts, width):
-    """Sum the bags of components, q[i, k] times row i: offsets (K + 1,), words and counts.
-
-    Words of a bag are in the order in which they came.
-    """
+    """Sum bags of components, q[i, k] times row i: offsets (K + 1,), words as they came, counts."""
     N, K = q.shape
     size = np.zeros(K + 1, dtype=np.int64)
     room = 0

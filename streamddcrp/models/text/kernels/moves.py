@@ -252,10 +252,7 @@ def retire(config, words, postings, tables, window, archive, events, counts, sum
 
 @uncounted
 def forget_unused(config, words, postings, tables, counts, sums, lexicon):
-    """Forget words of live tables that no document had for as long as one weighs enough to count.
-
-    Else a story that lives on would keep every word that it ever had.
-    """
+    """Forget words of live tables that no document had for as long as one of them counts."""
     reach = config.decay
     if config.share > 0.0:
         reach = sums[layout.ALPHA] / config.share

@@ -89,10 +89,7 @@ def start(n, lam, total, alpha, phi, at_level):
 
 @inner
 def meet(n, lam, total, alpha, rounds, tol, phi, at_level):
-    """Iterate docs/math/trees.md (7).
-
-    log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const.
-    """
+    """Iterate docs/math/trees.md (7): psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const."""
     U, L = lam.shape
     part, new, many = np.empty(L), np.empty(L), np.empty(U * L)
     late, work = np.empty(U * L), np.empty(U * L)
@@ -181,10 +178,7 @@ def node_bounds(level, which, counts, rows, scale, eta, V, out):
 
 @kernel
 def merge_gains(counts, rows, level, one, other, scale, eta, V, out):
-    """Gain of the topics' evidence, docs/math/trees.md (8), if one[p] and other[p] were one node.
-
-    out[p] = g(s_i + s_j) - g(s_i) - g(s_j), g(s) = lB(eta + s) - lB(eta).
-    """
+    """Gain, docs/math/trees.md (8), by one node of two: g(s_i + s_j) - g(s_i) - g(s_j)."""
     for p in range(len(one)):
         e, more = eta[level[one[p]] - 1], scale * rows[other[p]]
         out[p] = log_gamma_rise(V * e, more)
