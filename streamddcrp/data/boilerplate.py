@@ -10,20 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.data.documents import Word
 from streamddcrp.data.kernels.boilerplate import BETWEEN_LOOKS, FIRST_LOOK, MOST_READ, choose_words
-from streamddcrp.records import (
-    CHANCE,
-    MOST,
-    Within,
-    check,
-    counters,
-    empty,
-    index,
-    refuse_if,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 _Ints = NDArray[np.int32]
@@ -38,11 +28,13 @@ class _Words(NamedTuple):
 class _Stored(NamedTuple):
     """What `Boilerplate.state` returns."""
 
-    aside: Annotated[FloatArray, "A", CHANCE]
+    aside: Annotated[FloatArray, "A", rec.CHANCE]
     # texts, those due, part of all words that is set aside
-    numbers: Annotated[FloatArray, "3", counters({1: Within(FIRST_LOOK, MOST), 2: CHANCE})]
-    sizes: Annotated[IntArray, "N", up_to("T")]  # of the recent texts
-    words: Annotated[_Ints, "T", index("V")]
+    numbers: Annotated[
+        FloatArray, "3", rec.counters({1: rec.Within(FIRST_LOOK, rec.MOST), 2: rec.CHANCE})
+    ]
+    sizes: Annotated[IntArray, "N", rec.up_to("T")]  # of the recent texts
+    words: Annotated[_Ints, "T", rec.index("V")]
 
 
 class _Texts(NamedTuple):
@@ -95,7 +87,7 @@ class Boilerplate:
             return False
         sizes, recent = self._recent
         V = max(int(recent.max(initial=-1)) + 1, len(self.aside))
-        words = empty(_Words, {"V": V})
+        words = rec.empty(_Words, {"V": V})
         words.aside[: len(self.aside)] = self.aside
         n = len(sizes)
         text = np.zeros(1 << max(len(recent) - 1, 1).bit_length(), np.int32)
@@ -158,10 +150,12 @@ class Boilerplate:
     def restore(cls, arrays: Any, n_words: int) -> Self:
         """Rebuild from `state`, with so many words; raises CheckpointError."""
         lengths = {"V": n_words, "T": len(arrays["boilerplate.words"])}
-        known = check(_Stored, arrays, lengths, "boilerplate.")
+        known = rec.check(_Stored, arrays, lengths, "boilerplate.")
         stored = _Stored(*(arrays[f"boilerplate.{name}"] for name in _Stored._fields))
         whole = int(stored.sizes.sum()) == known["T"] and known["A"] <= n_words
-        refuse_if(not whole or bool(stored.numbers[2]) != bool(stored.aside.any()), "boilerplate")
+        rec.refuse_if(
+            not whole or bool(stored.numbers[2]) != bool(stored.aside.any()), "boilerplate"
+        )
         self = cls()
         seen, due, self._part = stored.numbers.tolist()
         self.seen, self._next = int(seen), int(due)

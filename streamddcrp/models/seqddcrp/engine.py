@@ -13,17 +13,9 @@ from streamddcrp.decay import Decay
 from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
+from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.expect import log_priors
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    N_COLUMNS,
-    N_EVENTS,
-    N_FORBIDDEN,
-    N_GROUPS,
-    N_ROWS,
-    N_SEEN,
-    N_TABLES,
-)
 from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN
@@ -63,7 +55,7 @@ class Engine:
     @property
     def n_forbidden(self) -> int:
         """Rows that wanted a new table when all were in use."""
-        return self.state.counts.item(N_FORBIDDEN)
+        return self.state.counts.item(layout.N_FORBIDDEN)
 
     def kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values for a checkpoint; `Recipe.resume` takes them up."""
@@ -138,8 +130,8 @@ class Engine:
         others &= table.born[:K] < index
         if not others.any():
             return None
-        n_before = max(index - int(counts[N_SEEN] - counts[N_ROWS]), 0)
-        homes = self.state.rows.probs[:K, : min(n_before, counts[N_ROWS])].argmax(axis=0)
+        n_before = max(index - int(counts[layout.N_SEEN] - counts[layout.N_ROWS]), 0)
+        homes = self.state.rows.probs[:K, : min(n_before, counts[layout.N_ROWS])].argmax(axis=0)
         known = homes[others[homes]]
         last = known[-1] if len(known) else np.argmax(np.where(others, table.last_seen[:K], -1))
         return int(table.ids[last])
@@ -148,9 +140,9 @@ class Engine:
         """Say by what a table differs from another; nothing where one of them is gone."""
         one, other = self._column(label), self._column(before)
         state, width = self.state, self.n_features
-        if one is None or other is None or not state.counts[N_ROWS]:
+        if one is None or other is None or not state.counts[layout.N_ROWS]:
             return []
-        row = state.rows.x[state.counts[N_ROWS] - 1]
+        row = state.rows.x[state.counts[layout.N_ROWS] - 1]
         post = state.table.post[[one, other]]
         return differences(self.likelihood, self.config.hyper, post, row, names[:width])
 
@@ -166,7 +158,7 @@ class Engine:
         return config, widened(self.state, config)
 
 
-_BEFORE = [N_SEEN, N_EVENTS, N_ROWS]  # counters of a state, for `note_times`
+_BEFORE = [layout.N_SEEN, layout.N_EVENTS, layout.N_ROWS]  # counters of a state, for `note_times`
 
 
 def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray) -> None:
@@ -177,7 +169,7 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
     """
     n_seen, n_events, n_rows = before
     clock, events = np.concatenate([state.rows.clock[:n_rows], t]), state.events
-    made, w = state.counts[[N_EVENTS, N_ROWS]].tolist()
+    made, w = state.counts[[layout.N_EVENTS, layout.N_ROWS]].tolist()
     state.rows.clock[:w] = clock[len(clock) - w :]
     first, room = n_seen - n_rows, len(events.kind)
     for number in range(max(n_events, made - room), made):
@@ -207,7 +199,7 @@ class Alone:
         self._form = f"{engine.n_features}d"
         self._X, self._time = np.zeros((1, engine.n_features)), np.empty(1)
         self._place = self._X.data
-        self._out = np.empty((1, N_COLUMNS))
+        self._out = np.empty((1, layout.N_COLUMNS))
         self._rows, self._row, self._out_row = self._X, self._X[0], self._out[0]
         self.answer: Any = memoryview(self._out_row)
         self._slopes = engine.likelihood.log_slopes(self._X)
@@ -254,7 +246,7 @@ class Alone:
         """Predict and learn the row; ``answer`` holds the prediction."""
         engine, learn, counts = self.engine, self._learn, self._counts
         self._time[0] = engine.in_time(self.t)
-        seen, made, w = counts[N_SEEN], counts[N_EVENTS], counts[N_ROWS]
+        seen, made, w = counts[layout.N_SEEN], counts[layout.N_EVENTS], counts[layout.N_ROWS]
         if learn is None or not learn(self._rows, self._time, _NOTHING, 0, self._out):
             config, state = engine.config, engine.state
             engine.state = run(config, state, self._rows, self._time, _NOTHING, self._out)
@@ -262,7 +254,7 @@ class Alone:
                 step_rows, config, state.rows, state.groups, state.atoms, state.table, state.events,
                 state.counts, state.sums, state.scratch,
             )  # fmt: skip
-        if counts[N_EVENTS] == made and counts[N_ROWS] == w + 1:
+        if counts[layout.N_EVENTS] == made and counts[layout.N_ROWS] == w + 1:
             engine.state.rows.clock[w] = self.t
         else:
             note_times(engine.state, [seen, made, w], np.array([self.t]), self._time)
@@ -287,7 +279,7 @@ class Alone:
     def probabilities(self) -> dict[int, float]:
         """Return the probabilities of the tables, and under -1 of a new one, after `predict`."""
         state = self.engine.state
-        return by_table(state, state.scratch.weight[: state.counts[N_TABLES]], self.answer)
+        return by_table(state, state.scratch.weight[: state.counts[layout.N_TABLES]], self.answer)
 
 
 def by_table(state: State, probs: FloatArray, out: Any) -> dict[int, float]:
@@ -311,8 +303,8 @@ def given_weights(
     reach = config.window + config.sweep_every + max(config.halo, 1) + config.sweep_every
     if not clocked:
         return np.ascontiguousarray(decay.log_weight(np.arange(1.0, reach + 1.0))[None, :])
-    w, n_groups = int(state.counts[N_ROWS]), int(state.counts[N_GROUPS])
-    seen = int(state.counts[N_SEEN])
+    w, n_groups = int(state.counts[layout.N_ROWS]), int(state.counts[layout.N_GROUPS])
+    seen = int(state.counts[layout.N_SEEN])
     past = np.full(reach, np.nan)
     past[reach - w :] = state.rows.t[:w]
     gaps = seen - state.groups.arrival[:n_groups]
@@ -330,7 +322,7 @@ def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: Floa
 ]:  # fmt: skip
     """Predict and learn rows (N, D) at times (N,); return the state, perhaps larger, and (N, 7)."""
     X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
-    out = np.empty((len(X), N_COLUMNS))
+    out = np.empty((len(X), layout.N_COLUMNS))
     return run(config, state, X, t, given, out), out
 
 
@@ -361,9 +353,9 @@ def predict_row(config: Config, state: State, x: FloatArray, t: float, given: Fl
     probs : ndarray of float64, shape (K,)
         Probability of each live column; what is missing to 1 is that of a new table.
     """
-    out = np.empty(N_COLUMNS)
+    out = np.empty(layout.N_COLUMNS)
     ask(config, state, np.ascontiguousarray(x), t, given, out)
-    return out, state.scratch.weight[: state.counts[N_TABLES]].copy()
+    return out, state.scratch.weight[: state.counts[layout.N_TABLES]].copy()
 
 
 def ask(

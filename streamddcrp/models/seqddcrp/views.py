@@ -24,15 +24,7 @@ from streamddcrp.estimator.views import (
 )
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    N_EVENTS,
-    N_ROWS,
-    N_SEEN,
-    OUTLIER,
-    SETTLED,
-    SINCE,
-    STAYING,
-)
+from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
@@ -59,8 +51,8 @@ class TableViews(RowModel):
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
-        outlier = pa.array(out[:, OUTLIER] > 0.0)
-        state = pa.array(out[:, SETTLED].astype(np.int64))
+        outlier = pa.array(out[:, layout.OUTLIER] > 0.0)
+        state = pa.array(out[:, layout.SETTLED].astype(np.int64))
         return predictions(out).append_column("outlier", outlier).append_column("state", state)
 
     @property
@@ -85,7 +77,7 @@ class TableViews(RowModel):
         if self._stream is None:
             return []
         log, read = self._stream.state.events, self._events_read
-        self._events_read = int(self._stream.state.counts[N_EVENTS])
+        self._events_read = int(self._stream.state.counts[layout.N_EVENTS])
         found = events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
         noted = self._backlog.reasons
         return [
@@ -98,7 +90,7 @@ class TableViews(RowModel):
     def _note_reasons(self, made: int) -> None:
         """Note the reasons of the events after the first ``made``, while their tables are new."""
         assert self._stream is not None  # for mypy
-        log, now = self._stream.state.events, int(self._stream.state.counts[N_EVENTS])
+        log, now = self._stream.state.events, int(self._stream.state.counts[layout.N_EVENTS])
         for number in range(max(made, now - len(log.kind)), now):
             i = number % len(log.kind)
             if log.kind[i] < len(KINDS) and KINDS[log.kind[i]] in _EXPLAINED:
@@ -265,7 +257,7 @@ class TableViews(RowModel):
         live = set(state.table.ids[live_columns(state)].tolist())
         label: int | None = int(self._states[-ago - 1]) if ago < len(self._states) else -1
         if label not in live:
-            label = self._stream.before(-1, int(state.counts[N_SEEN]) - ago)
+            label = self._stream.before(-1, int(state.counts[layout.N_SEEN]) - ago)
         return self.reference([label] if label is not None and label in live else None)
 
     def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
@@ -324,7 +316,7 @@ class TableViews(RowModel):
 
 def labels_in_window(config: Config, state: State) -> IntArray:
     """Return the id of the table of each row in the window, oldest first."""
-    n_rows = int(state.counts[N_ROWS])
+    n_rows = int(state.counts[layout.N_ROWS])
     path = np.empty(n_rows, np.int64)
     if n_rows:
         entry_point(most_probable_path)(
@@ -350,7 +342,7 @@ def no_stays() -> pa.Table:
 def stays_of(state: State) -> pa.Table:
     """Return one row for each state that has been left, or is the present one."""
     atoms, counts = state.atoms, state.counts
-    present, since = int(counts[STAYING]), int(counts[N_SEEN] - counts[SINCE])
+    present, since = int(counts[layout.STAYING]), int(counts[layout.N_SEEN] - counts[layout.SINCE])
     places = np.flatnonzero(atoms.stay_ids >= 0)
     ids = atoms.stay_ids[places].tolist()
     ended = dict(zip(ids, atoms.stays[places].tolist(), strict=True))
