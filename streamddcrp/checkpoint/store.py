@@ -193,14 +193,7 @@ class SqliteStore:
             yield key, blob
 
     def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
-        """Keep states until the next commit, which takes them in; a crash loses them.
-
-        Parameters
-        ----------
-        op : str
-        states : iterable of (str, bytes)
-            Keys and their states.
-        """
+        """Keep states by key until the next commit, which takes them in; a crash loses them."""
         with self._guard("write"):
             self._put("aside", op, states)
 
@@ -224,15 +217,12 @@ class SqliteStore:
         source: str,
         offset: Any,
     ) -> None:
-        """Write the changed states and the cursor in one transaction: all or nothing.
+        """Write the changed states of ``op`` and the cursor in one transaction: all or nothing.
 
         Parameters
         ----------
-        op : str
-            Operator the states belong to.
         dirty : mapping of str to bytes, or iterable of (str, bytes)
             States by key that changed since the last commit, beside those put aside.
-        source : str
         offset : JSON value
             Where ``source`` stands *after* the last row that the states have learned.
         """

@@ -33,10 +33,6 @@ def as_time(t: object, *, row: int | None = None) -> float:
     row : int, optional
         Its number in a batch, for the error message.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     SchemaError

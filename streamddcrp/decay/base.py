@@ -63,37 +63,16 @@ class Decay(ABC):
 
     @abstractmethod
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return log f(d), -inf where f is 0.
-
-        Parameters
-        ----------
-        distances : array_like of float
-            Any shape, values in [0, inf].
-
-        Returns
-        -------
-        ndarray of float64
-            Of the shape of `distances`.
-        """
+        """Return log f(d), -inf where f is 0, for distances in [0, inf] of any shape."""
 
     def weight(self, distances: ArrayLike) -> FloatArray:
         """Return f(d) = exp(log f(d)), of the shape of `distances`."""
         return np.exp(self.log_weight(distances))
 
     def horizon(self, eps: float = 1e-12) -> float:
-        """Return the smallest distance beyond which f(d) < eps f(0).
+        """Return the smallest distance beyond which f(d) < eps f(0), for 0 < eps <= 1, or ``inf``.
 
         It bounds the window a method must keep, and so its memory.
-
-        Parameters
-        ----------
-        eps : float
-            0 < eps <= 1.
-
-        Returns
-        -------
-        float
-            ``inf`` where f never falls that low.
         """
         bar = log_eps(eps) + float(self.log_weight(0.0))
         return _last_distance(lambda d: float(self.log_weight(d)) >= bar)

@@ -257,10 +257,6 @@ def make_decay(spec: object) -> Decay:
         ``("logistic", 3.0)`` or ``("logistic", 3.0, 0.5)``, ``("linear_window", 4)``. A dict as
         `Decay.to_config` returns it. A function of an array of distances. Or a decay.
 
-    Returns
-    -------
-    Decay
-
     Raises
     ------
     ConfigError
@@ -294,18 +290,7 @@ def make_decay(spec: object) -> Decay:
 
 
 def decay_from_config(config: Mapping[str, Any]) -> Decay:
-    """Rebuild a decay from what `Decay.to_config` returned.
-
-    Parameters
-    ----------
-    config : mapping
-        ``{"family": name, ...}`` with the parameters of the family.
-
-    Returns
-    -------
-    Decay
-        Equal to the one described.
-    """
+    """Rebuild an equal decay from what `Decay.to_config` returned: its family and parameters."""
     options = {str(key): value for key, value in config.items()}
     name = options.pop("family", None)
     if name == "sum":

@@ -144,11 +144,6 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
         Returns
         -------
         pyarrow.RecordBatch
@@ -231,13 +226,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         return found
 
     def plot(self, key: Key) -> Any:
-        """Draw the last rows of one key, as the ``plot`` of its model does.
-
-        Raises
-        ------
-        UnknownKeyError
-            The key has not learned.
-        """
+        """Draw the last rows of one key by its model's ``plot``; UnknownKeyError without rows."""
         return self._peek(key).plot()
 
     def _ask(self, method: str, x: Features, t: Any) -> Any:
@@ -342,10 +331,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a copy of what `save` wrote, or of a store that is not in use.
 
-        Raises
-        ------
-        CheckpointError
-            If the file is damaged, of something else or in use.
+        CheckpointError if the file is damaged, of something else or in use.
         """
         if not Path(path).is_file():
             message = f"cannot read the checkpoint {os.fspath(path)}: there is no such file"

@@ -220,11 +220,6 @@ class RowModel(ScikitLearn, Explains, RowLearner):
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
         Returns
         -------
         pyarrow.RecordBatch

@@ -60,10 +60,7 @@ class Stored(OneAtATime, ModelCard):
     def from_bytes(cls, blob: bytes) -> Self:
         """Restore from `to_bytes`.
 
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another class or of a newer version.
+        CheckpointError if the blob is damaged, of another class or of a newer version.
         """
         arrays, meta = decode_state(blob, cls.__name__)
         with refusing_misfits():

@@ -76,19 +76,9 @@ class Likelihood:
         return all(getattr(self, name) is not None for name in needed)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        """Return the family with parameters that were left out taken from the first rows.
+        """Return the family, parameters that were left out being taken from the first rows (N, D).
 
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-            NaN marks a missing value.
-        names : sequence of str, length D, optional
-            Names of the columns, for families that know columns by name.
-
-        Returns
-        -------
-        Likelihood
-            The family itself if nothing was left out.
+        ``names``: of the columns, for families that know columns by name. NaN is a missing value.
         """
         if self.is_scaled:
             return self
@@ -108,13 +98,8 @@ class Likelihood:
     def spread_by(self, factor: float, X: FloatArray) -> Self:
         """Return the prior with tables expected to have ``factor`` times the variance.
 
-        Parameters
-        ----------
-        factor : float
-            Positive; the same for all columns that vary.
-        X : ndarray of float64, shape (N, D)
-            The first rows. Columns at rest there keep their nominal variance: the less of it, the
-            better they would be predicted, so they would outvote the columns that vary.
+        Columns at rest in the first rows ``X`` keep their nominal variance: the less of it, the
+        better they would be predicted, so they would outvote the columns that vary.
         """
         if self._spread is None:
             return self
@@ -167,19 +152,10 @@ class Likelihood:
         return int(families.n_stats(self.family, np.array([float(n_features)])))
 
     def hyper(self, n_features: int) -> FloatArray:
-        """Return the prior in the layout of the kernels.
+        """Return the prior as a fresh array in the layout of `kernels.families`.
 
-        Returns
-        -------
-        ndarray of float64
-            A fresh array, which the caller may change; its layout is that of `kernels.families`.
-
-        Raises
-        ------
-        ConfigError
-            If a parameter was left out.
-        SchemaError
-            If the parameters are for another number of features.
+        ConfigError if a parameter was left out, SchemaError if they are for another number of
+        features.
         """
         if not self.is_scaled:
             message = (
@@ -244,11 +220,7 @@ class Likelihood:
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
         """Return mean, standard deviation and expected surprise (3, D) of each column.
 
-        Parameters
-        ----------
-        view : ndarray of float64, shape (3, C)
-            Mean, variance and expected surprise of the columns as `prepare` makes them; altered.
-        n_features : int
+        ``view`` (3, C): mean, variance and expected surprise of columns as of `prepare`; altered.
         """
         view[1] = np.sqrt(view[1])
         return view
@@ -312,18 +284,9 @@ class Likelihood:
     def log_predictive(
         self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
     ) -> FloatArray:
-        """Return the log density of a row at each table, the parameter integrated out.
+        """Return the log density (K,) of a row (D,) at each table, the parameter integrated out.
 
-        Parameters
-        ----------
-        x : array_like of float, shape (D,)
-        stats : array_like of float, shape (K, P)
-            A row of zeros stands for a new table.
-        past : ndarray of float64, shape (n_lags, D), optional
-
-        Returns
-        -------
-        ndarray of float64, shape (K,)
+        ``stats`` (K, P): a row of zeros is a new table; ``past``: as for `suffstats`.
         """
         return self._scores(families.log_predictives, x, stats, past)
 
@@ -334,19 +297,10 @@ class Likelihood:
         return self._scores(families.expected_log_liks, x, stats, past)
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
-        """Refuse rows that hold a value which the family cannot explain.
+        """Refuse rows (N, D) with a value that the family cannot explain; NaN, missing, passes.
 
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-            NaN marks a missing value and passes.
-        names : sequence of str, length D, optional
-            Names of the columns, for the message.
-
-        Raises
-        ------
-        SchemaError
-            With the first offending row in ``row``.
+        ``names``: of the columns, for the message. SchemaError with the first offending row in
+        ``row``.
         """
         good = self._in_support(X)
         if good is True or good.all():
@@ -378,33 +332,11 @@ class Likelihood:
         return np.abs(X) <= 1e100  # beyond, squares overflow
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
-        """Draw theta from the posterior, then rows given theta.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (P,)
-        size : int, optional
-            Number of rows; None for a single one.
-
-        Returns
-        -------
-        ndarray of float64, shape (D,) or (size, D)
-        """
+        """Draw theta given ``stats`` (P,), then a row (D,), or rows (size, D), given theta."""
         raise NotImplementedError
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return parameters of each table by name; the family says which.
-
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, D)
-            NaN for a column that has no such parameter.
-        """
+        """Return parameters (K, D) by name for ``stats`` (K, P); NaN where a column has none."""
         raise NotImplementedError
 
     def to_config(self) -> dict[str, Any]:
@@ -414,13 +346,7 @@ class Likelihood:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild from `to_config`.
-
-        Raises
-        ------
-        ConfigError
-            If the description is of another family, incomplete or has unknown entries.
-        """
+        """Rebuild from `to_config`; ConfigError if it is of another family or incomplete."""
         expected = {"family", *(field.name for field in fields(cls))}
         if config.get("family") != cls.__name__ or set(config) != expected:
             message = (

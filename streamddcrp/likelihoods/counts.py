@@ -146,21 +146,10 @@ class DirichletMultinomial(_Counts):
     def sample(
         self, rng: Generator, stats: ArrayLike, size: int | None = None, *, n_tokens: int = 1
     ) -> FloatArray:
-        """Draw category probabilities from the posterior, then rows of counts given them.
+        """Draw category probabilities given ``stats`` (P,), then counts (D,), or rows (size, D).
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (P,)
-            With an open vocabulary, rows are drawn given that all words are among its columns.
-        size : int, optional
-            Number of rows; None for a single one.
-        n_tokens : int
-            Number of tokens in each row; the family does not model it.
-
-        Returns
-        -------
-        ndarray of float64, shape (D,) or (size, D)
+        Each row has ``n_tokens`` tokens, which the family does not model. With an open vocabulary,
+        all words are among the columns.
         """
         D, _, post = self._posteriors(stats)
         if D == 0:

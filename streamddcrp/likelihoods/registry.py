@@ -29,10 +29,6 @@ def make_likelihood(spec: Any) -> Likelihood:
     spec : Likelihood, sequence or mapping
         A likelihood; or its name and its parameters in order; or a description by `to_config`.
 
-    Returns
-    -------
-    Likelihood
-
     Raises
     ------
     ConfigError
@@ -65,21 +61,7 @@ def make_likelihood(spec: Any) -> Likelihood:
 
 
 def likelihood_from_config(config: Mapping[str, Any]) -> Likelihood:
-    """Rebuild a likelihood from its `to_config`.
-
-    Parameters
-    ----------
-    config : mapping
-
-    Returns
-    -------
-    Likelihood
-
-    Raises
-    ------
-    ConfigError
-        If the family is unknown or the description does not fit it.
-    """
+    """Rebuild a likelihood from its `to_config`; ConfigError if no family fits it."""
     by_class = {cls.__name__: cls for cls in FAMILIES.values()}
     cls = by_class.get(config.get("family", ""))
     if cls is None:

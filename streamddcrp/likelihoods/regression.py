@@ -250,21 +250,10 @@ class Regression(_Linear):
         *,
         x: ArrayLike | None = None,
     ) -> FloatArray:
-        """Draw coefficients and noise from the posterior, then targets given regressors.
+        """Draw coefficients and noise given ``stats`` (P,), then targets in rows (D,) or (size, D).
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (n_stats,)
-        size : int, optional
-            Number of rows; None for a single one.
-        x : array_like of float, shape (n_features,) or (size, n_features), optional
-            Rows with the regressors; default: the prior means. The family does not model them.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_features,) or (size, n_features)
-            ``x`` with targets drawn.
+        ``x``: the rows with the regressors, which the family does not model; default: the prior
+        means.
         """
         n_features, w, sd = self._draw(rng, stats)
         targets, regressors = self._split(n_features)

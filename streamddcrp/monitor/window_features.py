@@ -97,17 +97,9 @@ class WindowFeatures(Options, Stored, base.Transformer):
         return None if self._hop is None else _PERIODS * self._hop
 
     def learn_one(self, x: Features) -> None:
-        """Learn one row of the signal.
+        """Learn one row of the signal; None, or an absent column, repeats the value before.
 
-        Parameters
-        ----------
-        x : mapping
-            Column name to number; None, or an absent column, repeats the value before.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number, or the first is missing. Nothing was learned.
+        SchemaError if a value is not a finite number, or the first is missing. Nothing was learned.
         """
         mark = self._vectorizer.mark()
         try:

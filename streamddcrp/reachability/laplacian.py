@@ -86,19 +86,9 @@ class LaplacianInverse:
 
     @classmethod
     def from_links(cls, links: ArrayLike, *, bandwidth: int | None = None) -> Self:
-        """Build the inverse of a whole matrix of links.
+        """Build the inverse of link probabilities (N, N), read below the diagonal.
 
-        Parameters
-        ----------
-        links : array_like of float, shape (N, N)
-            Link probabilities; entries on and above the diagonal are not read.
-        bandwidth : int, optional
-            As for the class.
-
-        Returns
-        -------
-        LaplacianInverse
-            Of N customers; O(N^3), or O(W N^2) with a bandwidth.
+        O(N^3), or O(W N^2) with a ``bandwidth``, as for the class.
         """
         A = np.asarray(links, dtype=np.float64)
         if A.ndim != 2 or A.shape[0] != A.shape[1]:
@@ -136,23 +126,9 @@ class LaplacianInverse:
     def revise(self, i: int, row: ArrayLike, *, self_link: float | None = None) -> None:
         """Replace the links of customer i: a rank-1 update of rows >= i and columns < i.
 
-        O(i^2 + (n - i) i); with a bandwidth O(W i + (n - i) i).
-
-        Parameters
-        ----------
-        i : int
-            Customer, 0 <= i < n, counted from the oldest one kept.
-        row : array_like of float, shape (i,)
-            Its new link probabilities to the customers before it; as for `append`.
-        self_link : float, optional
-            As for `append`.
-
-        Raises
-        ------
-        ConfigError
-            If there is no customer i.
-        SchemaError
-            As for `append`. Nothing is changed then.
+        ``i`` counts from the oldest one kept (ConfigError if there is none); ``row`` (i,) and
+        ``self_link``: as for `append`, whose errors change nothing. O(i^2 + (n - i) i); with a
+        bandwidth O(W i + (n - i) i).
         """
         n = len(self)
         if not 0 <= i < n:
@@ -167,21 +143,11 @@ class LaplacianInverse:
         kernels.revise(self._A, first, shift, self._start, at, self._end, self._work, self._R)
 
     def evict(self, k: int = 1) -> None:
-        """Forget the k oldest customers. O(k), exact.
+        """Forget the k oldest customers, 0 <= k <= n (ConfigError if there are fewer). O(k), exact.
 
-        Paths between the customers that remain pass through later customers only, so their block
-        of R does not change. Tables opened by a forgotten customer have no column any more: the
-        rows of `table_probabilities` then sum to less than 1.
-
-        Parameters
-        ----------
-        k : int
-            0 <= k <= n.
-
-        Raises
-        ------
-        ConfigError
-            If there are fewer than k customers.
+        Paths between the customers that remain pass through later customers only, so their block of
+        R does not change. Tables opened by a forgotten customer have no column any more: the rows
+        of `table_probabilities` then sum to less than 1.
         """
         if not 0 <= k <= len(self):
             message = f"k: expected a number of customers between 0 and {len(self)}, got {k}"

@@ -56,26 +56,13 @@ class Distances:
     @staticmethod
     @checked
     def by_index(n: int, *, sequential: bool = True) -> "Distances":
-        """Take the difference of arrival indices, ``|i - j|``.
-
-        Parameters
-        ----------
-        n : int
-        sequential : bool, default True
-        """
+        """Take the difference ``|i - j|`` of the arrival indices of ``n`` customers."""
         return _Index(n, sequential)
 
     @staticmethod
     @checked
     def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
-        """Take the difference of times, ``|t_i - t_j|``.
-
-        Parameters
-        ----------
-        t : array_like of numbers or time stamps, shape (N,)
-            Stamps become seconds. If sequential, they must not fall.
-        sequential : bool, default True
-        """
+        """Take the difference of times, or stamps in seconds; sequential ones must not fall."""
         times = as_times(t)
         if sequential:
             check_times(times, given=t)
@@ -86,13 +73,9 @@ class Distances:
     def by_covariates(
         Z: ArrayLike, metric: str = "euclidean", *, sequential: bool = False
     ) -> "Distances":
-        """Take the distance of covariates, such as places; for other metrics `by_function`.
+        """Take the distance of covariates (N, C), such as places; for other metrics `by_function`.
 
-        Parameters
-        ----------
-        Z : array_like of float, shape (N, C)
-        metric : {"euclidean", "cityblock", "chebyshev"}
-        sequential : bool, default False
+        ``metric``: "euclidean", "cityblock" or "chebyshev".
         """
         choice("metric", metric, NORMS)
         places = as_matrix(Z)
@@ -117,14 +100,10 @@ class Distances:
     @staticmethod
     @checked
     def by_matrix(D: Any, *, sequential: bool = False) -> "Distances":
-        """Take distances from a matrix, d_ij in row i; it need not be symmetric.
+        """Take distances from a matrix (N, N), d_ij in row i; it need not be symmetric.
 
-        Parameters
-        ----------
-        D : array_like or scipy sparse matrix, shape (N, N)
-            Of a sparse matrix the stored entries are the links that are possible, also where a 0 is
-            stored. The diagonal is not read.
-        sequential : bool, default False
+        Of a sparse matrix the stored entries, 0 included, are the possible links. The diagonal is
+        not read.
         """
         return _Stored(*_entries(D, "D"), sequential)
 
@@ -133,14 +112,9 @@ class Distances:
     def by_function(
         function: Callable[[IntArray, IntArray], ArrayLike], n: int, *, sequential: bool = False
     ) -> "Distances":
-        """Take distances from a function; all pairs are asked for, O(N^2).
+        """Take distances from a function; all pairs of ``n`` customers are asked for, O(N^2).
 
-        Parameters
-        ----------
-        function : callable
-            Takes two arrays of customers i and j, shape (B,), returns d_ij >= 0, shape (B,).
-        n : int
-        sequential : bool, default False
+        It takes two arrays of customers i and j, shape (B,), and returns d_ij >= 0, shape (B,).
         """
         if not callable(function):
             message = f"function: expected a function of two arrays of indices, got {function!r}"

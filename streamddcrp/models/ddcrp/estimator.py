@@ -229,10 +229,6 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         sequential, n_sweeps, burn_in, n_chains, hyper, progress
             As for `sample_ddcrp`.
 
-        Returns
-        -------
-        DDCRPSamples
-
         Raises
         ------
         SchemaError

@@ -112,10 +112,6 @@ def prior_summary(
     seed : int, optional
         For these draws.
 
-    Returns
-    -------
-    PriorSummary
-
     Raises
     ------
     ConfigError
@@ -158,10 +154,6 @@ def alpha_for(
         Expected number of tables: solves sum_i alpha / (alpha + F_i) = n_tables.
     table_size : float
         Customers a table: N / n_tables, or 1 + F / alpha of an endless stream.
-
-    Returns
-    -------
-    float
 
     Raises
     ------

@@ -135,11 +135,6 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
         Returns
         -------
         pyarrow.RecordBatch
@@ -230,23 +225,10 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         return {} if predicted is None else predicted[1]()
 
     def transform_many(self, batch: object) -> pa.Table:
-        """Return the probabilities of live features, one column ``feature_ID`` each.
+        """Return the probabilities of live features (N rows), one column ``feature_ID`` each.
 
-        Every row is taken as if it came next. In warm-up there are no columns.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-
-        Returns
-        -------
-        pyarrow.Table
-            N rows of float64 in [0, 1].
-
-        Raises
-        ------
-        SchemaError
-            Other columns than before, an infinite value, or a missing one without ``missing=True``.
+        Every row is taken as if it came next. In warm-up there are no columns. SchemaError for
+        other columns than before, an infinite value, or a missing one without ``missing=True``.
         """
         reported, _ = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         ids = reported.ids[0].tolist() if len(reported.ids) else []
@@ -260,22 +242,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         return dict(zip(self._vectorizer.columns or (), fit[0].tolist(), strict=False))
 
     def reconstruct(self, batch: object) -> pa.Table:
-        """Return rows without their noise, as `reconstruct_one` does.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-
-        Returns
-        -------
-        pyarrow.Table
-            N rows of float64, under the names of the columns.
-
-        Raises
-        ------
-        SchemaError
-            As for `transform_many`.
-        """
+        """Return N rows without their noise, under the names of the columns."""
         _, fit = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})

@@ -147,12 +147,10 @@ class GraphCRP(ParticleModel, base.Clusterer):
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, parents: Any = None) -> None:
-        """Learn one row.
+        """Learn one row as `SeqDDCRP.learn_one` does; the time is only that of events.
 
         Parameters
         ----------
-        x, t
-            As for `SeqDDCRP.learn_one`; the time is only that of events.
         parents : sequence of int, optional
             Arrival indices of its parents, all neighbours of each other; [] for none. All rows come
             with parents, or none does.
@@ -160,42 +158,19 @@ class GraphCRP(ParticleModel, base.Clusterer):
         Raises
         ------
         SchemaError
-            A value is not a finite number or outside the family's support; or the parents do not
-            exist, lie more than r items back or are no clique. Nothing was learned.
-        OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
+            Also where parents do not exist, lie more than r items back or are no clique.
         """
         self._learn_row(x, t, None if parents is None else [parents])
 
     def learn_many(self, batch: object, t: object = None, parents: Any = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch, t
-            As for `SeqDDCRP.learn_many`.
-        parents : sequence of N sequences of int, or Arrow array of lists, optional
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
-        """
+        """Learn a batch, bit for bit as one by one, with the ``parents`` of each row, if any."""
         self._learn_batch(batch, t, parents)
 
     def step_many(self, batch: object, t: object = None, parents: Any = None) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
+        """Predict each row of a batch, then learn it; return the columns of `SeqDDCRP.step_many`.
 
-        Parameters
-        ----------
-        batch, t, parents
-            As for `learn_many`.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            The columns of `SeqDDCRP.step_many`. The ``label`` of a new table is the row's arrival
-            index; ``p_change`` is the probability of another table than that of the row before.
+        The ``label`` of a new table is the row's arrival index; ``p_change`` is the probability of
+        another table than that of the row before.
         """
         return with_times(predictions(self._learn_batch(batch, t, parents)), t)
 

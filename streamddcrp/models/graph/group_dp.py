@@ -135,51 +135,22 @@ class GroupDP(ParticleModel, base.Clusterer):
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, group: Any = None) -> None:
-        """Learn one row.
+        """Learn one row, as `SeqDDCRP.learn_one` does; the time is only that of events.
 
         Parameters
         ----------
-        x, t
-            As for `SeqDDCRP.learn_one`; the time is only that of events.
         group : str, int, or tuple of two of them, optional
             Its group; with two layers its node and its group. Default: one group for all. Not in a
             Markov chain.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number or outside the family's support, or the group has the
-            wrong form. Nothing was learned.
-        OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
         """
         self._learn_row(x, t, [group])
 
     def learn_many(self, batch: object, t: object = None, group: Any = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch, t
-            As for `SeqDDCRP.learn_many`.
-        group : sequence of length N, optional
-            Groups, as for `learn_one`.
-        """
+        """Learn a batch, bit for bit as one by one, with the ``group`` of each row, if any."""
         self._learn_batch(batch, t, group)
 
     def step_many(self, batch: object, t: object = None, group: Any = None) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
-
-        Parameters
-        ----------
-        batch, t, group
-            As for `learn_many`.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            As that of `GraphCRP.step_many`.
-        """
+        """Predict each row of a batch, then learn it; return what `GraphCRP.step_many` does."""
         return with_times(predictions(self._learn_batch(batch, t, group)), t)
 
     def _advance(

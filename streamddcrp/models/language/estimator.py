@@ -223,18 +223,10 @@ class LinkLanguageModel(Options, Stored, base.Base):
         return -self.score_one(token, t)
 
     def predict_proba_one(self, t: Any = None) -> dict[Token | None, float]:
-        """Return the probability of every word to come next.
+        """Return the probability of every word, or token id, to come next, at time ``t``; O(V).
 
-        Parameters
-        ----------
-        t : number or time stamp, optional
-            When it comes.
-
-        Returns
-        -------
-        dict
-            Word, or token id, to probability; under None that of all words that neither the base
-            measure lists nor the stream has shown. They sum to 1. O(V).
+        They sum to 1, with those under None of all words that neither the base measure lists nor
+        the stream has shown.
         """
         p, opening = self._chances(np.arange(len(self._vocabulary)), t)
         out: dict[Token | None, float] = {

@@ -165,10 +165,6 @@ def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     family : {"exponential", "logistic", "linear_window", "window", "none"}
         Its parameter is the scale, the location (with scale 1), the width; "none" has none.
 
-    Returns
-    -------
-    LanguageFit
-
     Notes
     -----
     About a hundred passes over the tokens. The base measure is taken as given; if it was learned

@@ -75,37 +75,12 @@ class Reference(Stored):
         self._post = self._posteriors(hyper, stats)
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the surprise of a row in nats.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature name to number; None, or an absent feature, is a missing value.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number or outside the family's support.
-        """
+        """Return the surprise of a row in nats; SchemaError as of `SeqDDCRP.learn_one`."""
         new = self._vectorizer.open
         return float(self._score(lambda: self._vectorizer.row(x, learn=new))[0])
 
     def score_many(self, batch: object) -> FloatArray:
-        """Return the surprise of each row of a batch in nats, in one compiled call.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-
-        Returns
-        -------
-        ndarray of float64, shape (N,)
-
-        Raises
-        ------
-        SchemaError
-            As for `score_one`, with the row's number in ``row``.
-        """
+        """Return the surprise (N,) of each row of a batch in nats, in one compiled call."""
         new = self._vectorizer.open
         return self._score(lambda: read_batch(batch, self._vectorizer, learn=new).X)
 

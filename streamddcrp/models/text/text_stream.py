@@ -273,11 +273,6 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         A word adds score(text) - score(text without it): little where the story, or texts in
         general, would have it, and much where neither does.
 
-        Parameters
-        ----------
-        x, t
-            As for `learn_one`.
-
         Returns
         -------
         Explanation

@@ -41,11 +41,6 @@ class StoryModel(ScikitLearn):
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Predict each document of a batch, then learn it, in one pass.
 
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
         Returns
         -------
         pyarrow.RecordBatch

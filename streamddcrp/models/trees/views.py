@@ -144,14 +144,9 @@ class TreeModel(ScikitLearn, Stored, base.Clusterer):
     n_tables = n_nodes  # by the name that other models have for it
 
     def graph(self) -> Any:
-        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
+        """Return the tree as a `networkx.DiGraph` of ids, edges from parent to child.
 
-        Nodes are ids, with the other entries of `tree` as attributes.
-
-        Raises
-        ------
-        MissingExtraError
-            networkx is not installed.
+        Nodes have the other entries of `tree` as attributes. MissingExtraError without networkx.
         """
         try:
             networkx = import_module("networkx")
@@ -184,13 +179,7 @@ class TreeModel(ScikitLearn, Stored, base.Clusterer):
         ]
 
     def plot(self, kind: str = "tree", ax: Axes | None = None) -> Any:
-        """Draw the tree, or with ``kind="growth"`` its nodes over the stream.
-
-        Raises
-        ------
-        MissingExtraError
-            matplotlib is not installed.
-        """
+        """Draw the tree, or with ``kind="growth"`` its nodes over the stream; needs matplotlib."""
         choice("kind", kind, ("tree", "growth"))
         return self._draw_tree(ax) if kind == "tree" else plot_growth(self.growth(), ax)
 
