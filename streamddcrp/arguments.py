@@ -36,11 +36,10 @@ def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = 
             good = not whole or bool((out == given).all())
     if not good or (ndim is not None and out.ndim != ndim):
         shape = {1: " of shape (N,)", 2: " of shape (N, D)"}.get(ndim or 0, "")
-        message = (
+        raise SchemaError(
             f"{name} must be {'whole ' if whole else ''}numbers in an array{shape}, got "
             f"{values!r:.60}"
         )
-        raise SchemaError(message)
     return out
 
 
@@ -50,8 +49,7 @@ def as_list(name: str, values: Any) -> list[Any]:
         if hasattr(values, "to_pylist"):
             return list(values.to_pylist())
         return list(values.tolist() if isinstance(values, np.ndarray) else values)
-    message = f"{name}: expected a list, got {values!r:.60}"
-    raise SchemaError(message)
+    raise SchemaError(f"{name}: expected a list, got {values!r:.60}")
 
 
 def _dimensions(value: Any) -> int:
@@ -119,8 +117,7 @@ def checked(function: _Function) -> _Function:
         for name, value in itertools.chain(zip(parameters, given, strict=False), options.items()):
             test = tests.get(name)
             if test is not None and not test[1](value):
-                message = f"{name} must be {test[0]}, got {value!r:.60}"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} must be {test[0]}, got {value!r:.60}")
         return function(*given, **options)
 
     return typing.cast(_Function, call)

@@ -253,8 +253,7 @@ def check(
 def stored_array(name: str, arrays: Mapping[str, Array]) -> Array:
     """Return an array of a stored state, or refuse the state; see `check`."""
     if name not in arrays:
-        message = f"the stored state lacks the array {name!r}"
-        raise CheckpointError(message)
+        raise CheckpointError(f"the stored state lacks the array {name!r}")
     return arrays[name]
 
 
@@ -264,24 +263,21 @@ def check_one(
 ) -> None:  # fmt: skip
     """Check one stored array; see `check`."""
     if stored.shape != shape or stored.dtype != dtype:
-        message = (
+        raise CheckpointError(
             f"array {name!r} of the stored state has type {stored.dtype} and shape "
             f"{stored.shape}; expected {np.dtype(dtype)} and {shape}"
         )
-        raise CheckpointError(message)
     if not within.holds(stored, lengths):
-        message = (
+        raise CheckpointError(
             f"array {name!r} of the stored state has values out of range ({within}); the state "
             "was altered: use another copy"
         )
-        raise CheckpointError(message)
 
 
 def refuse_if(wrong: bool, what: str) -> None:
     """Refuse a stored state whose parts do not belong together: CheckpointError."""
     if wrong:
-        message = f"the stored state does not hold together ({what}); use another copy"
-        raise CheckpointError(message)
+        raise CheckpointError(f"the stored state does not hold together ({what}); use another copy")
 
 
 def nbytes_of(state: Any) -> int:

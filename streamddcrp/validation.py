@@ -27,8 +27,7 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
     good = type(value) is int or (is_finite(value) and float(value).is_integer())
     if not good or abs(value) > LARGEST or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        message = f"{name} must be a whole number {limits}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} must be a whole number {limits}, got {value!r}")
     return int(value)
 
 
@@ -37,25 +36,24 @@ def particle_count(value: Any, each: int = 1, options: str = "") -> int:
     n = whole("n_particles", value, 1, MOST_PARTICLES)
     most = _ROOM // each
     if n > most:
-        message = (
+        raise ConfigError(
             f"n_particles must be a whole number from 1 to {most} with these {options}, by which "
             f"each particle keeps some {each} numbers; got {n}"
         )
-        raise ConfigError(message)
     return n
 
 
 def positive(name: str, value: Any, also: str = "") -> float:
     """Return a positive finite number, or raise ConfigError; ``also`` names what else may stand."""
     if not is_finite(value) or value <= 0:
-        message = f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
+        )
     return float(value)
 
 
 def choice(name: str, value: Any, options: Collection[Any]) -> Any:
     """Return an option that must be one of ``options``; raises ConfigError."""
     if not isinstance(value, str) or value not in options:
-        message = f"{name} must be one of {sorted(options)}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} must be one of {sorted(options)}, got {value!r}")
     return value

@@ -70,8 +70,7 @@ class SqliteStore:
         self.path = Path("(temporary)" if path is None else path)
         with self._guard("open"):
             if "\0" in str(self.path):
-                message = "a path has no NUL"
-                raise OSError(message)
+                raise OSError("a path has no NUL")
             if path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(
@@ -104,11 +103,13 @@ class SqliteStore:
             version = self._db.execute("pragma user_version").fetchone()[0]
             empty = self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0
             if not empty and found != _APPLICATION_ID:
-                message = f"{self.path} is a database of another program; choose another checkpoint"
-                raise CheckpointError(message)
+                raise CheckpointError(
+                    f"{self.path} is a database of another program; choose another checkpoint"
+                )
             if version > _VERSION:
-                message = f"{self.path} was written by a newer streamddcrp; install that release"
-                raise CheckpointError(message)
+                raise CheckpointError(
+                    f"{self.path} was written by a newer streamddcrp; install that release"
+                )
             if empty:
                 self._db.execute(f"pragma application_id={_APPLICATION_ID}")
                 self._db.execute(f"pragma user_version={_VERSION}")
@@ -145,11 +146,10 @@ class SqliteStore:
         self._damaged()
 
     def _damaged(self) -> NoReturn:
-        message = (
+        raise CheckpointError(
             f"{self.path} is damaged (states are missing or changed), or was written with another "
             "STREAMDDCRP_STATE_KEY; restore it from a copy, or set the key"
         )
-        raise CheckpointError(message)
 
     def offset(self, source: str) -> Any | None:
         """Return the JSON value last committed for ``source``, or None."""
@@ -280,8 +280,7 @@ class SqliteStore:
 
     def _check(self, digest: bytes, *parts: str | bytes, what: str) -> None:
         if digest != _digest(*parts):
-            message = f"{what} in {self.path} is damaged; restore the file from a copy"
-            raise CheckpointError(message)
+            raise CheckpointError(f"{what} in {self.path} is damaged; restore the file from a copy")
 
     @contextmanager
     def _guard(self, action: str) -> Iterator[None]:

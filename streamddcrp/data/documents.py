@@ -118,22 +118,20 @@ def read_document(x: Any, row: int | None = None) -> Document:
         return [(word, 1.0) for word in tokenize(x)]
     place = "" if row is None else f"row {row}: "
     if not isinstance(x, list | tuple | np.ndarray) or getattr(x, "ndim", 1) == 0:
-        message = (
+        raise SchemaError(
             f"{place}expected a text, a list of words or a dict of counts, got {x!r}; give '' "
-            "for a text without words"
+            "for a text without words",
+            row=row,
         )
-        raise SchemaError(message, row=row)
     for word in x:
         if not isinstance(word, str):
-            message = f"{place}expected a word, got {word!r}"
-            raise SchemaError(message, row=row)
+            raise SchemaError(f"{place}expected a word, got {word!r}", row=row)
     return [(str(word), 1.0) for word in x]
 
 
 def _order(word: Any) -> tuple[bool, Any]:
     if not isinstance(word, str | int) or isinstance(word, bool):
-        message = f"column {word!r}: words must be text or integers"
-        raise SchemaError(message)
+        raise SchemaError(f"column {word!r}: words must be text or integers")
     return isinstance(word, str), word
 
 
@@ -141,8 +139,9 @@ def _count(word: Word, value: Any, row: int | None) -> float:
     if isinstance(value, numbers.Real) and not value < 0.0 and value <= MOST_COUNT:
         return float(value)
     place = "" if row is None else f"row {row}, "
-    message = f"{place}column {word!r}: {value!r} is not a count; give a number from 0 to 1e15"
-    raise SchemaError(message, row=row)
+    raise SchemaError(
+        f"{place}column {word!r}: {value!r} is not a count; give a number from 0 to 1e15", row=row
+    )
 
 
 def read_documents(batch: Any) -> list[Document]:
@@ -162,14 +161,14 @@ def read_documents(batch: Any) -> list[Document]:
         parts = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
         items = [dict(zip(w.tolist(), c.tolist(), strict=True)) for w, c in parts][: rows.shape[0]]
     elif isinstance(batch, str):
-        message = "batch: expected several documents, got one; put it into a list"
-        raise SchemaError(message)
+        raise SchemaError("batch: expected several documents, got one; put it into a list")
     else:
         try:
             items = list(batch)
         except TypeError:
-            message = f"batch: expected a list of documents, got a {type(batch).__name__}"
-            raise SchemaError(message) from None
+            raise SchemaError(
+                f"batch: expected a list of documents, got a {type(batch).__name__}"
+            ) from None
     items = [text_of(x) for x in items]
     cut = iter(tokenize_all([x for x in items if isinstance(x, str)]))
     return [
@@ -183,8 +182,7 @@ def sparse_rows(batch: Any) -> Any:
     if not sparse.issparse(batch):
         batch = number_array("batch", batch, ndim=2)
     elif batch.dtype.kind not in "iufb" or batch.ndim != 2:
-        message = f"batch: expected a matrix of counts, got {batch!r:.60}"
-        raise SchemaError(message)
+        raise SchemaError(f"batch: expected a matrix of counts, got {batch!r:.60}")
     return sparse.csr_array(batch)
 
 
@@ -206,11 +204,11 @@ def read_counts(batch: Any) -> Any:
     if bad.any():
         at = int(bad.argmax())
         row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
-        message = (
+        raise SchemaError(
             f"row {row}, column {int(rows.indices[at])}: {data[at]!r} is not a count; give a "
-            "number from 0 to 1e15"
+            "number from 0 to 1e15",
+            row=row,
         )
-        raise SchemaError(message, row=row)
     rows = rows.astype(np.float64)
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -247,11 +245,10 @@ def is_one_text(table: Any, test: Callable[[Any], bool]) -> bool:
     if not any(map(test, table.schema.types)):
         return False
     if table.num_columns > 1:
-        message = (
+        raise SchemaError(
             f"batch: expected one column of texts, or columns of counts; got "
             f"{', '.join(map(repr, table.column_names))}; leave the others out"
         )
-        raise SchemaError(message)
     return True
 
 
@@ -259,8 +256,7 @@ def refuse_missing(column: Any, place: str) -> None:
     """Refuse a column of texts of which one is missing."""
     if column.null_count:
         row = first_null(column)
-        message = f"row {row}{place}: missing; give '' for a text without words"
-        raise SchemaError(message, row=row)
+        raise SchemaError(f"row {row}{place}: missing; give '' for a text without words", row=row)
 
 
 class Bags(NamedTuple):

@@ -55,16 +55,16 @@ def as_parents(parents: Any, n_rows: int) -> Parents:
         ]
         if None in lists:
             row = lists.index(None)
-            message = f"row {row}, parents: expected a list of arrival indices; [] for none"
-            raise SchemaError(message, row=row)
+            raise SchemaError(
+                f"row {row}, parents: expected a list of arrival indices; [] for none", row=row
+            )
         sizes = [len(row) for row in lists if row is not None]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         values = [i for row in lists if row is not None for i in row]
     if len(offsets) != n_rows + 1:
-        message = (
+        raise SchemaError(
             f"parents: expected one list for each of the {n_rows} rows, got {len(offsets) - 1}"
         )
-        raise SchemaError(message)
     values = number_array("parents", values, whole=True)
     return Parents(values, np.ascontiguousarray(offsets))
 
@@ -152,15 +152,14 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
     pairs = number_array("edges", edges, ndim=None, whole=True)
     pairs = pairs if pairs.size else np.empty((0, 2), np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        message = f"edges must have shape (E, 2), got {pairs.shape}"
-        raise SchemaError(message)
+        raise SchemaError(f"edges must have shape (E, 2), got {pairs.shape}")
     wrong = (pairs < 0).any(1) | (pairs >= n).any(1) | (pairs[:, 0] == pairs[:, 1])
     if wrong.any():
         row = int(wrong.argmax())
-        message = (
-            f"edges: edge {row} is {pairs[row].tolist()}; it must join two of items 0 to {n - 1}"
+        raise SchemaError(
+            f"edges: edge {row} is {pairs[row].tolist()}; it must join two of items 0 to {n - 1}",
+            row=row,
         )
-        raise SchemaError(message, row=row)
     near: list[set[int]] = [set() for _ in range(n)]
     for a, b in pairs.astype(np.int64).tolist():
         near[a].add(b)
@@ -172,11 +171,10 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
         last = max(mine, key=lambda j: place[j], default=-1)
         for j in mine - {last}:
             if j not in near[last]:
-                message = (
+                raise SchemaError(
                     f"edges: the graph is not decomposable; items {j} and {last} are both joined "
                     f"to {k} and need an edge of their own"
                 )
-                raise SchemaError(message)
         parents[k] = mine
     return _built(order, parents)
 

@@ -78,21 +78,18 @@ def _package(wanted: str) -> Any:
     try:
         return import_module("stop_words")
     except ImportError:
-        message = (
+        raise MissingExtraError(
             f"{wanted} needs the package stop-words; install streamddcrp[words], or give a list "
             "of words"
-        )
-        raise MissingExtraError(message) from None
+        ) from None
 
 
 def check_languages(names: object) -> list[str]:
     """Return the names of languages of a state, each once; raises ConfigError."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        message = f"languages: expected a list of names, got {names!r:.80}"
-        raise ConfigError(message)
+        raise ConfigError(f"languages: expected a list of names, got {names!r:.80}")
     if len(set(names)) < len(names):
-        message = f"languages: each can be there once, got {names!r:.80}"
-        raise ConfigError(message)
+        raise ConfigError(f"languages: each can be there once, got {names!r:.80}")
     return names
 
 

@@ -45,8 +45,7 @@ def read_texts(batch: Any) -> Texts:
     unusable; if there are several columns of texts.
     """
     if isinstance(batch, str | bytes):
-        message = "batch: expected several documents, got one; put it into a list"
-        raise SchemaError(message)
+        raise SchemaError("batch: expected several documents, got one; put it into a list")
     batch = as_arrow(batch)
     if isinstance(batch, pa.Array | pa.ChunkedArray):
         return _of_arrow(batch, "")
@@ -74,8 +73,7 @@ def _is_text(kind: Any) -> bool:
 def _of_arrow(column: Any, place: str) -> Texts:
     kind = column.type
     if not (_is_text(kind) or pa.types.is_null(kind)):
-        message = f"batch: expected texts or lists of words, got {kind}"
-        raise SchemaError(message)
+        raise SchemaError(f"batch: expected texts or lists of words, got {kind}")
     refuse_missing(column, place)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _of_rows(column.to_pylist(), 0)
@@ -104,8 +102,7 @@ def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:
     if None in texts:
         row = texts.index(None)
         if rows[row] is None:
-            message = f"row {row}: missing; give '' for a text without words"
-            raise SchemaError(message, row=row)
+            raise SchemaError(f"row {row}: missing; give '' for a text without words", row=row)
         raise _mixed(row, rows[row], "a text")
     return _packed([joined([text]) for text in texts if text is not None], listed=False)
 

@@ -85,8 +85,8 @@ def refuse_beyond(X: FloatArray, names: Sequence[str]) -> None:
     bad = np.abs(X) > 1e100
     if bad.any():
         i, j = (int(index) for index in np.argwhere(bad)[0])
-        message = (
+        raise SchemaError(
             f"row {i}, column {names[j]!r}: expected a number between -1e100 and 1e100, got "
-            f"{X[i, j]}; correct the value, or leave it missing"
+            f"{X[i, j]}; correct the value, or leave it missing",
+            row=i,
         )
-        raise SchemaError(message, row=i)

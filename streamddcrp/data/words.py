@@ -169,8 +169,7 @@ class WordTable:
         wrong = [stop for stop in stops if not isinstance(stop, str)]
         wrong += [text for text, n in zip(texts, np.diff(ends).tolist(), strict=True) if n != 1]
         if wrong:
-            message = f"stop_words: {wrong[0]!r} is not one word; give each word by itself"
-            raise ConfigError(message)
+            raise ConfigError(f"stop_words: {wrong[0]!r} is not one word; give each word by itself")
 
     def __len__(self) -> int:
         """Count live words, without stop words."""
@@ -201,8 +200,7 @@ class WordTable:
         if need <= self.capacity:
             return
         if need > _MOST:
-            message = f"{need:,} different words at a time; at most {_MOST:,} are possible"
-            raise ConfigError(message)
+            raise ConfigError(f"{need:,} different words at a time; at most {_MOST:,} are possible")
         new = _empty(1 << (need - 1).bit_length())
         n = self.capacity
         for name in "letters", "length", "seen", "free":
@@ -299,8 +297,9 @@ class WordTable:
             and length[more].all()
         )
         if not sound:
-            message = "the words of the checkpoint are inconsistent; use another checkpoint"
-            raise CheckpointError(message)
+            raise CheckpointError(
+                "the words of the checkpoint are inconsistent; use another checkpoint"
+            )
         table = cls((), keep=keep)
         kept_raw = table.arrays.counts[KEEP]
         arrays = table.arrays = _empty(max(_START, 1 << (used - 1).bit_length()))

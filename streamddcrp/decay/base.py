@@ -80,12 +80,11 @@ class Decay(ABC):
     def to_config(self) -> dict[str, Any]:
         """Return a description that JSON can hold; `decay_from_config` reads it."""
         if not self.name:
-            message = (
+            raise ConfigError(
                 f"{type(self).__name__} holds a Python function, which a checkpoint or a "
                 f"configuration file cannot; use sums and products of the named families, or pass "
                 f"the decay again when the model is restored"
             )
-            raise ConfigError(message)
         options = getattr(self, "__match_args__", ())
         return {"family": self.name} | {option: getattr(self, option) for option in options}
 
@@ -202,8 +201,7 @@ def checked_distances(distances: ArrayLike) -> FloatArray:
     d = np.asarray(distances, dtype=np.float64)
     if not np.all(d >= 0.0):
         wrong = d[~(d >= 0.0)].flat[0]
-        message = f"distances: expected values >= 0 (infinity is allowed), got {wrong}"
-        raise SchemaError(message)
+        raise SchemaError(f"distances: expected values >= 0 (infinity is allowed), got {wrong}")
     return d
 
 
@@ -224,14 +222,12 @@ def _number(owner: str, name: str, value: float, *, positive: bool) -> float:
         number = math.nan
     if not math.isfinite(number) or (positive and number <= 0.0):
         rule = "a finite number > 0" if positive else "a finite number"
-        message = f"{owner}: {name} must be {rule}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be {rule}, got {value!r}")
     return number
 
 
 def log_eps(eps: float) -> float:
     """Return the logarithm of a fraction of f(0)."""
     if not 0.0 < eps <= 1.0:
-        message = f"eps: expected a fraction of f(0), 0 < eps <= 1, got {eps!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"eps: expected a fraction of f(0), 0 < eps <= 1, got {eps!r}")
     return math.log(eps)

@@ -297,8 +297,7 @@ class RowModel(ScikitLearn, Explains, RowLearner):
             return time
         if t is None:
             return float(self._n_seen)
-        message = "t: the rows before came without times; predict without one, too"
-        raise SchemaError(message)
+        raise SchemaError("t: the rows before came without times; predict without one, too")
 
     @property
     def n_seen(self) -> int:

@@ -30,8 +30,7 @@ def refusing_misfits() -> Iterator[None]:
     try:
         yield
     except _MISFITS as error:
-        message = f"the state does not fit this release: {error}"
-        raise CheckpointError(message) from error
+        raise CheckpointError(f"the state does not fit this release: {error}") from error
 
 
 class Stored(OneAtATime, ModelCard):

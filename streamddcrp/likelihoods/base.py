@@ -158,18 +158,16 @@ class Likelihood:
         features.
         """
         if not self.is_scaled:
-            message = (
+            raise ConfigError(
                 f"{self} lacks parameters; give them, or take them from rows with scaled(X), as a "
                 "model does with its first rows"
             )
-            raise ConfigError(message)
         if self.n_features is not None and self.n_features != n_features:
-            message = (
+            raise SchemaError(
                 f"{type(self).__name__} has parameters for {self.n_features} features, the data "
                 f"have {n_features}; give parameters for {n_features} features, or single numbers "
                 "for all of them"
             )
-            raise SchemaError(message)
         return np.concatenate([[float(self._row_length(n_features))], self._prior(n_features)])
 
     def prepare(
@@ -257,8 +255,7 @@ class Likelihood:
         """
         rows = np.asarray(x, dtype=np.float64)
         if rows.ndim not in {1, 2}:
-            message = f"x must have shape (D,) or (N, D), got {rows.shape}"
-            raise SchemaError(message)
+            raise SchemaError(f"x must have shape (D,) or (N, D), got {rows.shape}")
         hyper = self.hyper(rows.shape[-1])
         matrix = np.ascontiguousarray(self.prepare(np.atleast_2d(rows), past)[0])
         out = np.empty((len(matrix), self.n_stats(rows.shape[-1])))
@@ -310,11 +307,11 @@ class Likelihood:
             return
         i, j = (int(index) for index in np.argwhere(bad)[0])
         column = f"column {j}" if names is None else f"column {names[j]!r}"
-        message = (
+        raise SchemaError(
             f"row {i}, {column}: {type(self).__name__} expects {self._support}, got {X[i, j]}; "
-            "correct the value, leave it missing, or choose another likelihood"
+            "correct the value, leave it missing, or choose another likelihood",
+            row=i,
         )
-        raise SchemaError(message, row=i)
 
     @property
     def suits_any(self) -> bool:
@@ -349,11 +346,10 @@ class Likelihood:
         """Rebuild from `to_config`; ConfigError if it is of another family or incomplete."""
         expected = {"family", *(field.name for field in fields(cls))}
         if config.get("family") != cls.__name__ or set(config) != expected:
-            message = (
+            raise ConfigError(
                 f"{cls.__name__}: the description must have the entries {sorted(expected)} with "
                 f"family {cls.__name__!r}, got {dict(config)!r}"
             )
-            raise ConfigError(message)
         return cls(**{name: value for name, value in config.items() if name != "family"})
 
     def _scores(
@@ -363,8 +359,7 @@ class Likelihood:
         D, hyper, post = self._posteriors(stats)
         row = np.asarray(x, dtype=np.float64)
         if row.shape != (D,):
-            message = f"x must have shape ({D},) to fit the statistics, got {row.shape}"
-            raise SchemaError(message)
+            raise SchemaError(f"x must have shape ({D},) to fit the statistics, got {row.shape}")
         ready, out = self.prepare(row[np.newaxis], past)[0][0], np.empty(len(post))
         kernel(self.family, hyper, post, np.ascontiguousarray(ready), len(post), out)
         slopes = self.log_slopes(row[np.newaxis])
@@ -378,11 +373,10 @@ class Likelihood:
         if D is None:
             D = bisect_left(range(P), P, key=self.n_stats)
         if matrix.ndim != 2 or self.n_stats(D) != P:
-            message = (
+            raise SchemaError(
                 f"stats must have shape (K, P) with P = n_stats(D) of {type(self).__name__}, "
                 f"got {matrix.shape}; build them with suffstats"
             )
-            raise SchemaError(message)
         hyper = self.hyper(D)
         post = np.empty((len(matrix), int(families.n_post(self.family, hyper))))
         families.posteriors(self.family, hyper, matrix, len(matrix), post)

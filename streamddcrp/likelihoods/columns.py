@@ -32,8 +32,7 @@ def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
         except ValueError:
             array = None
     if array is None or array.dtype.kind not in "fiu" or not np.all(np.isfinite(array)):
-        message = f"{owner}: {name} must be finite numbers, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be finite numbers, got {value!r}")
     return np.asarray(array, dtype=np.float64)
 
 
@@ -45,15 +44,13 @@ def column_parameter(
         return value
     array = as_array(owner, name, value)
     if array.ndim > 1 or array.size == 0:
-        message = (
+        raise ConfigError(
             f"{owner}: {name} must be a number, or one number for each feature; "
             f"got an array of shape {array.shape}"
         )
-        raise ConfigError(message)
     if not np.all(array > 0.0 if least is None else array >= least):
         rule = "positive" if least is None else f"{least:g} or more"
-        message = f"{owner}: {name} must be {rule}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be {rule}, got {value!r}")
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
@@ -61,8 +58,7 @@ def scalar_parameter(owner: str, name: str, value: ArrayLike) -> float:
     """Return a positive float, checked."""
     number = column_parameter(owner, name, value)
     if isinstance(number, tuple):
-        message = f"{owner}: {name} must be one positive number, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be one positive number, got {value!r}")
     return number
 
 
@@ -71,11 +67,10 @@ def common_width(owner: str, **values: Any) -> int | None:
     widths = {name: len(value) for name, value in values.items() if isinstance(value, tuple)}
     if len(set(widths.values())) > 1:
         found = ", ".join(f"{name} has {width}" for name, width in widths.items())
-        message = (
+        raise ConfigError(
             f"{owner}: all parameters must have one value for each feature or be single "
             f"numbers; {found}"
         )
-        raise ConfigError(message)
     return next(iter(widths.values()), None)
 
 

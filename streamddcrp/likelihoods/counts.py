@@ -117,11 +117,10 @@ class DirichletMultinomial(_Counts):
         if number is None:
             return
         if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-            message = (
+            raise ConfigError(
                 "DirichletMultinomial: n_categories must be a whole number above 0, or None for "
                 f"an open vocabulary; got {number!r}"
             )
-            raise ConfigError(message)
         object.__setattr__(self, "n_categories", int(number))
 
     @property
@@ -136,11 +135,10 @@ class DirichletMultinomial(_Counts):
         if self.n_categories is not None:
             return np.array([self.concentration, self.concentration * self.n_categories])
         if n_features > NOMINAL_VOCABULARY:
-            message = (
+            raise SchemaError(
                 f"DirichletMultinomial: an open vocabulary has room for {NOMINAL_VOCABULARY} "
                 f"columns, the data have {n_features}; hash the words into fewer columns"
             )
-            raise SchemaError(message)
         return np.array([self.concentration / NOMINAL_VOCABULARY, self.concentration])
 
     def sample(
@@ -153,8 +151,9 @@ class DirichletMultinomial(_Counts):
         """
         D, _, post = self._posteriors(stats)
         if D == 0:
-            message = "cannot draw rows without columns; give stats with at least one category"
-            raise SchemaError(message)
+            raise SchemaError(
+                "cannot draw rows without columns; give stats with at least one category"
+            )
         # log Gamma(c) draws as log Gamma(c + 1) + log U / c: masses may be far below 1e-3
         mass = post[0, 2 : 2 + D]
         logs = np.log(rng.gamma(mass + 1.0)) + np.log1p(-rng.random(D)) / mass

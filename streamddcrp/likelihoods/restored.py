@@ -57,5 +57,4 @@ def _learned(code: int, hyper: FloatArray, h: int) -> Iterator[tuple[slice, bool
             yield slice(at + P, at + 2 * P), True
             yield slice(at + 2 * P + 1, at + 2 * P + 2), True
     elif code not in _FIXED:
-        message = f"family {code} does not say what is learned of its prior"
-        raise NotImplementedError(message)
+        raise NotImplementedError(f"family {code} does not say what is learned of its prior")

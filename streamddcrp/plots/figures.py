@@ -53,8 +53,9 @@ def matplotlib(part: str) -> Any:
     try:
         return importlib.import_module(f"matplotlib.{part}")
     except ImportError as error:
-        message = "pictures need matplotlib: pip install 'streamddcrp[plot]'"
-        raise MissingExtraError(message) from error
+        raise MissingExtraError(
+            "pictures need matplotlib: pip install 'streamddcrp[plot]'"
+        ) from error
 
 
 def pyplot() -> Any:

@@ -92,8 +92,7 @@ class LaplacianInverse:
         """
         A = np.asarray(links, dtype=np.float64)
         if A.ndim != 2 or A.shape[0] != A.shape[1]:
-            message = f"links: expected a square matrix, got shape {A.shape}"
-            raise SchemaError(message)
+            raise SchemaError(f"links: expected a square matrix, got shape {A.shape}")
         inverse = cls(bandwidth=bandwidth)
         for i, row in enumerate(A):
             inverse.append(row[:i])
@@ -150,8 +149,9 @@ class LaplacianInverse:
         of `table_probabilities` then sum to less than 1.
         """
         if not 0 <= k <= len(self):
-            message = f"k: expected a number of customers between 0 and {len(self)}, got {k}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"k: expected a number of customers between 0 and {len(self)}, got {k}"
+            )
         self._start += k
 
     @property
@@ -205,39 +205,34 @@ class LaplacianInverse:
         kept = n if self._bandwidth is None else min(n, self._bandwidth)
         if links.ndim != 1 or links.size not in {n, kept}:
             lengths = f"{n}" if kept == n else f"{kept} (the bandwidth) or {n}"
-            message = (
+            raise SchemaError(
                 f"row: expected one link probability for each earlier customer, length {lengths}; "
                 f"got shape {links.shape}"
             )
-            raise SchemaError(message)
         wrong = np.flatnonzero(~((links >= 0.0) & (links <= 1.0 + SUM_TOLERANCE)))
         if wrong.size:
-            message = (
+            raise SchemaError(
                 f"row: entry {wrong[0]} is {links[wrong[0]]}; probabilities must lie between "
                 f"0 and 1 (exponentiate log probabilities first)"
             )
-            raise SchemaError(message)
         if links.size > kept:
             if links[: n - kept].any():
                 far = int(np.flatnonzero(links[: n - kept])[0])
-                message = (
+                raise SchemaError(
                     f"row: entry {far} links {n - far} customers back, beyond the bandwidth of "
                     f"{self._bandwidth}; set it to 0 or construct with a larger bandwidth"
                 )
-                raise SchemaError(message)
             links = links[n - kept :]
         total = float(links.sum())
         if self_link is not None:
             if not self_link >= 0.0:
-                message = f"self_link: expected a probability, got {self_link}"
-                raise SchemaError(message)
+                raise SchemaError(f"self_link: expected a probability, got {self_link}")
             total += self_link
         if total > 1.0 + SUM_TOLERANCE:
             what = "row" if self_link is None else "row and self_link"
-            message = (
+            raise SchemaError(
                 f"{what}: the probabilities sum to {total:.17g}, above 1; normalise them first"
             )
-            raise SchemaError(message)
         return links, max(0.0, 1.0 - total) if self_link is None else float(self_link)
 
     def _reach(self, at: int) -> tuple[int, int]:
@@ -281,8 +276,7 @@ def _checked_bandwidth(bandwidth: object) -> int | None:
         pass
     elif isinstance(bandwidth, int | np.integer) and bandwidth >= 1:
         return int(bandwidth)
-    message = (
+    raise ConfigError(
         f"bandwidth: expected an integer >= 1, or None for links to all earlier customers; "
         f"got {bandwidth!r}"
     )
-    raise ConfigError(message)

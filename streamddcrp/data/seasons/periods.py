@@ -76,8 +76,7 @@ def read_periods(option: Any) -> tuple[list[float], bool]:
         else:
             found.add(positive("period", item, "a name such as 'day', or 'auto'"))
     if not found:
-        message = f"period must have at least one period, got {option!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"period must have at least one period, got {option!r}")
     return sorted(found), needs_clock
 
 
@@ -89,11 +88,10 @@ def _duration(text: str) -> float:
     except ConfigError:
         cut = make_cut(None)
     if cut.kind != "period":
-        message = (
+        raise ConfigError(
             f"period must be 'auto', 'calendar', {', '.join(map(repr, CLOCK))}, a duration such as "
             f"'12h', a number, or a list of these; got {text!r}"
         )
-        raise ConfigError(message)
     return cut.size
 
 

@@ -55,11 +55,10 @@ class Subtraction:
     def check(self, t: FloatArray | None) -> None:
         """Refuse rows without times where the periods are those of the clock."""
         if self._needs_clock and t is None:
-            message = (
+            raise SchemaError(
                 "t: the season's period is measured by the clock, so every row needs a time; "
                 "without times give the period as a number of rows"
             )
-            raise SchemaError(message)
 
     @property
     def is_sought(self) -> bool:

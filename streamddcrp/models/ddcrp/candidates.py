@@ -14,11 +14,10 @@ def checked_alpha(alpha: float) -> float:
     try:
         return positive("alpha", alpha)
     except ConfigError as error:
-        message = (
+        raise ConfigError(
             f"{error}: it is the weight of a self-link, the only link of a customer with no one in "
             f"reach, such as an isolated vertex of a graph or the first customer of a sequence"
-        )
-        raise ConfigError(message) from None
+        ) from None
 
 
 class Candidates(NamedTuple):

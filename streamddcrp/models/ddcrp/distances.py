@@ -48,8 +48,9 @@ class Distances:
 
     def __init__(self, n: int, sequential: bool) -> None:
         if type(self) is Distances:
-            message = "Distances: make them by one of its methods, such as Distances.by_time"
-            raise ConfigError(message)
+            raise ConfigError(
+                "Distances: make them by one of its methods, such as Distances.by_time"
+            )
         self.n = whole("n, the number of customers,", n, 1)
         self.sequential = bool(sequential)
 
@@ -117,8 +118,9 @@ class Distances:
         It takes two arrays of customers i and j, shape (B,), and returns d_ij >= 0, shape (B,).
         """
         if not callable(function):
-            message = f"function: expected a function of two arrays of indices, got {function!r}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"function: expected a function of two arrays of indices, got {function!r}"
+            )
         return _Function(function, Distances.by_index(n).n, sequential)
 
     def between(self, i: IntArray, j: IntArray) -> FloatArray:
@@ -294,17 +296,15 @@ class _Function(Distances):
         try:
             d = np.asarray(self._function(i, j), dtype=np.float64)
         except Exception as error:
-            message = (
+            raise ConfigError(
                 f"function: failed on two arrays of {i.size} indices ({type(error).__name__}: "
                 f"{error}); it must take arrays, or be wrapped in numpy.vectorize"
-            )
-            raise ConfigError(message) from error
+            ) from error
         if d.shape != i.shape:
-            message = (
+            raise ConfigError(
                 f"function: returned shape {d.shape} for {i.size} pairs; it must return one "
                 f"distance per pair, or be wrapped in numpy.vectorize"
             )
-            raise ConfigError(message)
         _check_values(i, j, d, "function")
         return d
 
@@ -327,14 +327,12 @@ def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
     """Return the finite entries of a square matrix off its diagonal, and its size."""
     matrix = D if sp.issparse(D) else number_array(name, D, ndim=None)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        message = (
+        raise SchemaError(
             f"{name}: expected a square matrix, a row and a column for each customer; got shape "
             f"{matrix.shape}"
         )
-        raise SchemaError(message)
     if matrix.dtype.kind not in "fiub":
-        message = f"{name}: expected numbers, got an array of type {matrix.dtype}"
-        raise SchemaError(message)
+        raise SchemaError(f"{name}: expected numbers, got an array of type {matrix.dtype}")
     n = int(matrix.shape[0])
     if sp.issparse(D):
         coo = D.tocsr().tocoo()  # adds up entries of one place
@@ -353,11 +351,11 @@ def _check_values(i: IntArray, j: IntArray, d: FloatArray, name: str) -> None:
     wrong = ~(d >= 0.0)
     if wrong.any():
         at = int(wrong.argmax())
-        message = (
+        raise SchemaError(
             f"{name}: row {i[at]}, column {j[at]}: {d[at]} is not a distance; expected numbers "
-            f">= 0, infinity where there is no link"
+            f">= 0, infinity where there is no link",
+            row=int(i[at]),
         )
-        raise SchemaError(message, row=int(i[at]))
 
 
 def _adjacency(graph: Any) -> sp.csr_array:
@@ -368,8 +366,7 @@ def _adjacency(graph: Any) -> sp.csr_array:
         i, j = np.array(ends, np.int64).reshape(-1, 2).T
         n = len(place)
         if n == 0:
-            message = "graph: has no vertices; at least one customer is needed"
-            raise SchemaError(message)
+            raise SchemaError("graph: has no vertices; at least one customer is needed")
     else:
         i, j, value, n = _entries(graph, "graph")
         i, j = i[value != 0.0], j[value != 0.0]

@@ -94,17 +94,15 @@ def make_config(
         share = TAIL * alpha / float(decay.weight(0.0))
         reach = decay.horizon(min(max(share, 1e-300), 0.5))
         if math.isinf(reach):
-            message = (
+            raise ConfigError(
                 "decay: it never falls below 1e-12 alpha, so nothing could be forgotten; multiply "
                 "it by a window"
             )
-            raise ConfigError(message)
         if not clocked and reach > LARGEST_REACH:
-            message = (
+            raise ConfigError(
                 f"decay: links reach {reach:.0f} arrivals back, and every particle would keep so "
                 f"many; at most {LARGEST_REACH}, or take an exponential decay or none"
             )
-            raise ConfigError(message)
         if not clocked:
             by_gap = np.trim_zeros(decay.weight(np.arange(1.0, math.floor(reach) + 1.0)), "b")
     given = not carried and (not clocked or decay.code == CALLER_GIVEN)

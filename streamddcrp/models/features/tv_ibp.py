@@ -118,8 +118,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         )  # fmt: skip
         whole("warmup", warmup, 1)
         if baseline is not None and not isinstance(baseline, bool):
-            message = f"baseline must be True, False or None, got {baseline!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"baseline must be True, False or None, got {baseline!r}")
         super().__init__()
         self._engine: FeatureEngine | None = None
         self._waiting: FloatArray = np.empty((0, 0))  # rows of the warm-up
@@ -198,11 +197,11 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         NormalGamma().check_rows(X, names)  # what no family of numbers takes
         if not self.missing and np.isnan(X).any():
             row, d = (int(i) for i in np.argwhere(np.isnan(X))[0])
-            message = (
+            raise SchemaError(
                 f"row {row}, column {names[d]!r}: missing; fill it in, drop the row, or allow "
-                "missing values by missing=True"
+                "missing values by missing=True",
+                row=row,
             )
-            raise SchemaError(message, row=row)
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
         assert self._engine is not None  # for mypy

@@ -118,22 +118,21 @@ def make_config(
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
     if rejuvenate > r:
-        message = (
+        raise ConfigError(
             f"rejuvenate must not exceed r, {r}: older items are no parents any more, "
             f"got {rejuvenate}"
         )
-        raise ConfigError(message)
     if rejuvenate > 0 and given:
-        message = "rejuvenate: items are resampled only where their parents are the last r items"
-        raise ConfigError(message)
+        raise ConfigError(
+            "rejuvenate: items are resampled only where their parents are the last r items"
+        )
     moves = moves if rejuvenate else 0
     each = r + rejuvenate + CLUSTER * (1 + 2 * moves)
     n_particles = particle_count(n_particles, each, "r, rejuvenate and moves")
     fixed, nodes, log_prior = concentration(alpha)
     discount, most = _discount(discount, n_clusters, fixed)
     if whole_graph and most == 0:
-        message = "whole_graph: the whole graph has n_clusters clusters; say how many"
-        raise ConfigError(message)
+        raise ConfigError("whole_graph: the whole graph has n_clusters clusters; say how many")
     merges = bool(merge) and resampling in {"optimal", "n_best"}
     return Config(
         family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
@@ -147,20 +146,19 @@ def _discount(discount: Any, n_clusters: Any, alpha: float) -> tuple[float, int]
     if discount != 0:
         discount = positive("discount", discount, "0")
     if discount >= 1:
-        message = f"discount must be a number from 0 to below 1, got {discount!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"discount must be a number from 0 to below 1, got {discount!r}")
     if n_clusters is None and not discount:
         return 0.0, 0
     if math.isnan(alpha):
-        message = (
+        raise ConfigError(
             "discount, n_clusters: what they make of alpha's prior is not known by the number of "
             "clusters alone; set alpha to a number"
         )
-        raise ConfigError(message)
     if n_clusters is None:
         return discount, 0
     if discount:
-        message = "n_clusters: a discount is for any number of clusters; leave one of them out"
-        raise ConfigError(message)
+        raise ConfigError(
+            "n_clusters: a discount is for any number of clusters; leave one of them out"
+        )
     most = whole("n_clusters", n_clusters, 1, MOST_CLUSTERS)
     return -alpha / most, most

@@ -117,8 +117,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         super().__init__(likelihood, warmup)
         self._layers = layers_of(n_shared)
         if markov and len(self._layers) > 1:
-            message = f"n_shared must be one number in a Markov chain, got {n_shared!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"n_shared must be one number in a Markov chain, got {n_shared!r}")
         self._alpha, *self._prior = concentration(alpha)
         n_tables = sum(self._layers) + whole("moves", moves, 0, 1 << 16)
         particle_count(n_particles, CLUSTER * (n_tables + 1), "n_shared and moves")
@@ -165,8 +164,9 @@ class GroupDP(ParticleModel, base.Clusterer):
     def _path(self, group: Any, row: int = 0) -> Path:
         """Return a group's name as text, checked."""
         if self.markov and group not in (None, ""):
-            message = f"row {row}, group: expected none in a Markov chain, got {group!r}"
-            raise SchemaError(message, row=row)
+            raise SchemaError(
+                f"row {row}, group: expected none in a Markov chain, got {group!r}", row=row
+            )
         return path_of(group, len(self._layers), row)
 
     def _blank(
@@ -276,8 +276,9 @@ class GroupDP(ParticleModel, base.Clusterer):
             The model is not a Markov chain.
         """
         if not self.markov:
-            message = "markov must be True for transitions; groups have weights in summary()"
-            raise ConfigError(message)
+            raise ConfigError(
+                "markov must be True for transitions; groups have weights in summary()"
+            )
         return np.zeros((0, 0)) if self._engine is None else self._engine.transitions()
 
     # -- checkpoints -----------------------------------------------------------------------------

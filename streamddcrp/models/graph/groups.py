@@ -40,8 +40,7 @@ def layers_of(n_shared: Any) -> list[int]:
     """Return the numbers of auxiliary items of the root and of each node; raises ConfigError."""
     layers = n_shared if isinstance(n_shared, tuple | list) else (n_shared,)
     if len(layers) not in (1, 2):
-        message = f"n_shared must be one or two whole numbers, got {n_shared!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"n_shared must be one or two whole numbers, got {n_shared!r}")
     return [whole("n_shared", n, 1, 1 << 16) for n in layers]
 
 
@@ -52,8 +51,7 @@ def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
         parts = ("",) * n_layers
     if len(parts) != n_layers:
         what = "a name" if n_layers == 1 else "(node, name)"
-        message = f"row {row}, group: expected {what}, got {group!r}"
-        raise SchemaError(message, row=row)
+        raise SchemaError(f"row {row}, group: expected {what}, got {group!r}", row=row)
     return tuple(str(part) for part in parts)
 
 
@@ -61,16 +59,14 @@ def listed(group: Any, n_rows: int) -> list[Any]:
     """Return the groups of rows, one each, as a list; raises SchemaError."""
     found = as_list("group", group)
     if len(found) != n_rows:
-        message = f"group: expected one for each of the {n_rows} rows, got {len(found)}"
-        raise SchemaError(message)
+        raise SchemaError(f"group: expected one for each of the {n_rows} rows, got {len(found)}")
     return found
 
 
 def refuse_regression(likelihood: Likelihood, n_features: int) -> None:
     """Refuse a likelihood that regresses on the rows before: ConfigError."""
     if likelihood.prepare(np.zeros((1, n_features)))[1] is not None:
-        message = "likelihood: rows of several groups have no common past to regress on"
-        raise ConfigError(message)
+        raise ConfigError("likelihood: rows of several groups have no common past to regress on")
 
 
 class RowGroups(NamedTuple):

@@ -198,8 +198,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
         with self._vocabulary.undone():
             word = self._vocabulary.encode([token])
             if len(word) != 1:
-                message = f"token must be one word or number, got {token!r:.60}"
-                raise SchemaError(message)
+                raise SchemaError(f"token must be one word or number, got {token!r:.60}")
             return -float(np.log(self._chances(word, t)[0][0]))
 
     def score_many(self, tokens: Tokens, t: Any = None) -> FloatArray:
@@ -371,8 +370,7 @@ def n_tables_probs(p_open: ArrayLike) -> FloatArray:
     """
     p = np.asarray(p_open, dtype=np.float64)
     if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
-        message = f"p_open: expected probabilities in a flat array, got shape {p.shape}"
-        raise SchemaError(message)
+        raise SchemaError(f"p_open: expected probabilities in a flat array, got shape {p.shape}")
     out = np.zeros(len(p) + 1)
     out[0] = 1.0
     for q in p:

@@ -163,8 +163,7 @@ def reference_of(
 ) -> Reference:
     """Copy tables of a stream into a reference; see `SeqDDCRP.reference`."""
     if stream is None:
-        message = "reference: no table yet; learn the rows of the warm-up first"
-        raise ConfigError(message)
+        raise ConfigError("reference: no table yet; learn the rows of the warm-up first")
     table = stream.state.table
     live = np.flatnonzero(table.stats[: stream.state.n_tables, 0] >= LIVE)
     if ids is None:
@@ -175,11 +174,10 @@ def reference_of(
         chosen = live[np.isin(table.ids[live], wanted)]
         unknown = sorted(set(wanted) - set(table.ids[chosen].tolist()))
         if unknown or not len(chosen):
-            message = (
+            raise ConfigError(
                 f"reference: expected ids of live tables, {table.ids[live].tolist()}, "
                 f"got {unknown or ids}; summary() lists them"
             )
-            raise ConfigError(message)
     return Reference(
         stream.likelihood, stream.config.hyper.copy(), table.stats[chosen],
         table.ids[chosen], Vectorizer.from_config(vectorizer.to_config()), stream.past,

@@ -68,11 +68,10 @@ def past_weights(decay: object, width: int) -> tuple[float, ...]:
     weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1, 1 << 16) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
-        message = (
+        raise ConfigError(
             f"decay {decay!r} forgets an epoch within the next: no component could go on; "
             f"choose a longer scale"
         )
-        raise ConfigError(message)
     return tuple(weights[: last[-1] + 1].tolist())
 
 

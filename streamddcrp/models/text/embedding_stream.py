@@ -293,8 +293,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
             return np.empty((0, layout.N_TEXT_OUTPUTS))
         self._check_times(t)
         if t is None and self._config.clocked and self.decay is not None:
-            message = "t: the decay is a time, so every vector needs one"
-            raise SchemaError(message)
+            raise SchemaError("t: the decay is a time, so every vector needs one")
         unit = _scaled(X)
         if not self._has_begun:
             self._begin(X.shape[1], clocked=t is not None)
@@ -422,8 +421,7 @@ def _scaled(X: FloatArray) -> FloatArray:
     wrong = np.isnan(largest)
     if wrong.any():
         row = int(wrong.argmax())
-        message = f"row {row}: the vector has a missing value; leave the row out"
-        raise SchemaError(message, row=row)
+        raise SchemaError(f"row {row}: the vector has a missing value; leave the row out", row=row)
     largest[largest == 0.0] = 1.0
     unit = X / largest[:, None]  # twice, for squares must not overflow
     length = np.sqrt((unit * unit).sum(axis=1))

@@ -151,8 +151,9 @@ class TreeModel(ScikitLearn, Stored, base.Clusterer):
         try:
             networkx = import_module("networkx")
         except ImportError:
-            message = "networkx is not installed; pip install 'streamddcrp[graph]'"
-            raise MissingExtraError(message) from None
+            raise MissingExtraError(
+                "networkx is not installed; pip install 'streamddcrp[graph]'"
+            ) from None
         root = self.tree()
         graph, pending = networkx.DiGraph(), [root] if root else []
         while pending:
@@ -208,8 +209,7 @@ def check_tree(model: Any, paths: int, **least: int) -> None:
         option = getattr(model, name)
         whole(name, option, value * model.depth if name == "max_nodes" else value, _LARGEST[name])
         if not isinstance(option, int):
-            message = f"{name} must be an int, got {option!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"{name} must be an int, got {option!r}")
     positive("gamma", model.gamma)
 
 

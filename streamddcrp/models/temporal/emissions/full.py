@@ -83,8 +83,9 @@ class FullGaussianDrift(GaussianDrift):
         """Parameters as given, (D,) and (D, D); ConfigError if a covariance is none."""
         for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
             if not is_covariance(cov, len(birth_mean)):
-                message = f"{name} must be a covariance, symmetric and positive definite, got {cov}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{name} must be a covariance, symmetric and positive definite, got {cov}"
+                )
         none = np.zeros((2, *noise.shape))
         return cls(birth_mean, birth_var, drift, noise, noise, drift, birth_var, none, none, none)
 
