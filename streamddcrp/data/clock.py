@@ -166,10 +166,9 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
 
 
 def parse(cells: Any, kind: str) -> tuple[Any, str]:
-    """Read strings, or numbers, as times of a kind; what cannot be read becomes null.
+    """Read strings or numbers as times of a kind; null where that fails, and later cells' kind.
 
-    Returns the times, of float64 or timestamp[ns], with the zone UTC where the cells have zones;
-    and the kind for the cells that follow.
+    Times are float64 or timestamp[ns], in UTC where the cells have zones.
     """
     form, _, clock = kind.partition("@")
     if form in TYPES:

@@ -101,10 +101,7 @@ def skip_ticker(data, i, stop):
 
 @uncounted
 def read_initials(data, i, stop, word):
-    """Read letters with dots between, as in U.S., into ``word``; return where they end, and n.
-
-    A dot follows the last one, too; ``n`` is 0 if these are none. An 's behind them is no part.
-    """
+    """Read letters with a dot after each, as U.S., into ``word``; return their end and number."""
     n = 0
     while n < 2 * MOST_INITIALS and _is_letter(_byte(data, i, stop)):
         b = _byte(data, i + 1, stop)

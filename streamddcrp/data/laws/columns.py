@@ -46,10 +46,7 @@ class Contest:
         return cls(Filters.of(BEST * n_columns), np.zeros(BEST * n_columns))
 
     def begin(self, X: FloatArray, options: Sequence[str], *, from_scratch: bool) -> None:
-        """Hold a contest of all laws over rows (N, D); with the best of each column it goes on.
-
-        Without ``from_scratch``, only in columns whose jumps are far larger than expected.
-        """
+        """Hold a contest of all laws over rows (N, D), or only where jumps are far too large."""
         for d, option in enumerate(options):
             scale, among, at = scale_of(X[:, d]), AMONG[option], BEST * d
             known = self.filters.laws.law[at, 2]

@@ -68,10 +68,7 @@ def _spread(trend, guess):
 
 @kernel
 def _branch(y, law, d, state):
-    """Write the hypotheses that the best one jumps in this row [4]; return how many slots.
-
-    None where the value is near what the best hypothesis foresees.
-    """
+    """Write hypotheses that the best one jumps in this row [4], if it is far; return slots."""
     log_w, guess, label = state.log_w[d], state.guess[d], state.label[d]
     n_levels, best, jump, trend = state.n_levels[d], _best(log_w), law[d, 2], law[d, 4]
     chance = (1.0 + state.jumps[d]) / (FIRST_ROWS + state.n[d])

@@ -179,11 +179,7 @@ class Tracker:
         return nbytes_of(self.memory)
 
     def step(self, X: FloatArray, t: FloatArray, rival: FloatArray | None = None) -> FloatArray:
-        """Return rows (N, D) at times (N,), less the season; learn them.
-
-        ``rival`` are the rows that those of a season on trial are compared with: by default the
-        rows as they are.
-        """
+        """Return rows (N, D) less the season and learn them; ``rival``: rows it competes with."""
         X, out = np.ascontiguousarray(X), np.empty(X.shape)
         other = X if rival is None else np.ascontiguousarray(rival)
         step_seasons(

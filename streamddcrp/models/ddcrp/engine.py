@@ -32,10 +32,7 @@ def _blocks(config: Config) -> int:
 
 
 def given_weights(decay: Decay, config: Config, state: State, t: FloatArray) -> FloatArray:
-    """Return weights of links where the kernel does not evaluate the decay: column gap - 1.
-
-    Shape (N, W); one row for all arrivals where distances are numbers of arrivals.
-    """
+    """Return weights (N, W) of links by gap - 1, one row where distances are of indices."""
     if not (config.clocked and config.decay_code == CALLER_GIVEN):
         return config.by_gap[None, :]
     past = state.ring.t[in_ring(state)]

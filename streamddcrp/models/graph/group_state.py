@@ -125,10 +125,7 @@ def _empty(
     config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int,
     n_cells: int, apart: bool,
 ) -> State:  # fmt: skip
-    """Return an empty state with room for so much, and for one more arrival.
-
-    ``apart``: whether particles may differ in how many items each row has seen.
-    """
+    """Return an empty state with such room; ``apart``: a row's items may differ by particle."""
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
     n_values = len(config.nodes)

@@ -264,10 +264,7 @@ def weigh_reach(
     horizon: float,
     weigh: Callable[[FloatArray], FloatArray],
 ) -> Match:
-    """Return ``match`` and ``weight`` of the tokens from ``at`` on, for any function of distance.
-
-    O(pairs within reach) time, O(tokens) memory.
-    """
+    """Return ``match`` and ``weight`` of tokens from ``at`` on, by any function of distance."""
     first = first_within(t, t[at:], horizon)
     reach = np.arange(at, len(t)) - first
     match, weight = np.empty(len(first)), np.empty(len(first))

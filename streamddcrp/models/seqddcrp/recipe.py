@@ -69,11 +69,7 @@ class Recipe:
         first_time: float | None, unit: float = 1.0, arrays: Mapping[str, Any] | None = None,
         n_rows: int | None = None,
     ) -> Engine:  # fmt: skip
-        """Return an engine before its first row, or with the state of stored arrays.
-
-        Without ``first_time`` rows come without times. The engine has room for ``n_rows``, or for
-        any number.
-        """
+        """Return an engine before its first row, or of stored arrays, with or without times."""
         hyper, clocked = likelihood.hyper(n_features), first_time is not None
         config = self.config(
             hyper, likelihood.family, decay, clocked=clocked, opening=opening,

@@ -82,11 +82,7 @@ def _fold(tree: TopicTree) -> None:
 
 
 def worth_keeping(tree: TopicTree) -> np.ndarray:
-    """Return which nodes stay, (K,) of bool.
-
-    A path goes when fewer than half a document is on it, or fewer than two and the window has
-    passed on since it was born; and when there are almost ``max_nodes``, the smallest go.
-    """
+    """Return which nodes stay (K,): those with documents enough, by age and by room."""
     K, s = tree.n_nodes, tree.settings
     size = tree.sizes()
     old = tree.born[:K] <= tree.n_seen - s.window
@@ -183,10 +179,7 @@ def _small_nodes(tree: TopicTree) -> IntArray:
 
 
 def _large_nodes(tree: TopicTree) -> IntArray:
-    """Leaves, and only children, with four documents or more, the largest first.
-
-    Other inner nodes are left alone: parts of them would soon be twins that nothing merges again.
-    """
+    """Leaves and only children of four documents or more, largest first: no twins arise."""
     K, size = tree.n_nodes, tree.sizes()
     leaves = tree.level[:K] == tree.depth
     return _by_size(size, (size > 3.5) & (leaves | _only_children(tree.parent[:K])), -1.0)

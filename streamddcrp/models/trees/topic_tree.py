@@ -168,10 +168,7 @@ class TopicTree:
         return self.rest_of_bound() + float(self.node_bounds(nodes, self.counts, self.rows).sum())
 
     def node_bounds(self, which: IntArray, counts: FloatArray, rows: FloatArray) -> FloatArray:
-        """Return what the topics of some nodes explain, (K,), 0 for the others.
-
-        ``counts`` (.., K) and ``rows`` (K,) are raw, of some words or all, and of all words.
-        """
+        """Return what topics of some nodes explain (K,), by raw counts and sums; others 0."""
         out = np.zeros(self.n_nodes)
         V = max(self.n_words, 1)
         node_bounds(self.level, which, counts, rows, self.scale, self.settings.eta, V, out)

@@ -94,10 +94,7 @@ def draw_links(links, total, rng, out):
 
 @kernel
 def measure(links, table, out):
-    """Count tables, and average the sizes of customers' tables and of the subtrees below them.
-
-    ``links`` (S, N), ``table`` (S, N) as `labels_of_links` makes it, ``out`` (S, 3).
-    """
+    """Count tables (S, 0), and average the sizes of customers' tables and subtrees, per sample."""
     S, N = links.shape
     children, below, size = np.empty(N, np.int64), np.empty(N, np.int64), np.empty(N, np.int64)
     for s in range(S):

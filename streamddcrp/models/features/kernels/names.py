@@ -166,10 +166,7 @@ def _column(config, particles, i, k, t, out):
 
 @uncounted
 def _match(particles, names, i, n_slots, work):
-    """Give each feature of a particle the known one most like it, the most alike pairs first.
-
-    Features like none that have three owners are added to the known ones.
-    """
+    """Name features by the known ones most like them; new ones need three owners."""
     like, pair, name, G = work.like, work.pair, particles.name[i], len(names.label)
     name[1:n_slots] = -1
     n_pairs = 0

@@ -199,10 +199,7 @@ def _has_room(config, state):
 
 @uncounted
 def _leave(config, state, i_window, i_memory):
-    """Let an item leave the window, and one leave memory (negative: none).
-
-    Tables that are empty then die, unless they are those of the whole graph.
-    """
+    """Let an item leave the window, and one memory; empty tables die, but of the whole graph."""
     particles, pool = state.particles, state.pool
     entry, near, held = particles.entry, particles.near, particles.held
     n_tables = particles.n_tables

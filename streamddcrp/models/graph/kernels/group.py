@@ -34,10 +34,7 @@ NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary
 
 @uncounted
 def _group(last, p):
-    """Group of a particle's next row in a Markov chain: the table of the last row; 0 is the start.
-
-    Tables that become free have no rows, so their groups have none, either.
-    """
+    """Group of a particle's next row in a Markov chain: the table of the last row; 0 at first."""
     return last[p] + 1
 
 

@@ -22,10 +22,7 @@ ROUNDS = 3
 
 @uncounted
 def _mark(config, rows, table, counts, scratch, m):
-    """Mark in ``scratch.moved`` the rows to leave column ``m``; return how many.
-
-    Leaves their statistics in ``scratch.stats`` and the column's without them in ``scratch.rest``.
-    """
+    """Mark the rows to leave column ``m`` in ``scratch.moved``; return how many."""
     w, family, hyper, moved = counts[at.N_ROWS], config.family, config.hyper, scratch.moved
     probs, weights = rows.probs[m], scratch.work
     least, seed = math.inf, w

@@ -261,11 +261,7 @@ class FullGaussianDrift(GaussianDrift):
 
 
 def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:
-    """Return emissions for rows (N, D): those of `guesses`, and others that may be correlated.
-
-    For these, clusters are looked for where the rows have unit covariance: a linear map of the rows
-    maps them, too.
-    """
+    """Return `guesses` for rows (N, D), and correlated ones, by clusters in whitened rows."""
     out = [FullGaussianDrift.like(law) for law in guesses(X)]
     mean, cov = _moments(X)
     root = np.linalg.cholesky(cov)
@@ -297,10 +293,7 @@ def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def is_covariance(A: FloatArray, D: int, least: float = 0.0) -> bool:
-    """Whether an array is (D, D), symmetric and positive definite.
-
-    Eigenvalues are above ``least`` times the largest, where all variances are 1.
-    """
+    """Whether an array is (D, D), symmetric, and its correlation definite by ``least``."""
     if np.shape(A) != (D, D) or not np.isfinite(A).all() or not np.allclose(A, A.T, atol=0.0):
         return False
     value = np.linalg.eigvalsh(A / _units(A))

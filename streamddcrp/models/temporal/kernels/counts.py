@@ -97,10 +97,7 @@ def _about(a0, step, mean, var):
 
 @inlined
 def _with_epoch(a0, step, count, weight, decides, past):
-    """Mean, variance and E f(X) of a past (3,) with the moments ``count`` of its next epoch added.
-
-    The value changes only where the epoch ``decides``: no newer one has a row for certain.
-    """
+    """Mean, variance and E f(X) of a past with the next epoch's ``count``, if it ``decides``."""
     mean, var, value = past
     if decides:
         w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])

@@ -28,10 +28,7 @@ HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in
 
 @kernel
 def drift_stats(X, centre, q, size, count, total, square):
-    """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
-
-    Out: ``size`` (K,) expected rows; ``count, total, square`` (K, D): values, sums, squares.
-    """
+    """Add up values of rows (N, D) about ``centre`` (D,) under assignments (N, K)."""
     size[:] = 0.0
     count[:] = 0.0
     total[:] = 0.0
@@ -380,10 +377,7 @@ def seat_conjugate(
 
 @kernel
 def conjugate_unions(family, hyper, stats, slack, post, close):
-    """Mark pairs that may be one component: their counts may make up for the evidence they lose.
-
-    ``stats`` (K, P); ``post`` (Q,): work space; ``close`` (K, K) of bool out, for pairs a < b.
-    """
+    """Mark pairs that may be one component: counts may make up for the evidence they lose."""
     K = stats.shape[0]
     log_m = np.empty(K)
     for k in range(K):

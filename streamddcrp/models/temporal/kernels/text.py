@@ -107,10 +107,7 @@ def text_expected(
 def bag_evidence(
     offsets, words, counts, start_offsets, start_words, start_counts, rho, prior, prior_size, out
 ):  # fmt: skip
-    """Log evidence of every component's words of each epoch given those of the epochs before.
-
-    ``offsets`` (E K + 1,) and ``start_offsets`` (K + 1,) are of expected bags; ``out`` (E, K).
-    """
+    """Log evidence (E, K) of components' words of each epoch given those of epochs before."""
     E, K = out.shape
     V = len(prior)
     total, met = np.zeros(V), np.empty(V, dtype=np.int64)

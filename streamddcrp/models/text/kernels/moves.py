@@ -116,10 +116,7 @@ def pour(words, postings, tables, counts, sums, small, large):
 
 @uncounted
 def typicality(words, postings, tables, k, doc, U):
-    """Return the cosine of a document and the mean of the others of its table, but for a factor.
-
-    As if there were two more documents, which have nothing in common with others.
-    """
+    """Return the cosine of a document and the others of its table, and two unlike ones."""
     shared = 0
     for j in range(U):
         shared += postings.copies[natural(find(words, postings, doc[j], k))] - 1

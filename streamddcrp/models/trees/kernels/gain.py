@@ -62,10 +62,7 @@ def log_beta_gain(alpha, more):
 
 @inner
 def start(n, lam, total, alpha, phi, at_level):
-    """Guess the levels of the words: phi prop. to alpha (lam + n / 2) / (Lam + N / 2).
-
-    Returns the log likelihood at that mid-point, near the gain that `meet` will find.
-    """
+    """Guess phi prop. to alpha (lam + n / 2) / (Lam + N / 2); return the log likelihood there."""
     U, L = lam.shape
     N, whole, out = 0.0, 0.0, 0.0
     for u in range(U):
@@ -148,11 +145,7 @@ def evidence_gain(n, lam, total, alpha, phi, at_level):
 
 @inner
 def local_bound(n, phi, alpha, at_level, first_fresh, eta, V):
-    """Return what a document adds to the bound by itself.
-
-    Words at levels from ``first_fresh`` on are of topics that are not kept: E log beta is then
-    psi(eta) - psi(V eta).
-    """
+    """Return a document's own part of the bound; topics from ``first_fresh`` on are not kept."""
     L = len(alpha)
     out = log_beta_gain(alpha, at_level)
     for l in range(first_fresh, L):
