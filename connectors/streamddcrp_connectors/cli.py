@@ -276,7 +276,12 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
     "[default: stop; for live streams and --follow set it aside in the checkpoint's folder, or "
     "log it where there is none].",
 )
-@click.option("--follow", is_flag=True, help="Wait for more lines at the end of the file.")
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Wait for more lines at the end of the file; of a pattern, such as 'log-*.csv', also for "
+    "the next file.",
+)
 @click.option(
     "--live",
     is_flag=False,

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from streamddcrp.errors import SchemaError
@@ -31,6 +32,8 @@ class LineReader:
         none; a line without its line feed is never handed over.
     idle : float, optional
         With ``follow``: end after that many seconds without new data (default: never).
+    newest : callable, optional
+        With ``follow``: returns the file to which lines are added now (default: ``name``).
 
     Examples
     --------
@@ -48,6 +51,7 @@ class LineReader:
         follow: bool = False,
         idle: float | None = None,
         poll: float = 0.1,
+        newest: Callable[[], os.PathLike[str]] | None = None,
     ) -> None:
         self._stream = stream
         self._name = name
@@ -55,6 +59,7 @@ class LineReader:
         self._follow = follow
         self._idle = idle
         self._poll = poll
+        self._newest = newest or (lambda: Path(name))
         self._waited = 0.0
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._data = b""  # what was read last; handed over as far as _at
@@ -174,7 +179,7 @@ class LineReader:
         opened = os.fstat(self._stream.fileno())
         cut = opened.st_size < self._stream.tell()
         try:
-            there = os.stat(self._name)
+            there = os.stat(self._newest())
         except OSError:
             return  # removed, perhaps to be written again
         if not cut and os.path.samestat(opened, there):

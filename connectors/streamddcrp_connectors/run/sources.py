@@ -102,7 +102,8 @@ def open_source(
         Name of an installed source. Default: what stands before ``://``, else the name's ending,
         else by the first bytes.
     follow : bool
-        Wait at the end of a CSV or JSON lines file for lines to come.
+        Wait at the end of a CSV or JSON lines file for lines to come; at the end of the last file
+        of a pattern also for the next file.
     idle : float, optional
         With ``follow``: end after that many seconds without new data.
     """
@@ -125,7 +126,8 @@ def open_source(
         return _open(opener, name, columns, name.partition("://")[0], batch_rows, follow, idle)
     opener = None
     if is_pattern(name) and not Path(name).exists():
-        opener, format = find(SOURCES, "files"), "files"
+        known = (partial(TextSource, format=format or _ending(name)), "csv")
+        opener, format = known if follow else (find(SOURCES, "files"), "files")
     elif Path(name).is_dir():
         if follow or format not in {None, "folder"}:
             message = f"{name} is a folder of texts: it has no format, and cannot be followed"
