@@ -171,11 +171,6 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         if time_unit is not None:
             positive("time_unit", time_unit, "None")
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "rejuvenate": 3}
-
     @property
     def _waits_for_times(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         return self.time_unit is None

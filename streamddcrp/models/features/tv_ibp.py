@@ -125,10 +125,6 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         self._waiting_times: FloatArray = np.empty(0)
         self._combinations = views.Combinations()
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"n_particles": 10, "moves": 2, "missing": True}
-
     # -- learning --------------------------------------------------------------------------------
 
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:

@@ -139,11 +139,6 @@ class GraphCRP(ParticleModel, base.Clusterer):
         options = {name: getattr(self, name) for name in names}
         return make_config(given=given, **options, **likelihood)
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"n_particles": 10}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "r": 5, "rejuvenate": 3}
-
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, parents: Any = None) -> None:

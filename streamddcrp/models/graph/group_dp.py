@@ -125,12 +125,6 @@ class GroupDP(ParticleModel, base.Clusterer):
         whole("max_groups", max_groups, 1, 1 << 20)
         whole("seed", seed, 0, (1 << 63) - 1)
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"n_particles": 5}
-        given = ("normal_gamma", 0.0, 0.05, 1.5, 1.0)
-        yield {"likelihood": given, "n_shared": 3, "alpha": ("gamma", 1.0, 1.0)}
-
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, group: Any = None) -> None:

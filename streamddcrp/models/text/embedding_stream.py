@@ -283,11 +283,6 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self._begin(0)  # the number of dimensions is not known yet
         self._finals = FinalLabels()
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"lag": 20}
-        yield {"lag": 20, "decay": None}
-
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
             return np.empty((0, layout.N_TEXT_OUTPUTS))

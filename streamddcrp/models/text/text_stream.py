@@ -127,12 +127,6 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
             self._languages = []
             known_lists()  # raises now where they are not installed
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"lag": 10, "decay": 20.0}
-        yield {"lag": 10, "decay": None}
-
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, t: Any = None) -> None:

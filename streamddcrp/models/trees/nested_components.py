@@ -107,11 +107,6 @@ class NestedCRPComponents(Explains, TreeModel):
         self._steps = 0
         self._n_seen = 0
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"depth": 2, "warmup": 10, "window": 64}
-
     # -- learning --------------------------------------------------------------------------------
 
     def _learn_one(self, x: Any) -> FloatArray:
