@@ -112,7 +112,11 @@ def run(folder: Path, seeds: int, particles: int, first: int) -> Iterator[str]:
     streams = [tv_gauss(seed) for seed in range(first, first + seeds)]
     follow(streams[0][0][:50], streams[0][1][:50], particles, {})  # compiles
     oracle = float(np.mean([oracle_score(X) for X, _ in streams]))
-    yield f"{N} rows, {particles} particles, mean (least) of {seeds} data sets; oracle {oracle:.4f}"
+    yield (
+        f"Prior of all: Normal-Gamma{LIKELIHOOD[1:]}, alpha learned unless given. {N} "
+        f"rows, {particles} particles, one pass, mean (least) of {seeds} data sets; "
+        f"oracle {oracle:.4f}\n"
+    )
     yield "| model | ARI | nats a row | below the oracle | us a row |"
     yield "| --- | --- | --- | --- | --- |"
     shown = {}

@@ -156,11 +156,6 @@ def quality(seeds: int, rows: list[tuple[str, int, dict[str, Any]]]) -> None:
 
 
 def sensors(n_rows: int) -> None:
-    if not all(shared_file(path).exists() for _, path, _ in SENSORS):
-        click.echo(
-            "\nThe readings of sensors are not there; $STREAMDDCRP_SHARED names their folder."
-        )
-        return
     click.echo(f"\nThe first {n_rows:,} rows of real sensors, nothing set but rejuvenate.\n")
     click.echo(markdown(("stream", "rejuvenate", "nats a row", "labels", "us a row"), []))
     for name, path, columns in SENSORS:

@@ -9,6 +9,7 @@ from streamddcrp import (
     GroupDP,
     TimeVaryingIBP,
     alpha_for,
+    estimate_evidence,
     fit_seqddcrp,
     held_out_log_likelihood,
     labels_of_links,
@@ -87,6 +88,16 @@ def ddcrp_gibbs(record):
     draws = model.sample(streams.with_gaps(X), streams.times(30), n_sweeps=20, burn_in=5)
     record.add("model.labels", draws.labels)
     record.add("model.log_joint", draws.log_joint)
+
+
+@case
+def evidence_of_runs(record):
+    model = GraphCRP(likelihood=GIVEN, n_particles=5, rejuvenate=4)
+    found = estimate_evidence(model, streams.regimes(30, length=8), n_runs=3)
+    record.add("evidence", found)
+    record.add("interval", found.interval())
+    model.learn_many(streams.regimes(30, length=8))
+    record.add("partitions", model.partitions(5, seed=1))
 
 
 @case
@@ -172,7 +183,7 @@ def graph_crp_parents(record):
 @case
 def graph_crp_gibbs(record):
     X = streams.regimes(40, length=8)
-    short = {"n_sweeps": 20, "burn_in": 5, "seed": 1}
+    short = {"n_chains": 2, "n_sweeps": 10, "burn_in": 5, "seed": 1}
     ways = {"parents": streams.cliques(40, 10)}, {"edges": [[i, i + 1] for i in range(39)]}
     for way in ways:
         for alpha in (0.5, ("gamma", 1.0, 1.0)):
@@ -187,10 +198,17 @@ def graph_ibp_gibbs(record):
     X = streams.features(24)
     graphs = {"window": 4, "parents": streams.cliques(24, 6)}
     for name, graph in graphs.items():
-        draws = sample_graph_ibp(X, graph, n_sweeps=30, burn_in=10, seed=1)
+        draws = sample_graph_ibp(X, graph=graph, n_sweeps=20, burn_in=10, seed=1)
         _features(record, f"{name}.unknown", draws)
         draws = sample_graph_ibp(
-            X, graph, LinearGaussian(0.3, 2.0), alpha=1.0, n_sweeps=20, burn_in=5, seed=2
+            X,
+            LinearGaussian(0.3, 2.0),
+            graph=graph,
+            alpha=1.0,
+            n_chains=2,
+            n_sweeps=15,
+            burn_in=5,
+            seed=2,
         )
         _features(record, f"{name}.known", draws)
 
@@ -243,7 +261,15 @@ def group_dp_gibbs(record):
     for name, (n_shared, group) in ways.items():
         for alpha in (0.5, ("gamma", 1.0, 1.0)):
             draws = sample_group_dp(
-                X, group, GIVEN, n_shared=n_shared, alpha=alpha, n_sweeps=20, burn_in=5, seed=1
+                X,
+                GIVEN,
+                group=group,
+                n_shared=n_shared,
+                alpha=alpha,
+                n_chains=2,
+                n_sweeps=10,
+                burn_in=5,
+                seed=1,
             )
             name_of = f"{name}.{'drawn' if isinstance(alpha, tuple) else 'known'}"
             for field in ("labels", "auxiliary", "log_joint", "n_clusters", "alpha"):

@@ -226,7 +226,7 @@ def rare_trees(record):
         record.add(f"topics.{field}", [node[field] for node in nodes])
     record.add("topics.words", [word for node in nodes for word, _ in node["words"]])
     record.add("topics.probs", [prob for node in nodes for _, prob in node["words"]])
-    fit = fit_nested_topics([*rows[:50], "oil oil cup"], n_starts=1, max_passes=2)
+    fit = fit_nested_topics([*rows[:50], "oil oil cup"], n_starts=1, max_sweeps=2)
     record.add("fit.paths", fit.paths)
     record.add("fit.trace", fit.bound_trace)
     model = NestedCRPComponents(depth=2, warmup=40, window=128)

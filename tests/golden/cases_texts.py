@@ -240,7 +240,7 @@ def nested_components(record):
 @case
 def nested_batch(record):
     X = streams.corpus(60)
-    fit = fit_nested_topics(X, n_starts=2, max_passes=4, seed=1)
+    fit = fit_nested_topics(X, n_starts=2, max_sweeps=4, seed=1)
     record.add("topics.paths", fit.paths)
     record.add("topics.trace", fit.bound_trace)
     record.add("topics.summary", fit.model.summary())

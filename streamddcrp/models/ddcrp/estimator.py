@@ -13,7 +13,7 @@ from streamddcrp.data import Vectorizer, typical_gap
 from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.estimator.particle_engine import ParticleEngine
-from streamddcrp.estimator.particle_model import ParticleModel
+from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
@@ -29,7 +29,8 @@ from streamddcrp.models.ddcrp.state import (
     make_config,
     state_from_arrays,
 )
-from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.particles.kernels.names import FIRST, N_SEEN
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,12 @@ class DDCRPFilter(ParticleEngine):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state, self.config)
+
+    def labels(self) -> IntArray:
+        """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
+        label: IntArray = self.state.ring.label
+        first, end = self.state.counts[[FIRST, N_SEEN]]
+        return label[:, np.arange(first, end) % label.shape[1]]
 
     @classmethod
     def begin(
@@ -94,7 +101,7 @@ class DDCRPFilter(ParticleEngine):
         return (t - self.first_time) / self.time_unit if self.config.clocked else t
 
 
-class DDCRPSampler(ParticleModel, base.Clusterer):
+class DDCRPSampler(PartitionModel, base.Clusterer):
     """Sequential distance-dependent CRP mixture by Monte Carlo.
 
     Each arrival links to an earlier one with a probability that decays with their distance, or
@@ -204,10 +211,11 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         *,
         distances: Distances | None = None,
         sequential: bool = True,
+        hyper: str | HyperGrid | None = None,
+        n_chains: int = 4,
         n_sweeps: int = 1000,
         burn_in: int = 200,
-        n_chains: int = 4,
-        hyper: str | HyperGrid | None = None,
+        thin: int = 1,
         progress: bool = False,
     ) -> DDCRPSamples:
         """Sample the seating of a whole data set by Gibbs, with the options of this model.
@@ -221,7 +229,7 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
             Times or time stamps. Default: the arrival index.
         distances : Distances, optional
             Of another kind: on covariates, a graph, from a matrix or a function.
-        sequential, n_sweeps, burn_in, n_chains, hyper, progress
+        sequential, hyper, n_chains, n_sweeps, burn_in, thin, progress
             As for `sample_ddcrp`.
 
         Raises
@@ -253,6 +261,6 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         return sample_ddcrp(
             rows, family.scaled(rows, names), alpha=self.alpha,
             decay=self.decay, distances=distances, t=times,
-            sequential=sequential, n_sweeps=n_sweeps, burn_in=burn_in, n_chains=n_chains,
-            hyper=hyper, seed=self.seed, progress=progress,
+            sequential=sequential, hyper=hyper, n_chains=n_chains, n_sweeps=n_sweeps,
+            burn_in=burn_in, thin=thin, seed=self.seed, progress=progress,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from river import base
 
 from streamddcrp.data.graphs import NO_PARENTS, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.particle_model import ParticleModel
+from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.estimator.views import predictions, with_times
@@ -27,7 +27,7 @@ from streamddcrp.typing import FloatArray
 NO_RING = np.zeros((1, 1), np.int64)
 
 
-class GraphCRP(ParticleModel, base.Clusterer):
+class GraphCRP(PartitionModel, base.Clusterer):
     """Clusters of items that are connected in a graph, by particles.
 
     Each item has parents among the earlier ones, all neighbours of each other: the last ``r`` items

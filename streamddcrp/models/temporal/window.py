@@ -33,7 +33,7 @@ from streamddcrp.validation import choice, positive, whole
 EXPECTATIONS = ("zero-corrected", "taylor")
 _FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
 ACTIVE = 0.5  # expected rows from which a component counts as seen in an epoch
-_STALE = 0.01
+_STALE = 0.01  # part by which a count moves until what it says is computed again
 _DEAD = 0.1  # expected rows in the last epochs below which a component dies
 
 
@@ -243,9 +243,13 @@ class Window:
             return None
         return self.emission.smooth(self.stats(self.resp), self.starts, self.begins)
 
-    def sweep(self, n: int) -> None:
-        """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales."""
+    def sweep(self, n: int, *, exact: bool = False) -> None:
+        """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales.
+
+        What the counts say to a row is exact where asked for, and always with ``taylor``.
+        """
         settings = self.settings
+        stale = 0.0 if exact or settings.taylor else _STALE
         weights = np.array(settings.past_weights)
         alone = self.n_components == 1 and all((q == 1.0).all() for q in self.resp)
         for _ in range(n):
@@ -263,7 +267,7 @@ class Window:
                 if settings.taylor:
                     now[:, :, LOG_ZERO] = before[:, :, LOG_ZERO] = -np.inf  # all have rows for sure
                 sweep_epoch(
-                    q, ell, e, now, before, weights, settings.a0, _STALE, self.emission.least,
+                    q, ell, e, now, before, weights, settings.a0, stale, self.emission.least,
                     score,
                 )  # fmt: skip
             self.emission = self.emission.learned(stats, smoothed, begins)
