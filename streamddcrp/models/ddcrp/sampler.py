@@ -238,10 +238,6 @@ def sample_ddcrp(
     progress : bool, default False
         Show a progress bar.
 
-    Returns
-    -------
-    DDCRPSamples
-
     Raises
     ------
     ConfigError

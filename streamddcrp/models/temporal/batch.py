@@ -121,10 +121,6 @@ def fit_temporal_dpm(
     progress : bool, default False
         Show a progress bar.
 
-    Returns
-    -------
-    TemporalDPMFit
-
     Raises
     ------
     ConfigError
