@@ -26,7 +26,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
-_PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
+PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
@@ -129,25 +129,22 @@ def events_since(
 
 
 def in_pieces(
-    backlog: Backlog, engine: Engine, counter: int, X: FloatArray, t: FloatArray, *side: Any,
-    note: Callable[[int], None] = lambda made: None,
-) -> FloatArray:  # fmt: skip
+    backlog: Backlog, engine: Engine, counter: int, X: FloatArray, t: FloatArray, *side: Any
+) -> FloatArray:
     """Let an engine learn rows in pieces, so that its rings lose no event of them.
 
-    ``counter``: place of the number of events among the counters of its state; ``note`` is called
-    after each piece with the number of events before it.
+    ``counter``: place of the number of events among the counters of its state.
     """
     step: Callable[..., FloatArray] = engine.step
-    if len(X) <= _PIECE:
+    if len(X) <= PIECE:
         return np.asarray(step(X, t, *side))
     parts = []
-    for a in range(0, len(X), _PIECE):
+    for a in range(0, len(X), PIECE):
         if a:
             pause()
-        z, made = a + _PIECE, int(engine.state.counts[counter])
+        z = a + PIECE
         parts.append(step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))
-        note(made)
     return np.concatenate(parts)
 
 

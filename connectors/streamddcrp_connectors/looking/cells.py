@@ -41,29 +41,14 @@ _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])
 
 
 class Habit(NamedTuple):
-    """How a column is written.
+    """How a column is written."""
 
-    Parameters
-    ----------
-    kind : {"number", "flag", "time", "clock", "counter", "words", "empty"}
-    clock : str
-        Kind of the time, if it can be one.
-    unit : str
-        Behind each number.
-    flags : tuple of str
-        The words for false and true.
-    sentinels : tuple of float
-        Numbers that stand for missing ones.
-    marks : tuple of str
-        Words that stand for missing values.
-    """
-
-    kind: str = "number"
-    clock: str = ""
-    unit: str = ""
-    flags: tuple[str, ...] = ()
-    sentinels: tuple[float, ...] = ()
-    marks: tuple[str, ...] = ()
+    kind: str = "number"  # number, flag, time, clock, counter, words or empty
+    clock: str = ""  # kind of the time, if it can be one
+    unit: str = ""  # behind each number
+    flags: tuple[str, ...] = ()  # the words for false and true
+    sentinels: tuple[float, ...] = ()  # numbers that stand for missing ones
+    marks: tuple[str, ...] = ()  # words that stand for missing values
 
 
 _USUAL = Habit()
@@ -71,20 +56,11 @@ _USUAL = Habit()
 
 @dataclass(frozen=True)
 class Cells:
-    """How the cells of a text file are read as numbers.
-
-    Parameters
-    ----------
-    dialect : Dialect
-    habits : mapping of str to Habit
-        Of the columns that were looked at.
-    typed : bool
-        Text without letters is not the same as no text.
-    """
+    """How the cells of a text file are read as numbers."""
 
     dialect: Dialect = field(default_factory=Dialect)
-    habits: Mapping[str, Habit] = field(default_factory=dict)
-    typed: bool = False
+    habits: Mapping[str, Habit] = field(default_factory=dict)  # of the columns that were looked at
+    typed: bool = False  # text without letters is not the same as no text
 
     def __post_init__(self) -> None:
         numbers = [float(mark) for mark in self.dialect.missing if _is_float(mark)]
@@ -103,13 +79,9 @@ class Cells:
         return pc.if_else(marked, pa.scalar(None, pa.string()), cells)
 
     def numbers(self, name: str, cells: Any) -> tuple[Any, Any]:
-        """Read strings as floats, or as booleans where all are flags.
+        """Read strings as floats, or as booleans where all are flags; return the cells, too.
 
-        Returns
-        -------
-        numbers : pyarrow.Array
-        cells : pyarrow.Array
-            Cells that held something: a number that is still null could not be read.
+        A cell that held something, and whose number is null, could not be read.
         """
         habit = self.habits.get(name, _USUAL)
         odd = self.dialect.decimal == "," or self.dialect.thousands or habit.unit or habit.flags

@@ -31,42 +31,18 @@ _DATED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a table is written as text.
+    """How a table is written as text."""
 
-    Parameters
-    ----------
-    sep : str
-        Between cells; a blank stands for any number of blanks and tabs.
-    decimal : str
-        Before the fraction of a number: a point or a comma.
-    thousands : str
-        Between groups of three digits, or nothing.
-    comment : str
-        Mark at the beginning of a comment line, or empty.
-    encoding : str
-        One in which a line feed is one byte.
-    skip : int
-        Lines before the header, or before the first row.
-    header : bool
-        Whether a line names the columns.
-    extra : int
-        Lines between the header and the first row, of units.
-    missing : tuple of str
-        Marks of missing values beside the usual ones.
-    names : tuple of str
-        Of the columns, if they are not those of the header.
-    """
-
-    sep: str = ","
-    decimal: str = "."
-    thousands: str = ""
-    comment: str = ""
-    encoding: str = "utf-8"
-    skip: int = 0
-    header: bool = True
-    extra: int = 0
-    missing: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    sep: str = ","  # between cells; a blank stands for any number of blanks and tabs
+    decimal: str = "."  # before the fraction of a number: a point or a comma
+    thousands: str = ""  # between groups of three digits, or nothing
+    comment: str = ""  # mark at the beginning of a comment line, or empty
+    encoding: str = "utf-8"  # one in which a line feed is one byte
+    skip: int = 0  # lines before the header, or before the first row
+    header: bool = True  # whether a line names the columns
+    extra: int = 0  # lines between the header and the first row, of units
+    missing: tuple[str, ...] = ()  # marks of missing values beside the usual ones
+    names: tuple[str, ...] = ()  # of the columns, if they are not those of the header
 
     def said(self) -> str:
         """Say in a few words what is not as usual; nothing where all is."""
@@ -105,14 +81,9 @@ def find_encoding(head: bytes) -> str:
 
 
 def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
-    """Return how a file is written.
+    """Return how a file is written, by its beginning, up to the end of a line or of the file.
 
-    Parameters
-    ----------
-    head : bytes
-        Its beginning, up to the end of a line or of the file.
-    wanted : dict, optional
-        Parts of the dialect that are known: sep, decimal, encoding, skip, header, missing.
+    ``wanted`` are the parts of it that are known: sep, decimal, encoding, skip, header, missing.
     """
     given = {name: value for name, value in (wanted or {}).items() if value is not None}
     found = Dialect(encoding=find_encoding(head))

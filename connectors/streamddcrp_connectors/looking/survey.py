@@ -23,32 +23,15 @@ _WHY = {
 
 
 class Survey(NamedTuple):
-    """What a sample shows.
-
-    Parameters
-    ----------
-    habits : mapping of str to Habit
-    times : tuple of str
-        Columns that make up the time.
-    kind : str or None
-        How the time is written.
-    features : tuple of str
-        Columns of numbers.
-    left_out : mapping of str to str
-        Other columns, and why they are left out.
-    key : str or None
-        A column of words in whose blocks the rows are in order, where they are not as a whole.
-    unordered : bool
-        Whether the rows are in another order than that of their times.
-    """
+    """What a sample shows."""
 
     habits: Mapping[str, Habit]
-    times: tuple[str, ...]
-    kind: str | None
-    features: tuple[str, ...]
-    left_out: Mapping[str, str]
-    key: str | None = None
-    unordered: bool = False
+    times: tuple[str, ...]  # columns that make up the time
+    kind: str | None  # how the time is written
+    features: tuple[str, ...]  # columns of numbers
+    left_out: Mapping[str, str]  # other columns, and why they are left out
+    key: str | None = None  # a column of words, in whose blocks alone the rows are in order
+    unordered: bool = False  # the rows are not in the order of their times
 
 
 def survey(
@@ -57,18 +40,8 @@ def survey(
 ) -> Survey:  # fmt: skip
     """Look at a table of strings.
 
-    Parameters
-    ----------
-    table : pyarrow.RecordBatch
-    dialect : Dialect
-    wanted : Wanted
-    times : sequence of str, optional
-        Columns of the time; None: it is to be found, if the rows are in the order of one. Empty:
-        there is none.
-    key : str, optional
-        Column of keys.
-    texts : sequence of str
-        Columns that are not looked at.
+    ``times`` are the columns of the time; None: to be found, if the rows are in the order of one;
+    empty: there is none. ``texts`` are columns that are not looked at.
     """
     table = table.slice(0, ROWS)
     names = [name for name in table.schema.names if name != key and name not in texts]
@@ -169,7 +142,7 @@ def _find_key(
 
 
 def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of year, month, day and on, as far as they stand in this order."""
+    """Return the columns of year, month, day, ..., while they come in this order."""
     parts: list[str] = []
     rest = iter(names)
     for called in _PARTS:
@@ -183,16 +156,9 @@ def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
 def time_steps(
     table: Any, names: Sequence[str], wanted: Wanted, key: str | None = None
 ) -> tuple[Any, Any, int]:
-    """Read the times of a sample.
+    """Read the times of a sample: ticks, steps from each to the next of a key, how many are lost.
 
-    Returns
-    -------
-    ticks : ndarray
-        In nanoseconds, or as numbers.
-    steps : ndarray
-        From each to the next, of a key.
-    lost : int
-        How many cannot be read.
+    Ticks are nanoseconds, or numbers as they are.
     """
     cells = _joined(table, names)
     kind = find_kind(cells, names[0], wanted)

@@ -47,11 +47,9 @@ class Pieces(io.RawIOBase):
         self._pieces, self._held = pieces, b""
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Take what there is."""
         while not self._held:
             self._held = next(self._pieces, b"")
             if not self._held:
@@ -83,23 +81,10 @@ def is_document(head: bytes) -> bool:
 
 
 def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
-    """Return a stream of lines of a file.
+    """Return a stream of lines of a file, which stands at its beginning.
 
-    Parameters
-    ----------
-    file : file
-        Stands at its beginning, and can be sought in.
-    name : str
-        For messages.
-    path : str, optional
-        Of the file, where it lies on this machine.
-    said : list of str
-        Gets what was chosen.
-
-    Raises
-    ------
-    ConfigError
-        It holds nothing that can be read.
+    ``name`` is for messages; ``path`` is that of a file that lies on this machine; ``said`` gets
+    what was chosen.
     """
     for _ in range(4):
         head = file.read(HEAD)
@@ -114,8 +99,7 @@ def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
         if made is not None:
             return io.BufferedReader(Pieces(made), _PIECE)
         file, path = within, None
-    message = f"{name} is packed in too many layers"
-    raise ConfigError(message)
+    raise ConfigError(f"{name} is packed in too many layers")
 
 
 def _after(head: bytes, file: Any) -> Iterator[bytes]:
@@ -154,8 +138,7 @@ def _member(archive: zipfile.ZipFile, name: str, said: list[str]) -> Any:
     infos = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
     kept = [info for info in infos if not _OTHERS.search(info.filename)] or infos
     if not kept:
-        message = f"{name} is an empty archive"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is an empty archive")
     chosen = max(kept, key=lambda info: info.file_size)
     others = f", the largest of {len(kept)} files" if len(kept) > 1 else ""
     said.append(f"{name}: its file {chosen.filename}{others}")
@@ -173,8 +156,7 @@ def _workbook(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
         book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
         sheets = {title: book.get_sheet_by_name(title).to_python() for title in book.sheet_names}
     except CalamineError as error:
-        message = f"{name} cannot be read as a workbook: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name} cannot be read as a workbook: {error}") from error
     title = max(sheets, key=lambda title: sum(map(len, sheets[title])))
     if len(sheets) > 1:
         said.append(f"{name}: its sheet {title!r}, the largest of {', '.join(map(repr, sheets))}")
@@ -189,8 +171,7 @@ def _written(cell: Any) -> Any:
 
 def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
     if path is None:
-        message = f"{name} is an SQLite database; it has to lie on this machine, unpacked"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is an SQLite database; it has to lie on this machine, unpacked")
     address = f"file:{os.path.abspath(path).replace('%', '%25').replace('?', '%3f')}?mode=ro"
     with closing(sqlite3.connect(address, uri=True)) as found:
         try:
@@ -200,8 +181,7 @@ def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
             sizes = {table: found.execute(f"select count(*) from {_quoted(table)}").fetchone()[0]
                      for table in names}  # fmt: skip
             if not sizes:
-                message = f"{name} is a database without a table"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is a database without a table")
             table = max(sizes, key=lambda table: sizes[table])
             if len(sizes) > 1:
                 said.append(f"{name}: its table {table!r}, the largest of {', '.join(names)}")
@@ -209,8 +189,7 @@ def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
             yield from _lines(iter([[column[0] for column in rows.description]]))
             yield from _lines(map(list, rows))
         except sqlite3.Error as error:
-            message = f"{name} cannot be read as a database: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name} cannot be read as a database: {error}") from error
 
 
 def _quoted(name: str) -> str:
@@ -235,8 +214,7 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
         if data.lstrip().startswith(b"{") and b"\n" not in data.strip():  # a row to be refused
             yield data
             return
-        message = f"{name} is one JSON document, which cannot be read: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name} is one JSON document, which cannot be read: {error}") from error
     rows = _rows_of(found)
     while some := list(islice(rows, 1000)):
         yield "".join(json.dumps(row) + "\n" for row in some).encode()

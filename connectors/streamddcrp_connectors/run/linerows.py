@@ -29,14 +29,7 @@ _YEARLESS = re.compile(rf"^(?:<\d+>)?[A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} ")
 class LineRows:
     r"""Texts, one a line; a line without a time has that of the line before.
 
-    Parameters
-    ----------
-    sample : bytes
-        Lines that show where the time stands.
-    columns : Columns
-        Names for the time and the text, if they are not to be called ``time`` and ``text``.
-    where : str
-        What messages call the source.
+    A sample shows where the time stands. Unnamed columns are called ``time`` and ``text``.
 
     Examples
     --------
@@ -60,8 +53,7 @@ class LineRows:
         elif sum(bool(_YEARLESS.match(line)) for line in lines.to_pylist()) > 0.5 * len(lines):
             self.said += "; their times have no year, and are not used"
         if columns.time and self.kind is None:
-            message = f"{where}: no time was found in its lines; leave --time out"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: no time was found in its lines; leave --time out")
         time = (columns.time or TIME) if self.kind else None
         self.columns = Columns(time, None, columns.features or (TEXT,), True, columns.reading)
 
@@ -73,7 +65,6 @@ class LineRows:
 
     @staticmethod
     def settled(data: bytes) -> int:
-        """Return how many bytes are of whole rows: all."""
         return len(data)
 
     def _found(self, texts: Any) -> Any:

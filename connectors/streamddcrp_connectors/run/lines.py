@@ -21,10 +21,6 @@ class LineReader:
 
     Parameters
     ----------
-    stream : binary file
-        A pipe is read as far as it has data, so that its rows are not held back.
-    name : str
-        What messages call the stream.
     live : bool
         The stream has no known end (a pipe): hand over the lines there are.
     follow : bool
@@ -162,7 +158,6 @@ class LineReader:
         return self._data[start:end]
 
     def _next(self) -> bytes:
-        """Read on."""
         return self._read(max(_READ, len(self._data) - self._at))  # keeps the copying linear
 
     def _waits(self) -> bool:
@@ -193,8 +188,7 @@ class LineReader:
 
     def _check_length(self, length: int) -> None:
         if length > MAX_LINE:
-            message = (
+            raise SchemaError(
                 f"{self._name} has a line of more than {MAX_LINE >> 20} MiB after byte "
                 f"{self.position}: it does not hold one row on each line"
             )
-            raise SchemaError(message)

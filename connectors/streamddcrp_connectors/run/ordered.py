@@ -12,16 +12,10 @@ from streamddcrp_connectors.run.sources import Offset, Source
 
 
 class OrderedSource:
-    """Reads all rows of a source, then yields them by time; they keep their numbers.
+    """Reads all rows of a source, which has a time and an end, then yields them by time.
 
-    The offset is ``{"row", "of"}``: how many rows were yielded, and the place at which the source
-    ended.
-
-    Parameters
-    ----------
-    source : Source
-        With a time, and an end.
-    batch_rows : int
+    They keep their numbers. The offset is ``{"row", "of"}``: how many rows were yielded, and the
+    place at which the source ended.
     """
 
     replayable = True
@@ -38,11 +32,9 @@ class OrderedSource:
         self.numbers: Any = np.empty(0, np.int64)
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return self._source.identity() | {"sorted": True}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
         parts = [*self._source.read_after(None)]
         if not parts:
             return
@@ -64,5 +56,4 @@ class OrderedSource:
             yield batch.take(pa.array(self.numbers[begin:stop])), {"row": stop, "of": end}
 
     def close(self) -> None:
-        """Close the file."""
         self._source.close()

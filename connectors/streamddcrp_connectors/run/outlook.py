@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.errors import StreamDDCRPError
+from streamddcrp_connectors.request import Request
 from streamddcrp_connectors.run.columns import Columns, refusals
-from streamddcrp_connectors.run.command import Request, opened
+from streamddcrp_connectors.run.command import opened
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Recipe
 

@@ -35,8 +35,7 @@ def sniff(head: bytes, name: str) -> str:
         return "arrow"
     kind = packing(head)
     if kind not in (None, "json") or (kind and head.lstrip(_BLANK).startswith(b"[")):
-        message = f"{name} holds no lines, but {kind}: write it to a file, and read that"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} holds no lines, but {kind}: write it to a file, and read that")
     return "jsonl" if head.lstrip(_BLANK).startswith(b"{") else "csv"
 
 
@@ -46,7 +45,7 @@ class TextSource:
     That is: position, rows so far, kind of the time column, and digests of what was read, by which
     a file that was replaced is recognised; of a `Place`, digests and size of the file as it lies
     there. ``looked`` says how many bytes showed how the file is written, if it was shorter than
-    the sample: who goes on looks at the same.
+    the sample: a run that goes on looks at the same bytes.
 
     Parameters
     ----------
@@ -54,14 +53,10 @@ class TextSource:
         A regular file can be replayed; a pipe cannot. A `Place` is read from its start to its end,
         and read over to go on in it. With ``follow`` a pattern stands for files that follow each
         other in the order of their names, all with the same header.
-    format : {"csv", "jsonl"} or None
-        None: by the first line.
     batch_rows : int
         Most rows in a batch. A pipe and a growing file hand over the lines there are.
-    follow : bool
-        Wait for lines to come. A line without its line feed is not read.
-    idle : float, optional
-        With ``follow``: end after that many seconds without new data.
+    follow, idle : bool, float
+        As for `LineReader`.
     """
 
     def __init__(
@@ -94,8 +89,7 @@ class TextSource:
             if self._many:
                 files = self._generations()
                 if not files:
-                    message = f"no file matches {origin}"
-                    raise ConfigError(message)
+                    raise ConfigError(f"no file matches {origin}")
                 self._path = files[0]
             self.replayable = self._path.is_file()
             stream = self._owned = self._path.open("rb", buffering=0)
@@ -118,8 +112,7 @@ class TextSource:
         sample = self._sample
         self._packed_in: list[str] = getattr(self._owned, "said", [])
         if not sample.strip(_BLANK):
-            message = f"{self.name} is empty: it holds no rows"
-            raise SchemaError(message)
+            raise SchemaError(f"{self.name} is empty: it holds no rows")
         self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
         self._rows: CsvRows | JsonRows | LineRows
         self._start, self.kind = 0, columns.reading.clock.format
@@ -133,10 +126,9 @@ class TextSource:
             dialect, said = Dialect(missing=columns.reading.missing or ()), ""
             names = self._rows.names_of(sample)
             if not names and not columns.features:
-                message = (
+                raise SchemaError(
                     f"{self.name} holds no JSON object to take the features from; name the features"
                 )
-                raise SchemaError(message)
             names = [
                 *names,
                 *(name for name in columns.raw if name not in names and columns.features),
@@ -180,7 +172,6 @@ class TextSource:
         return dialect
 
     def _look_at_lines(self, columns: Columns) -> None:
-        """Take each line for a text."""
         self._format, self._start = "lines", 0
         self._rows = LineRows(self._sample, columns, self.name)
         self.columns = self._rows.columns
@@ -326,6 +317,5 @@ class TextSource:
         self._reader.go_on(self._owned, byte)
 
     def close(self) -> None:
-        """Close the file; standard input stays open."""
         if self._owned is not None:
             self._owned.close()

@@ -99,7 +99,7 @@ def make_config(
     *,
     family: int = 0,
     hyper: FloatArray | None = None,
-    r: int,
+    window: int,
     given: bool = False,
     alpha: Any,
     discount: float = 0.0,
@@ -113,19 +113,17 @@ def make_config(
     seed: int = 0,
 ) -> Config:
     """Check the options of `GraphCRP`, without ``hyper`` only that; raises ConfigError."""
-    r, rejuvenate = whole("r", r, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
+    r, rejuvenate = whole("window", window, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
     if rejuvenate > r:
         raise ConfigError(
-            f"rejuvenate must not exceed r, {r}: older items are no parents any more, "
+            f"rejuvenate must not exceed window, {r}: older items are no parents any more, "
             f"got {rejuvenate}"
         )
     if rejuvenate > 0 and given:
-        raise ConfigError(
-            "rejuvenate: items are resampled only where their parents are the last r items"
-        )
+        raise ConfigError("rejuvenate: items are resampled only where their parents are the window")
     moves = moves if rejuvenate else 0
     each = r + rejuvenate + CLUSTER * (1 + 2 * moves)
     n_particles = particle_count(n_particles, each, "r, rejuvenate and moves")
