@@ -68,7 +68,7 @@ def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
 def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
     """Check alpha; return it, or for a prior NaN, and the prior's nodes and log weights."""
     also = 'or ("gamma", shape, rate) of positive numbers'
-    if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
+    if isinstance(alpha, tuple | list) and len(alpha) == 3 and str(alpha[0]) == "gamma":
         return math.nan, *alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
     return positive("alpha", alpha, also), np.empty(0), np.empty(0)
 
