@@ -17,13 +17,13 @@ MEANS = np.array([(-4, 0), (4, 0), (0, 5), (0, -5), (-4, 0)], dtype=np.float64)
 STRETCHES = ((0, 500, "AB"), (500, 1000, "ABC"), (1000, 1500, "BCD"), (1500, 2000, "DE"))
 LIKELIHOOD = ("normal_gamma", 0.0, 0.05, 2.0, 2.0)
 SETTINGS: dict[str, dict[str, Any]] = {
-    "r = 50": {"r": 50},
-    "r = 50, alpha = 0.3": {"r": 50, "alpha": 0.3},
-    "r = 50, rejuvenate 20": {"r": 50, "rejuvenate": 20},
-    "r = 50, one child each": {"r": 50, "resampling": "systematic"},
-    "r = 20": {"r": 20},
-    "r = 100": {"r": 100},
-    "r = 2000: Dirichlet process": {"r": 2000},
+    "r = 50": {"window": 50},
+    "r = 50, alpha = 0.3": {"window": 50, "alpha": 0.3},
+    "r = 50, rejuvenate 20": {"window": 50, "rejuvenate": 20},
+    "r = 50, one child each": {"window": 50, "resampling": "systematic"},
+    "r = 20": {"window": 20},
+    "r = 100": {"window": 100},
+    "r = 2000: Dirichlet process": {"window": 2000},
 }
 
 

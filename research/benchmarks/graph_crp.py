@@ -231,9 +231,9 @@ def main(seeds: int, long: int, rows: int, repeats: int) -> None:
             ("1,000 particles", 1000, fixed),
             ("r = 50, rejuvenate 20", 100, {"rejuvenate": 20}),
             ("r = 50, one child each (`systematic`)", 100, {"resampling": "systematic"}),
-            ("r = 20", 100, {"r": 20}),
-            ("r = 100", 100, {"r": 100}),
-            ("r = 2000: a Dirichlet process", 100, {"r": 2000}),
+            ("r = 20", 100, {"window": 20}),
+            ("r = 100", 100, {"window": 100}),
+            ("r = 2000: a Dirichlet process", 100, {"window": 2000}),
         ]
         quality(seeds, settings)
         sensors(6000)

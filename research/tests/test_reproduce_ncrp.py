@@ -76,17 +76,17 @@ def test_topics_of_a_file(tmp_path):
     out = run(ncrp_topics, *options, "--folds", 2)
     rows = cells(out, "| news.txt, ")
     means = {(row[0], row[1]): float(row[2].split()[0]) for row in rows}
-    table = [row for row in cells(out, "| ") if len(row) == 6 and row[3].isdigit()]
+    table = [row for row in cells(out, "| ") if len(row) == 7 and row[4].isdigit()]
     methods = ["stream, one pass", "fit", "Gibbs", "fit from Gibbs"]
     unigram = [float(row[2]) for row in cells(out, "| any | unigram")]
     assert len(unigram) == 2
     for prior in ("ours: eta 1, .2, .1; alpha 5, 2, .5", "the paper's: eta 1; alpha 50, 20, 10"):
         assert [row[1] for row in table if row[0] == prior] == 2 * methods
         for method in methods:
-            folds = [float(row[2]) for row in table if row[:2] == [prior, method]]
+            folds = [float(row[3]) for row in table if row[:2] == [prior, method]]
             assert means[f"news.txt, {prior}", method] == pytest.approx(np.mean(folds), abs=6e-4)
             assert prior[0] == "t" or min(folds) > max(unigram)
-    sweeps = {row[1]: int(row[4]) for row in table}
+    sweeps = {row[1]: int(row[5]) for row in table}
     assert sweeps["stream, one pass"] == 1
     assert sweeps["Gibbs"] == 20 < sweeps["fit from Gibbs"]
     assert len(list((tmp_path / "out").iterdir())) == 3

@@ -151,8 +151,14 @@ def graph_crp(record):
     X = streams.regimes(160, length=20)
     views = ["alpha_mean"]
     for name, options in {
-        "auto": {"warmup": 30, "n_particles": 11, "r": 20},
-        "revised": {"likelihood": GIVEN, "n_particles": 7, "rejuvenate": 3, "moves": 2, "r": 9},
+        "auto": {"warmup": 30, "n_particles": 11, "window": 20},
+        "revised": {
+            "likelihood": GIVEN,
+            "n_particles": 7,
+            "rejuvenate": 3,
+            "moves": 2,
+            "window": 9,
+        },
         "systematic": {"likelihood": GIVEN, "resampling": "systematic", "alpha": 0.5},
         "stratified": {"likelihood": GIVEN, "resampling": "stratified", "merge": False},
         "n_best": {"likelihood": GIVEN, "resampling": "n_best", "seed": 4},
@@ -164,9 +170,9 @@ def graph_crp(record):
             "rejuvenate": 2,
         },
     }.items():
-        model = GraphCRP(**{"r": 12, "n_particles": 9, **options})
+        model = GraphCRP(**{"window": 12, "n_particles": 9, **options})
         follow(record, name, model, X, probes=PROBES, views=views)
-    model = GraphCRP(likelihood=("autoregression", 2), warmup=30, n_particles=7, r=12)
+    model = GraphCRP(likelihood=("autoregression", 2), warmup=30, n_particles=7, window=12)
     t = streams.times(120)
     follow(record, "times", model, streams.waves(120), t, probes=[{0: 1.0}], at=float(t[-1]))
 
@@ -174,9 +180,9 @@ def graph_crp(record):
 @case
 def graph_crp_parents(record):
     X, parents = streams.regimes(120, length=20), streams.cliques(120, 15)
-    given = GraphCRP(likelihood=GIVEN, r=15, n_particles=9)
+    given = GraphCRP(likelihood=GIVEN, window=15, n_particles=9)
     follow(record, "given", given, X, probes=PROBES, parents=parents)
-    waits = GraphCRP(r=15, n_particles=9, warmup=40, alpha=0.4)
+    waits = GraphCRP(window=15, n_particles=9, warmup=40, alpha=0.4)
     follow(record, "waits", waits, X, probes=PROBES, parents=parents)
 
 

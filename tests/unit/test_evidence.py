@@ -32,7 +32,11 @@ CASES = {
         X,
         -8.9725801090,
     ),
-    "graph": (GraphCRP(likelihood=PRIOR, r=2, alpha=0.8, n_particles=4), ITEMS, LOG_Z["window"]),
+    "graph": (
+        GraphCRP(likelihood=PRIOR, window=2, alpha=0.8, n_particles=4),
+        ITEMS,
+        LOG_Z["window"],
+    ),
 }
 
 
@@ -83,7 +87,7 @@ def test_refusals():
 def test_partitions_of_particles_follow_the_posterior():
     """Of `GraphCRP` all partitions fit; of the filter 4,000 particles leave an error of 1 %."""
     n_draws = 20_000
-    model = GraphCRP(likelihood=PRIOR, r=6, alpha=0.8, n_particles=400)
+    model = GraphCRP(likelihood=PRIOR, window=6, alpha=0.8, n_particles=400)
     assert model.partitions(3).shape == (3, 0)
     model.learn_many(ITEMS)
     drawn = model.partitions(n_draws, seed=1)

@@ -93,7 +93,7 @@ def conditional(parents, labels, k):
     """Law of item k's cluster under the kernel, from a grid of uniform numbers, without data."""
     n, grid = len(parents), 400
     config = make_config(
-        family=PRIOR.family, hyper=PRIOR.hyper(1), r=1, given=True, alpha=ALPHA, n_particles=1
+        family=PRIOR.family, hyper=PRIOR.hyper(1), window=1, given=True, alpha=ALPHA, n_particles=1
     )
     chain = _Chain(
         from_parents(parents), np.full((n, 1), np.nan), config, ALPHA, np.random.default_rng()

@@ -69,7 +69,7 @@ def test_a_converged_stream_is_a_fixed_point_of_the_batch():
         rows,
         true_law(),
         alpha=1.0,
-        width=3,
+        window=3,
         init=stream.resp,
         moves=False,
         max_sweeps=40,
@@ -120,7 +120,7 @@ def test_a_fit_rests_where_exact_sweeps_do():
     fit = fit_temporal_dpm(rows, law, **options, tol=1e-9, max_sweeps=2000)
     assert fit.converged
     assert min(q.max(axis=1).min() for q in fit.q) < 0.9  # some rows are shared
-    settings = Settings(**count_settings(width=None, **options), slots=1000, lag=3)
+    settings = Settings(**count_settings(window=None, **options), slots=1000, lag=3)
     engine = whole(settings, fit.emission, rows, [q.copy() for q in fit.q], fit.ids, fit.born)
     engine.sweep(1, exact=True)
     gap = max(np.abs(q - found).max() for q, found in zip(fit.q, engine.resp, strict=True))
@@ -173,7 +173,7 @@ def test_guesses_of_nearly_nothing(X):
         ({"alpha": 0.0}, "alpha"),
         ({"slots": 0}, "slots"),
         ({"lag": -1}, "lag"),
-        ({"width": 0}, "width"),
+        ({"window": 0}, "window"),
         ({"decay": ("exponential", 0.01)}, "decay"),
         ({"max_sweeps": 0}, "max_sweeps"),
         ({"tol": -1.0}, "tol"),

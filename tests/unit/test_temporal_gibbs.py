@@ -20,7 +20,7 @@ from tests.oracles import temporal
 
 SIZES = (2, 1, 0, 2, 1)  # with an epoch that a chain may bridge
 KAPPA = temporal.kernel(2.0, 2)
-FIXED = {"alpha": 0.8, "decay": ("exponential", 2.0), "width": 2}
+FIXED = {"alpha": 0.8, "decay": ("exponential", 2.0), "window": 2}
 SCALES = (0.5, 2.0, 0.4, 0.5)  # birth mean, birth variance, drift, noise
 
 
@@ -278,7 +278,7 @@ def test_seeds_shapes_and_room_for_chains():
         ({"n_sweeps": 0}, "n_sweeps"),
         ({"thin": 3, "n_sweeps": 2}, "thin"),
         ({"burn_in": 1.5}, "burn_in"),
-        ({"width": 0}, "width"),
+        ({"window": 0}, "window"),
     ],
 )
 def test_options_are_refused_by_name(options, word):

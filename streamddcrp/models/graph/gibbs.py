@@ -149,7 +149,7 @@ def sample_graph_crp(
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     config = make_config(
-        family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha,
+        family=family.family, hyper=family.hyper(rows.shape[1]), window=1, given=True, alpha=alpha,
         discount=discount,
     )  # fmt: skip
     prepared = np.ascontiguousarray(family.prepare(rows)[0])

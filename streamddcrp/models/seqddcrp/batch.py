@@ -31,9 +31,8 @@ from streamddcrp.models.seqddcrp.kernels.batch import (
     relink,
 )
 from streamddcrp.models.seqddcrp.link_prior import LinkPrior, link_prior
-from streamddcrp.models.seqddcrp.rank_one import fit_rank_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
-from streamddcrp.validation import choice, whole
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _BIRTH_FLOOR = 1e-8  # a self-link below this share of the row's best option is set to zero
@@ -279,7 +278,6 @@ def fit_seqddcrp(
     decay: object,
     t: ArrayLike | None = None,
     init: object = "singletons",
-    order: str = "alternating",
     merge: bool = True,
     n_starts: int = 1,
     max_sweeps: int = 200,
@@ -304,9 +302,6 @@ def fit_seqddcrp(
         Arrival times, not decreasing. Default: the arrival index.
     init : {"singletons"} or scipy.sparse array of shape (N, N), default "singletons"
         Every customer at a table of its own, or the ``links`` of an earlier fit.
-    order : {"alternating", "random"}, default "alternating"
-        "random" is the paper's own schedule, Algorithm 1 with rank-1 revisions of a dense inverse,
-        O(N^3) a sweep: kept for comparison, without merges and progress bar.
     merge : bool, default True
         After convergence, merge tables where that raises the bound, and sweep again.
     n_starts : int, default 1
@@ -317,7 +312,7 @@ def fit_seqddcrp(
     tol : float, default 1e-9
         Stop after two sweeps in a row that raise the bound by less than ``tol * |bound|``.
     seed : int or None, default 0
-        Of the other starts, and for ``order="random"``.
+        Of the other starts.
     progress : bool, default False
         Show a progress bar with the bound and the number of live tables.
 
@@ -360,17 +355,13 @@ def fit_seqddcrp(
     rows, _ = family.prepare(rows)
     times = None if t is None else _times(t, len(rows))
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
-    choice("order", order, ("alternating", "random"))
     rng, fits = generator(seed), []
     with tqdm(total=n_starts * max_sweeps, unit=" sweeps", disable=not progress) as bar:
         for start in range(whole("n_starts", n_starts, 1)):
             batch = _Batch(rows, family.family, hyper, prior, init)
             if start:
                 batch.draw_links(rng)
-            if order == "random":
-                fits.append(batch.result(*fit_rank_one(batch, max_sweeps, tol, rng)))
-            else:
-                fits.append(batch.result(*_ascend(batch, max_sweeps, tol, merge, bar)))
+            fits.append(batch.result(*_ascend(batch, max_sweeps, tol, merge, bar)))
     return max(fits, key=lambda fit: fit.bound)
 
 

@@ -78,7 +78,7 @@ def fit_temporal_dpm(
     *,
     alpha: float | None = None,
     decay: object = None,
-    width: int | None = None,
+    window: int | None = None,
     expectation: str = "zero-corrected",
     slots: int = 1000,
     lag: int = 3,
@@ -99,7 +99,7 @@ def fit_temporal_dpm(
     likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
         As for `TemporalDPM`. Of scales that are learned, the best of several guesses on the first
         epochs.
-    alpha, decay, width, expectation
+    alpha, decay, window, expectation
         As for `TemporalDPM`.
     slots : int, default 1000
         Components of the finite model. The stream that finds the start has no more at a time.
@@ -134,7 +134,7 @@ def fit_temporal_dpm(
 
     Notes
     -----
-    A sweep takes O(N K width) steps for N rows and K components in all; memory O(N K).
+    A sweep takes O(N K window) steps for N rows and K components in all; memory O(N K).
 
     Examples
     --------
@@ -149,7 +149,7 @@ def fit_temporal_dpm(
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
     settings = Settings(
-        **count_settings(alpha, decay, width, expectation),
+        **count_settings(alpha, decay, window, expectation),
         slots=whole("slots", slots, 1),
         lag=whole("lag", lag),
     )

@@ -116,7 +116,7 @@ def sample_temporal_dpm(
     *,
     alpha: float | None = None,
     decay: object = None,
-    width: int | None = None,
+    window: int | None = None,
     learn_scales: bool = True,
     n_chains: int = 4,
     n_sweeps: int = 500,
@@ -133,7 +133,7 @@ def sample_temporal_dpm(
         Rows of each epoch; an epoch may be empty. Counts of words (N_t, V), sparse, of texts.
     likelihood : "auto", "gaussian", "text", tuple, Likelihood or Emission
         As for `fit_temporal_dpm`, whose first guesses of scales are where these begin.
-    alpha, decay, width
+    alpha, decay, window
         As for `TemporalDPM`. What is learned there is drawn here, from a prior that is as strong:
         alpha from Gamma(2, 1), the decay from a grid.
     learn_scales : bool, default True
@@ -164,7 +164,7 @@ def sample_temporal_dpm(
 
     with :math:`m_{kt}` rows of component k in epoch t, :math:`m'_{kt}` in those before it, decayed,
     and :math:`A_t = \alpha + \sum_k m'_{kt}`. A row may join components alive in its epoch, one
-    that begins up to ``width`` epochs later, or two that it bridges; components may also exchange
+    that begins up to ``window`` epochs later, or two that it bridges; components may also exchange
     what they are from an epoch on. A sweep costs O(N K L D) for N rows, of which K components are
     near, each L epochs long, and takes memory O(T K D); of words, their length for D in time, and
     all that occur in memory. Draws take 4 bytes a row. Equal seeds give equal bits.
@@ -183,7 +183,7 @@ def sample_temporal_dpm(
     (80, 3)
     """
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
-    settings = Settings(**count_settings(alpha, decay, width))
+    settings = Settings(**count_settings(alpha, decay, window))
     emission, rows = read_epochs(likelihood, settings, epochs)
     begin = partial(Sampler, rows, emission, settings, learn_scales=bool(learn_scales))
     *drawn, scales = plan.run(begin, seed, progress=progress)

@@ -63,9 +63,9 @@ class Settings(NamedTuple):
         return int(np.count_nonzero(self.past_weights))
 
 
-def past_weights(decay: object, width: int) -> tuple[float, ...]:
-    """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs."""
-    weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1, 1 << 16) + 1.0))
+def past_weights(decay: object, window: int) -> tuple[float, ...]:
+    """Return the weights of the 1, 2, .. ``window`` epochs before; the decay is in epochs."""
+    weights = make_decay(decay).weight(np.arange(1.0, whole("window", window, 1, 1 << 16) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
         message = (
@@ -77,19 +77,19 @@ def past_weights(decay: object, width: int) -> tuple[float, ...]:
 
 
 def count_settings(
-    alpha: Any, decay: object, width: int | None, expectation: object = "zero-corrected"
+    alpha: Any, decay: object, window: int | None, expectation: object = "zero-corrected"
 ) -> dict[str, Any]:
     """Return the settings that say how the counts of an epoch follow from those before.
 
-    ``alpha`` None, and ``decay`` and ``width`` both None: learned. One of the latter alone: three
+    ``alpha`` None, and ``decay`` and ``window`` both None: learned. One of the latter alone: three
     epochs, or weights exp(-1), exp(-2), ..
     """
     decay_or_first = ("exponential", 1.0) if decay is None else decay
     return {
         "alpha": 1.0 if alpha is None else positive("alpha", alpha, "None"),
-        "past_weights": past_weights(decay_or_first, 3 if width is None else width),
+        "past_weights": past_weights(decay_or_first, 3 if window is None else window),
         "learn_alpha": alpha is None,
-        "learn_decay": decay is None and width is None,
+        "learn_decay": decay is None and window is None,
         "taylor": choice("expectation", expectation, EXPECTATIONS) == "taylor",
     }
 
