@@ -76,7 +76,7 @@ def small_rings(monkeypatch):
     """Rings of particle models that a few events fill, and pieces to go with them."""
     for module in (particles, ddcrp):
         monkeypatch.setattr(module, "empty_events", lambda: empty_events(SMALL))
-    monkeypatch.setattr(views, "_PIECE", 2)
+    monkeypatch.setattr(views, "PIECE", 2)
 
 
 @pytest.mark.parametrize("name", STORMS)

@@ -196,8 +196,10 @@ def test_one_key_of_several(tmp_path):
     assert done.stdout.startswith("data.csv, b: 15 rows from 2024-05-01 00:00 to 2024-05-02 04:00")
     check_picture(tmp_path / "found")
     several = report(results, *columns)
-    assert several.exit_code == 2
-    assert "choose one with --only KEY: b, a" in several.stderr
+    assert several.exit_code == 0, several.output
+    assert several.stdout.startswith("data.csv: 2 keys; ")
+    assert "  a: regime " in several.stdout
+    check_picture(tmp_path / "found")
     unknown = report(results, *columns, "--only", "c")
     assert unknown.exit_code == 2
     assert "no key 'c'; it has b, a" in unknown.stderr

@@ -84,10 +84,11 @@ def ddcrp_gibbs(record):
         for field in ("links", "labels", "n_tables", "log_joint", "alpha", "decay_parameter"):
             record.add(f"{name}.{field}", getattr(draws, field))
         record.add(f"{name}.traces", draws.traces())
-    model = DDCRPSampler(likelihood="normal_wishart", seed=2)
-    draws = model.sample(streams.with_gaps(X), streams.times(30), n_sweeps=20, burn_in=5)
-    record.add("model.labels", draws.labels)
-    record.add("model.log_joint", draws.log_joint)
+    draws = sample_ddcrp(
+        streams.with_gaps(X), alpha=1.0, decay=("exponential", 5.0), t=streams.times(30), **short
+    )
+    record.add("auto.labels", draws.labels)
+    record.add("auto.log_joint", draws.log_joint)
 
 
 @case

@@ -18,7 +18,7 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
 @click.argument("results")
 @click.option("--source", required=True, metavar="DATA", help="The data of the run.")
 @shown
-@click.option("--only", metavar="KEY", help="The key to report, if there are several.")
+@click.option("--only", metavar="KEY", help="The key to report [default: all, side by side].")
 @click.option("--season", metavar="PERIODS", help="Cycles subtracted, as given to run.")
 @click.option("--events", metavar="FILE", help="For texts: what run --events wrote.")
 @click.option(
@@ -39,6 +39,9 @@ def report(results: str, source: str, **options: Any) -> None:
     regime, the surprise of each row, and when each regime was first seen, came back and was last
     seen. The page (.html) has the same picture, linked to tables. The summary (.txt) goes to
     standard output, too.
+
+    Of several keys without --only, it says which differ from their past and which share a new
+    regime.
 
     For texts (--text) the picture shows the stories over time, and the page lists the words and
     typical texts of each.
@@ -102,12 +105,17 @@ def _of_numbers(
 ) -> Made:
     from streamddcrp.plots.findings import find  # noqa: PLC0415
     from streamddcrp.plots.timeline import render  # noqa: PLC0415
+    from streamddcrp_connectors.report.fleet import report_of_fleet  # noqa: PLC0415
     from streamddcrp_connectors.report.regime_page import page_of_regimes  # noqa: PLC0415
-    from streamddcrp_connectors.report.results import read_labelled  # noqa: PLC0415
+    from streamddcrp_connectors.report.results import read_fleet, read_labelled  # noqa: PLC0415
     from streamddcrp_connectors.report.words import in_words  # noqa: PLC0415
     from streamddcrp_connectors.run.names import Names  # noqa: PLC0415
 
     names = None if folder is None else Names(Path(folder))
+    if only is None and season is None and columns.key is not None:
+        fleet = read_fleet(results, source, columns, names)
+        if len(fleet) > 1:
+            return report_of_fleet(Path(source).name, fleet)
     findings = find(read_labelled(results, source, columns, only, season, names))
     pictures = render(findings)
     words, page = in_words(findings), page_of_regimes(findings)

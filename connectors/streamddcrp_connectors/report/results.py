@@ -88,6 +88,32 @@ def read_labelled(
     return Labelled(name, features, net, labels, scores, clock, causes, values, given)
 
 
+def read_fleet(
+    results: str | os.PathLike[str], data: str | os.PathLike[str], columns: Columns,
+    names: Names | None = None,
+) -> list[tuple[str, Labelled]]:  # fmt: skip
+    """Read the results of several keys: each with its series; see `read_labelled`."""
+    table, _, utc = read_results(results, least=0)
+    if len(set(table.get("key", ()))) < 2:
+        return []
+    check_named(table, columns, os.fspath(results))
+    with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
+        batch = read_rows(source, table["row"], os.fspath(results))
+    keys = batch.column(columns.key or "")
+    _check_key(keys, table["key"], table["row"], source.name, os.fspath(results))
+    features, labels = source.columns.features or (), table.get("state", table["label"])
+    values = np.column_stack([_floats(batch.column(feature)) for feature in features])
+    clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
+    kinds, which = np.unique(table["key"].astype(str), return_inverse=True)
+    order, cuts, found = np.argsort(which, kind="stable"), np.bincount(which).cumsum()[:-1], []
+    for key, at in zip(kinds.tolist(), np.split(order, cuts), strict=True):
+        own = Clock(clock.times[at], utc=utc)
+        given = {} if names is None else names.of(key)
+        series = values[at], labels[at], table["score"][at], own
+        found.append((key, Labelled(key, features, *series, names=given)))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class LabelledTexts:
     """Texts with a story each."""
@@ -284,11 +310,13 @@ def _clock(
     return Clock(times, utc=_zoned(column.type))
 
 
-def _check_key(column: Any, key: str, rows: IntArray, data: str, results: str) -> None:
-    other = np.flatnonzero(column.to_numpy(zero_copy_only=False) != key)
+def _check_key(column: Any, keys: Any, rows: IntArray, data: str, results: str) -> None:
+    there = column.to_numpy(zero_copy_only=False)
+    other = np.flatnonzero(there != keys)
     if len(other):
         place = int(other[0])
-        reason = f"row {rows[place]}: the key was {key!r}, and is {column[place].as_py()!r} there"
+        was, now = np.broadcast_to(keys, len(there))[place], column[place].as_py()
+        reason = f"row {rows[place]}: the key was {was!r}, and is {now!r} there"
         raise _not_about(results, data, reason)
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.random import Generator
 
 from streamddcrp.arguments import checked
-from streamddcrp.data import as_observations, as_times
+from streamddcrp.data import as_observations
+from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
 from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
@@ -317,7 +318,7 @@ def _distances(
     if distances is None:
         if t is None:
             return Distances.by_index(n, sequential=sequential)
-        return Distances.by_time(as_times(t, n), sequential=sequential)
+        return Distances.by_time(batch_times(t, n), sequential=sequential)
     if t is not None:
         message = "give t or distances, not both: Distances.by_time(t) are distances"
         raise ConfigError(message)

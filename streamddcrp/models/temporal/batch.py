@@ -112,14 +112,10 @@ def fit_temporal_dpm(
     n_starts : int, default 1
         Orders of the rows within epochs, the given one first, by which streams find starts; the fit
         of the largest objective is returned.
-    max_sweeps : int, default 60
-        Of each start.
+    max_sweeps, seed, progress
+        As for `fit_seqddcrp`.
     tol : float, default 1e-4
         Sweeps have settled when no probability changes by more.
-    seed : int or None, default 0
-        Of the other orders.
-    progress : bool, default False
-        Show a progress bar.
 
     Returns
     -------

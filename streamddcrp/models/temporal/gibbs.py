@@ -351,8 +351,8 @@ def _refuse_width(emission: Any, parts: Sequence[FloatArray]) -> None:
     known = isinstance(emission, GaussianDrift | ConjugateDecay)
     if not known or isinstance(emission, FullGaussianDrift):
         message = (
-            "emission must be a GaussianDrift, ConjugateDecay or TextDecay, whose evidence the "
-            f"sampler knows in closed form, got {emission!r}"
+            "likelihood must be of GaussianDrift, ConjugateDecay or TextDecay, whose evidence the "
+            f"sampler knows in closed form, got {type(emission).__name__}"
         )
         raise ConfigError(message)
     D = len(emission.noise) if isinstance(emission, GaussianDrift) else emission.n_features

@@ -84,14 +84,10 @@ def fit_nested_topics(
         start.
     n_starts : int, default 3
         Orders of the documents, the given one first; the fit of the largest bound is returned.
-    max_sweeps : int, default 20
-        Passes after the first, for each.
+    max_sweeps, seed, progress
+        As for `fit_seqddcrp`; sweeps are passes after the first.
     tol : float, default 1e-4
         Ends when a pass raises the bound by less than this part of it.
-    seed : int or None, default 0
-        Of the other orders.
-    progress : bool, default False
-        Show a progress bar.
     **options
         Of `NestedCRPTopics`, but ``window`` and ``forgetting``.
 
@@ -217,14 +213,11 @@ def fit_nested_components(
     X : array_like or table of shape (N, D)
     n_starts : int, default 1
         Orders of the points, the given one first; the fit of the largest bound is returned.
-    max_sweeps : int, default 200
+    max_sweeps, seed, progress
+        As for `fit_seqddcrp`.
     tol : float, default 1e-5
         Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it,
         three times in a row.
-    seed : int or None, default 0
-        Of the other orders, and of attempts to grow.
-    progress : bool, default False
-        Show a progress bar.
     **options
         Of `NestedCRPComponents`; ``window`` and ``warmup`` are those of the pass.
 
