@@ -1,7 +1,9 @@
 """What commands share: options about a source, and how a command refuses."""
 
+import csv
+import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -9,6 +11,18 @@ import click
 from streamddcrp.errors import StreamDDCRPError
 
 REFUSED, INTERRUPTED = 2, 130
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas; one with a comma of its own stands in quotes."""
+    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True)) or [""])
+
+
+def names_out(names: Sequence[str]) -> str:
+    """Write what `names_in` reads."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
 
 
 class Command(click.Command):
@@ -28,7 +42,7 @@ class Names(click.ParamType):  # type: ignore[type-arg]
     name = "names"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        return value if isinstance(value, tuple) else tuple(map(str.strip, value.split(",")))
+        return value if isinstance(value, tuple) else names_in(value)
 
 
 def options(*given: Any) -> Callable[[Any], Any]:

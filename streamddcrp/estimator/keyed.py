@@ -29,6 +29,7 @@ from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.standing import ranked
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
+from streamddcrp.estimator.views import index_of, with_index
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
@@ -142,24 +143,26 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         """
         self._each_key(Groups(batch, t, self.by), "learn_many")
 
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+    def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
         pyarrow.RecordBatch
             In the order of the rows: ``key``, and the columns of the model's ``step_many``.
         """
-        groups = Groups(batch, t, self.by)
+        held, groups = index_of(batch, index), Groups(batch, t, self.by)
         parts = self._each_key(groups, "step_many")
         if not parts:  # no rows: the columns of a model's results
             parts = [copy.deepcopy(self._fresh).step_many(groups.rows, *groups.no_times)]
-        return groups.gather(parts)
+        return with_index(held, groups.gather(parts))
 
     def _each_key(self, groups: Groups, method: str) -> list[Any]:
         """Call a method of each key's model with its rows, for all keys or for none."""

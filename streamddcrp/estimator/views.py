@@ -19,12 +19,17 @@ from streamddcrp.contract import (
     Engine,
     Event,
 )
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.records import MOST, Within, check_one
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
+_OURS = {  # columns of results
+    "time", "key", "label", "label_prob", "score", "p_new", "p_change", "n_tables", "final_row",
+    "final_label", "features", "feature_probs", "threshold", "alarm", "why",
+}  # fmt: skip
 _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
 PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
@@ -56,6 +61,31 @@ def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
             values = values.astype(values.dtype.newbyteorder("="))
         t = pa.array(list(values) if values.dtype == object else values)
     return pa.record_batch([t, *results.columns], names=["time", *results.schema.names])
+
+
+def index_of(batch: Any, wanted: bool) -> pa.RecordBatch | None:
+    """Return the index of a frame of pandas as Arrow keeps it, if it is wanted.
+
+    Raises SchemaError if there is none, before anything is learned.
+    """
+    if not wanted:
+        return None
+    batch = batch.to_pandas() if hasattr(batch, "dims") else batch  # of xarray
+    frame = batch.to_frame() if getattr(batch, "ndim", 2) == 1 else batch
+    try:
+        kept = [None if name in _OURS else name for name in frame.index.names]
+        return pa.RecordBatch.from_pandas(frame.iloc[:, :0].rename_axis(kept))
+    except (AttributeError, TypeError, ValueError, pa.ArrowException) as error:
+        message = f"index: expected a frame of pandas whose index Arrow can hold; {error}"
+        raise SchemaError(message) from None
+
+
+def with_index(index: pa.RecordBatch | None, results: pa.RecordBatch) -> pa.RecordBatch:
+    """Put an index behind results: `to_pandas` then makes it the index of the frame."""
+    if index is None:
+        return results
+    schema = pa.schema([*results.schema, *index.schema], metadata=index.schema.metadata)
+    return pa.RecordBatch.from_arrays([*results.columns, *index.columns], schema=schema)
 
 
 def no_tables(**more: pa.DataType) -> pa.Table:

@@ -36,6 +36,7 @@ from streamddcrp.estimator.reasons import Explains, Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.standing import Standing
 from streamddcrp.estimator.stored import Stored
+from streamddcrp.estimator.views import index_of, with_index
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
 from streamddcrp.models.seqddcrp.kernels.layout import SETTLED
@@ -119,13 +120,15 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         """Learn a batch of rows; the same, bit for bit, as learning them one by one."""
         self.step_many(batch, t)
 
-    def step_many(self, batch: object, t: Any = None) -> pa.RecordBatch:
+    def step_many(self, batch: object, t: Any = None, *, index: bool = False) -> pa.RecordBatch:
         """Judge each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t
             As for `SeqDDCRP.step_many`, which also lists the errors.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
@@ -136,10 +139,10 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             seen), ``alarm`` (bool) and, where an alarm begins, ``why``: what `explain_one` says of
             the row before it is learned; before them ``time``, where times are given.
         """
-        rows: Any = sliceable(batch)
+        held, rows = index_of(batch, index), sliceable(batch)
         due = self._rows_until_reference()
         if not self._waiting or due >= len(rows):
-            return self._step(rows, t)
+            return with_index(held, self._step(rows, t))
         kept = deepcopy(self._model)  # in case the rows behind the reference are refused
         try:
             first = self._step(rows[:due], None if t is None else t[:due])
@@ -151,7 +154,8 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             vars(self._model).update(vars(kept))
             self._reference = None
             raise
-        return pa.Table.from_batches([first, rest]).combine_chunks().to_batches()[0]
+        both = pa.Table.from_batches([first, rest]).combine_chunks()
+        return with_index(held, both.to_batches()[0])
 
     def _step(self, rows: Any, t: Any) -> pa.RecordBatch:
         """Judge and learn rows all of which come before the reference is taken, or after."""

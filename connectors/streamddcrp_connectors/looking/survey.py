@@ -50,8 +50,7 @@ def survey(
         times, key = _find_times(table, habits, wanted, key)
     else:
         if len(times) == 1 and _is_day(table, habits, times[0], wanted):
-            clocks = [name for name in names if habits[name].kind == "clock"]
-            times = (*times, *clocks[:1])
+            times = (*times, *_clocks(habits, times[0])[:1])
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
     falls = _falls(time_steps(table, times, wanted, key)[1]) if times and kind else 0
@@ -86,11 +85,18 @@ def _kind(table: Any, names: Sequence[str], wanted: Wanted) -> str | None:
 
 def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) -> bool:
     """Whether a column holds days, many of them for several rows."""
-    if habits.get(name, Habit()).kind != "time" or len(table) < 2:
+    if habits.get(name, Habit()).clock in ("", "number") or len(table) < 2:
         return False
     times = parse(_joined(table, [name]), habits[name].clock)[0].drop_null().cast(pa.int64())
     ticks = times.to_numpy()
     return bool((ticks % (86_400 * 10**9) == 0).all() and len(np.unique(ticks)) < len(ticks))
+
+
+def _clocks(habits: Mapping[str, Habit], day: str) -> list[str]:
+    """Return the columns of a clock that may belong to a column of days, or of hours behind it."""
+    later = [*habits][[*habits].index(day) + 1 :]
+    hours = [name for name in later if name.lower() in _PARTS[3] and habits[name].kind == "number"]
+    return [name for name, habit in habits.items() if habit.kind == "clock"] + hours
 
 
 def _find_times(
@@ -99,19 +105,17 @@ def _find_times(
     """Return the columns of a time in whose order the rows are, as they come or by a key."""
     candidates: list[tuple[str, ...]] = []
     parts = _find_parts([*habits])
-    if len(parts) > 2:
+    if len(parts) > 1:
         candidates.append(parts)
-    clocks = [name for name, habit in habits.items() if habit.kind == "clock"]
-    for name, habit in habits.items():
-        if habit.kind == "time":
-            if clocks and _is_day(table, habits, name, wanted):
-                candidates.append((name, clocks[0]))
-            candidates.append((name,))
     named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
-    candidates += [(name,) for name in named if habits[name].kind == "number"]
+    dates = [name for name, habit in habits.items() if habit.kind == "time"]
+    for name in dates + [name for name in named if habits[name].kind == "number"]:
+        if _is_day(table, habits, name, wanted):
+            candidates += [(name, clock) for clock in _clocks(habits, name)[:1]]
+        candidates.append((name,))
     for names in candidates:
         ticks, steps, lost = time_steps(table, names, wanted, key)
-        if lost or not len(ticks):
+        if lost or not len(ticks) or (len(ticks) > 2 and not steps.any()):
             continue
         if not _falls(steps) or _falls(-steps) == 0:  # in order, or the newest first
             return names, key
@@ -238,6 +242,8 @@ def said_of(table: Any, found: Survey, wanted: Wanted, key: str | None) -> list[
     for name in found.features:
         habit = found.habits[name]
         words = [f"{habit.unit} behind the numbers"] * bool(habit.unit)
+        words += ["K, M and so on are multiplied out"] * (habit.base == "" == habit.unit)
+        words += [f"{', '.join(habit.notes[:8])} behind numbers is left out"] * bool(habit.notes)
         words += [f"{mark:g} is missing" for mark in habit.sentinels]
         words += [f"{' and '.join(habit.flags)} are 0 and 1"] * (
             bool(habit.flags) and habit.flags[0] != "false"

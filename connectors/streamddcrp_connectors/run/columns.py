@@ -27,6 +27,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.looking.cells import Cells, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 from streamddcrp_connectors.looking.survey import Survey, survey
+from streamddcrp_connectors.options import names_in
 
 REFUSED = "__refused__"
 TOGETHER = " + "  # between the columns that make up a time
@@ -135,8 +136,8 @@ class Columns:
             raise SchemaError(message)
         there = set(available)
         if self.time is not None and self.time not in there and "," in self.time:
-            parts = [part.strip() for part in self.time.split(",")]
-            return replace(self, time=TOGETHER.join(parts)).check(available, where)
+            parts = TOGETHER.join(names_in(self.time))
+            return replace(self, time=parts).check(available, where)
         if self.time is not None and self.time not in there:
             ends = [name for name in available if name.endswith(f".{self.time}")]
             if len(ends) == 1:

@@ -11,7 +11,9 @@ import json
 import lzma
 import os
 import re
+import shutil
 import sqlite3
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +31,7 @@ DAMAGED = EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error
 HEAD = 1 << 16  # bytes that show what a file is
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".zip")
 _PIECE = 1 << 18
+_MOST_INDICES = 10_000
 _MAGIC = {
     b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip", b"PK\x05\x06": "zip", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
@@ -37,6 +40,7 @@ _MAGIC = {
 _BOM = rb"(?:\xef\xbb\xbf)?\s*"
 _ARRAY = re.compile(_BOM + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
 _OPENED = re.compile(_BOM + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
+_SPARSE = re.compile(rb"(?:[-+]?[\d.]+(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
 _OTHERS = re.compile(r"(^|/)([._]|__MACOSX)|readme|license|\.(md|pdf|html?|docx?|names|png)$", re.I)
 
 
@@ -68,6 +72,8 @@ def packing(head: bytes) -> str | None:
         for place in (0, 1):  # of every second byte
             if not any(head[place:200:2]) and all(head[1 - place : 200 : 2]):
                 return "utf-16-le" if place else "utf-16-be"
+    if _SPARSE.match(head):
+        return "libsvm"
     return "json" if is_document(head) else None
 
 
@@ -125,6 +131,8 @@ def _layer(
         made = _database(path, name, said)
     elif kind == "json":
         made = _document(file, name)
+    elif kind == "libsvm":
+        made = _sparse(file, name)
     elif kind.startswith("utf-16"):
         decode = codecs.getincrementaldecoder(kind)("replace").decode
         made = (decode(piece).encode() for piece in iter(partial(file.read, _PIECE), b""))
@@ -218,6 +226,28 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
     rows = _rows_of(found)
     while some := list(islice(rows, 1000)):
         yield "".join(json.dumps(row) + "\n" for row in some).encode()
+
+
+def _sparse(file: Any, name: str) -> Iterator[bytes]:
+    """Write rows of a label and ``index:value``, as of libsvm, with all their zeros."""
+    with tempfile.TemporaryFile() as kept:
+        shutil.copyfileobj(file, kept)
+        kept.seek(0)
+        pairs = (re.findall(rb" (\d+):", line.partition(b"#")[0]) for line in kept)
+        indices = {int(index) for line in pairs for index in line}
+        low, high = min(indices), max(indices)
+        if high - low > _MOST_INDICES:
+            message = f"{name} has {high - low + 1:,} columns of zeros: choose some first"
+            raise ConfigError(message)
+        kept.seek(0)
+        yield from _lines([["label", *(f"x{index}" for index in range(low, high + 1))]])
+        yield from _lines(filter(None, (_with_zeros(line, low, high) for line in kept)))
+
+
+def _with_zeros(line: bytes, low: int, high: int) -> list[str]:
+    label, *pairs = line.decode("utf-8", "replace").partition("#")[0].split() or [""]
+    values = dict(pair.split(":", 1) for pair in pairs)
+    return [label, *(values.get(str(i), "0") for i in range(low, high + 1))] if label else []
 
 
 def _rows_of(found: Any) -> Iterator[Any]:

@@ -16,7 +16,7 @@ import pyarrow.csv as pc_csv
 
 from streamddcrp.errors import SchemaError
 from streamddcrp_connectors.looking.cells import Cells
-from streamddcrp_connectors.looking.dialect import SEPARATORS, Dialect, named
+from streamddcrp_connectors.looking.dialect import RULE, SEPARATORS, Dialect, named
 from streamddcrp_connectors.run.columns import (
     Columns,
     Refusal,
@@ -134,6 +134,8 @@ class CsvRows:
         if dialect.comment and dialect.comment.encode() in block:
             mark = re.escape(dialect.comment.encode())
             block = re.sub(rb"(?m)^[ \t]*" + mark + rb".*\n?", b"", block)
+        if dialect.sep == "|":
+            block = RULE.sub(b"", block)
         if dialect.sep == " ":
             block = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block)
             if b'"' in block:  # between cells, not within them

@@ -71,7 +71,7 @@ def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
     Raises ConfigError if it is neither a positive number nor ("gamma", shape, rate).
     """
     also = 'or ("gamma", shape, rate) of positive numbers'
-    if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
+    if isinstance(alpha, tuple | list) and len(alpha) == 3 and str(alpha[0]) == "gamma":
         return math.nan, *alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
     return positive("alpha", alpha, also), np.empty(0), np.empty(0)
 

@@ -12,7 +12,7 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
-from streamddcrp.estimator.views import predictions, with_times
+from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import Config, make_config
 from streamddcrp.models.graph.engine import (
@@ -183,13 +183,17 @@ class GraphCRP(PartitionModel, base.Clusterer):
         """
         self._learn_batch(batch, t, parents)
 
-    def step_many(self, batch: object, t: object = None, parents: Any = None) -> pa.RecordBatch:
+    def step_many(
+        self, batch: object, t: object = None, parents: Any = None, *, index: bool = False
+    ) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t, parents
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
@@ -197,7 +201,8 @@ class GraphCRP(PartitionModel, base.Clusterer):
             The columns of `SeqDDCRP.step_many`. The ``label`` of a new table is the row's arrival
             index; ``p_change`` is the probability of another table than that of the row before.
         """
-        return with_times(predictions(self._learn_batch(batch, t, parents)), t)
+        held = index_of(batch, index)
+        return with_index(held, with_times(predictions(self._learn_batch(batch, t, parents)), t))
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], parents: Any = None

@@ -286,6 +286,7 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return None
+        ago = whole("ago", ago, 1)
         return self._explain_learned(self._values(x)[0], ago, self._usual(ago))
 
     def _usual(self, ago: int) -> Reference:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamddcrp.arguments import checked, generator, number_array
+from streamddcrp.arguments import as_list, checked, generator, number_array
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
@@ -187,6 +187,7 @@ class NestedTopicSamples(Draws):
             ``children`` (the largest first).
         """
         state = self._state(self.best if draw is None else draw)
+        names = None if names is None else as_list("names", names)
         if names is not None and len(names) != self.corpus.n_words:
             message = f"names: expected {self.corpus.n_words}, got {len(names)}"
             raise ConfigError(message)
