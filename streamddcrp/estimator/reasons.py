@@ -15,6 +15,7 @@ from streamddcrp.contract import Part, said
 from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
 from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.base import lacking
 from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -205,7 +206,7 @@ def explanation(
 def explained(
     likelihood: Likelihood, hyper: FloatArray, post: FloatArray, log_weights: FloatArray,
     home: int, x: FloatArray, past: FloatArray | None,
-) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+) -> tuple[IntArray, tuple[float, float], FloatArray, FloatArray]:  # fmt: skip
     """Explain a row (D,) under a mixture of tables with posteriors ``post`` (K, Q).
 
     Returns the columns that are parts (n,); surprise of the row, and its excess over what ``home``,
@@ -219,17 +220,17 @@ def explained(
     usual = explain(
         likelihood.family, hyper, hyper.copy(), post, log_weights, home, rows, out, seen
     )
-    view, (said, alone) = likelihood.in_units(seen, D), out[:2]
-    surprise = said[0] - said[1:]
-    view[2, at] = alone[0] - alone[1:] - view[2, at]
-    scores = np.array([said[0], alone[0] - usual])
+    view, surprise, excess = likelihood.in_units(seen, D), out[0, 1:], out[1, 1:]
+    if len(at) == D:
+        np.subtract(excess, view[2], view[2])
+    else:
+        view[2, at] = excess - view[2, at]
+    score = out.item(0, 0)
     slopes = likelihood.log_slopes(x[None])
     if slopes is not None:
-        scores[0] -= slopes[0]
-        lacking = np.repeat(x[None], len(at), axis=0)
-        lacking[np.arange(len(at)), at] = np.nan
-        surprise -= slopes[0] - likelihood.log_slopes(lacking)
-    return at, scores, surprise, view
+        score -= slopes[0]
+        surprise -= slopes[0] - likelihood.log_slopes(lacking(x, at)[1:])
+    return at, (score, out.item(1, 0) - usual), surprise, view
 
 
 def differences(
@@ -273,6 +274,8 @@ def parts_of(
     names: Sequence[str], x: FloatArray, at: IntArray, surprise: FloatArray, view: FloatArray
 ) -> list[Part]:
     """Return the parts of a row as `explained` describes them."""
-    expected, sd, excess = view[:, at].tolist()
-    present = [names[d] for d in at.tolist()]
-    return list(map(Part, present, x[at].tolist(), expected, sd, surprise.tolist(), excess))
+    values = x
+    if len(at) < len(x):
+        names, values, view = [names[d] for d in at.tolist()], x[at], view[:, at]
+    expected, sd, excess = view.tolist()
+    return list(map(Part, names, values.tolist(), expected, sd, surprise.tolist(), excess))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv, stdtrit
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.base import Likelihood, lacking
 from streamddcrp.likelihoods.columns import (
     TABLE_VARIANCE,
     as_array,
@@ -371,9 +371,8 @@ class NormalWishart(Likelihood):
         return filled, None
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        rows = np.repeat(self.prepare(x[np.newaxis])[0], 1 + len(at), axis=0)
-        rows[1 + np.arange(len(at)), at] = np.nan  # which predictions integrate out
-        return rows
+        whole = x if len(at) == len(x) else self.prepare(x[np.newaxis])[0][0]
+        return lacking(whole, at)  # predictions integrate out what is missing
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, post = self._posteriors(stats)

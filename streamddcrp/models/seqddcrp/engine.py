@@ -136,7 +136,7 @@ class Engine:
 
     def explain(
         self, x: FloatArray, t: float
-    ) -> tuple[int, tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
+    ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
         """Explain a checked row (D,): the id of the regime expected, and what `explained` says."""
         config, state = self._for_width(len(x))
         time = self.in_time(np.array([t]))
@@ -172,10 +172,11 @@ class Engine:
         if not others.any():
             return None
         n_before = max(index - int(counts[N_SEEN] - counts[N_ROWS]), 0)
-        homes = self.state.rows.probs[:K, : min(n_before, counts[N_ROWS])].argmax(axis=0)
-        known = homes[others[homes]]
-        last = known[-1] if len(known) else np.argmax(np.where(others, table.last_seen[:K], -1))
-        return int(table.ids[last])
+        for i in range(min(n_before, int(counts[N_ROWS])) - 1, -1, -1):
+            home = self.state.rows.probs[:K, i].argmax()
+            if others[home]:
+                return int(table.ids[home])
+        return int(table.ids[np.argmax(np.where(others, table.last_seen[:K], -1))])
 
     def differences(self, label: int, before: int, index: int, names: Sequence[str]) -> list[Part]:
         """Say by what a regime that began at row ``index`` differs from another one.
