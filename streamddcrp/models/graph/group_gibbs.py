@@ -189,10 +189,6 @@ def sample_group_dp(
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
-    Returns
-    -------
-    GroupDPSamples
-
     Raises
     ------
     ConfigError
