@@ -68,12 +68,7 @@ class Explanation(ResultCard):
         return said(p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST)
 
     def plot(self) -> Any:
-        """Draw the excess of each part, the largest 20 of them, with its words beside it.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw the excess of each part, of 20 at most, with its words; return the figure."""
         from streamddcrp.plots.reasons import plot_parts  # noqa: PLC0415 -- only for pictures
 
         return plot_parts(self.parts, self.score, self.shared)
@@ -121,12 +116,7 @@ class Explanations(Sequence[Explanation]):
         return pa.table(columns)
 
     def plot(self) -> Any:
-        """Draw the excess of each part, row by row: the 20 largest parts.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw the excess of each part, row by row, for the 20 largest parts; return the figure."""
         from streamddcrp.plots.reasons import plot_rows  # noqa: PLC0415 -- only for pictures
 
         return plot_rows(self.names, [{p.name: p.excess for p in row.parts} for row in self])
@@ -165,13 +155,7 @@ class Explains:
         return explanation(parts, score, score)
 
     def explain_many(self, batch: object, t: Any = None) -> Explanations:
-        """Explain each row of a batch as if it came next; see `explain_one`.
-
-        Parameters
-        ----------
-        batch, t
-            As for ``step_many``.
-        """
+        """Explain each row of a batch as if it came next; see `explain_one`."""
         table = named_columns(batch)
         rows: Any = as_matrix(sliceable(batch)).tolist() if table is None else table.to_pylist()
         if table is None:
