@@ -18,6 +18,7 @@ from streamddcrp.validation import choice, positive, whole
 # of a broad topic always shares some rare words with some few others, of a thread or a byline: with
 # b they say less. B is large where texts are long.
 SCALES = {
+    "auto": (0.06, 0.0, math.inf),
     "template": (0.06, 0.0, math.inf),
     "event": (0.15, 0.0, math.inf),
     "story": (0.06, 0.0, math.inf),

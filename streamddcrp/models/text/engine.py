@@ -262,6 +262,13 @@ def with_words(state: State, n_words: int) -> None:
         state.words = resized(state.words, {"W": doubled(n_words, W)})
 
 
+def room_for_events(state: State) -> None:
+    """Make room for an event of each live table."""
+    room = int(state.counts[[layout.N_EVENTS, layout.N_LIVE]].sum()) + 1
+    while len(state.events.kind) < min(room, layout.MOST_EVENTS):
+        state.events = resized(state.events, {"E": 2 * len(state.events.kind)})
+
+
 def grow(state: State, config: Config) -> None:
     """Double what the kernel found too short; no number changes."""
     short, n_words = state.scratch.short.tolist()
