@@ -51,6 +51,7 @@ class Config(NamedTuple):
     ages: IntArray  # (R,): after how many documents one is visited again; the last is the lag
     births: int  # documents from which the birth of a table is reported
     clocks: int  # a learned decay is one of documents, 1, and of time, 2; 0: it is given
+    copies: bool  # whether copies are told from other documents
 
 
 class VectorConfig(NamedTuple):
@@ -98,7 +99,7 @@ def make_config(
     return Config(
         alpha, share, decay, bool(clocked), DISCOUNT, SMOOTHING, breadth, float(long), DISSOLVE,
         RETIRE, np.array(ages, np.int64), whole("births", births, 1),
-        (1 + clocked) if learned else 0,
+        (1 + clocked) if learned else 0, scale != "template",
     )  # fmt: skip
 
 

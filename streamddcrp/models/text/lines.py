@@ -94,7 +94,8 @@ class Lines:
         first[np.unique(key, return_index=True)[1]] = True
         first &= every > 0
         rest, word = (np.cumsum(first) - 1)[row[first[row]]], word[first[row]]
-        form, score, told = form[first], score[first], np.flatnonzero(first) >= n - newest
+        told = (np.flatnonzero(first) >= n - newest) & (window.copies[at[first]] == 0)
+        form, score = form[first], score[first]
         before = _rank(form)
         start = np.searchsorted(rest, rest)  # words of the texts before
         V = max(len(np.unique(word)), layout.LEAST_WORDS)

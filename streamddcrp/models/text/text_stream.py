@@ -246,6 +246,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         if not lines.is_due(self.n_seen):
             return
         again = lines.look(self._config, self._memory, self._table, templates)
+        self._config = self._config._replace(copies=not lines.found)
         if lines.found and not were:
             self._step(read_texts([]), np.empty(0))
         if not again:
@@ -419,7 +420,8 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         """Return one row per live story, those with most weight now first.
 
         ``id``, ``weight`` (decayed weight of its documents, one that arrives now weighs 1),
-        ``rows`` (their number), ``born`` and ``last_seen`` (arrival indices of the first and the
+        ``rows`` (their number), ``copies`` (of these, the ones with the words of another one that
+        came up to four lags before; a text and its copies count once as evidence), ``born`` and ``last_seen`` (arrival indices of the first and the
         last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents per unit of
         time now, null where the last documents came at one moment; without times its part of all),
         ``words`` that set it apart, and ``examples``: up to three texts among those with final
@@ -497,6 +499,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         model._lines = None
         if "lines" in meta and model.scale == "auto":
             model._lines = Lines.restore(arrays, meta["lines"], model.n_seen)
+            model._config = model._config._replace(copies=not model._lines.found)
         model._finals.restore(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
         return model

@@ -41,5 +41,6 @@ def exchange_words(
             window.text[(end + j) & mask] = new[ends[i - first] + j]
         window.start[at], window.length[at], window.aside[at] = end, n, 0
         window.table[at], window.sure[at] = LIFTED if n > 0 else -1, 0
+        window.copies[at], window.newer[at] = 0, -1
         end += n
     counts[TEXT_END] = end

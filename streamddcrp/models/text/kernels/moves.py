@@ -95,6 +95,7 @@ def pour(words, postings, tables, counts, sums, small, large):
     pour_words(words, postings, tables, counts, small, large)
     tables.n_tokens[large] += tables.n_tokens[small]
     tables.size[large] += tables.size[small]
+    tables.copies[large] += tables.copies[small]
     tables.in_window[large] += tables.in_window[small]
     tables.mass[large] += tables.mass[small]
     tables.mass[small] = 0.0

@@ -305,6 +305,8 @@ def divide(config, words, postings, tables, window, events, counts, sums, halves
                 shift(tables.masses, window.weights, sums, new, at, 1.0)
             tables.in_window[new] += 1
             tables.in_window[k] -= 1
+            tables.copies[new] += window.copies[at]
+            tables.copies[k] -= window.copies[at]
             tables.born[new], tables.born_t[new] = row - age, window.t[at]
             if not seen_there:
                 tables.last_seen[new], tables.last_t[new] = row - age, window.t[at]
