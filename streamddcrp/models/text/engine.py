@@ -125,7 +125,7 @@ class Window(NamedTuple):
     aside: Annotated[IntArray, "M", up_to("T")]  # boilerplate, which stands behind the others
     copies: Annotated[IntArray, "M"]  # documents that it is a copy of
     newer: Annotated[IntArray, "M", -1]  # the copy of it that came, or -1
-    code: Annotated[IntArray, "M", Within(-MOST * 2048, MOST * 2048)]  # of its words
+    code: Annotated[IntArray, "M"]  # of its words
     newest: Annotated[IntArray, "M", -1]  # by code: the newest document
     older: Annotated[IntArray, "M", -1]  # and the one before
     # ring of words; absolute place n is at n mod T, and places not in use keep what they had

@@ -97,6 +97,7 @@ def _event(log: Any, i: int) -> StoryEvent:
             example = bytes(log.example[i, : log.example_length[i]]).decode(errors="ignore")
     return StoryEvent(
         "candidate" if kind == CANDIDATE else KINDS[kind], int(log.label[i]), int(log.arrival[i]),
-        float(log.t[i]), into if into >= 0 else None, size=int(log.size[i]), copies=copies, rate=float(log.rate[i]), first=int(log.first[i]), last=int(log.last[i]), words=words,
+        float(log.t[i]), into if into >= 0 else None, size=int(log.size[i]), copies=copies,
+        rate=float(log.rate[i]), first=int(log.first[i]), last=int(log.last[i]), words=words,
         example=example,
     )  # fmt: skip

@@ -3,10 +3,10 @@
 Two ways to write down the words of texts are compared. Stories cost the scores of the engine. Of
 templates, text i costs -log((m or 1) / (i + 1)), where m texts before have its template, and its
 words that not all of these have, or all words where m = 0, cost what they do by their number so
-far. Copies say nothing: only texts of which no word is other count, and only those since the last
-look, for by then both have learned what words there are. Templates are taken where they cost less
-and are fewer than half of the texts; and where nearly all texts repeat known ones, also where they
-cost little more, as joining two of them to one story would have to gain that much.
+far. Copies say nothing: only texts without any count, and only those since the last look, for by
+then both have learned what words there are. Texts are lines if templates say some words of a
+quarter of these, and cost less by what a merge would have to gain; where nearly all texts are
+copies, also if they cost more by that.
 """
 
 import logging
@@ -28,7 +28,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 _FIRST, _LAST = 16, 1024  # texts after which they are looked at: at 16, 32, ..., 1,024
-_MANY, _FEW = 1 / 2, 1 / 16  # new templates, and new texts, as a part of the texts
+_MANY, _FEW = 3 / 4, 1 / 16  # new templates, and new texts, as a part of the texts
 _LEAST = 4.0  # new templates that would be many
 
 
@@ -69,17 +69,19 @@ class Lines:
             if not self.found:
                 _log.info("text %s: words count again, since templates are too many", f"{seen:,}")
             return self.found
-        gain, texts = self._gain(state, n)
+        gain, texts, new = self._gain(state, n)
         clear = gain > MARGIN * texts and new < _MANY * texts >= _LEAST
-        self.found = clear or (gain >= -MARGIN * texts and texts + 1 < _FEW * (n + 2))
+        window = state.window
+        fresh = int((window.copies[np.arange(seen - n, seen) % len(window.table)] == 0).sum())
+        self.found = clear or (gain >= -MARGIN * texts and fresh + 1 < _FEW * (n + 2))
         if self.found:
             _log.info("text %s: texts are lines of machines, weighed by templates", f"{seen:,}")
             self._exchange(config, state, table)
             self.form, self.score = np.zeros(0, np.int64), np.zeros(0)
         return self.found or seen < _LAST
 
-    def _gain(self, state: State, newest: int) -> tuple[float, int]:
-        """Return what templates gain over stories, and the number of texts by which it is told."""
+    def _gain(self, state: State, newest: int) -> tuple[float, int, int]:
+        """Return what templates gain over stories, in how many texts, and in how many they fail."""
         window, seen = state.window, int(state.counts[layout.N_SEEN])
         size, n = len(window.table), min(len(self.form), len(window.table) - 1)
         at = np.arange(seen - n, seen) % size
@@ -101,10 +103,12 @@ class Lines:
         V = max(len(np.unique(word)), layout.LEAST_WORDS)
         cost = -np.log((_rank(word) + SMOOTHING) / (start + SMOOTHING * V))
         common = _rank(form[rest] * (word.max(initial=0) + 1) + word) == before[rest]
-        cost[common & (before[rest] > 0)] = 0.0
+        common &= before[rest] > 0
+        cost[common] = 0.0
         whole = np.bincount(rest, cost, len(form))
         whole -= np.log(np.maximum(before, 1) / (np.arange(len(form)) + 1.0))
-        return float((score - whole)[told].sum()), int(told.sum())
+        new = np.bincount(rest, common, len(form)) == 0  # no word was known
+        return float((score - whole)[told].sum()), int(told.sum()), int(new[told].sum())
 
     def _exchange(self, config: Config, state: State, table: WordTable) -> None:
         """Give texts whose labels are not final the words of their templates, and lift them."""

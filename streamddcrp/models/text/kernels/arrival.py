@@ -18,9 +18,9 @@ from streamddcrp.data.kernels.words import (
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
-from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, table_of, take_place
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
-from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell
+from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, table_of, take_place
+from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.moves import (
     forget_unused,
@@ -100,7 +100,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     if old >= 0:
         follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
         k = take_place(words, tables, window, counts, sums, i, old)
-        kind = grown(config, tables, k)
+        kind = grown(config, tables, k, texts_of(tables, k))
         if kind >= 0:
             report(words, postings, tables, window, events, counts, sums, k, kind, -1)
         counts[layout.LAST], window.sure[at] = k, 0
@@ -186,7 +186,7 @@ def learn(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, old,
     out,
 ):  # fmt: skip
-    """Assign the newest document, a copy of ``old`` if that is not -1, then visit those whose turn it is."""
+    """Assign the newest document, a copy of ``old`` if that is not -1; visit those of their turn."""
     i, doc = counts[layout.N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, old, out)
@@ -283,9 +283,7 @@ def step_documents(
         old = find_copy(window, counts, code, doc, U) if config.copies else -1
         if old < 0 or config.clocked or config.clocks == 2:  # copies are no time that passes
             advance(config, tables, window, counts, sums, t[row])
-        enter(
-            words, window, counts, sums, doc, U, every, code, room, t[row], data, start, n_shown
-        )
+        enter(words, window, counts, sums, doc, U, every, code, room, t[row], data, start, n_shown)
         learn(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
             lexicon, old, out[row],

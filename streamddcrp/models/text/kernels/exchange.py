@@ -12,10 +12,10 @@ from streamddcrp.models.text.kernels.tables import tidy_word
 def exchange_words(
     config, words, postings, tables, window, events, counts, sums, scratch, lexicon, new, ends
 ):
-    """Lift the texts whose labels are not final, and give each the words of ``new``, for `reassign`.
+    """Lift the texts whose labels are not final, and give them other words, for `reassign`.
 
-    Those of the first are ``new[:ends[1]]``. There must be room for an event of each live table,
-    and for the words in the ring.
+    The words of the first are ``new[:ends[1]]``. There must be room for an event of each live
+    table, and for the words in the ring.
     """
     spell(events, counts, lexicon)
     lift_all(config, words, postings, tables, window, events, counts, sums, scratch)

@@ -11,7 +11,7 @@ from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, DEATH, MERGE
 from streamddcrp.data.kernels.words import release_word
 from streamddcrp.models.text.kernels import layout
-from streamddcrp.models.text.kernels.events import BORN, grown, report, spell
+from streamddcrp.models.text.kernels.events import BORN, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.tables import (
     drop,
@@ -189,7 +189,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
             window.table[i] = large
     if counts[layout.LAST] == small:
         counts[layout.LAST] = large
-    if grown(config, tables, large) >= 0:
+    if grown(config, tables, large, texts_of(tables, large)) >= 0:
         report(words, postings, tables, window, events, counts, sums, large, BIRTH, -1)
 
 

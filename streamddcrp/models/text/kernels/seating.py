@@ -5,7 +5,7 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.events import BORN, grown, report
+from streamddcrp.models.text.kernels.events import BORN, grown, report, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, weigh
 from streamddcrp.models.text.kernels.layout import LAST, N_SEEN, REASSIGN, SPLIT_DUE, TOTAL
 from streamddcrp.models.text.kernels.moves import remember_rival, try_merge
@@ -39,7 +39,7 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     tables.copies[k] += window.copies[at]
     window.table[at] = k
     extend(tables, k, i, window.t[at])
-    kind = grown(config, tables, k)
+    kind = grown(config, tables, k, texts_of(tables, k))
     if kind >= 0:
         report(words, postings, tables, window, events, counts, sums, k, kind, -1)
     if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
