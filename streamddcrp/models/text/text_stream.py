@@ -423,10 +423,10 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         ``rows`` (their number), ``copies`` (of these, the ones with the words of another one of the
         last four lags; a text and its copies count once as evidence), ``born`` and ``last_seen``
         (arrival indices of the first and the last one; with times ``born_t`` and ``last_t``, too),
-        ``rate`` (its documents per unit of time now, null where the last documents came at one moment; without times its part of all),
-        ``words`` that set it apart, and ``examples``: up to three texts among those with final
-        labels whose words most other texts of the story have (by the cosine), at most 256 bytes of
-        each.
+        ``rate`` (its documents per unit of time now, null where the last documents came at one
+        moment; without times its part of all), ``words`` that set it apart, and ``examples``: up to
+        three texts among those with final labels whose words most other texts of the story have (by
+        the cosine), at most 256 bytes of each.
         """
         table = stories(self._memory, self._table, clocked=bool(self._clocked))
         if self._templates is None:

@@ -19,7 +19,7 @@ from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
-from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, table_of, take_place
+from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, newest_of, take_place
 from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.moves import (
@@ -121,14 +121,16 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
 def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
     """Make the label of document ``i`` final; return it."""
     at = i % len(window.table)
-    U, k = recall_words(window, scratch, at), table_of(window, counts, i)
+    j = newest_of(window, counts, i)
+    k = window.table[j % len(window.table)]
+    U = recall_words(window, scratch, j % len(window.table))
     counts[layout.SHOWN_FIRST] += window.shown_length[at]
     if k < 0:
         return -1
     if window.shown_length[at] > 0 and U > 0:
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
-        keep_example(tables, k, window.shown, start, n, fit, i)
+        keep_example(tables, k, window.shown, start, n, fit, j)
     if tables.reported[k] == BORN:
         tables.reported[k] = NAMED
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
@@ -186,7 +188,7 @@ def learn(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, old,
     out,
 ):  # fmt: skip
-    """Assign the newest document, a copy of ``old`` if that is not -1; visit those of their turn."""
+    """Assign the newest document, a copy of ``old`` or -1, then visit those whose turn it is."""
     i, doc = counts[layout.N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, old, out)

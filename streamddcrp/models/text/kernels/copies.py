@@ -69,12 +69,12 @@ def take_place(words, tables, window, counts, sums, i, old):
 
 
 @uncounted
-def table_of(window, counts, i):
-    """Return the table of a document, or of its newest copy."""
+def newest_of(window, counts, i):
+    """Return the newest copy of a document, which has its words and its table."""
     size = len(window.table)
     while i < window.newer[i % size] <= counts[N_SEEN]:
         i = window.newer[i % size]
-    return window.table[i % size]
+    return i
 
 
 @leaf
