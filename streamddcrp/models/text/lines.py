@@ -16,7 +16,8 @@ from typing import Any, Self
 import numpy as np
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.data.templates import NONE, Templates, spelled_out
+from streamddcrp.data.kernels.templates import NONE
+from streamddcrp.data.templates import Templates, spelled_out
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import SMOOTHING, Config
 from streamddcrp.models.text.engine import State, first_sums, grow, room_for_events, with_words

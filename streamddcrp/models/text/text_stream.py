@@ -432,8 +432,8 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         if self._templates is None:
             return table
         words, shown = table["words"].to_pylist(), table["examples"].to_pylist()
-        lines = [self._templates.line(said) for said in words]
-        lines = [[line] if line else own for line, own in zip(lines, shown, strict=True)]
+        found = [self._templates.line(said) for said in words]
+        lines = [[line] if line else own for line, own in zip(found, shown, strict=True)]
         said = pa.array([self._said(word) for word in words], pa.string())
         table = table.set_column(table.schema.get_field_index("words"), "words", said)
         return table.set_column(table.schema.get_field_index("examples"), "examples",

@@ -21,7 +21,7 @@ MASK = (1 << 52) - 1
 @leaf
 def code_of(doc, n):
     """Return a number that documents of the same words have."""
-    code = 0
+    code = np.int64(0)
     for j in range(n):
         x = ((np.int64(doc[j]) + 1) * 0x9E3779B97F4A7) & MASK
         code = (code + ((x ^ (x >> 27)) * 0x3F58476D1CE4D & MASK)) & MASK
@@ -30,10 +30,10 @@ def code_of(doc, n):
 
 @uncounted
 def find_copy(window, counts, code, doc, U):
-    """Return the newest document of the window with these words, of this code, or -1."""
+    """Return the newest document of the window with these words, of this code; -1: none."""
     size, mask = len(window.table), len(window.text) - 1
     i, before = window.newest[code % size], counts[N_SEEN]
-    while max(counts[N_SEEN] - size, -1) < i < before:
+    while U > 0 and max(counts[N_SEEN] - size, -1) < i < before:
         at = i % size
         if window.code[at] == code and window.table[at] >= 0 and window.length[at] == U:
             j = 0
