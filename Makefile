@@ -56,7 +56,7 @@ newest: $(VENV)/.test
 research: $(VENV)/.test
 	$(BIN)/python -m pytest -n auto --dist loadfile research
 
-nightly: uncompiled slow thorough wheel-test newest research
+nightly: uncompiled slow thorough fuzz wheel-test newest research
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

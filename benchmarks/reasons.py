@@ -1,11 +1,13 @@
 """Is the column that is to blame named? Faults in single columns, planted and of a process.
 
-`planted`: one of 20 correlated columns shifts in a single row. `cascade`: a process of 16
-variables, each of which follows up to two others with a lag; one input steps, and what depends on
-it moves, too.
+`planted`: one of 20 correlated columns shifts in a single row. `process`: 16 variables, each of
+which follows up to two others with a lag, some of them held by controllers; the input of one steps,
+and what depends on it moves, too.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 import numpy as np
@@ -16,7 +18,11 @@ from streamddcrp import RegimeAnomalyDetector, SeqDDCRP
 
 FloatArray = NDArray[np.float64]
 D = 20  # correlated columns
-VARIABLES, USUAL, FAULTY = 16, 1500, 200  # of the cascade, and its rows before and after the step
+VARIABLES, USUAL, FAULTY = 16, 1500, 200  # of the process, and its rows before and after the step
+DETECTORS: dict[str, dict[str, Any]] = {
+    "SeqDDCRP": {},
+    "with a reference": {"average": 20, "reference_after": 1000},
+}
 
 
 def planted(seed: int, likelihood: str, size: float) -> int:
@@ -32,40 +38,58 @@ def planted(seed: int, likelihood: str, size: float) -> int:
     return [part.name for part in parts].index(str(d))
 
 
-def cascade(seed: int) -> tuple[FloatArray, int]:
-    """Return rows (N, VARIABLES) of a process, and the variable whose input steps after USUAL."""
+def process(seed: int, loops: int) -> tuple[FloatArray, int]:
+    """Return rows (N, VARIABLES + loops) of a process, and the variable whose input steps.
+
+    Each variable follows up to two before it, with lags and inertia. In each loop, a PI controller
+    moves a valve, which is a column, too, such that a variable stays at its set point.
+    """
     rng = np.random.default_rng([seed, 46])
-    n = 200 + USUAL + FAULTY
+    n, step_at = 200 + USUAL + FAULTY, 200 + USUAL
     faulty, step = int(rng.integers(VARIABLES)), rng.choice([-1.0, 1.0]) * rng.uniform(4.0, 8.0)
-    X = np.zeros((n, VARIABLES))
-    for i in range(VARIABLES):
-        push = rng.normal(size=n)
-        push[200 + USUAL :] += step * (i == faulty)
-        for j in rng.choice(i, min(int(rng.integers(3)), i), replace=False) if i else ():
-            lag, gain = int(rng.integers(1, 9)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.9)
-            push[lag:] += gain * X[:-lag, j]
-        inertia = rng.uniform(0.0, 0.8)
-        for t in range(1, n):
-            X[t, i] = inertia * X[t - 1, i] + (1.0 - inertia) * push[t]
-    X += 0.2 * X[: 200 + USUAL].std(axis=0) * rng.normal(size=X.shape)  # sensors
-    return X[200:] * 10.0 ** rng.uniform(-2.0, 3.0, VARIABLES), faulty
+    push, inertia = rng.normal(size=(n, VARIABLES)), rng.uniform(0.0, 0.8, VARIABLES)
+    push[step_at:, faulty] += step
+    follows = [
+        (i, int(j), int(rng.integers(1, 9)), rng.choice([-1.0, 1.0]) * rng.uniform(0.3, 0.9))
+        for i in range(1, VARIABLES)
+        for j in rng.choice(i, min(int(rng.integers(3)), i), replace=False)
+    ]
+    held = rng.choice(VARIABLES, loops, replace=False)
+    gain, reset = rng.uniform(0.3, 0.8, loops), rng.uniform(0.02, 0.2, loops)
+    X, total = np.zeros((n, VARIABLES + loops)), np.zeros(loops)
+    noise = 0.2 * rng.normal(size=X.shape)  # of sensors, in standard deviations of an input
+    for t in range(1, n):
+        now = push[t].copy()
+        for i, j, lag, size in follows:
+            now[i] += size * X[t - lag, j] if t >= lag else 0.0
+        now[held] += X[t - 1, VARIABLES:]
+        X[t, :VARIABLES] = inertia * X[t - 1, :VARIABLES] + (1.0 - inertia) * now
+        off = X[t, held] + noise[t, held]
+        total += reset * off
+        X[t, VARIABLES:] = -gain * off - total
+    return (X + noise)[200:] * 10.0 ** rng.uniform(-2.0, 3.0, VARIABLES + loops), faulty
 
 
-def blamed(seed: int) -> tuple[int | None, int | None]:
+def blamed(seed: int, loops: int, **options: Any) -> tuple[int | None, int | None]:
     """Return the place of the faulty variable in the first alarm and the first event after it.
 
     Places are counted from 0, VARIABLES if it is not among the reasons; None without alarm, event.
     """
-    X, faulty = cascade(seed)
-    detector = RegimeAnomalyDetector(SeqDDCRP())
-    out = detector.step_many(X[:USUAL]).to_pylist()
+    X, faulty = process(seed, loops)
+    detector = RegimeAnomalyDetector(None if options else SeqDDCRP(), **options)
+    detector.step_many(X[:USUAL])
     detector.events()
-    out += detector.step_many(X[USUAL:]).to_pylist()
-    alarms = [row["why"] for row in out[USUAL:] if row["why"]]
-    events = [event.reasons for event in detector.events() if event.reasons]
-    names = [[said.split(" ")[0] for said in why.split("; ")] for why in alarms[:1]]
-    names += [[]] * (1 - len(names)) + [[part.name for part in event] for event in events[:1]]
-    found = [of.index(str(faulty)) if str(faulty) in of else VARIABLES for of in names]
+    out = detector.step_many(X[USUAL:]).to_pylist()
+    alarms = [[said.split(" ")[0] for said in row["why"].split("; ")] for row in out if row["why"]]
+    events = [
+        [part.name for part in event.reasons]
+        for event in detector.events()
+        if event.reasons and event.index >= USUAL
+    ]
+    found = [
+        of[0].index(str(faulty)) if of and str(faulty) in of[0] else VARIABLES
+        for of in (alarms, events)
+    ]
     return found[0] if alarms else None, found[1] if events else None
 
 
@@ -82,12 +106,15 @@ def main(seeds: int, first: int) -> None:
             rows.append([likelihood, f"{size:.0f}", f"{np.mean(np.array(places) == 0):.3f}"])
     click.echo(markdown(["likelihood", "sd", "named first"], rows))
     rows = []
-    found = [blamed(first + i) for i in range(seeds)]
-    for name, of in zip(("first alarm", "first event"), zip(*found, strict=True), strict=True):
-        told = np.array([place for place in of if place is not None])
-        shares = len(told) / seeds, np.mean(told == 0), np.mean(told < 3)
-        rows.append([name, *(f"{share:.3f}" for share in shares)])
-    click.echo(markdown(["cascade", "faults told", "named first", "among three"], rows))
+    for loops in (0, 4):
+        for said, options in DETECTORS.items():
+            found = [blamed(first + i, loops, **options) for i in range(seeds)]
+            for name, of in zip(("alarm", "event"), zip(*found, strict=True), strict=True):
+                told = np.array([place for place in of if place is not None])
+                shares = len(told) / seeds, np.mean(told == 0), np.mean(told < 3)
+                rows.append([loops, said, f"first {name}", *(f"{share:.3f}" for share in shares)])
+    head = ["loops", "detector", "by", "faults told", "named first", "among three"]
+    click.echo(markdown(head, rows))
 
 
 if __name__ == "__main__":

@@ -22,10 +22,12 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "sphinx_design",
+    "sphinx_click",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+smartquotes_action = "qe"  # quotes and dots; two dashes are an option
 exclude_patterns = ["_build", "tutorials/*.ipynb", "tutorials/*.py", "tutorials/*.json"]
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -12,9 +12,18 @@ _BESIDE_CLONE = Path(__file__).resolve().parents[2] / "shared" / "data"
 _ARTICLE = re.compile(r"<TEXT>(.*?)</TEXT>", re.DOTALL)
 
 
-def shared_file(name: str) -> Path:
-    """Return where a data set is: in $STREAMDDCRP_SHARED, else in shared/data beside the clone."""
-    return Path(os.environ.get("STREAMDDCRP_SHARED") or _BESIDE_CLONE) / name
+def shared_file(name: str, instead: str = "") -> Path:
+    """Return where a data set is: in $STREAMDDCRP_SHARED, else in shared/data beside the clone.
+
+    What is not there is refused, and nothing else taken for it; ``instead`` says what would do.
+    """
+    path = Path(os.environ.get("STREAMDDCRP_SHARED") or _BESIDE_CLONE) / name
+    if not path.exists():
+        message = (
+            f"there is no {path}; set STREAMDDCRP_SHARED to the folder of data sets. {instead}"
+        )
+        raise ConfigError(message.rstrip())
+    return path
 
 
 def read_documents(path: Path) -> list[str]:

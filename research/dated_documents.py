@@ -21,7 +21,6 @@ from tqdm import tqdm
 
 from streamddcrp import DDCRPSampler
 from streamddcrp.data import tokenize
-from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import DirichletMultinomial
 from streamddcrp.plots.figures import STYLE, matplotlib
 from streamddcrp.plots.palette import COLOURS
@@ -47,9 +46,6 @@ class Dated(NamedTuple):
 
 def read(path: Path, column: str, n: int | None = None) -> Dated:
     """Read the first ``n`` documents of a Parquet file with a column of dates or years."""
-    if not path.is_file():
-        message = f"there is no {path}; set STREAMDDCRP_SHARED to the folder of data sets"
-        raise ConfigError(message)
     table = pq.read_table(path, columns=["text", column])
     when = table[column].to_numpy()
     when = when.astype("datetime64[D]") if when.dtype.kind in "MO" else when
@@ -105,13 +101,19 @@ def draw(gains: dict[str, FloatArray], path: Path) -> None:
 
 def run(folder: Path, documents: int | None, particles: int, seed: int) -> Iterator[str]:
     """Yield the table, and draw the figure into the folder."""
+    files = {name: shared_file(file) for name, (file, *_) in CORPORA.items()}
+    yield (
+        f"Prior of all: Dirichlet, {PRIOR:g} for each of {WORDS:,} words at most; alpha of "
+        f"{ALPHAS} and the decay's scale chosen on the first half; {particles} particles, one "
+        "pass.\n"
+    )
     yield "| corpus | prior | alpha | tables | nats a word, second half " + (
         "| nats over the CRP, second half |"
     )
     yield "|" + " --- |" * 6
     gains = {}
-    for name, (file, column, unit, scales) in CORPORA.items():
-        corpus = read(shared_file(file), column, documents)
+    for name, (_, column, unit, scales) in CORPORA.items():
+        corpus = read(files[name], column, documents)
         half = len(corpus.t) // 2
         tokens = corpus.X[half:].sum()
         decays: list[object] = ["none", *(("exponential", scale) for scale in scales)]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import StreamDDCRPError
 
 REFUSED = 2
-MISSING = """\
-there is no {path}: the 2,246 articles of the Associated Press are not a part of the package.
+INSTEAD = """\
+The 2,246 articles of the Associated Press are not a part of the package.
 They are ap.txt in example/ap.tgz of lda-c (https://github.com/blei-lab/lda-c): --data ap.txt.
 A text of your own does as well: --data FILE, a Parquet file with a column 'text', or a text file
 in UTF-8 whose documents are set apart by blank lines."""
@@ -125,9 +125,7 @@ def _reproduce(
     from .ddcrp_language_words import in_words
 
     matplotlib("figure")  # what is missing is better said before the work than after it
-    path = data or shared_file("ap/docs.parquet")
-    if not path.is_file():
-        raise ConfigError(MISSING.format(path=path))
+    path = data or shared_file("ap/docs.parquet", INSTEAD)
     folder = make_folder(out)
     start = time.perf_counter()
     corpus = read_corpus(read_documents(path), base)

@@ -146,6 +146,11 @@ def draw(Y: FloatArray, loading: FloatArray, often: FloatArray, on: FloatArray, 
 def run(folder: Path, seeds: int, first: int) -> Iterator[str]:
     """Do it all: write the figures of the first seed to a folder, yield what is to be read."""
     TimeVaryingIBP(warmup=1).learn_many(np.zeros((1, 36)))  # compiles
+    model = TimeVaryingIBP()
+    yield (
+        f"Prior: alpha {model.alpha:g}, window {model.window}, noise and loadings learned; "
+        f"{model.n_particles} particles, {model.moves} rows resampled, one pass over the images.\n"
+    )
     yield "| seed | features of 5 images or more | Z accuracy (worst feature) | RMSE of Y | noise | occurrence RMSE | CPU s |"  # noqa: E501
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     paths: list[Path] = []

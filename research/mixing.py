@@ -13,8 +13,8 @@ from scipy.special import gammaln
 from tqdm import tqdm
 
 from benchmarks.streams import five_gaussians
+from streamddcrp.estimator.sweeps import r_hat
 from streamddcrp.likelihoods import Likelihood, NormalWishart
-from streamddcrp.models.ddcrp.chain import r_hat
 from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.plots.figures import STYLE, matplotlib
 from streamddcrp.plots.palette import COLOURS
@@ -132,6 +132,10 @@ def draw(found: dict[int, dict[str, FloatArray]], path: Path) -> None:
 
 def run(folder: Path, n_chains: int, n_sweeps: int, seed: int) -> Iterator[str]:
     """Yield the table, and draw the figure into the folder."""
+    yield (
+        f"Prior of both: Normal-Wishart, kappa .05, dof 4, scatter 4 I, alpha {ALPHA:g}, the CRP. "
+        f"200 rows; {n_chains} chains of {n_sweeps} sweeps each, every row alone at first.\n"
+    )
     yield "| R | sampler | sweeps to the top | R-hat | tables | effective draws in 100 sweeps |"
     yield "|" + " --- |" * 6
     found: dict[int, dict[str, FloatArray]] = {}

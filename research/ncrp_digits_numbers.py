@@ -48,16 +48,10 @@ class Fit(NamedTuple):
 
 def digits(small: bool = False) -> Digits:
     """Return optdigits, 3,823 and 1,797 images; if ``small``, scikit-learn's 1,797, cut in two."""
-    folder = shared_file("optdigits")
     if not small:
-        if not (folder / "train.parquet").is_file():
-            message = (
-                f"there is no {folder}/train.parquet: set STREAMDDCRP_SHARED to the folder "
-                "that holds optdigits, or take the 1,797 digits of scikit-learn by --small"
-            )
-            raise ConfigError(message)
-        train, test = (_images(pq.read_table(folder / f"{part}.parquet")) for part in _PARTS)
-        return Digits(train, test, "optdigits")
+        instead = "Or take the 1,797 digits of scikit-learn by --small."
+        files = [shared_file(f"optdigits/{part}.parquet", instead) for part in ("train", "test")]
+        return Digits(*map(_images, map(pq.read_table, files)), "optdigits")
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -65,9 +59,6 @@ def digits(small: bool = False) -> Digits:
         raise ConfigError(message) from error
     X = np.asarray(load_digits().data, dtype=np.float64)
     return Digits(X[:_HERE], X[_HERE:], "scikit-learn's digits")
-
-
-_PARTS = ("train", "test")
 
 
 def _images(table: Any) -> FloatArray:

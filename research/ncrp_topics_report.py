@@ -3,41 +3,49 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamddcrp.errors import ConfigError
-from streamddcrp.models.trees.gibbs import sample_nested_topics
+from streamddcrp.models.trees.batch import fit_nested_topics
+from streamddcrp.models.trees.gibbs import NestedTopicSamples, sample_nested_topics
+from streamddcrp.models.trees.kernels.gain import fit_eta
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.models.trees.pictures import named, plot_growth, plot_topic_tree
 from streamddcrp.plots.figures import matplotlib
+from streamddcrp.typing import FloatArray
 
 from .data import shared_file
 from .topic_corpora import TopicCorpus, bag_of_words, corpus_of_texts, newsgroups, unigram
 
-MISSING = """\
-there is no {path}, nor newsgroups20 beside it: they are not a part of the package. A text of your
-own does as well: --data FILE, a Parquet file with a column 'text', or a text file in UTF-8 whose
+INSTEAD = """\
+AP and 20 Newsgroups, folders ap and newsgroups20, are not a part of the package. A text of your own
+does as well: --data FILE, a Parquet file with a column 'text', or a text file in UTF-8 whose
 documents are set apart by blank lines."""
 TITLE = """\
 Held-out words of trees of topics (Wang and Blei 2009, Table 1): nats a word, one half of a document
-given the other. Unigram: the same frequencies for all documents."""
-HEADER = ("| method | nats a word | nodes | documents / s |", "| --- " * 4 + "|")
+given the other, gamma 1. Unigram: the same frequencies for all documents. A sweep visits every
+document once. Held-out words are scored under the eta of the prior, and under the eta that the
+words of the topics show (its type-II maximum, level by level), the default of streams and fits."""
+HEADER = (
+    "| prior | method | nats a word, eta given | eta learned | nodes | sweeps | CPU s |",
+    "| --- " * 7 + "|",
+)
+_RULE = "| --- " * 3 + "|"
+PRIORS: dict[str, dict[str, Any]] = {
+    "ours: eta 1, .2, .1; alpha 5, 2, .5": {"eta": (1.0, 0.2, 0.1), "alpha": (5.0, 2.0, 0.5)},
+    "the paper's: eta 1; alpha 50, 20, 10": {"eta": 1.0, "alpha": (50.0, 20.0, 10.0)},
+}
 
 
 def corpora(data: Path | None, fold: int) -> Iterator[tuple[str, TopicCorpus]]:
-    """Yield the texts of a file, or the corpora that there are, split in one of five ways."""
+    """Yield the texts of a file, or AP and 20 Newsgroups, split in one of five ways."""
     if data is not None:
         yield data.name, corpus_of_texts(data, fold)
         return
-    ap, posts = shared_file("ap"), shared_file("newsgroups20")
-    if not ap.is_dir() and not posts.is_dir():
-        raise ConfigError(MISSING.format(path=ap))
-    if ap.is_dir():
-        yield "AP", bag_of_words(ap, 1000, fold=fold)
-    if posts.is_dir():
-        yield "20 Newsgroups", newsgroups(posts, fold=fold)[0]
+    ap, posts = (shared_file(name, INSTEAD) for name in ("ap", "newsgroups20"))
+    yield "AP", bag_of_words(ap, 1000, fold=fold)
+    yield "20 Newsgroups", newsgroups(posts, fold=fold)[0]
 
 
 def run(folder: Path, data: Path | None, sweeps: int, folds: int, seed: int) -> Iterator[str]:
@@ -58,17 +66,24 @@ def run(folder: Path, data: Path | None, sweeps: int, folds: int, seed: int) -> 
             )
             text += [about, *HEADER]
             yield from text[-3:]
+            text.append(f"| any | unigram | {unigram(corpus):.3f} | | | | |")
+            yield text[-1]
             model = None
-            for method in (_unigram, _stream, _gibbs):
-                label, score, row, model = method(corpus, sweeps, seed, model)
-                scores.setdefault((name, label), []).append(score)
-                text.append(row)
-                yield row
+            for prior, options in PRIORS.items():
+                for found in _methods(corpus, options, sweeps, seed):
+                    label = f"{prior} | {found.method}"
+                    scores.setdefault((name, label), []).append(found.score)
+                    text.append(
+                        f"| {label} | {found.given:.3f} | {found.score:.3f} | {found.nodes} "
+                        f"| {found.sweeps} | {found.seconds:.1f} |"
+                    )
+                    yield text[-1]
+                    model = model or found.model  # the stream's, at our prior
             if fold == 0:
                 path = folder / f"ncrp-topics-{name.lower().replace(' ', '-')}"
                 made += _draw(model, corpus, path)
     if folds > 1:
-        text += [f"\n| {folds} folds | nats a word: mean (standard deviation) |", "| --- | --- |"]
+        text += [f"\n| {folds} folds | method | nats a word: mean (standard deviation) |", _RULE]
         text += [
             f"| {name}, {label} | {np.mean(found):.4f} ({np.std(found, ddof=1):.4f}) |"
             for (name, label), found in scores.items()
@@ -79,40 +94,67 @@ def run(folder: Path, data: Path | None, sweeps: int, folds: int, seed: int) -> 
     yield "\nWritten: " + ", ".join(map(str, [table, *made]))
 
 
-def _row(method: str, score: float, nodes: int | str = "", rate: float | None = None) -> str:
-    return f"| {method} | {score:.3f} | {nodes} | {'' if rate is None else f'{rate:,.0f}'} |"
+class _Found(NamedTuple):
+    method: str
+    given: float
+    score: float  # with eta learned
+    nodes: int
+    sweeps: int
+    seconds: float
+    model: Any
 
 
-def _unigram(corpus: TopicCorpus, *_: Any) -> tuple[str, float, str, Any]:
-    score = unigram(corpus)
-    return "unigram", score, _row("unigram", score), None
-
-
-def _stream(corpus: TopicCorpus, _: int, seed: int, __: Any) -> tuple[str, float, str, Any]:
-    """Learn the documents once, in a random order."""
+def _methods(
+    corpus: TopicCorpus, prior: dict[str, Any], sweeps: int, seed: int
+) -> Iterator[_Found]:
+    """Learn the documents once, in a random order; fit all; sample; and fit from the best draw."""
     n = corpus.train.shape[0]
     documents = corpus.train[np.random.default_rng(seed).permutation(n)]
-    NestedCRPTopics().learn_many(documents[:1])  # compiles
-    model = NestedCRPTopics()
+    half, few = sweeps // 2, {"n_chains": 1, "n_sweeps": 1, "burn_in": 0, "thin": 1}
+    NestedCRPTopics(**prior).learn_many(documents[:1])  # these two compile
+    sample_nested_topics(documents[:1], **prior, **few)
+
+    def scored(method: str, model: Any, sweeps: int, start: float) -> _Found:
+        seconds = time.process_time() - start
+        score = model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum()
+        tree = model._tree
+        learned, tree.learned_eta = tree.learned_eta, tree.settings.eta
+        given = model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum()
+        tree.learned_eta = learned
+        return _Found(method, given, score, model.n_nodes, sweeps, seconds, model)
+
     start = time.process_time()
+    model = NestedCRPTopics(**prior)
     model.learn_many(documents)
-    seconds = time.process_time() - start
-    score = float(model.complete_many(corpus.seen, corpus.held).sum() / corpus.held.sum())
-    label = "stream, one pass"
-    return label, score, _row(label, score, model.n_nodes, n / seconds), model
-
-
-def _gibbs(corpus: TopicCorpus, sweeps: int, seed: int, model: Any) -> tuple[str, float, str, Any]:
-    sample_nested_topics(corpus.train[:1], n_sweeps=1, burn_in=0, thin=1)  # compiles
+    yield scored("stream, one pass", model, 1, start)
+    start = time.process_time()
+    fit = fit_nested_topics(documents, n_starts=1, **prior)
+    yield scored("fit", fit.model, len(fit.bound_trace), start)
     start = time.process_time()
     draws = sample_nested_topics(
-        corpus.train, eta=0.1, n_sweeps=sweeps // 2, burn_in=sweeps // 2, seed=seed
+        documents, **prior, n_chains=1, n_sweeps=half, burn_in=half, thin=min(10, half), seed=seed
     )
     seconds = time.process_time() - start
-    score = float(draws.complete(corpus.seen, corpus.held, seed=seed).sum() / corpus.held.sum())
-    rate = corpus.train.shape[0] * sweeps / seconds
-    label = f"Gibbs, {sweeps} sweeps"
-    return label, score, _row(label, score, int(draws.n_nodes[-1]), rate), model
+    held = corpus.held.sum()
+    given = draws.complete(corpus.seen, corpus.held, seed=seed).sum() / held
+    draws.eta[:] = _learned(draws)
+    score = draws.complete(corpus.seen, corpus.held, seed=seed).sum() / held
+    yield _Found("Gibbs", given, score, int(draws.n_nodes[-1]), 2 * half, seconds, None)
+    start = time.process_time() - seconds
+    fit = fit_nested_topics(documents, start=draws, **prior)
+    yield scored("fit from Gibbs", fit.model, 2 * half + len(fit.bound_trace) - 1, start)
+
+
+def _learned(draws: NestedTopicSamples) -> FloatArray:
+    """Return the eta that the topics of the last draw show, as a stream learns it."""
+    state, eta = draws._state(len(draws) - 1), draws.eta.copy()
+    live = np.flatnonzero(state.level >= 0)
+    counts = np.ascontiguousarray(state.counts[:, live])
+    fit_eta(
+        counts, state.tokens[live], state.level[live] + 1, len(live), len(counts), 1.0, draws.eta,
+        100, 1e-3, eta,
+    )  # fmt: skip
+    return eta
 
 
 def _draw(model: Any, corpus: TopicCorpus, path: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from ._version import __version__
 from .contract import Event, Part
+from .estimator.evidence import Evidence, estimate_evidence
 from .estimator.keyed import Keyed
 from .estimator.reasons import Explanation, Explanations
 from .models.ddcrp.chain import DDCRPSamples
@@ -53,6 +54,7 @@ __all__ = [
     "Distances",
     "EmbeddingStream",
     "Event",
+    "Evidence",
     "Explanation",
     "Explanations",
     "GraphCRP",
@@ -82,6 +84,7 @@ __all__ = [
     "__version__",
     "alpha_for",
     "change_points",
+    "estimate_evidence",
     "evidence_surface",
     "fit_language",
     "fit_nested_components",

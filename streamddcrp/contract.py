@@ -139,9 +139,11 @@ class Event:
     reasons : tuple of Part
         By what the regime differs from the one before it, or from the one it was part of, the
         largest difference first: at most five columns, each with the mean now as its value and the
-        mean before as what was expected. Of births, returns and splits of a `SeqDDCRP`, as its
-        tables are within 64 rows after the event, or when `events` is called if that is later;
-        empty where one of the two regimes is gone. Two events are equal whatever their reasons.
+        mean before as what was expected. Of births, returns and splits of a `SeqDDCRP`, as up to
+        eight first rows of the regime show it; later than 128 rows after the event, as all do.
+        Empty where one of the two regimes is gone. Two events are equal whatever their reasons.
+    unlike : tuple of Part
+        Of a return, in the same way, by what the regime differs from its visits before.
 
     Examples
     --------
@@ -157,11 +159,14 @@ class Event:
     key: str | int | None = None
     noticed: float | None = None
     reasons: tuple[Part, ...] = field(default=(), compare=False, kw_only=True)
+    unlike: tuple[Part, ...] = field(default=(), compare=False, kw_only=True)
 
     @property
     def why(self) -> str:
         """The three largest reasons in words; empty where there are none."""
-        return said_of_change(self.reasons[:3])
+        last = said_of_change(self.unlike[:3])
+        said = [said_of_change(self.reasons[:3]), f"unlike its last visit: {last}" if last else ""]
+        return "; ".join(filter(None, said))
 
 
 class EventRing(NamedTuple):

@@ -7,10 +7,8 @@ One epoch is one batch of rows::
        |          one transaction: states + offset + lengths of the outputs     v
        +---------------------------- checkpoint <------------------------ sink, dead letters
 
-* `streamddcrp_connectors.run.sources`: Parquet, Arrow, CSV, JSON lines, pipes, growing files.
-* `streamddcrp_connectors.run.sinks`: JSON lines, Parquet, Arrow, standard output; dead letters.
-* `streamddcrp_connectors.live`: servers as sources and sinks, alarms to web addresses, counts.
-* `streamddcrp_connectors.run.runner`: the loop; `streamddcrp_connectors.cli`: the command.
+``docs/way-of-a-batch.md`` names the files on this way, in order. Besides, `live` has servers as
+sources and sinks, `page` and `report` show what a run found, `spark` runs on many machines.
 
 Delivery: with a checkpoint every row is learned exactly once and, in a file sink, written exactly
 once, whatever moment the process dies at; a pipe (standard output) gets each row at least once.

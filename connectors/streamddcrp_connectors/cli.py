@@ -1,10 +1,9 @@
 """The command ``streamddcrp``. Whatever is heavy is imported by the command that needs it."""
 
 import importlib
-import math
 import signal
 import sys
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,9 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
-from streamddcrp_connectors.options import chosen, written
+from streamddcrp.errors import ConfigError, MissingExtraError, StreamDDCRPError
+from streamddcrp_connectors.options import INTERRUPTED, Command
+from streamddcrp_connectors.request import Look, Request, options_of
 
 _FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
 _RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
@@ -29,20 +29,10 @@ _ELSEWHERE = {
 }
 
 
-class _Seconds(click.ParamType):  # type: ignore[type-arg]
-    """A finite number of seconds, 0 or more."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        with suppress(ValueError):
-            if 0.0 <= float(value) < math.inf:
-                return float(value)
-        self.fail(f"{value!r} is no number of seconds, 0 or more", param, ctx)
-
-
 class _Commands(click.Group):
     """Commands of this module and, imported when first asked for, those of others."""
+
+    command_class = Command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if any("\0" in arg for arg in args):
@@ -111,25 +101,18 @@ def main(ctx: click.Context) -> None:
 
 @main.command()
 @click.argument("source")
-@chosen
-@written
-def look(features: str | None, format_: str | None, **options: Any) -> None:
+@options_of(Look)
+def look(**options: Any) -> None:
     """Say what SOURCE holds, and how `run` would read it.
 
     Says how the source is written, and of each column its kind, range, steps, missing values and
     what is subtracted before rows are clustered; then what is odd, and the command that says it
     all. `run` without options does the same.
     """
-    from streamddcrp_connectors.run.command import Request  # noqa: PLC0415 -- heavy: not for --help
-    from streamddcrp_connectors.run.outlook import outlook  # noqa: PLC0415 -- as above
+    from streamddcrp_connectors.run.outlook import outlook  # noqa: PLC0415 -- heavy: not for --help
 
-    named = None if features is None else tuple(map(str.strip, features.split(",")))
-    try:
-        for line in outlook(Request(features=named, format=format_, **options)):
-            click.echo(line)
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(2)
+    for line in outlook(Request(**options)):
+        click.echo(line)
 
 
 @main.command()
@@ -143,140 +126,10 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
     help="Take the source and any option from a file, as in source = 'nats://host/STREAM'. "
     "Options on the command line take precedence.",
 )
-@chosen
-@click.option(
-    "--model",
-    metavar="NAME|FILE.toml",
-    help="The model: seqddcrp, ddcrp, text, embeddings, temporal-dpm, graph-crp, tv-ibp, "
-    "nested-topics, nested-components, or another installed model. Or a TOML file of its options, "
-    "in which 'model' may name it "
-    "[default: seqddcrp; with --text, text; with --epoch, temporal-dpm].",
-)
-@click.option(
-    "--epoch",
-    metavar="PERIOD",
-    help="When an epoch of temporal-dpm ends: after a period (1d, 6h, 30s, or a number in the unit "
-    "of the time) or a count ('100 rows') [default: at each new time].",
-)
-@click.option(
-    "--season",
-    metavar="PERIODS",
-    help="Cycles that seqddcrp subtracts first: auto, hour, day, week, year, 12h, a number of rows "
-    "or in the time's unit; several: day,week; or none [default: calendar, a day and a week where "
-    "the rows show them].",
-)
-@click.option(
-    "--sink",
-    default="-",
-    show_default=True,
-    metavar="FILE|URL|-",
-    help="Where results go: a file that ends in .jsonl, .parquet or .arrow; an address such as "
-    "redis://host/key; or - for standard output.",
-)
-@click.option(
-    "--events",
-    metavar="FILE",
-    help="Where births, returns, merges, splits and deaths go, one row each: a file as for --sink.",
-)
-@click.option(
-    "--alarms",
-    metavar="FILE|URL",
-    help="Where a row goes when its surprise begins an alarm, and when that is over: a file, or an "
-    "address, which gets each at least once. With --by each key has its own threshold and alarms.",
-)
-@click.option(
-    "--alarm-rate",
-    default=0.001,
-    show_default=True,
-    help="Share of the normal rows of a key that may begin a false alarm.",
-)
-@click.option(
-    "--alarm-per",
-    metavar="TIME|'N rows'",
-    help="In place of the rate: one false alarm of all keys together in such a time, as in day or "
-    "6h, or in so many rows.",
-)
-@click.option(
-    "--alarm-group",
-    metavar="TIME",
-    help="Tell alarms that begin within this time of the first as one, as in 10s [default: each "
-    "alone].",
-)
-@click.option(
-    "--silences",
-    metavar="FILE.toml",
-    help="Times at which alarms of keys are counted, but not told; read again when it changes.",
-)
+@options_of(Request)
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Serve counts to Prometheus, as at 127.0.0.1:9100."
 )
-@click.option(
-    "--checkpoint",
-    metavar="DIR",
-    help="Folder for the states and the position in the source. If the run is stopped or killed, "
-    "start it again with the same command: it continues, and no row is lost or doubled.",
-)
-@click.option(
-    "--memory-limit",
-    default="1GB",
-    show_default=True,
-    help="Memory for the models of all keys; those used least recently are moved to disk.",
-)
-@click.option(
-    "--batch-rows",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(1),
-    help="Most rows in a batch.",
-)
-@click.option(
-    "--batch-wait",
-    default=0.0,
-    metavar="SECONDS",
-    type=_Seconds(),
-    help="How long to collect rows of a live stream before they are learned as a batch [default: "
-    "not at all; a fast stream forms batches by itself].",
-)
-@click.option(
-    "--idle",
-    metavar="SECONDS",
-    type=_Seconds(),
-    help="End the run after this long without new rows, for live streams and --follow [default: "
-    "never].",
-)
-@click.option(
-    "--late",
-    metavar="dead-letter|as-now|sort|wait=TIME",
-    help="What to do with a row whose time is before that of the last row: refuse it; learn it "
-    "with the last time of its key; read the whole file and sort it; or hold rows back and sort "
-    "those that are at most this late, as in wait=5s [default: dead-letter; sort, where the first "
-    "rows of a whole file show that it is in another order].",
-)
-@click.option(
-    "--max-ahead",
-    metavar="TIME",
-    help="Refuse rows whose time is farther ahead than this, as in 10min: time stamps ahead of the "
-    "clock, numbers ahead of all earlier rows; or none [default: time stamps more than a day ahead "
-    "of the clock and of all earlier rows].",
-)
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    help="Replace output files, even if they hold something that no checkpoint recorded.",
-)
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Connect, read ten rows, say what a run would do, and write nothing.",
-)
-@click.option(
-    "--on-error",
-    metavar="stop|dead-letter[=FILE]",
-    help="Stop at a row that cannot be used, or set it aside in a JSON lines file and continue "
-    "[default: stop; for live streams and --follow set it aside in the checkpoint's folder, or "
-    "log it where there is none].",
-)
-@click.option("--follow", is_flag=True, help="Wait for more lines at the end of the file.")
 @click.option(
     "--live",
     is_flag=False,
@@ -284,20 +137,7 @@ def look(features: str | None, format_: str | None, **options: Any) -> None:
     metavar="[HOST:PORT]",
     help="Serve a page that shows the run as it goes [default address: 127.0.0.1:8765].",
 )
-@written
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How messages on standard error are written.",
-)
-@click.option(
-    "--progress/--no-progress", default=None, help="Show a progress bar [default: on a terminal]."
-)
-def run(
-    live: str | None, metrics: str | None, features: str | None, format_: str | None, **options: Any
-) -> None:
+def run(live: str | None, metrics: str | None, **options: Any) -> None:
     """Label the rows of a file or a stream as they arrive.
 
     SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
@@ -316,20 +156,16 @@ def run(
     given = click.get_current_context().get_parameter_source
     file, command = ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE
     if (given("features"), given("text")) == (file, command):  # which exclude each other
-        features = None
+        options["features"] = None
     elif (given("features"), given("text")) == (command, file):
         options["text"] = None
     with ExitStack() as stack:
         watchers = _watchers(stack, live, metrics, options["checkpoint"])
         try:
-            from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
+            from streamddcrp_connectors.run.command import execute  # noqa: PLC0415 -- heavy: not for --help
         except KeyboardInterrupt:
-            sys.exit(130)
-        request = Request(
-            features=None if features is None else tuple(map(str.strip, features.split(","))),
-            format=format_,
-            **options,
-        )
+            sys.exit(INTERRUPTED)
+        request = Request(**options)
         again = partial(_reloaded, click.get_current_context(), request)
         code = execute(request, watchers, again)
     sys.exit(code)
@@ -372,11 +208,7 @@ def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:
     """
     from streamddcrp_connectors.run.names import Names  # noqa: PLC0415 -- as above
 
-    try:
-        Names(Path(folder)).give(key, regime, name, verdict)
-    except StreamDDCRPError as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(2)
+    Names(Path(folder)).give(key, regime, name, verdict)
 
 
 def _watchers(
@@ -384,23 +216,16 @@ def _watchers(
 ) -> list[Any]:
     """Open the page and the metrics, if they are wanted, before what takes longer to start."""
     watchers: list[Any] = []
-    try:
-        if live is not None:
-            from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
+    if live is not None:
+        from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted
 
-            folder = Path(checkpoint) if checkpoint else None
-            watchers.append(stack.enter_context(opened(live, folder)))
-        if metrics is not None:
+        folder = Path(checkpoint) if checkpoint else None
+        watchers.append(stack.enter_context(opened(live, folder)))
+    if metrics is not None:
+        try:
             from streamddcrp_connectors.live.metrics import Metrics  # noqa: PLC0415 -- an extra
-
-            watchers.append(stack.enter_context(closing(Metrics(metrics))))
-    except StreamDDCRPError as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
-        click.echo(
-            f"streamddcrp: --metrics needs {error.name}: pip install 'streamddcrp[metrics]'",
-            err=True,
-        )
-        sys.exit(2)
+        except ModuleNotFoundError as error:
+            message = f"--metrics needs {error.name}: pip install 'streamddcrp[metrics]'"
+            raise MissingExtraError(message) from error
+        watchers.append(stack.enter_context(closing(Metrics(metrics))))
     return watchers

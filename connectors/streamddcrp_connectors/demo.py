@@ -3,8 +3,6 @@
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 from importlib import resources
 from pathlib import Path
 from time import sleep
@@ -12,14 +10,15 @@ from typing import Any
 
 import click
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.options import INTERRUPTED, Command
+from streamddcrp_connectors.request import Request
 
-REFUSED = 2
 TIME = "Time"
 ROWS, PAUSE = 2, 0.1  # of a live demo: rows at a time, and seconds between them
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--out", default="demo", show_default=True, metavar="DIR", help="Folder for the files."
 )
@@ -36,18 +35,13 @@ def demo(out: str, live: str | None) -> None:
     The series is two months of water flow in a pipeline. It comes with river; nothing is
     downloaded. The demo prints the two commands that it runs, so that you can type them, too.
     """
-    try:
-        code = _demo(Path(out)) if live is None else _play(Path(out), live)
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        code = REFUSED
-    sys.exit(code)
+    sys.exit(_demo(Path(out)) if live is None else _play(Path(out), live))
 
 
 def _demo(folder: Path) -> int:
     from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
     from streamddcrp_connectors.report.report import make_report  # noqa: PLC0415
-    from streamddcrp_connectors.run.command import Request, execute  # noqa: PLC0415 -- heavy: not for --help
+    from streamddcrp_connectors.run.command import execute  # noqa: PLC0415 -- heavy: not for --help
 
     matplotlib("figure")  # what is missing is better said before the work than after it
     data = _series(folder)
@@ -74,33 +68,30 @@ def _demo(folder: Path) -> int:
     return 0
 
 
+class _Pace:
+    """Let a run pause after each batch."""
+
+    def epoch(self, _: Any) -> None:
+        sleep(PAUSE)
+
+    def wait(self) -> None:
+        click.echo("That was all; the page stays until Ctrl-C.")
+
+
 def _play(folder: Path, at: str) -> int:
     """Show the series on a live page, some rows at a time."""
     from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415
-    from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
-    from streamddcrp_connectors.run.config import find_recipe  # noqa: PLC0415
-    from streamddcrp_connectors.run.runner import run  # noqa: PLC0415
-    from streamddcrp_connectors.run.sinks import open_sink  # noqa: PLC0415
-    from streamddcrp_connectors.run.sources import open_source  # noqa: PLC0415
+    from streamddcrp_connectors.run.command import execute  # noqa: PLC0415
 
     data = _series(folder)
     click.echo(f"{data}: water flow in a pipeline, two months in a minute; end with Ctrl-C")
-    source: Any = open_source(str(data), Columns(TIME), batch_rows=ROWS)
-    read = source.read_after
-
-    def paced(offset: Any) -> Iterator[Any]:
-        for batch in read(offset):
-            sleep(PAUSE)
-            yield batch
-
-    source.read_after = paced
-    sink = open_sink(str(folder / "water-flow.jsonl"), sys.stdout.buffer, None)
-    with closing(source), opened(at, None) as page:
-        done = run(source, find_recipe(None, None), sink, watchers=[page], overwrite=True)
-        if not done.interrupted:
-            click.echo("That was all; the page stays until Ctrl-C.")
-            page.wait()
-    return 0
+    results = str(folder / "water-flow.jsonl")
+    request = Request(
+        str(data), time=TIME, sink=results, batch_rows=ROWS, progress=False, overwrite=True
+    )
+    with opened(at, None) as page:
+        code = execute(request, [_Pace(), page])
+    return 0 if code == INTERRUPTED else code
 
 
 def _series(folder: Path) -> Path:
@@ -112,8 +103,7 @@ def _series(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
-        message = f"--out must name a folder, but {folder} is a file"
-        raise ConfigError(message) from error
+        raise ConfigError(f"--out must name a folder, but {folder} is a file") from error
     target = folder / "water-flow.csv"
     with origin.open("rb") as read, target.open("wb") as write:
         shutil.copyfileobj(read, write)

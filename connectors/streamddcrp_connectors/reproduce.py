@@ -7,11 +7,14 @@ from pathlib import Path
 
 import click
 
-REFUSED = 2
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.options import Command
+
 _OWN_CLONE = Path(__file__).resolve().parents[2]  # of an editable installation
 
 
 @click.command(
+    cls=Command,
     hidden=True,  # of use in a clone only; docs/papers.md describes it
     context_settings={"ignore_unknown_options": True, "help_option_names": []},
 )
@@ -28,9 +31,7 @@ def reproduce(arguments: tuple[str, ...]) -> None:
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
             command = [sys.executable, "-m", "research.reproduce", *arguments]
             sys.exit(subprocess.call(command, env=environment))
-    click.echo(
-        f"streamddcrp: the experiments are not in {Path.cwd()}: they come with the repository, not "
-        "with the installed package; clone it and run this in its root",
-        err=True,
+    raise ConfigError(
+        f"the experiments are not in {Path.cwd()}: they come with the repository, not with the "
+        "installed package; clone it and run this in its root"
     )
-    sys.exit(REFUSED)

@@ -3,23 +3,20 @@
 import os
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-if TYPE_CHECKING:
-    from streamddcrp_connectors.run.columns import Columns
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.options import INTERRUPTED, Command, sent
 
-INTERRUPTED, REFUSED = 130, 2
 _SHUTDOWN = 1.0  # seconds that open calls are waited for
 
 
-@click.command("serve-flight")
-@click.option("--time", metavar="COL", help="Column of the time.")
-@click.option("--by", "--key", "key", metavar="COL", help="Column of the key: a model for each.")
-@click.option("--features", metavar="A,B,C", help="Columns to cluster by.")
-@click.option("--text", metavar="COL", help="Column of texts, instead of features.")
+@click.command("serve-flight", cls=Command)
+@sent
 @click.option("--model", metavar="NAME|FILE.toml", help="As for `run` [default: seqddcrp].")
 @click.option("--checkpoint", metavar="DIR", help="Folder that keeps states and answers.")
 @click.option(
@@ -35,16 +32,13 @@ _SHUTDOWN = 1.0  # seconds that open calls are waited for
 @click.option("--token-env", metavar="NAME", help="Environment variable that holds the token.")
 @click.option("--token-file", metavar="FILE", help="File that holds the token.")
 def serve_flight(
-    time: str | None,
-    key: str | None,
-    features: str | None,
-    text: str | None,
     model: str | None,
     checkpoint: str | None,
     memory_limit: str,
     listen: str,
     token_env: str | None,
     token_file: str | None,
+    **columns: Any,
 ) -> None:
     """Serve a model over Arrow Flight.
 
@@ -52,48 +46,35 @@ def serve_flight(
     --checkpoint each row is learned once: a client that sends its last batch again, after either
     side was killed, gets the same answer. docs/live.md has a client of 20 lines.
     """
-    from streamddcrp.errors import ConfigError, StreamDDCRPError  # noqa: PLC0415 -- heavy: not for --help
-    from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
-
-    if text is not None and features is not None:
-        message = "--text and --features exclude each other"
-        raise click.UsageError(message)
-    named = (text,) if text is not None else features and tuple(map(str.strip, features.split(",")))
+    token = None
+    if token_env is not None and not (token := os.environ.get(token_env)):
+        raise ConfigError(f"--token-env names {token_env}, which is not set")
+    if token_file is not None:
+        token = Path(token_file).read_text(encoding="utf-8").strip()
     try:
-        if token_env is not None and not os.environ.get(token_env):
-            message = f"--token-env names {token_env}, which is not set"
-            raise ConfigError(message)
-        token = os.environ[token_env] if token_env is not None else None
-        if token_file is not None:
-            token = Path(token_file).read_text(encoding="utf-8").strip()
-        columns = Columns(time, key, named or None, text is not None)
         _serve(model, columns, checkpoint, memory_limit, listen, token)
     except KeyboardInterrupt:
-        code = INTERRUPTED
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(REFUSED)
-    sys.stderr.flush()
-    os._exit(code)  # calls that are open still wait for clients; all that was answered is stored
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)  # open calls still wait for clients; all that was answered is stored
 
 
 def _serve(
     model: str | None,
-    columns: "Columns",
+    named: dict[str, Any],
     checkpoint: str | None,
     memory_limit: str,
     listen: str,
     token: str | None,
 ) -> None:
-    from contextlib import ExitStack  # noqa: PLC0415
-
-    from streamddcrp_connectors.live.answers import Answers  # noqa: PLC0415
+    from streamddcrp_connectors.live.answers import Answers  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.live.flightserver import FlightService  # noqa: PLC0415
     from streamddcrp_connectors.run.address import Address  # noqa: PLC0415
+    from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT, find_recipe  # noqa: PLC0415
     from streamddcrp_connectors.run.interrupts import Interrupts  # noqa: PLC0415
     from streamddcrp_connectors.run.runner import open_store  # noqa: PLC0415
 
+    columns = Columns.of(**named)
     ((host, port),) = Address.parse(f"flight://{listen}", port=8815).hosts[:1]
     recipe = find_recipe(model, default="text" if columns.text else DEFAULT)
     with ExitStack() as stack:

@@ -5,7 +5,9 @@ import sys
 import click
 from click.core import ParameterSource
 
-REFUSED, INTERRUPTED = 2, 130
+from streamddcrp_connectors.options import INTERRUPTED, Command
+from streamddcrp_connectors.request import Request
+
 _BATCH_ROWS = 20_000  # a visit costs milliseconds on Spark: let it bring many rows
 _ONLY_HERE = (  # options of a run that Spark does not have
     "alarms", "alarm_rate", "metrics", "late", "max_ahead", "live", "memory_limit", "progress",
@@ -13,7 +15,7 @@ _ONLY_HERE = (  # options of a run that Spark does not have
 )  # fmt: skip
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("job", metavar="JOB.toml")
 @click.option("--master", metavar="URL", help="Address of the Spark master [default: local[*]].")
 @click.option(
@@ -40,9 +42,7 @@ def submit(
     Parquet files below the job's sink, with output=result, output=event and output=refused. A job
     that was killed continues when it is submitted again: nothing is lost or doubled.
     """
-    from streamddcrp.errors import StreamDDCRPError  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.cli import run  # noqa: PLC0415 -- which imports this
-    from streamddcrp_connectors.run.command import Request  # noqa: PLC0415
     from streamddcrp_connectors.spark import needing_spark  # noqa: PLC0415
 
     context = run.make_context("submit", ["--config", job])
@@ -58,20 +58,16 @@ def submit(
             raise click.UsageError(message)
     for name, why in (("key", "a model for each key"), ("checkpoint", "a folder for its states")):
         if given[name] is None:
-            message = f"{job} names no {name}: Spark needs {why}"
-            raise click.UsageError(message)
+            raise click.UsageError(f"{job} names no {name}: Spark needs {why}")
     if given["sink"] == "-" or "://" in given["sink"].removeprefix("file://"):
         message = f"{job}: on Spark the sink is a folder for Parquet files, got {given['sink']!r}"
         raise click.UsageError(message)
     if "batch_rows" in default:
         given["batch_rows"] = _BATCH_ROWS
     del given["live"], given["metrics"]
-    given["format"] = given.pop("format_")
-    if given["features"] is not None:
-        given["features"] = tuple(map(str.strip, given["features"].split(",")))
     request = Request(**given)
+    spark_job = needing_spark("job")
     try:
-        spark_job = needing_spark("job")
         spark = spark_job.session(master, conf)
         try:
             rows = spark_job.execute(
@@ -81,7 +77,4 @@ def submit(
             spark.stop()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(REFUSED)
     click.echo(f"{rows:,} rows -> {given['sink']}", err=True)

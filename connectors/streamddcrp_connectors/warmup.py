@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-REFUSED = 2
+from streamddcrp_connectors.options import Command
+
 _ROWS = 300  # enough for the warm-up of every model
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("models", nargs=-1, metavar="[MODEL]...")
 @click.option("--all", "all_", is_flag=True, help="Every installed model.")
 @click.option("--native", is_flag=True, help="Code for this processor alone; see below.")
@@ -33,24 +34,19 @@ def warmup(models: tuple[str, ...], all_: bool, native: bool, progress: bool | N
         os.environ["STREAMDDCRP_NATIVE"] = "1"
     from tqdm import tqdm  # noqa: PLC0415 -- heavy: not for --help
 
-    from streamddcrp.errors import StreamDDCRPError  # noqa: PLC0415
     from streamddcrp.kernel_folders import cache_root  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT  # noqa: PLC0415
     from streamddcrp_connectors.run.plugins import MODELS, find, installed  # noqa: PLC0415
 
     names = list(installed(MODELS)) if all_ else list(models or [DEFAULT])
     hide = None if progress is None else not progress
-    try:
-        classes = {name: find(MODELS, name) for name in names}
-        with tqdm(classes.items(), unit=" models", disable=hide) as bar:
-            for name, model_class in bar:
-                bar.set_description(name)
-                began = time.perf_counter()
-                exercise(name, model_class)
-                bar.write(f"{name}: ready after {time.perf_counter() - began:.1f} s", sys.stdout)
-    except StreamDDCRPError as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(REFUSED)
+    classes = {name: find(MODELS, name) for name in names}
+    with tqdm(classes.items(), unit=" models", disable=hide) as bar:
+        for name, model_class in bar:
+            bar.set_description(name)
+            began = time.perf_counter()
+            exercise(name, model_class)
+            bar.write(f"{name}: ready after {time.perf_counter() - began:.1f} s", sys.stdout)
     click.echo(f"machine code in {cache_root()}")
 
 

@@ -156,11 +156,6 @@ def quality(seeds: int, rows: list[tuple[str, int, dict[str, Any]]]) -> None:
 
 
 def sensors(n_rows: int) -> None:
-    if not all(shared_file(path).exists() for _, path, _ in SENSORS):
-        click.echo(
-            "\nThe readings of sensors are not there; $STREAMDDCRP_SHARED names their folder."
-        )
-        return
     click.echo(f"\nThe first {n_rows:,} rows of real sensors, nothing set but rejuvenate.\n")
     click.echo(markdown(("stream", "rejuvenate", "nats a row", "labels", "us a row"), []))
     for name, path, columns in SENSORS:
@@ -236,9 +231,9 @@ def main(seeds: int, long: int, rows: int, repeats: int) -> None:
             ("1,000 particles", 1000, fixed),
             ("r = 50, rejuvenate 20", 100, {"rejuvenate": 20}),
             ("r = 50, one child each (`systematic`)", 100, {"resampling": "systematic"}),
-            ("r = 20", 100, {"r": 20}),
-            ("r = 100", 100, {"r": 100}),
-            ("r = 2000: a Dirichlet process", 100, {"r": 2000}),
+            ("r = 20", 100, {"window": 20}),
+            ("r = 100", 100, {"window": 100}),
+            ("r = 2000: a Dirichlet process", 100, {"window": 2000}),
         ]
         quality(seeds, settings)
         sensors(6000)

@@ -81,8 +81,8 @@ def by_groups(name: Callable[[int], Any], **options: Any) -> Callable[[Data, int
 
     def run(data: Data, sweeps: int, seed: int) -> Result:
         draws = sample_group_dp(
-            data.X, [name(g) for g in data.group], LIKELIHOOD, n_sweeps=sweeps, burn_in=sweeps,
-            seed=seed, **options,
+            data.X, LIKELIHOOD, group=[name(g) for g in data.group], n_chains=1, n_sweeps=sweeps,
+            burn_in=sweeps, seed=seed, **options,
         )  # fmt: skip
         found = draws.log_predictive(data.X_held, [name(g) for g in data.group_held])
         ari = [adjusted_rand_score(data.label, row) for row in draws.labels]
@@ -97,7 +97,13 @@ def apart(data: Data, sweeps: int, seed: int) -> Result:
     for g in range(GROUPS):
         mine, held = data.group == g, data.group_held == g
         draws = sample_group_dp(
-            data.X[mine], None, LIKELIHOOD, n_sweeps=sweeps, burn_in=sweeps, seed=seed
+            data.X[mine],
+            LIKELIHOOD,
+            group=None,
+            n_chains=1,
+            n_sweeps=sweeps,
+            burn_in=sweeps,
+            seed=seed,
         )
         labels[:, mine] = draws.labels + 1000 * g
         scores.append(draws.log_predictive(data.X_held[held]).mean())

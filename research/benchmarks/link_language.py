@@ -64,17 +64,12 @@ def streams(tokens: np.ndarray, batch: int, runs: int) -> str:
     return markdown(("decay", "million tokens a second", ">= 5", "log evidence"), rows)
 
 
-def grid(tokens: np.ndarray) -> str:
+def grid() -> str:
     path = shared_file("ap/docs.parquet")
     start = time.perf_counter()
-    if path.is_file():
-        documents: Any = read_documents(path)
-        base_measure = BaseMeasure.from_counts(documents, smoothing=0.0)
-        corpus = Corpus.from_documents(documents, base_measure=base_measure)
-    else:
-        corpus = Corpus.from_documents(
-            np.array_split(tokens, len(tokens) // 400), base_measure=WORDS
-        )
+    documents: Any = read_documents(path)
+    base_measure = BaseMeasure.from_counts(documents, smoothing=0.0)
+    corpus = Corpus.from_documents(documents, base_measure=base_measure)
     read = time.perf_counter() - start
     start = time.perf_counter()
     decays = [(f, a) for f in ("window", "exponential", "logistic") for a in PARAMETERS]
@@ -98,7 +93,7 @@ def main(n: int, batch: int, runs: int) -> None:
         tokens = zipf(n)
         click.echo(streams(tokens, batch, runs))
         click.echo("")
-        click.echo(grid(tokens))
+        click.echo(grid())
     click.echo(f"\n{machine()}")
 
 

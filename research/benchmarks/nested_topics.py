@@ -115,7 +115,13 @@ def gibbs(corpus: TopicCorpus, sweeps: int = SWEEPS, **options: Any) -> Found:
     """Sample the tree; half of the sweeps are burn-in."""
     start = time.process_time()
     draws = sample_nested_topics(
-        corpus.train, n_sweeps=sweeps // 2, burn_in=sweeps // 2, thin=10, seed=0, **options
+        corpus.train,
+        n_chains=1,
+        n_sweeps=sweeps // 2,
+        burn_in=sweeps // 2,
+        thin=10,
+        seed=0,
+        **options,
     )
     seconds = time.process_time() - start
     score = draws.complete(corpus.seen, corpus.held, seed=0).sum() / corpus.held.sum()

@@ -50,7 +50,9 @@ def batch_labels(rows: list[FloatArray], expectation: str) -> list[IntArray]:
 
 def gibbs_labels(rows: list[FloatArray], n_sweeps: int, seed: int) -> list[IntArray]:
     """One partition of the draws of the second half of the sweeps, of which one in five is kept."""
-    draws = sample_temporal_dpm(rows, n_sweeps=n_sweeps // 2, burn_in=n_sweeps // 2, seed=seed)
+    draws = sample_temporal_dpm(
+        rows, n_chains=1, n_sweeps=n_sweeps // 2, burn_in=n_sweeps // 2, seed=seed
+    )
     found = point_estimate(np.concatenate(draws.labels, axis=1))
     return np.split(found, np.cumsum([len(X) for X in rows])[:-1])
 

@@ -60,3 +60,12 @@ def test_command_chooses_on_the_first_half(folder, tmp_path, monkeypatch):
     assert len(rows) == 2
     assert all(float(row[6].replace(",", "")) > 0.0 for row in rows)
     assert (tmp_path / "out/dated-documents.png").exists()
+
+
+def test_a_corpus_that_is_missing_is_said_before_the_work(folder, monkeypatch):
+    monkeypatch.setenv("STREAMDDCRP_SHARED", str(folder))
+    (folder / "sotu/sotu.parquet").unlink()
+    out = CliRunner().invoke(reproduce, ["ddcrp-documents", "--out", str(folder / "out")])
+    assert out.exit_code == 2
+    assert "sotu.parquet" in out.output
+    assert "AP articles" not in out.output

@@ -74,22 +74,34 @@ def test_topics_of_a_file(tmp_path):
     file.write_text("\n\n".join(texts), encoding="utf-8")
     options = "--data", file, "--out", tmp_path / "out", "--sweeps", 20
     out = run(ncrp_topics, *options, "--folds", 2)
-    means = {row[0]: row[1].split()[0] for row in cells(out, "| news.txt, ")}
-    for method in ("unigram", "stream, one pass"):
-        folds = [float(row[1]) for row in cells(out, f"| {method} ")]
-        assert len(folds) == 2
-        assert float(means[f"news.txt, {method}"]) == pytest.approx(np.mean(folds), abs=6e-4)
-    score = {row[0]: float(row[1]) for row in cells(out, "| ") if row[0][0] in "uGs"}
-    assert score["Gibbs, 20 sweeps"] > score["unigram"]
-    assert score["stream, one pass"] > score["unigram"]
+    rows = cells(out, "| news.txt, ")
+    means = {(row[0], row[1]): float(row[2].split()[0]) for row in rows}
+    table = [row for row in cells(out, "| ") if len(row) == 7 and row[4].isdigit()]
+    methods = ["stream, one pass", "fit", "Gibbs", "fit from Gibbs"]
+    unigram = [float(row[2]) for row in cells(out, "| any | unigram")]
+    assert len(unigram) == 2
+    for prior in ("ours: eta 1, .2, .1; alpha 5, 2, .5", "the paper's: eta 1; alpha 50, 20, 10"):
+        assert [row[1] for row in table if row[0] == prior] == 2 * methods
+        for method in methods:
+            folds = [float(row[3]) for row in table if row[:2] == [prior, method]]
+            assert means[f"news.txt, {prior}", method] == pytest.approx(np.mean(folds), abs=6e-4)
+            assert prior[0] == "t" or min(folds) > max(unigram)
+    sweeps = {row[1]: int(row[5]) for row in table}
+    assert sweeps["stream, one pass"] == 1
+    assert sweeps["Gibbs"] == 20 < sweeps["fit from Gibbs"]
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("STREAMDDCRP_SHARED", str(tmp_path))
-    result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path / "out")])
-    assert result.exit_code == 2
-    assert "--data FILE" in result.output
+    for there, missing in ((), "ap"), (("ap",), "newsgroups20"):
+        for name in there:
+            (tmp_path / name).mkdir()
+        result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path / "out")])
+        assert result.exit_code == 2
+        assert "--data FILE" in result.output
+        assert f"there is no {tmp_path / missing};" in result.output
+        assert not list((tmp_path / "out").iterdir())
     short = tmp_path / "short.txt"
     short.write_text("one text", encoding="utf-8")
     result = CliRunner().invoke(ncrp_topics, ["--out", str(tmp_path), "--data", str(short)])

@@ -136,12 +136,11 @@ def _native(array: NDArray[Any]) -> NDArray[Any]:
 
 def _from_interface(batch: Any) -> Any:
     stream = hasattr(batch, "__arrow_c_stream__")
+    if hasattr(batch, "index") and hasattr(batch, "columns"):  # whatever its index holds
+        return pa.Table.from_pandas(batch, preserve_index=False).replace_schema_metadata(None)
     if getattr(batch, "ndim", 2) == 2:
         with suppress(pa.ArrowInvalid):  # a series is no table
-            table = pa.table((pa.table if stream else pa.record_batch)(batch))
-            index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-            kept = table.drop_columns([name for name in index if isinstance(name, str)])
-            return kept.replace_schema_metadata(None)  # by which Arrow would look for the index
+            return pa.table((pa.table if stream else pa.record_batch)(batch))
     return pa.chunked_array(batch) if stream else pa.array(batch)
 
 

@@ -27,7 +27,7 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # in nanoseconds
 _DAY = 86_400 * 10**9
 _EXCEL = 25_569  # days from the first day of a spreadsheet to 1970
 _SPAN = 631_152_000, 4_102_444_800  # seconds of the years 1990 to 2099
-_MONTHS = pa.array(
+MONTHS = pa.array(
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 )
 _CLOCK = (
@@ -44,7 +44,9 @@ _FORMS = {
         r"^(?P<y>\d{4})[-/. ](?P<m>\d{1,2})(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})"
         + _TIME.replace("+", "*", 1),
-        r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
+        r"^(?P<y>(?:1[5-9]|20|21)\d{2})[mM]?(?P<m>\d{2})$",
+        r"^(?P<y>\d{4})[mM](?P<m>\d)$",
+        r"^(?P<y>\d{4})[- ]?[qQ](?P<q>[1-4])$",
     ),
     "day": (r"^(?P<d>\d{1,2})[-/. ](?P<m>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
     "month": (r"^(?P<m>\d{1,2})[-/. ](?P<d>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
@@ -162,7 +164,8 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
     low, high = float(values.min()), float(values.max())
     for unit, size in UNITS.items():
         if _SPAN[0] * 10**9 <= low * size and high * size <= _SPAN[1] * 10**9:
-            return unit
+            hours = unit == "s" and cells is not None and len(cells) > 2 and low >= 1_900_010_100
+            return "year" if hours and not parse(cells, "year")[0].null_count else unit
     if cells is not None and (values == np.trunc(values)).all() and low >= 190001:
         if high < 210013 and (len(values) < 3 or "month" not in name.lower()):
             return "number"
@@ -261,8 +264,11 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
     century = pc.if_else(pc.less(year, "69"), "20", "19")
     year = pc.if_else(pc.equal(pc.utf8_length(year), 2), _join(century, year), year)
     month = part("m", "1")
-    named = pc.index_in(pc.utf8_lower(month), _MONTHS)
+    named = pc.index_in(pc.utf8_lower(month), MONTHS)
     month = pc.coalesce(pc.cast(pc.add(named, 1), pa.string()), month)
+    if "q" in there:
+        quarter = pc.index_in(part("q"), pa.array(["1", "2", "3", "4"]))
+        month = pc.cast(pc.add(pc.multiply(quarter, 3), 1), pa.string())
     month = pc.utf8_lpad(month, 2, "0")
     hour = two("H", "00")
     if "p" in there:

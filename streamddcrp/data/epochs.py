@@ -145,7 +145,7 @@ def make_cut(epoch: Any, name: str = "epoch") -> Cut:
     if isinstance(epoch, str) and (found := _PERIOD.fullmatch(epoch)):
         number, unit = float(found[1]), found[2] or _SPOKEN[found[3]]
         kind, size = ("rows", number) if unit == "rows" else ("period", number * _UNITS[unit])
-    elif isinstance(epoch, list | tuple) and len(epoch) == 2 and epoch[0] == "rows":
+    elif isinstance(epoch, list | tuple) and len(epoch) == 2 and str(epoch[0]) == "rows":
         kind, size = "rows", epoch[1]
     whole = kind == "period" or (isinstance(size, int | float) and float(size).is_integer())
     is_number = isinstance(size, int | float) and not isinstance(size, bool)

@@ -90,7 +90,7 @@ def check(parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray
         )
     elif rule == OLD:
         what = (
-            f"item {i} lies {j - i} items back, and only the last r = {r} are remembered; leave it "
+            f"item {i} lies {j - i} items back, and only the last {r} are remembered; leave it "
             "out (what is left of a clique is one), or take a larger r"
         )
     elif rule == TWICE:

@@ -79,7 +79,7 @@ def as_tokens(tokens: object) -> list[str] | IntArray:
     if ids.dtype.kind == "U" and ids.ndim == 1 and ids is items:
         return _words(ids.tolist())
     fits = ids.ndim == 1 and ids.dtype.kind in "iu" and ids.max(initial=0) <= _MOST
-    if not fits and ids.size:
+    if not fits and (ids.size or ids.dtype.names):
         msg = (
             f"tokens: expected a text, a list of words or a flat array of whole numbers; got an "
             f"array of shape {ids.shape} and type {ids.dtype}"

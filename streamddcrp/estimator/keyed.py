@@ -27,7 +27,9 @@ from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
+from streamddcrp.estimator.standing import ranked
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
+from streamddcrp.estimator.views import index_of, with_index
 
 CURSOR = "run"  # under which a store keeps the cursor
 _HEADER = "keyed"  # under which it keeps what all models have in common
@@ -141,24 +143,26 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         """
         self._each_key(Groups(batch, t, self.by), "learn_many")
 
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+    def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
         pyarrow.RecordBatch
             In the order of the rows: ``key``, and the columns of the model's ``step_many``.
         """
-        groups = Groups(batch, t, self.by)
+        held, groups = index_of(batch, index), Groups(batch, t, self.by)
         parts = self._each_key(groups, "step_many")
         if not parts:  # no rows: the columns of a model's results
             parts = [copy.deepcopy(self._fresh).step_many(groups.rows, *groups.no_times)]
-        return groups.gather(parts)
+        return with_index(held, groups.gather(parts))
 
     def _each_key(self, groups: Groups, method: str) -> list[Any]:
         """Call a method of each key's model with its rows, for all keys or for none."""
@@ -304,6 +308,47 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
             table = self._peek(key).summary()
             tables.append(table.add_column(0, "key", pa.repeat(pa.scalar(key, kind), len(table))))
         return pa.concat_tables(tables, promote_options="default")
+
+    def mark(self, key: Key, label: int, name: str = "", verdict: str = "normal") -> None:
+        """Name a regime of a key, and say whether it is normal, planned or a fault.
+
+        See `SeqDDCRP.mark`; raises UnknownKeyError if the key has not learned.
+        """
+        self._peek(key)
+        model = self._residents.take(self._name(key))
+        model.mark(label, name, verdict)
+        self._residents.learned(self._name(key), model)
+
+    def standing(self) -> pa.Table:
+        """Say which keys differ from their past, and which share a new regime; reads all states.
+
+        Returns
+        -------
+        pyarrow.Table
+            A row for each key after its warm-up, the least usual first: ``key``; ``state``, as in
+            `step_many`, with ``name`` and ``verdict``; ``rows`` that it has lasted, ``since`` when;
+            ``share`` of the key's rows before that were in it, 0 where it is new and 1 where it has
+            lasted longer than all before; ``longer``, the probability of a stay of so many rows, as
+            in `SeqDDCRP.transitions`; ``group``, the same number where two keys and more came to a
+            new regime within 8 rows of the first by the same column, moved the same way; ``why``,
+            by what it differs from the one before.
+        """
+        kind = pa.int64() if self._integer else pa.string()
+        if not hasattr(self._fresh, "_standing"):
+            raise ConfigError(
+                f"standing: a {type(self.model).__name__} has no states; use a SeqDDCRP"
+            )
+        found = (self._peek(key)._standing(key) for key in self.keys)
+        ordered, groups = ranked([one for one in found if one is not None])
+        columns: dict[str, Any] = {"key": pa.array([one.key for one in ordered], kind)}
+        for name in ("state", "name", "verdict"):
+            word = pa.int64() if name == "state" else pa.string()
+            columns[name] = pa.array([getattr(one, name) for one in ordered], word)
+        columns["rows"] = pa.array([one.rows for one in ordered], pa.int64())
+        for name in ("since", "share", "longer"):
+            columns[name] = pa.array([getattr(one, name) for one in ordered], pa.float64())
+        columns["group"] = pa.array(groups, pa.int64())
+        return pa.table(columns | {"why": pa.array([one.why for one in ordered], pa.string())})
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.arguments import generator
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, Event
 from streamddcrp.data.batches import widest
 from streamddcrp.estimator.particle_engine import ParticleEngine
@@ -24,8 +25,9 @@ from streamddcrp.likelihoods import (
 )
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE
 from streamddcrp.particles.kernels.names import N_EVENTS, N_LIVE
+from streamddcrp.partitions import named
 from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
-from streamddcrp.typing import FloatArray, Probabilities
+from streamddcrp.typing import FloatArray, IntArray, Probabilities
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
@@ -263,6 +265,33 @@ class ParticleModel(TimeLine, RowModel):
             refuse_if(kept["n_features"] != self._vectorizer.n_features, "n_features")
             self._family = likelihood_from_config(kept["likelihood"])
             self._engine = self._continued(self._family, arrays, kept)
+
+
+class PartitionModel(ParticleModel):
+    """A model whose particles know the tables of the last rows: the engine's ``labels()``."""
+
+    def partitions(self, n_draws: int = 1000, seed: int | None = 0) -> IntArray:
+        """Draw partitions of the last rows from the particles, by their weights.
+
+        Of the rows in memory: those of a window, or of ``rejuvenate``. `point_estimate` and
+        `similarity_matrix` take the draws.
+
+        Parameters
+        ----------
+        n_draws : int, default 1000
+        seed : int or None, default 0
+
+        Returns
+        -------
+        ndarray of int64, shape (n_draws, n)
+            Tables, named after their smallest row; the oldest row first. Empty in warm-up.
+        """
+        n_draws, rng = whole("n_draws", n_draws, 1), generator(seed)
+        if self._engine is None:
+            return np.empty((n_draws, 0), np.int64)
+        labels, weight = self._engine.labels(), self._engine.state.particles.weight
+        drawn = rng.choice(len(labels), n_draws, p=weight / weight.sum())
+        return np.array([named(row) for row in labels])[drawn]
 
 
 def best_of(

@@ -215,12 +215,14 @@ def explained(
     D = len(x)
     at = likelihood.explains(x)
     rows = likelihood.without(x, at, past)
-    out, seen = np.empty((1 + len(post), len(rows))), np.empty((3, rows.shape[1]))
-    usual = explain(likelihood.family, hyper, post, log_weights, home, rows, out, seen)
-    view, said = likelihood.in_units(seen, D), out[0]
+    out, seen = np.empty((2 + len(post), len(rows))), np.empty((3, rows.shape[1]))
+    usual = explain(
+        likelihood.family, hyper, hyper.copy(), post, log_weights, home, rows, out, seen
+    )
+    view, (said, alone) = likelihood.in_units(seen, D), out[:2]
     surprise = said[0] - said[1:]
-    view[2, at] = surprise - view[2, at]
-    scores = np.array([said[0], said[0] - usual + log_weights[home]])
+    view[2, at] = alone[0] - alone[1:] - view[2, at]
+    scores = np.array([said[0], alone[0] - usual])
     slopes = likelihood.log_slopes(x[None])
     if slopes is not None:
         scores[0] -= slopes[0]
@@ -237,9 +239,7 @@ def differences(
     """Say by what one table differs from another, the largest difference first.
 
     ``post`` (2, Q): posteriors of the one, and of the other; ``row`` (C,): a row as `prepare` makes
-    it, for what depends on regressors. Surprise and excess of a part are the column's share of the
-    symmetric Kullback-Leibler divergence of the two predictives, Gaussians of the same means m and
-    variances v: (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    it, for what depends on regressors.
     """
     D = len(names)
     seen, views = np.empty((3, len(row))), []
@@ -247,6 +247,18 @@ def differences(
         outlook(likelihood.family, hyper, one, row, seen)
         views.append(likelihood.in_units(seen.copy(), D))
     (mean, sd, _), (before, spread, _) = views
+    return parts_apart(names, mean, sd, before, spread)
+
+
+def parts_apart(
+    names: Sequence[str], mean: FloatArray, sd: FloatArray, before: FloatArray, spread: FloatArray
+) -> list[Part]:
+    """Say by which columns (D,) what has ``mean`` and ``sd`` differs from something before it.
+
+    Surprise and excess of a part are the column's share of the symmetric Kullback-Leibler
+    divergence of the two, Gaussians of the same means m and variances v:
+    (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (sd / spread) ** 2
         away = (mean - before) ** 2 * (1.0 / sd**2 + 1.0 / spread**2)

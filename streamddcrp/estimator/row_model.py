@@ -22,7 +22,7 @@ from streamddcrp.estimator.stored import (
     refuse_unless_plain,
     to_json,
 )
-from streamddcrp.estimator.views import Backlog, predictions, with_times
+from streamddcrp.estimator.views import Backlog, index_of, predictions, with_index, with_times
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 Features = Mapping[Any, Any]
@@ -223,13 +223,15 @@ class RowModel(ScikitLearn, Explains, RowLearner):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+    def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
@@ -240,7 +242,9 @@ class RowModel(ScikitLearn, Explains, RowLearner):
             ``n_tables`` (int64). The floats are null in warm-up. Where times are given, they come
             first, as ``time``.
         """
-        return with_times(self._named(self._learn_batch(batch, t)), t)
+        return with_index(
+            index_of(batch, index), with_times(self._named(self._learn_batch(batch, t)), t)
+        )
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
         """Return the outputs of a step by name."""

@@ -19,14 +19,19 @@ from streamddcrp.contract import (
     Engine,
     Event,
 )
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.records import MOST, Within, check_one
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
+_OURS = {  # columns of results
+    "time", "key", "label", "label_prob", "score", "p_new", "p_change", "n_tables", "final_row",
+    "final_label", "features", "feature_probs", "threshold", "alarm", "why",
+}  # fmt: skip
 _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
-_PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
+PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
@@ -56,6 +61,31 @@ def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
             values = values.astype(values.dtype.newbyteorder("="))
         t = pa.array(list(values) if values.dtype == object else values)
     return pa.record_batch([t, *results.columns], names=["time", *results.schema.names])
+
+
+def index_of(batch: Any, wanted: bool) -> pa.RecordBatch | None:
+    """Return the index of a frame of pandas as Arrow keeps it, if it is wanted.
+
+    Raises SchemaError if there is none, before anything is learned.
+    """
+    if not wanted:
+        return None
+    batch = batch.to_pandas() if hasattr(batch, "dims") else batch  # of xarray
+    frame = batch.to_frame() if getattr(batch, "ndim", 2) == 1 else batch
+    try:
+        kept = [None if name in _OURS else name for name in frame.index.names]
+        return pa.RecordBatch.from_pandas(frame.iloc[:, :0].rename_axis(kept))
+    except (AttributeError, TypeError, ValueError, pa.ArrowException) as error:
+        message = f"index: expected a frame of pandas whose index Arrow can hold; {error}"
+        raise SchemaError(message) from None
+
+
+def with_index(index: pa.RecordBatch | None, results: pa.RecordBatch) -> pa.RecordBatch:
+    """Put an index behind results: `to_pandas` then makes it the index of the frame."""
+    if index is None:
+        return results
+    schema = pa.schema([*results.schema, *index.schema], metadata=index.schema.metadata)
+    return pa.RecordBatch.from_arrays([*results.columns, *index.columns], schema=schema)
 
 
 def no_tables(**more: pa.DataType) -> pa.Table:
@@ -129,25 +159,22 @@ def events_since(
 
 
 def in_pieces(
-    backlog: Backlog, engine: Engine, counter: int, X: FloatArray, t: FloatArray, *side: Any,
-    note: Callable[[int], None] = lambda made: None,
-) -> FloatArray:  # fmt: skip
+    backlog: Backlog, engine: Engine, counter: int, X: FloatArray, t: FloatArray, *side: Any
+) -> FloatArray:
     """Let an engine learn rows in pieces, so that its rings lose no event of them.
 
-    ``counter``: place of the number of events among the counters of its state; ``note`` is called
-    after each piece with the number of events before it.
+    ``counter``: place of the number of events among the counters of its state.
     """
     step: Callable[..., FloatArray] = engine.step
-    if len(X) <= _PIECE:
+    if len(X) <= PIECE:
         return np.asarray(step(X, t, *side))
     parts = []
-    for a in range(0, len(X), _PIECE):
+    for a in range(0, len(X), PIECE):
         if a:
             pause()
-        z, made = a + _PIECE, int(engine.state.counts[counter])
+        z = a + PIECE
         parts.append(step(X[a:z], t[a:z], *(one.rows(a, z) for one in side)))
         backlog.keep(engine.state.events, int(engine.state.counts[counter]))
-        note(made)
     return np.concatenate(parts)
 
 

@@ -407,6 +407,38 @@ class Likelihood:
         """
         raise NotImplementedError
 
+    def intervals(self, stats: ArrayLike, level: float = 0.95) -> dict[str, FloatArray]:
+        """Return equal-tailed intervals of parameters of each table, given which rows it has.
+
+        Parameters
+        ----------
+        stats : array_like of float, shape (K, P)
+        level : float, default 0.95
+            Probability within.
+
+        Returns
+        -------
+        dict of str to ndarray of float64, shape (K, D, 2)
+            By the names of `point_estimates`. Empty for regressions, and where columns are on a
+            scale of their own.
+
+        Examples
+        --------
+        >>> from streamddcrp.likelihoods import BetaBernoulli
+        >>> family = BetaBernoulli(1.0, 1.0)
+        >>> stats = family.suffstats([[1.0]] * 9 + [[0.0]]).sum(axis=0)
+        >>> family.intervals(stats)["probability"].round(2).tolist()
+        [[[0.59, 0.98]]]
+        """
+        if not 0.0 < level < 1.0:
+            message = f"level must be above 0 and below 1, got {level!r}"
+            raise ConfigError(message)
+        return self._quantiles(stats, np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
+
+    def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
+        """Return quantiles of parameters, (K, D, len(p))."""
+        return {}
+
     def to_config(self) -> dict[str, Any]:
         """Return the family's name and parameters in a dictionary that JSON can hold."""
         values = {field.name: _listed(getattr(self, field.name)) for field in fields(self)}

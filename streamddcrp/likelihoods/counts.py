@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
+from scipy.special import betaincinv, gammaincinv
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import Likelihood
@@ -76,6 +77,12 @@ class GammaPoisson(Likelihood):
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
         D, _, post = self._posteriors(stats)
         return {"mean": np.ascontiguousarray(post[:, 1:].reshape(-1, D, 5)[:, :, 4])}
+
+    def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
+        D, _, post = self._posteriors(stats)
+        cells = post[:, 1:].reshape(-1, D, 5, 1)
+        shape, expected = cells[:, :, 0], cells[:, :, 4]
+        return {"mean": gammaincinv(shape, p) * expected / shape}
 
 
 @family("dirichlet_multinomial")
@@ -176,6 +183,11 @@ class DirichletMultinomial(_Counts):
         D, _, post = self._posteriors(stats)
         return {"probability": post[:, 2 : 2 + D] / post[:, 1:2]}
 
+    def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
+        D, _, post = self._posteriors(stats)
+        mass = post[:, 2 : 2 + D, None]
+        return {"probability": betaincinv(mass, post[:, 1, None, None] - mass, p)}
+
 
 @family("beta_bernoulli")
 @dataclass(frozen=True)
@@ -220,3 +232,9 @@ class BetaBernoulli(Likelihood):
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
         D, _, post = self._posteriors(stats)
         return {"probability": np.exp(post[:, 1:].reshape(-1, D, 4)[:, :, 0])}
+
+    def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
+        D, hyper, _ = self._posteriors(stats)
+        counts = np.maximum(np.atleast_2d(np.asarray(stats, np.float64))[:, 1:, None], 0.0)
+        prior = hyper[1 : 1 + 2 * D, None]
+        return {"probability": betaincinv(prior[:D] + counts[:, :D], prior[D:] + counts[:, D:], p)}

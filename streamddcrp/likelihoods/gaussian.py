@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
+from scipy.special import gammaincinv, stdtrit
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import Likelihood
@@ -214,6 +215,15 @@ class NormalGamma(Likelihood):
         )
         return {"mean": mean, "sd": sd}
 
+    def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
+        if self._plane is not None or any(self.warp or ()):
+            return {}
+        _, hyper, post = self._posteriors(stats)
+        width = int(hyper[0])
+        cells = np.moveaxis(post[:, 1:].reshape(-1, width, 8, 1), 2, 0)
+        mean = hyper[1 : 1 + width, None] + cells[0]
+        return _normal_quantiles(mean, cells[1], cells[2], cells[3], p)
+
     def _as_given(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return means and standard deviations (K, D) of columns from those of their images."""
         if self._plane is not None:
@@ -387,6 +397,14 @@ class NormalWishart(Likelihood):
             sd[k] = np.sqrt((factor**2).sum(axis=1) / post[k, 2])
         return {"mean": mean, "sd": sd}
 
+    def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
+        D, hyper, post = self._posteriors(stats)
+        found = [self._mean_and_root(D, hyper, one) for one in post]
+        mean = np.array([one for one, _ in found])[..., None]
+        rate = np.array([0.5 * (np.linalg.inv(root) ** 2).sum(axis=1) for _, root in found])
+        kappa, shape = post[:, 1, None, None], 0.5 * (post[:, 2, None, None] - D + 1.0)
+        return _normal_quantiles(mean, kappa, shape, rate[..., None], p)
+
     def _mean_and_root(
         self, n_features: int, hyper: FloatArray, post: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -395,6 +413,14 @@ class NormalWishart(Likelihood):
         root = np.zeros((D, D))
         root[np.tril_indices(D)] = post[6 + D :]
         return hyper[4 : 4 + D] + post[6 : 6 + D], root
+
+
+def _normal_quantiles(
+    mean: FloatArray, kappa: FloatArray, shape: FloatArray, rate: FloatArray, p: FloatArray
+) -> dict[str, FloatArray]:
+    """Return quantiles where the precision is Gamma(shape, rate), and kappa of it the mean's."""
+    t = stdtrit(2.0 * shape, p) * np.sqrt(rate / (shape * kappa))
+    return {"mean": mean + t, "sd": np.sqrt(rate / gammaincinv(shape, 1.0 - p))}
 
 
 def _checked_scatter(value: Any) -> float | tuple[tuple[float, ...], ...]:

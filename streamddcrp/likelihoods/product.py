@@ -229,11 +229,18 @@ class Product(Likelihood):
         return rows[0] if size is None else rows
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
+        return self._joined(stats, lambda part, own: part.point_estimates(own))
+
+    def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
+        return self._joined(stats, lambda part, own: part._quantiles(own, p))
+
+    def _joined(self, stats: ArrayLike, of_part: Any) -> dict[str, FloatArray]:
+        """Return values (K, D, ..) by name from those of the parts, NaN where there are none."""
         matrix = np.atleast_2d(np.asarray(stats, dtype=np.float64))
         found: dict[str, FloatArray] = {}
         for part, at, own in self._apart(matrix):
-            for name, values in part.point_estimates(own).items():
-                nothing = np.full((len(matrix), self.n_features or 0), np.nan)
+            for name, values in of_part(part, own).items():
+                nothing = np.full((len(matrix), self.n_features or 0, *values.shape[2:]), np.nan)
                 target = found.setdefault(name, nothing)
                 target[:, at] = np.where(np.isnan(values), target[:, at], values)
         return found

@@ -1,6 +1,7 @@
 """Alarms at a given false-alarm rate."""
 
 import copy
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -40,6 +41,8 @@ from streamddcrp.records import MOST as MOST_COUNT
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, whole
 
+_log = logging.getLogger(__name__)
+_ENDLESS = 1000  # rows
 _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
 
@@ -180,6 +183,7 @@ class Alarm(Stored):
         self._pace = np.zeros(N_PACE)
         if cut is not None and cut.kind == "period":
             self._pace[PERIOD] = cut.size
+        self._lasted, self._said_endless = np.zeros(0, int), False  # rows of alarms under way
         self._keys: dict[str, int] = {"": 0}
         self._own = _Own.of(1, int(average))
         self._fleet = _Fleet(np.empty((0, 2, MOST)), np.empty((0, N_COUNTS), np.int64), np.zeros(2))
@@ -244,14 +248,16 @@ class Alarm(Stored):
                 raise SchemaError(message)
             times = batch_times(t, len(values))
         n = len(values)
-        regimes = np.empty(0, np.int64) if labels is None else np.asarray(labels, np.int64)
+        regimes: Any = number_array("labels", () if labels is None else labels, whole=True)
         if labels is not None and regimes.shape != (n,):
             message = f"labels: got shape {regimes.shape} for {n} scores"
             raise SchemaError(message)
         judged = np.empty(0, np.int8)
         if verdicts is not None:
-            many = isinstance(verdicts, np.ndarray) and verdicts.dtype.kind in "OU"
-            given = verdicts if many else np.array(as_list("verdicts", verdicts), np.object_)
+            given: Any = verdicts
+            if not isinstance(given, np.ndarray) or given.dtype.kind != "U":
+                words = as_list("verdicts", verdicts)
+                given = np.array([word if isinstance(word, str) else "" for word in words])
             known = [np.asarray(given == name, np.int8) for name in VERDICTS]
             judged = np.argmax(known, axis=0).astype(np.int8)
             if judged.shape != (n,) or not np.any(known, axis=0).all():
@@ -263,7 +269,24 @@ class Alarm(Stored):
             float(self.rate), self._pace, self._own, self._fleet, np.empty(MOST), codes, times,
             np.clip(values, -_HUGE, _HUGE), regimes, judged, out,
         )  # fmt: skip
+        if out.alarm.any() and not self._said_endless:
+            self._warn_of_endless(codes, out)
         return out
+
+    def _warn_of_endless(self, codes: IntArray, out: Alarms) -> None:
+        """Say once that an alarm goes on for as many rows as are looked back on."""
+        lasted, begun = np.zeros(len(self._keys), int), np.full(len(self._keys), -1)
+        lasted[: len(self._lasted)] = self._lasted
+        np.maximum.at(begun, codes[out.began], np.flatnonzero(out.began))
+        lasted[begun >= 0] = 0
+        within = out.alarm & (np.arange(len(codes)) >= begun[codes])
+        self._lasted = lasted = lasted + np.bincount(codes[within], minlength=len(lasted))
+        if lasted.max() >= max(_ENDLESS, self.calibrating):
+            self._said_endless = True
+            _log.warning(
+                "an alarm goes on for %d rows: if this is usual now, go on with a new Alarm, or a "
+                "new reference", int(lasted.max()),
+            )  # fmt: skip
 
     @property
     def _rate(self) -> float:

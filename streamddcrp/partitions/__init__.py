@@ -8,9 +8,17 @@ of an estimate (`point_estimate`).
 from streamddcrp.partitions.samples import (
     binder_loss,
     labels_of_links,
+    named,
     point_estimate,
     similarity_matrix,
     vi_loss,
 )
 
-__all__ = ["binder_loss", "labels_of_links", "point_estimate", "similarity_matrix", "vi_loss"]
+__all__ = [
+    "binder_loss",
+    "labels_of_links",
+    "named",
+    "point_estimate",
+    "similarity_matrix",
+    "vi_loss",
+]

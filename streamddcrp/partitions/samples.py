@@ -81,6 +81,13 @@ def labels_of_links(links: ArrayLike) -> IntArray:
     return out
 
 
+def named(labels: IntArray) -> IntArray:
+    """Name the tables of a partition (N,) after their smallest customer."""
+    _, first, table = np.unique(labels, return_index=True, return_inverse=True)
+    out: IntArray = first[table].astype(np.int64)
+    return out
+
+
 def as_samples(labels: ArrayLike) -> tuple[IntArray, IntArray]:
     """Return samples (S, N) with tables numbered 0, 1, ... and their numbers of tables (S,)."""
     given = number_array("labels", labels, ndim=None, whole=True)
@@ -332,6 +339,4 @@ def point_estimate(
         found = samples.move_singles(place, rng)
         if found < least:
             best, least = place, found
-    _, first, table = np.unique(best, return_index=True, return_inverse=True)
-    out: IntArray = first[table].astype(np.int64)
-    return out
+    return named(best)

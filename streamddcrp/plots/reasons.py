@@ -49,13 +49,15 @@ def plot_rows(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> Any:
         ax = figure.add_subplot()
         known = values[np.isfinite(values)]
         top = max(float(np.quantile(known, 0.999)) if len(known) else 1.0, 1.0)
+        # from a nat on by its logarithm: one column that is far off must not hide the others
+        scale = pyplot().matplotlib.colors.SymLogNorm(1.0, vmin=0.0, vmax=max(top, 1.1))
         image = ax.imshow(
-            values.reshape(len(drawn), len(rows)), aspect="auto", cmap="Reds", vmin=0.0, vmax=top,
-            interpolation="nearest",
+            np.fmax(values, 0.0).reshape(len(drawn), len(rows)), aspect="auto", cmap="Reds",
+            norm=scale, interpolation="nearest",
         )  # fmt: skip
         ax.set_yticks(np.arange(len(drawn)), [short(name, 24) for name in drawn])
         ax.set_xlabel("row of the batch")
         more = f"; {len(names) - len(drawn):,} more" if len(names) > len(drawn) else ""
         ax.set_title(f"excess surprise of each part, the largest first{more}")
-        figure.colorbar(image, ax=ax, label="nats", pad=0.015)
+        figure.colorbar(image, ax=ax, label="nats", pad=0.015, format="%g")
         return figure

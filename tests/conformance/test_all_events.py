@@ -48,7 +48,7 @@ STORMS = {  # class: how it is made, rows, and events that its ring holds
         places(300, 8, 1, 300.0), SMALL,
     ),
     "GraphCRP": (
-        lambda: GraphCRP(likelihood=LAW, r=6, n_particles=5), places(300, 8, 1, 300.0), 256
+        lambda: GraphCRP(likelihood=LAW, window=6, n_particles=5), places(300, 8, 1, 300.0), 256
     ),
     "GroupDP": (
         lambda: GroupDP(likelihood=BROAD, n_shared=2, n_particles=5),
@@ -65,7 +65,7 @@ STORMS = {  # class: how it is made, rows, and events that its ring holds
         lambda: EmbeddingStream(lag=5, births=2, decay=10.0), directions(2_200, 3, 64), 4096
     ),
     "TemporalDPM": (
-        lambda: TemporalDPM(likelihood="gaussian", epoch=("rows", 8), warmup=20, width=1, lag=1),
+        lambda: TemporalDPM(likelihood="gaussian", epoch=("rows", 8), warmup=20, window=1, lag=1),
         places(200, 8, 1, 300.0), 256,
     ),
 }  # fmt: skip
@@ -76,7 +76,7 @@ def small_rings(monkeypatch):
     """Rings of particle models that a few events fill, and pieces to go with them."""
     for module in (particles, ddcrp):
         monkeypatch.setattr(module, "empty_events", lambda: empty_events(SMALL))
-    monkeypatch.setattr(views, "_PIECE", 2)
+    monkeypatch.setattr(views, "PIECE", 2)
 
 
 @pytest.mark.parametrize("name", STORMS)

@@ -63,7 +63,7 @@ def test_columns_that_do_not_move():
 
 
 def test_what_users_see():
-    model = GraphCRP(likelihood=GIVEN, alpha=0.3, n_particles=20, r=10)
+    model = GraphCRP(likelihood=GIVEN, alpha=0.3, n_particles=20, window=10)
     assert model.n_tables == 0
     assert model.summary().num_rows == 0
     assert model.objective == 0.0
@@ -77,7 +77,7 @@ def test_what_users_see():
     ]  # fmt: skip
     assert model.events() == []
     assert model.alpha_mean == 0.3
-    learned = GraphCRP(likelihood=GIVEN, n_particles=20, r=10)
+    learned = GraphCRP(likelihood=GIVEN, n_particles=20, window=10)
     learned.learn_many(np.concatenate([a, b]))
     assert 0.05 < learned.alpha_mean < 1.0
     beam = GraphCRP(likelihood=GIVEN, resampling="n_best", n_particles=3)
@@ -86,7 +86,7 @@ def test_what_users_see():
 
 
 def test_refused_rows_change_nothing():
-    model = GraphCRP(likelihood=GIVEN, n_particles=5, r=4)
+    model = GraphCRP(likelihood=GIVEN, n_particles=5, window=4)
     parents = [[], [0], [0, 1], [2]]
     model.learn_many(levels(5, 4).rows, parents=parents)
     before = model.to_bytes()

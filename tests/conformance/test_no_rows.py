@@ -71,7 +71,7 @@ def test_options_that_would_fill_the_memory_are_refused():
         lambda: DDCRPSampler(n_particles=10**9),
         lambda: TimeVaryingIBP(n_particles=10**9),
         lambda: TimeVaryingIBP(n_particles=1 << 16, window=100_000),
-        lambda: GraphCRP(n_particles=1 << 16, r=1 << 15),
+        lambda: GraphCRP(n_particles=1 << 16, window=1 << 15),
         lambda: GraphCRP(n_particles=1000, rejuvenate=1, moves=1 << 16),
         lambda: GroupDP(n_particles=1000, n_shared=1 << 16),
     ):

@@ -44,7 +44,7 @@ BAD = {
         "likelihood": (("gauss", 1.0),),
     },
     GraphCRP: {
-        "r": (0,), "rejuvenate": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),
+        "window": (0,), "rejuvenate": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),
         "moves": (-1,), "n_particles": (0,), "seed": (-1,), "discount": (1.0, -0.5, 0.5),
         "n_clusters": (0, 2.5, 3), "whole_graph": (True,),
     },
@@ -67,7 +67,7 @@ BAD = {
         "decay": (0.0, "fast", "100 rows", ("time", -1.0), ("exponential", 3.0)),
     },
     TemporalDPM: {
-        "alpha": (0.0, nan), "lag": (-1,), "width": (0,), "warmup": (0,), "n_sweeps": (0,),
+        "alpha": (0.0, nan), "lag": (-1,), "window": (0,), "warmup": (0,), "n_sweeps": (0,),
         "decay": (("exponential", -1.0), "steep"), "likelihood": ("poisson", 3),
         "epoch": ("1 fortnight", 0, ("rows", 1.5), inf, True), "expectation": ("exact", None),
     },
@@ -115,8 +115,8 @@ def test_bad_options_are_named(make, options):
 def test_options_that_depend_on_others():
     with pytest.raises(ConfigError, match="sigma_x"):
         TimeVaryingIBP(sigma_x=0.0, sigma_y=1.0)
-    with pytest.raises(ConfigError, match="r must be a whole number from 1"):
-        GraphCRP(r=0)
+    with pytest.raises(ConfigError, match="window must be a whole number from 1"):
+        GraphCRP(window=0)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_rows_after_the_choice_of_family_in_the_same_batch_are_checked(make, cut
         partial(SeqDDCRP, warmup=5),
         partial(DDCRPSampler, warmup=1, rejuvenate=2),
         partial(DDCRPSampler, warmup=15, rejuvenate=2),
-        partial(GraphCRP, n_particles=10, rejuvenate=2, r=5),
+        partial(GraphCRP, n_particles=10, rejuvenate=2, window=5),
         partial(GroupDP, n_particles=10),
     ],
 )

@@ -158,8 +158,6 @@ def test_files_that_do_not_belong_together(tmp_path):
         read(open_source(tmp_path / "*.csv", Columns("t")))
     with pytest.raises(ConfigError, match=r"no file matches .*\*\.json"):
         open_source(tmp_path / "*.json", Columns("t"))
-    with pytest.raises(ConfigError, match="only CSV and JSON lines can be"):
-        open_source(tmp_path / "*.csv", Columns("t"), follow=True)
     assert as_rows(read(open_source(tmp_path / "[0].csv", Columns("t")))) == [{"t": 1.0, "a": 2.0}]
 
 

@@ -52,7 +52,7 @@ def listening(folder, more=""):
     taken, stop = [], threading.Event()
 
     def take():
-        for messages, _ in source.messages_after(None):
+        for messages, _ in source.after(None):
             taken.extend(messages)
             if stop.is_set() and not messages:
                 return
@@ -121,7 +121,7 @@ def test_full_until_the_run_has_caught_up(tmp_path):
     port = free_port()
     spec = f"http-push://127.0.0.1:{port}/rows?journal={tmp_path}/j&journal_mb=16"
     source = HttpPushSource(spec, COLUMNS, 1000)
-    stream = source.messages_after(None)
+    stream = source.after(None)
     next(stream)
     body = b"x" * (1 << 21)
     statuses = [ask(port, body)[0] for _ in range(9)]
@@ -183,7 +183,7 @@ def waited(port, bodies):
 @pytest.mark.parametrize(
     ("spec", "match"),
     [
-        ("http-push://127.0.0.1:1/rows", "name a folder for it"),
+        ("http-push://127.0.0.1:1/rows", "name a folder for them"),
         ("http-push://0.0.0.0:1/rows?journal=j", "would take rows from anyone"),
         ("http-push://127.0.0.1:1/rows?journal=j&journal_mb=x", "journal_mb must be a whole"),
         ("http-push://192.0.2.1:8090/rows?journal={0}&token_env=T", "cannot listen on"),

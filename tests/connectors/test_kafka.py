@@ -114,30 +114,30 @@ def taken(stream, n):
 def test_reading_on_after_any_offset(broker, topic):
     produce(broker, topic, [b"%d" % i for i in range(20)])
     source = open_source(address(broker, topic), COLUMNS, batch_rows=7)
-    assert taken(source.messages_after(None), 20) == ([b"%d" % i for i in range(20)], 20)
-    assert taken(source.messages_after(13), 7)[0] == [b"%d" % i for i in range(13, 20)]
+    assert taken(source.after(None), 20) == ([b"%d" % i for i in range(20)], 20)
+    assert taken(source.after(13), 7)[0] == [b"%d" % i for i in range(13, 20)]
     with pytest.raises(SchemaError, match="holds the offsets 0 to 20, and 21 is to be read next"):
-        next(source.messages_after(21))
+        next(source.after(21))
     source.close()
 
 
 def test_from_new(broker, topic):
     produce(broker, topic, [b"old"])
     source = open_source(address(broker, topic, "?partition=0&from=new"), COLUMNS)
-    _, at = next(source.messages_after(None))
+    _, at = next(source.after(None))
     produce(broker, topic, [b"new"])
-    assert taken(source.messages_after(at), 1)[0] == [b"new"]
+    assert taken(source.after(at), 1)[0] == [b"new"]
     source.close()
 
 
 def test_one_partition_of_many(broker, topic):
     produce(broker, topic, [b"x"], partition=lambda _: 1)  # the broker makes four
     source = open_source(address(broker, topic, "?partition=1"), COLUMNS)
-    assert taken(source.messages_after(None), 1)[0] == [b"x"]
+    assert taken(source.after(None), 1)[0] == [b"x"]
     source.close()
     source = open_source(address(broker, topic, "?partition=9"), COLUMNS)
     with pytest.raises(ConfigError, match="has no such partition"):
-        next(source.messages_after(None))
+        next(source.after(None))
     source.close()
 
 
@@ -188,7 +188,7 @@ def test_a_broker_that_is_away(broker, topic):
     broker.tell("topic", topic, 2)
     stamped(broker, topic, [(0, 1), (1, 1)])
     source = open_source(address(broker, topic, ""), COLUMNS)
-    stream = source.messages_after(None)
+    stream = source.after(None)
     _, at = taken(stream, 2)
     sink = open_sink(address(broker, topic, ""), None, None)
     sink.rewind(None)
@@ -202,7 +202,7 @@ def test_a_broker_that_is_away(broker, topic):
     finally:
         broker.tell("up")
     again(sink.sync)
-    found = again(lambda: taken(source.messages_after(at), 1)[0])
+    found = again(lambda: taken(source.after(at), 1)[0])
     assert [json.loads(text) for text in found] == [{"row": 0}]
     source.close()
     sink.finish()
@@ -236,7 +236,7 @@ def test_what_errors_stand_for(broker, topic):
 def test_nothing_listens():
     source = open_source(f"kafka://127.0.0.1:{free_port()}/a", COLUMNS)
     with pytest.raises(ConnectionError):
-        next(source.messages_after(None))
+        next(source.after(None))
     source.close()
     sink = open_sink(f"kafka://127.0.0.1:{free_port()}/a", None, "output")
     with pytest.raises(ConnectionError):
@@ -248,7 +248,7 @@ def test_nothing_listens():
     ("spec", "match"),
     [
         ("kafka://h", "must be kafka://host/TOPIC"),
-        ("kafka://h/t?partition=x", "partition must be a number"),
+        ("kafka://h/t?partition=x", "partition must be a whole number"),
         ("kafka://h/t?security=x", "security must be"),
         ("kafka://h/t?from=x", "from must be"),
     ],

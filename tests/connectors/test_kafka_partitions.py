@@ -59,7 +59,7 @@ def test_partitions_are_merged_by_time(broker, topic):
     for size in (1, 7, 1000):
         source = open_source(address(broker, topic, ""), COLUMNS, batch_rows=size)
         source._most = size
-        stream, found, places = source.messages_after(None), [], []
+        stream, found, places = source.after(None), [], []
         while len(found) < 40:
             messages, at = next(stream)
             assert len(messages) <= size
@@ -67,21 +67,21 @@ def test_partitions_are_merged_by_time(broker, topic):
             places.append((len(found), at))
         assert found == wanted
         for n, at in places[1 :: max(len(places) // 4, 1)]:
-            again = source.messages_after(json.loads(json.dumps(at)))
+            again = source.after(json.loads(json.dumps(at)))
             assert taken(again, 40 - n)[0] == wanted[n:]
         source.close()
     begun = places[0][1]  # when the round had begun
     later = stamped(broker, topic, [(2, 1), (1, 1), (0, 1)])  # earlier than all by their stamps
     source = open_source(address(broker, topic, ""), COLUMNS)
-    found, at = taken(source.messages_after(begun), 43)
+    found, at = taken(source.after(begun), 43)
     assert found[:40] == wanted
     assert found[40:] == in_order(later)
     assert sum(at["at"]) == 43
     source.close()
     with pytest.raises(SchemaError, match="is to be read next: messages were lost"):
-        next(source.messages_after({"at": [99, 0, 0], "end": [99, 0, 0]}))
+        next(source.after({"at": [99, 0, 0], "end": [99, 0, 0]}))
     source = open_source(address(broker, topic, "?from=new"), COLUMNS)
-    stream = source.messages_after(None)
+    stream = source.after(None)
     next(stream)
     newest = stamped(broker, topic, [(1, 5)])
     assert taken(stream, 1)[0] == newest
@@ -92,13 +92,13 @@ def test_a_topic_that_gets_more_partitions(broker, topic, monkeypatch):
     broker.tell("topic", topic, 3)
     sent = stamped(broker, topic, [(0, 1), (1, 2), (2, 3)])
     source = open_source(address(broker, topic), COLUMNS)
-    _, at = taken(source.messages_after(None), 1)  # when it had only the first
+    _, at = taken(source.after(None), 1)  # when it had only the first
     source.close()
     look, known = Topic.look, [2]
     monkeypatch.setattr(Topic, "look", lambda self, client: min(look(self, client), *known))
     monkeypatch.setattr(kafkamerge, "LOOK", 0.1)
     source = open_source(address(broker, topic, ""), COLUMNS)
-    stream = source.messages_after(at)
+    stream = source.after(at)
     assert taken(stream, 1)[0] == sent[1:2]
     known[0] = 3
     assert taken(stream, 1)[0] == sent[2:]

@@ -31,7 +31,7 @@ class Shelf(MessageSource):
         super().__init__(ADDRESS, columns, batch_rows)
         self.items, self.lost, self.trimmed = messages, set(), []
 
-    def messages_after(self, at):
+    def after(self, at):
         for place in range(at or 0, len(self.items)):
             item = self.items[place]
             if item == "lost" and place not in self.lost:
@@ -191,7 +191,7 @@ def test_messages_that_cannot_be_read_are_set_aside(tmp_path):
 def test_one_batch_of_many_kinds_of_messages():
     table = pa.Table.from_pylist(rows(4)).select(["t", "a", "b"])
     whole = arrow_stream(table.to_batches())
-    payloads = Payloads(COLUMNS, "here")
+    payloads = Payloads(COLUMNS)
     batch, kind = payloads.decode([whole, b'{"t": 9, "a": 1.5, "b": 2}', b"?", whole], None)
     taken, refused = refusals(batch)
     assert taken.num_rows == 10
@@ -202,7 +202,7 @@ def test_one_batch_of_many_kinds_of_messages():
 
 def test_features_must_be_named():
     with pytest.raises(ConfigError, match="has no header: name its columns, --features"):
-        Payloads(Columns(), "nats://host")
+        Shelf([], Columns())
 
 
 def test_secrets_stay_out_of_names(monkeypatch, tmp_path):

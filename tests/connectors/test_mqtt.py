@@ -56,7 +56,7 @@ def address(broker, folder, more="", topic="plant/+/flow"):
 def subscribe(source):
     """Make the session, so that the broker keeps what is published from now on."""
     opened = open_source(source, COLUMNS)
-    next(opened.messages_after(None))
+    next(opened.after(None))
     opened.close()
 
 
@@ -103,7 +103,7 @@ def test_died_before_the_acknowledgement(broker, tmp_path, monkeypatch):
     source = open_source(address(broker, tmp_path), COLUMNS)
     acknowledged = []
     monkeypatch.setattr(source._client, "ack", lambda mid, qos: acknowledged.append(mid))
-    stream = source.messages_after(None)
+    stream = source.after(None)
     next(stream)
     publish(broker.port, ["a", "b", "b"])
     while source._journal.end < 3:
@@ -111,11 +111,11 @@ def test_died_before_the_acknowledgement(broker, tmp_path, monkeypatch):
     source.close()
     assert len(acknowledged) == 3
     source = open_source(address(broker, tmp_path), COLUMNS)
-    stream = source.messages_after(None)
+    stream = source.after(None)
     next(stream)
     publish(broker.port, ["b", "c"])
     taken, at = [], None
-    for messages, _ in source.messages_after(at):
+    for messages, _ in source.after(at):
         taken += messages
         if b"c" in messages:
             break
@@ -125,7 +125,7 @@ def test_died_before_the_acknowledgement(broker, tmp_path, monkeypatch):
 
 def test_a_full_journal_holds_the_broker_back(broker, tmp_path, caplog):
     source = open_source(address(broker, tmp_path, "&journal_mb=16"), COLUMNS)
-    stream = source.messages_after(None)
+    stream = source.after(None)
     next(stream)
     messages = [bytes([65 + i]) * (1 << 20) for i in range(40)]
     with meanwhile(publish, broker.port, messages):
@@ -143,7 +143,7 @@ def test_a_full_journal_holds_the_broker_back(broker, tmp_path, caplog):
 
 def test_a_message_that_is_too_large(broker, tmp_path):
     source = open_source(address(broker, tmp_path, "&journal_mb=16"), COLUMNS)
-    stream = source.messages_after(None)
+    stream = source.after(None)
     next(stream)
     publish(broker.port, [bytes(9 << 20)])
     with pytest.raises(ConfigError, match="larger than a quarter of the journal"):
@@ -161,7 +161,7 @@ def test_retained_and_unacknowledged_messages(broker, tmp_path):
     for last in (b"x", b"y"):
         source = open_source(address(broker, tmp_path), COLUMNS)
         at = len(taken)
-        stream = source.messages_after(at)
+        stream = source.after(at)
         taken += next(stream)[0]
         publish(broker.port, [last], qos=0)
         for messages, _ in stream:
@@ -184,12 +184,12 @@ def test_refused_by_the_broker(tmp_path, monkeypatch):
         monkeypatch.setenv("PW", "wrong")
         source = open_source(spec, COLUMNS)
         with pytest.raises(ConfigError, match="refuses the connection: Not authorized") as caught:
-            next(source.messages_after(None))
+            next(source.after(None))
         assert "wrong" not in str(caught.value)
         source.close()
         monkeypatch.setenv("PW", "right")
         source = open_source(spec, COLUMNS)
-        assert next(source.messages_after(None)) == ([], 0)
+        assert next(source.after(None)) == ([], 0)
         source.close()
 
 
@@ -198,7 +198,7 @@ def test_nothing_listens(tmp_path, caplog):
     port = free_port()
     source = open_source(f"mqtt://127.0.0.1:{port}/a?journal={tmp_path}/j", COLUMNS)
     with pytest.raises(ConnectionError, match="cannot connect"):
-        next(source.messages_after(None))
+        next(source.after(None))
     source.close()
 
 
@@ -216,8 +216,8 @@ def test_a_poisoned_message(broker, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "match"),
     [
-        ("mqtt://127.0.0.1?journal={0}", "names no topic"),
-        ("mqtt://127.0.0.1/a", "name a folder for it"),
+        ("mqtt://127.0.0.1?journal={0}", "must be mqtt:..host.TOPIC"),
+        ("mqtt://127.0.0.1/a", "name a folder for them"),
         ("mqtt://me:pw@127.0.0.1/a", "holds a password"),
     ],
 )

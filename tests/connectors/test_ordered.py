@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamddcrp_connectors.cli import main
+from streamddcrp_connectors.run import ordered
 
 N = 200
 STAMPS = [datetime(2021, 1, 5) + timedelta(hours=i) for i in range(N)]
@@ -28,7 +29,10 @@ def written(path, order, *more):
 
 @pytest.mark.parametrize("order", ["newest first", "shuffled"])
 @pytest.mark.parametrize("options", [[], ["--time", "at"], ["--time", "at", "--batch-rows", "7"]])
-def test_rows_in_another_order_are_sorted_and_keep_their_numbers(tmp_path, order, options):
+@pytest.mark.parametrize("piece", [30, 50_000])
+def test_rows_in_another_order_are_sorted(tmp_path, order, options, piece, monkeypatch):
+    """They keep their numbers; and it is all the same in how many pieces they wait on disk."""
+    monkeypatch.setattr(ordered, "_PIECE_ROWS", piece)
     if order == "shuffled" and not options:
         options = ["--time", "at"]  # a time in no order is taken for one only if it is named
     places = np.arange(N)[::-1]

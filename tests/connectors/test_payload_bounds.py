@@ -25,7 +25,7 @@ def stream(table, compression=None):
 
 def decoded(message, columns=COLUMNS):
     """Return the number of good rows, and the reasons why others were refused."""
-    batch, _ = Payloads(columns, "here").decode([message], None)
+    batch, _ = Payloads(columns).decode([message], None)
     good, refused = refusals(batch)
     return good.num_rows - len(refused), {refusal.reason for refusal in refused.values()}
 
@@ -99,7 +99,7 @@ def test_damaged_messages_are_refused_rows():
         data = bytearray(message)
         for at in draw.integers(4, len(data), 3):
             data[at] = draw.integers(256)
-        batch, _ = Payloads(COLUMNS, "here").decode([bytes(data)], None)
+        batch, _ = Payloads(COLUMNS).decode([bytes(data)], None)
         assert batch.num_rows <= MOST_ROWS
     for end in range(4, len(message), 7):
-        Payloads(COLUMNS, "here").decode([message[:end]], None)
+        Payloads(COLUMNS).decode([message[:end]], None)

@@ -3,13 +3,17 @@
 
 import json
 import shlex
+from contextlib import closing
 from datetime import datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from streamddcrp_connectors.cli import main
+from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.sources import open_source
 
 N = 300
 rng = np.random.default_rng(11)
@@ -51,7 +55,7 @@ FILES = {  # name: text, options, columns of the time, features
     "hour.csv": (
         lines(["instant,dteday,season,hr,temp,cnt"],
               lambda i: f"{i + 1},{at(i, 3600):%Y-%m-%d},1,{at(i, 3600).hour},{X[i]},{Y[i]:.0f}"),
-        "--time dteday", "dteday", "season,hr,temp,cnt",
+        "--time dteday", "dteday + hr", "season,temp,cnt",
     ),
     "datatraining.txt": (
         lines(['"date","Temperature","Light"'], lambda i: f'"{i + 1}","{at(i, 60)}",{X[i]},{Y[i]}'),
@@ -167,6 +171,115 @@ FILES = {  # name: text, options, columns of the time, features
                "@attribute class {UP,DOWN}", "", "@data"], lambda i: f"{X[i]},{Y[i]},{('UP', 'DOWN')[i % 2]}"),
         "", None, "period,price,class",
     ),
+    "SeoulBikeData.csv": (
+        lines(["Date,Rented Bike Count,Hour,Humidity(%),Functioning Day"],
+              lambda i: f"{at(i, 3600):%d/%m/%Y},{Y[i]:.0f},{i % 24},{X[i]},{('Yes', 'No')[i % 50 == 9]}"),
+        "", "Date + Hour", "Rented Bike Count,Humidity(%),Functioning Day",
+    ),
+    "Online Retail.csv": (
+        lines(["InvoiceNo,Description,Quantity,InvoiceDate,UnitPrice"],
+              lambda i: f"{'C' * (i % 70 == 9)}{536365 + i},'HEART, \"RED\"',{X[i]:.0f},{at(i, 300):%-m/%-d/%Y %-H:%M},{Y[i]}"
+              .replace("'HEART, \"RED\"'", '"HEART, ""RED"""')),
+        "", "InvoiceDate", "Quantity,UnitPrice",
+    ),
+    "pageviews-20210101-000000": (
+        lines([], lambda i: f"en {('Main_Page', 'Cat', 'Dog_(film)')[i % 3]} {Y[i]:.0f} 0"), "", None, "c3,c4",
+    ),
+    "influx annotated.csv": (
+        lines(["#group,false,false,true,false,false,true", "#datatype,string,long,dateTime,dateTime,double,string",
+               "#default,mean,,,,,", ",result,table,_start,_time,_value,_field"],
+              lambda i: f",,0,2021-03-13T00:00:00Z,{at(i, 10):%Y-%m-%dT%H:%M:%SZ},{X[i]},temp"),
+        "", "_time", "result,table,_value",
+    ),
+    "write.table.txt": (
+        lines(['"time" "x" "group"'],
+              lambda i: f'"{i + 1}" "{at(i, 3600)}" {"NA" if i % 11 == 0 else X[i]} "{("a", "b")[i % 2]} day"'),
+        "", "time", "x",
+    ),
+    "Series-170221.csv": (
+        lines(['"CDID","D7BT"', '"PreUnit",""', '"Title","CPI"', '"Next release","24 March"'],
+              lambda i: f'"{1930 + i // 4} Q{i % 4 + 1}","{X[i]}"'),
+        "", "Title", "CPI",
+    ),
+    "estat_prc.tsv": (
+        lines(["freq,unit,geo\\TIME_PERIOD\t2010 \t2011 "],
+              lambda i: f"A,PC,R{i}\t{X[i]} \t{': ' if i % 5 == 0 else f'{Y[i]} ' + 'b' * (i % 9 == 1)}"),
+        "", None, "2010,2011",
+    ),
+    "transactions.csv": (
+        lines(["Date,Payee,Amount,Balance"],
+              lambda i: f'{at(i, 86400):%m/%d/%Y},"SHOP {i}, NY","{("(", "")[i % 2]}{X[i]:,.2f}{(")", "")[i % 2]}","${1000 + Y[i]:,.2f}"'),
+        "", "Date", "Amount,Balance",
+    ),
+    "LCD_station.csv": (
+        lines(['"DATE","REPORT_TYPE","HourlyDryBulbTemperature","HourlyWindDirection"'],
+              lambda i: f'"{at(i, 3600):%Y-%m-%dT%H:%M:%S}","FM-15","{X[i]}{"s" * (i % 30 == 4)}","{"VRB" if i % 6 == 0 else f"{i % 36}0"}"'),
+        "", "DATE", "HourlyDryBulbTemperature,HourlyWindDirection",
+    ),
+    "produkt_tu_stunde.txt": (
+        lines(["STATIONS_ID;MESS_DATUM;QN_9;TT_TU;eor"],
+              lambda i: f"        433;{at(i, 3600):%Y%m%d%H};    3;{X[i] if i % 40 else -999:6.1f};eor"),
+        "", "MESS_DATUM", "STATIONS_ID,QN_9,TT_TU",
+    ),
+    "uurgeg_260.txt": (
+        lines(["BRON: KNMI", "", "YYYYMMDD = date (YYYY=year,MM=month,DD=day);", "", "# STN,YYYYMMDD,   HH,   FH", ""],
+              lambda i: f"  260,{at(i, 3600):%Y%m%d},{i % 24 + 1:5d},{'     ' if i % 7 == 0 else X[i]}"),
+        "", "YYYYMMDD + HH", "STN,FH",
+    ),
+    "heathrowdata.txt": (
+        lines(["Heathrow (London Airport)", "Location 507800E 176700N, Lat 51.479 Lon -0.449, 25m amsl",
+               "Missing data (more than 2 days missing in month) is marked by  ---.",
+               "   yyyy  mm   tmax    rain     sun", "              degC      mm   hours"],
+              lambda i: f"   {1948 + i // 12}  {i % 12 + 1:2d}   {X[i]:4.1f}{'*' * (i % 30 == 4)}   {Y[i]:5.1f}    {'---' if i < 60 else X[i]}"),
+        "", "yyyy + mm", "tmax,rain,sun",
+    ),
+    "usgs_iv.rdb": (
+        lines(["# retrieved: 2021-03-13", "#", "agency_cd\tsite_no\tdatetime\ttz_cd\t00060", "5s\t15s\t20d\t6s\t14n"],
+              lambda i: f"USGS\t01646500\t{at(i, 900):%Y-%m-%d %H:%M}\tEST\t{'Ice' if i % 50 == 2 else Y[i]}"),
+        "", "datetime", "site_no,00060",
+    ),
+    "hobo.csv": (
+        "\ufeff" + lines(['"Plot Title: 10356"', '"#","Date Time, GMT-05:00","Temp, °C (LGR S/N: 10356)","End Of File"'],
+              lambda i: f'{i + 1},{at(i, 600):%m/%d/%y %I:%M:%S %p},{X[i]},{"Logged" * (i == N - 1)}'),
+        "", "Date Time, GMT-05:00", '"Temp, °C (LGR S/N: 10356)"',
+    ),
+    "run.lvm": (
+        lines(["LabVIEW Measurement\t", "Separator\tTab", "***End_of_Header***\t", "\t", "Channels\t2\t\t",
+               "Samples\t300\t300\t", "***End_of_Header***\t\t\t", "X_Value\tVoltage\tCurrent\tComment"],
+              lambda i: f"{i / 100:.6f}\t{X[i]}\t{Y[i]}\t"),
+        "", None, "X_Value,Voltage,Current,Comment",
+    ),
+    "sar.txt": (
+        lines(["Linux 5.4.0 (host) \t03/13/21 \t_x86_64_\t(4 CPU)", "", "12:00:01 AM     CPU     %user     %idle"],
+              lambda i: f"{at(i, 60):%I:%M:%S %p}     all     {X[i]}     {Y[i]}"),
+        "", None, "%user,%idle",
+    ),
+    "psql.txt": (
+        lines(["         when        |  temp  | load ", "---------------------+--------+------"],
+              lambda i: f" {at(i, 60)} | {X[i]:6.2f} | {Y[i]:4.1f}", tail=["(300 rows)", ""]),
+        "", "when", "temp,load",
+    ),
+    "wireshark.csv": (
+        lines(['"No.","Time","Source","Length","Info"'],
+              lambda i: f'"{i + 1}","{i * 0.013:.6f}","10.0.0.{i % 5}","{Y[i]:.0f}","443 > 51000 [ACK], Seq={i}"'),
+        "", None, "Time,Length",
+    ),
+    "asos.csv": (
+        lines(["#DEBUG: Format Typ    -> comma", "station,valid,tmpf,p01i"],
+              lambda i: f"AMW,{at(i, 3600):%Y-%m-%d %H:%M},{'M' if i % 5 == 0 else X[i]},{'T' if i % 30 == 0 else Y[i]}"),
+        "", "valid", "tmpf,p01i",
+    ),
+    "feeds.csv": (
+        lines(["created_at,entry_id,field1"], lambda i: f"{at(i, 15)} UTC,{i + 1},{X[i]}"), "", "created_at", "field1",
+    ),
+    "time_series_covid19.csv": (
+        lines(["Country/Region,Lat,Long,1/22/20,1/23/20"], lambda i: f"Land{i},{X[i]},{Y[i]},{i},{i + 1}"),
+        "", None, "Lat,Long,1/22/20,1/23/20",
+    ),
+    "a1a": (
+        lines([], lambda i: f"{('-1', '+1')[i % 2]} 1:{X[i]} 3:{Y[i]}" + " 7:1" * (i % 3 == 0)),
+        "", None, "label,x1,x2,x3,x4,x5,x6,x7",
+    ),
 }  # fmt: skip
 
 
@@ -206,3 +319,40 @@ def test_what_look_says_is_read_in_ten_seconds(tmp_path):
         "warning: total: a trend", "--features total,fixed,load,pump",
     ):  # fmt: skip
         assert line in said
+
+
+def test_multiples_of_a_unit_are_in_the_usual_one(tmp_path):
+    path = tmp_path / "rows.csv"
+    many = [f"{at(i, 60)},{X[i]}{('K', 'M')[i % 2]},{X[i]} {('kW', 'kW', 'MW')[i % 3]},{X[i]:.0f}%"
+            for i in range(N)]  # fmt: skip
+    path.write_text("\n".join(["when,views,power,soc", *many, f"{at(N, 60)},2.5,4000 W,7 %"]))
+    with closing(open_source(path, Columns())) as source:
+        table = pa.Table.from_batches([batch for batch, _ in source.read_after(None)])
+    scale = {"views": np.tile([1.0, 1e3], N // 2), "power": np.tile([1.0, 1.0, 1e3], N // 3)}
+    for name, factors in scale.items():
+        np.testing.assert_allclose(table[name][:N].to_numpy(), X * factors, rtol=1e-12)
+    assert table["soc"][:3].to_pylist() == [round(x) for x in X[:3].tolist()]
+    assert table.slice(N).to_pylist()[0] | {"when": 0} == {
+        "when": 0, "views": 2.5e-3, "power": 4.0, "soc": 7.0,
+    }  # fmt: skip
+
+
+def test_a_slip_in_the_first_row_is_no_header(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["a,b", "1,abc", *(f"{x},{y}" for x, y in zip(X, Y, strict=True))]))
+    done = CliRunner().invoke(main, ["run", str(path)])
+    assert done.exit_code == 2
+    assert "row 0: column 'b' must be a number" in done.stderr
+
+
+def test_a_log_without_years_goes_over_new_year(tmp_path):
+    start = datetime(datetime.now().year - 1, 12, 30)
+    stamps = [start + timedelta(minutes=30 * i) for i in range(N)]
+    path = tmp_path / "messages"
+    path.write_text("\n".join(f"{s:%b %e %H:%M:%S} host sshd[{s.hour}]: hello" for s in stamps))
+    for batch_rows in (7, 1000):
+        with closing(open_source(path, Columns(), batch_rows=batch_rows)) as source:
+            assert "no year" in source.understood[0]
+            found = pa.Table.from_batches([batch for batch, _ in source.read_after(None)])
+        assert found["time"].cast(pa.timestamp("us")).to_pylist() == stamps
+        assert found["text"][0].as_py() == "host sshd[0]: hello"

@@ -20,10 +20,11 @@ from streamddcrp.plots.figures import INK, styled
 from streamddcrp.plots.findings import find, odd_features, telling_features
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, visits
+from streamddcrp.plots.series import Labelled
 from streamddcrp.plots.timeline import draw, render
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.report.regime_page import page_of_regimes
-from streamddcrp_connectors.report.results import Labelled, read_labelled
+from streamddcrp_connectors.report.results import read_labelled
 from streamddcrp_connectors.report.words import in_words, number
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.names import Names
@@ -195,8 +196,10 @@ def test_one_key_of_several(tmp_path):
     assert done.stdout.startswith("data.csv, b: 15 rows from 2024-05-01 00:00 to 2024-05-02 04:00")
     check_picture(tmp_path / "found")
     several = report(results, *columns)
-    assert several.exit_code == 2
-    assert "choose one with --only KEY: b, a" in several.stderr
+    assert several.exit_code == 0, several.output
+    assert several.stdout.startswith("data.csv: 2 keys; ")
+    assert "  a: regime " in several.stdout
+    check_picture(tmp_path / "found")
     unknown = report(results, *columns, "--only", "c")
     assert unknown.exit_code == 2
     assert "no key 'c'; it has b, a" in unknown.stderr

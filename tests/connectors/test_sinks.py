@@ -151,7 +151,7 @@ def test_tables_are_written_in_even_groups(tmp_path, monkeypatch):
     monkeypatch.setattr(sinks, "GROUP_ROWS", 64)
     finished = []
     for sizes in ([100, 1, 49], [50] * 3):
-        sink = TableSink(tmp_path / "out.parquet", "parquet", None)
+        sink = TableSink(tmp_path / "out.parquet", None, kind="parquet")
         sink.rewind(None)
         start = 0
         for n in sizes:
@@ -166,12 +166,12 @@ def test_tables_are_written_in_even_groups(tmp_path, monkeypatch):
 
 
 def test_other_columns_are_refused(tmp_path):
-    sink = TableSink(tmp_path / "out.parquet", "parquet", tmp_path)
+    sink = TableSink(tmp_path / "out.parquet", tmp_path, kind="parquet")
     sink.rewind(None)
     sink.write(batch(0, 1))
     recorded = sink.sync()
     sink.abandon()
-    again = TableSink(tmp_path / "out.parquet", "parquet", tmp_path)
+    again = TableSink(tmp_path / "out.parquet", tmp_path, kind="parquet")
     again.rewind(recorded)
     with pytest.raises(CheckpointError, match="other columns"):
         again.write(batch(1, 1, more=pa.array([1])))

@@ -1,11 +1,13 @@
 """Every source: the same rows, places to go on from, bounded memory, and clear refusals."""
 
 import io
+import itertools
 import json
 import os
 import threading
 import tracemalloc
 from contextlib import closing, suppress
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -350,3 +352,46 @@ def test_a_log_that_is_rotated_is_read_to_the_last_row(tmp_path, kind, how):
             write(range(20 * number + 20, 20 * number + 30), "w")
     assert found == [float(i) for i in range(len(found))]
     assert len(found) >= 120
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_files_that_follow_each_other_are_read_like_one(tmp_path, kind):
+    head = "t,a\n" if kind == "csv" else ""
+    line = "{0},{0}\n" if kind == "csv" else '{{"t": {0}, "a": {0}}}\n'
+    found, offset, written = [], None, 0
+
+    def write(path, n):
+        nonlocal written
+        with path.open("a") as file:
+            file.write("".join(line.format(i) for i in range(written, written + n)))
+        written += n
+
+    paths = [tmp_path / f"day-{number}.{kind}" for number in range(5)]
+    paths[0].write_text(head)
+    write(paths[0], 5)
+    follow = partial(
+        open_source,
+        f"{tmp_path}/day-*.{kind}",
+        Columns("t", None, ("a",)),
+        follow=True,
+        idle=0.3,
+        batch_rows=4,
+    )
+    for path, after in itertools.pairwise(paths):
+        steps = [(write, path, 3), (after.touch,), (after.write_text, head), (write, after, 6)]
+        with closing(follow()) as source:
+            for batch, then in source.read_after(offset):
+                offset = then
+                if batch is not None:
+                    found += batch.column("t").to_pylist()
+                elif steps:
+                    step, *given = steps.pop(0)
+                    step(*given)
+        assert not steps
+    assert found == [float(i) for i in range(written)]
+    if kind == "csv":
+        (tmp_path / "day-9.csv").write_text("b,t\n1,2\n")
+        with closing(follow()) as source, pytest.raises(SchemaError, match=r"day-9.csv begins"):
+            list(source.read_after(offset))
+    with pytest.raises(ConfigError, match="no file matches"):
+        open_source(f"{tmp_path}/night-*.{kind}", Columns(), follow=True)

@@ -69,13 +69,12 @@ def test_a_batch_of_a_source_is_read_again(tmp_path, kind):
     """Between two offsets always the same rows, also by a copy of the reader."""
     from pyspark import cloudpickle
 
+    from streamddcrp_connectors.request import Request
     from streamddcrp_connectors.spark.source import _Reader
 
     source = tmp_path / f"in.{kind}"
     WRITERS[kind](source, rows(50))
-    columns = {"time": "t", "key": "k", "features": None, "text": False}
-    spec = {"source": str(source), "format": None, "batch_rows": 20, "batch_wait": 0.0}
-    reader = _Reader(spec | {"follow": False, "idle": None, "columns": columns})
+    reader = _Reader(Request(str(source), time="t", key="k", batch_rows=20))
     start, n = reader.initialOffset(), 0
     while True:
         batches, end = reader.read(start)
@@ -92,3 +91,14 @@ def test_a_batch_of_a_source_is_read_again(tmp_path, kind):
         start = end
     reader.stop()
     assert (found, n) == ([], 50)
+
+
+def test_a_source_is_read_as_the_job_says(tmp_path):
+    from streamddcrp_connectors.request import Request
+    from streamddcrp_connectors.spark.source import _Reader
+
+    (tmp_path / "in.csv").write_text("t,k,a\n1,x,777\n2,x,2\n")
+    reader = _Reader(Request(str(tmp_path / "in.csv"), time="t", key="k", missing="777"))
+    batches, _ = reader.read(reader.initialOffset())
+    reader.stop()
+    assert [row["a"] for row in by_key(batches)["x"]] == [None, 2.0]

@@ -25,7 +25,8 @@ from pathlib import Path
 import click
 import pyarrow as pa
 
-from streamddcrp_connectors.run.command import Request, execute
+from streamddcrp_connectors.request import Request
+from streamddcrp_connectors.run.command import execute
 from tests.connectors.crash_driver import outcome
 from tests.connectors.data import WRITERS, rows
 

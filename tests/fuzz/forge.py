@@ -65,6 +65,12 @@ class Subject:
         arrays, meta = decode_state(self.blob, type(self.model).__name__)
         return arrays, meta
 
+    @cached_property
+    def others(self):
+        """Arrays of another valid state: of the same model, a third of the rows before."""
+        earlier = self.case.learned(self._stream[: self._cut - self._cut // 3])
+        return decode_state(earlier.to_bytes(), type(earlier).__name__)[0]
+
     def use(self, model):
         """Do everything with a model that a user may: predict, learn, look, store, load."""
         case, rest = self.case, self._stream[self._cut :]
@@ -99,6 +105,8 @@ class Subject:
     def forged(self, seed):
         """Return a forged state, and what was changed; other ones for other models."""
         rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+        if rng.random() < 0.15:
+            return chimera(self.parts, self.others, rng)
         return forged(self.parts, rng)
 
     def attempt(self, seed):
@@ -142,6 +150,14 @@ def subjects(only=""):
     every = [Subject(case) for case in CASES] + [Early(case) for case in CASES if case.wait]
     chosen = [s for s in every if re.search(only, s.name) and s.case.can("checksum")]
     return [s for s in chosen if hasattr(s.case.make(), "to_bytes")]
+
+
+def chimera(parts, others, rng):
+    """Return a state some of whose arrays are those of another valid one, and which."""
+    arrays, meta = dict(parts[0]), parts[1]
+    both = sorted(arrays.keys() & others.keys())
+    taken = rng.choice(both, rng.integers(1, len(both) + 1), replace=False).tolist() if both else []
+    return arrays | {name: others[name] for name in taken}, meta, [f"of another state: {taken}"]
 
 
 def forged(parts, rng):

@@ -37,7 +37,7 @@ def reference():
     return model.reference()
 
 
-GRAPH = partial(GraphCRP, r=20, n_particles=10)
+GRAPH = partial(GraphCRP, window=20, n_particles=10)
 NUMBERS = {  # class: how it is made, whether values may be missing, rows of the slow test
     "SeqDDCRP": (partial(SeqDDCRP, warmup=64), True, 100_000),
     "SeqDDCRP, season": (partial(SeqDDCRP, warmup=64, season=9), True, 50_000),

@@ -9,6 +9,7 @@ from streamddcrp import (
     GroupDP,
     TimeVaryingIBP,
     alpha_for,
+    estimate_evidence,
     fit_seqddcrp,
     held_out_log_likelihood,
     labels_of_links,
@@ -83,10 +84,21 @@ def ddcrp_gibbs(record):
         for field in ("links", "labels", "n_tables", "log_joint", "alpha", "decay_parameter"):
             record.add(f"{name}.{field}", getattr(draws, field))
         record.add(f"{name}.traces", draws.traces())
-    model = DDCRPSampler(likelihood="normal_wishart", seed=2)
-    draws = model.sample(streams.with_gaps(X), streams.times(30), n_sweeps=20, burn_in=5)
-    record.add("model.labels", draws.labels)
-    record.add("model.log_joint", draws.log_joint)
+    draws = sample_ddcrp(
+        streams.with_gaps(X), alpha=1.0, decay=("exponential", 5.0), t=streams.times(30), **short
+    )
+    record.add("auto.labels", draws.labels)
+    record.add("auto.log_joint", draws.log_joint)
+
+
+@case
+def evidence_of_runs(record):
+    model = GraphCRP(likelihood=GIVEN, n_particles=5, rejuvenate=4)
+    found = estimate_evidence(model, streams.regimes(30, length=8), n_runs=3)
+    record.add("evidence", found)
+    record.add("interval", found.interval())
+    model.learn_many(streams.regimes(30, length=8))
+    record.add("partitions", model.partitions(5, seed=1))
 
 
 @case
@@ -140,8 +152,14 @@ def graph_crp(record):
     X = streams.regimes(160, length=20)
     views = ["alpha_mean"]
     for name, options in {
-        "auto": {"warmup": 30, "n_particles": 11, "r": 20},
-        "revised": {"likelihood": GIVEN, "n_particles": 7, "rejuvenate": 3, "moves": 2, "r": 9},
+        "auto": {"warmup": 30, "n_particles": 11, "window": 20},
+        "revised": {
+            "likelihood": GIVEN,
+            "n_particles": 7,
+            "rejuvenate": 3,
+            "moves": 2,
+            "window": 9,
+        },
         "systematic": {"likelihood": GIVEN, "resampling": "systematic", "alpha": 0.5},
         "stratified": {"likelihood": GIVEN, "resampling": "stratified", "merge": False},
         "n_best": {"likelihood": GIVEN, "resampling": "n_best", "seed": 4},
@@ -153,9 +171,9 @@ def graph_crp(record):
             "rejuvenate": 2,
         },
     }.items():
-        model = GraphCRP(**{"r": 12, "n_particles": 9, **options})
+        model = GraphCRP(**{"window": 12, "n_particles": 9, **options})
         follow(record, name, model, X, probes=PROBES, views=views)
-    model = GraphCRP(likelihood=("autoregression", 2), warmup=30, n_particles=7, r=12)
+    model = GraphCRP(likelihood=("autoregression", 2), warmup=30, n_particles=7, window=12)
     t = streams.times(120)
     follow(record, "times", model, streams.waves(120), t, probes=[{0: 1.0}], at=float(t[-1]))
 
@@ -163,16 +181,16 @@ def graph_crp(record):
 @case
 def graph_crp_parents(record):
     X, parents = streams.regimes(120, length=20), streams.cliques(120, 15)
-    given = GraphCRP(likelihood=GIVEN, r=15, n_particles=9)
+    given = GraphCRP(likelihood=GIVEN, window=15, n_particles=9)
     follow(record, "given", given, X, probes=PROBES, parents=parents)
-    waits = GraphCRP(r=15, n_particles=9, warmup=40, alpha=0.4)
+    waits = GraphCRP(window=15, n_particles=9, warmup=40, alpha=0.4)
     follow(record, "waits", waits, X, probes=PROBES, parents=parents)
 
 
 @case
 def graph_crp_gibbs(record):
     X = streams.regimes(40, length=8)
-    short = {"n_sweeps": 20, "burn_in": 5, "seed": 1}
+    short = {"n_chains": 2, "n_sweeps": 10, "burn_in": 5, "seed": 1}
     ways = {"parents": streams.cliques(40, 10)}, {"edges": [[i, i + 1] for i in range(39)]}
     for way in ways:
         for alpha in (0.5, ("gamma", 1.0, 1.0)):
@@ -187,10 +205,17 @@ def graph_ibp_gibbs(record):
     X = streams.features(24)
     graphs = {"window": 4, "parents": streams.cliques(24, 6)}
     for name, graph in graphs.items():
-        draws = sample_graph_ibp(X, graph, n_sweeps=30, burn_in=10, seed=1)
+        draws = sample_graph_ibp(X, graph=graph, n_sweeps=20, burn_in=10, seed=1)
         _features(record, f"{name}.unknown", draws)
         draws = sample_graph_ibp(
-            X, graph, LinearGaussian(0.3, 2.0), alpha=1.0, n_sweeps=20, burn_in=5, seed=2
+            X,
+            LinearGaussian(0.3, 2.0),
+            graph=graph,
+            alpha=1.0,
+            n_chains=2,
+            n_sweeps=15,
+            burn_in=5,
+            seed=2,
         )
         _features(record, f"{name}.known", draws)
 
@@ -243,7 +268,15 @@ def group_dp_gibbs(record):
     for name, (n_shared, group) in ways.items():
         for alpha in (0.5, ("gamma", 1.0, 1.0)):
             draws = sample_group_dp(
-                X, group, GIVEN, n_shared=n_shared, alpha=alpha, n_sweeps=20, burn_in=5, seed=1
+                X,
+                GIVEN,
+                group=group,
+                n_shared=n_shared,
+                alpha=alpha,
+                n_chains=2,
+                n_sweeps=10,
+                burn_in=5,
+                seed=1,
             )
             name_of = f"{name}.{'drawn' if isinstance(alpha, tuple) else 'known'}"
             for field in ("labels", "auxiliary", "log_joint", "n_clusters", "alpha"):

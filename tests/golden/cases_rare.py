@@ -69,9 +69,8 @@ def rare_seqddcrp_batch(record):
     for name, likelihood, rows in _families(40, 10):
         fit = fit_seqddcrp(rows, likelihood, alpha=0.5, decay=("window", 8), max_sweeps=20)
         record.add(name, fit)
-    fit = fit_seqddcrp(X, "normal_gamma", alpha=0.5, decay=("window", 8), order="random",
-                       seed=1, max_sweeps=5)  # fmt: skip
-    record.add("random", fit)
+    fit = fit_seqddcrp(X, "normal_gamma", alpha=0.5, decay=("window", 8), n_starts=2, seed=1)
+    record.add("starts", fit)
     record.add("numbers", [fit.bound, fit.n_sweeps, fit.expected_n_tables])
 
 
@@ -238,7 +237,7 @@ def rare_trees(record):
         record.add(f"topics.{field}", [node[field] for node in nodes])
     record.add("topics.words", [word for node in nodes for word, _ in node["words"]])
     record.add("topics.probs", [prob for node in nodes for _, prob in node["words"]])
-    fit = fit_nested_topics([*rows[:50], "oil oil cup"], n_starts=1, max_passes=2)
+    fit = fit_nested_topics([*rows[:50], "oil oil cup"], n_starts=1, max_sweeps=2)
     record.add("fit.paths", fit.paths)
     record.add("fit.trace", fit.bound_trace)
     model = NestedCRPComponents(depth=2, warmup=40, window=128)

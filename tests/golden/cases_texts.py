@@ -50,7 +50,7 @@ def temporal_numbers(record):
         ("values", X, {"warmup": 30}),
         ("period", streams.with_gaps(X), {"epoch": "2s", "warmup": 40, "lag": 1}),
         ("decay", X, {"alpha": 0.5, "decay": ("window", 3), "lag": 0, "warmup": 30}),
-        ("width", X, {"epoch": 1.0, "width": 2, "n_sweeps": 2, "likelihood": "gaussian"}),
+        ("width", X, {"epoch": 1.0, "window": 2, "n_sweeps": 2, "likelihood": "gaussian"}),
     ):
         model = TemporalDPM(**options)
         probes = [{"x0": 0.4, "x1": -3.0}, {"x1": 9.0}] if name == "period" else PROBES
@@ -103,7 +103,7 @@ def temporal_texts(record):
     for name, documents, options in (
         ("auto", rows, {"epoch": "1s"}),
         ("words", [row.split() for row in rows], {"likelihood": "text", "lag": 1}),
-        ("counts", streams.counted(rows), {"epoch": "3s", "width": 3, "likelihood": "text"}),
+        ("counts", streams.counted(rows), {"epoch": "3s", "window": 3, "likelihood": "text"}),
     ):
         model = TemporalDPM(**options)
         model = follow(record, name, model, documents, t, probes=probes, at=15.0, views=EPOCHS)
@@ -118,7 +118,7 @@ def temporal_batch(record):
     fit = fit_temporal_dpm(epochs, max_sweeps=15)
     record.add("learned", fit)
     record.add("known", fit_temporal_dpm(
-        epochs, fit.emission, alpha=0.5, decay=("exponential", 2.0), width=3, max_sweeps=5
+        epochs, fit.emission, alpha=0.5, decay=("exponential", 2.0), window=3, max_sweeps=5
     ))  # fmt: skip
     again = fit_temporal_dpm(epochs, fit.emission, init=fit.q, moves=False, max_sweeps=3)
     record.add("again", again)
@@ -240,7 +240,7 @@ def nested_components(record):
 @case
 def nested_batch(record):
     X = streams.corpus(60)
-    fit = fit_nested_topics(X, n_starts=2, max_passes=4, seed=1)
+    fit = fit_nested_topics(X, n_starts=2, max_sweeps=4, seed=1)
     record.add("topics.paths", fit.paths)
     record.add("topics.trace", fit.bound_trace)
     record.add("topics.summary", fit.model.summary())

@@ -62,13 +62,14 @@ def log_dirichlet(counts, prior):
 
 
 def log_joint(tree, levels, texts, gamma, eta, alpha, n_words):
-    """Log p(tree) p(levels) p(words) for levels and words of every document."""
+    """Log p(tree) p(levels) p(words) for levels and words; eta of each level, or of all."""
+    etas = np.broadcast_to(eta, len(alpha))
     out = log_prior(tree, gamma)
     for z in levels:
         out += log_dirichlet([z.count(l) for l in range(len(alpha))], alpha)
     for level, docs in nodes_of(tree, range(len(texts))):
         n = Counter(w for d in docs for w, l in zip(texts[d], levels[d], strict=True) if l == level)
-        out += log_dirichlet([n[w] for w in range(n_words)], [eta] * n_words)
+        out += log_dirichlet([n[w] for w in range(n_words)], [etas[level]] * n_words)
     return out
 
 

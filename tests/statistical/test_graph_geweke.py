@@ -32,7 +32,7 @@ def test_geweke(name, alpha):
     rng = np.random.default_rng(11)
     graph, n = from_parents(oracle.GRAPHS[name]), len(oracle.GRAPHS[name])
     config = make_config(
-        family=PRIOR.family, hyper=PRIOR.hyper(1), r=1, given=True, alpha=alpha, n_particles=1
+        family=PRIOR.family, hyper=PRIOR.hyper(1), window=1, given=True, alpha=alpha, n_particles=1
     )
     none = np.zeros(PRIOR.n_stats(1))
 

@@ -272,3 +272,32 @@ def test_a_regime_that_begins_without_a_score_is_saved_and_loaded():
     alarm.step_many(scores, labels=labels)
     again = Alarm.from_bytes(alarm.to_bytes())
     assert again.to_bytes() == alarm.to_bytes()
+
+
+@pytest.mark.parametrize("score", [math.inf, -math.inf, math.nan])
+def test_a_regime_may_begin_with_any_score_and_the_state_is_kept(score):
+    rng = np.random.default_rng(12)
+    scores, labels = rng.exponential(size=420), np.zeros(420, np.int64)
+    scores[[300, 301, 302]], labels[300:] = score, 1
+    whole = Alarm(0.01).step_many(scores, labels=labels)
+    for cut in (300, 301, 302, 350):
+        alarm = Alarm(0.01)
+        alarm.step_many(scores[:cut], labels=labels[:cut])
+        again = Alarm.from_bytes(alarm.to_bytes()).step_many(scores[cut:], labels=labels[cut:])
+        for mine, all_of_it in zip(again, whole, strict=True):
+            np.testing.assert_array_equal(mine, all_of_it[cut:])
+    assert whole.alarm[300] == (score > 0)
+    assert not whole.alarm[380:].all()
+
+
+@pytest.mark.parametrize("cut", [1, 7, 5000])
+def test_an_alarm_that_does_not_end_is_said_once(cut, caplog):
+    rng = np.random.default_rng(13)
+    keys = np.array(list("abc"))[rng.integers(0, 3, 5000)]
+    scores = rng.exponential(size=5000)
+    scores[(keys == "b") & (np.arange(5000) >= 900)] += np.arange(900, 5000)[keys[900:] == "b"]
+    alarm = Alarm(0.01)
+    for begin in range(0, 5000, cut):
+        alarm.step_many(scores[begin : begin + cut], keys=keys[begin : begin + cut])
+    (record,) = caplog.records
+    assert record.message.startswith("an alarm goes on for")

@@ -76,3 +76,12 @@ def test_broken_links_are_found(tmp_path):
         "[d](gone.md) [e](other.md#gone) [f](#gone)\n"
     )
     assert broken(page) == ["gone.md", "other.md#gone", "#gone"]
+
+
+def test_the_page_of_the_command_line_has_every_command():
+    from streamddcrp_connectors.cli import main
+
+    page = (DOCS / "command-line.md").read_text()
+    listed = re.findall(r":prog: streamddcrp (\S+)", page)
+    commands = {name: main.get_command(None, name) for name in main.list_commands(None)}
+    assert sorted(listed) == sorted(name for name, found in commands.items() if not found.hidden)

@@ -9,6 +9,7 @@ import pytest
 from streamddcrp import (
     Keyed,
     NestedCRPTopics,
+    RegimeAnomalyDetector,
     SeqDDCRP,
     TemporalDPM,
     TextStream,
@@ -191,3 +192,41 @@ def test_texts_in_a_column_of_an_array():
     for kind in (str, object, np.dtypes.StringDType()):
         column = np.array(texts, dtype=kind).reshape(-1, 1)
         assert TextStream().step_many(column).equals(expected)
+
+
+_INDICES = {
+    "numbers": pd.RangeIndex(5, 5 + 60), "texts": pd.Index([f"r{i}" for i in range(60)], name="id"),
+    "times": pd.date_range("2021-10-31", periods=60, freq="h", tz="Europe/Madrid", name="at"),
+    "named like a result": pd.Index(range(60), name="label"),
+    "several": pd.MultiIndex.from_product([range(30), list("xy")], names=["p", None]),
+    "periods": pd.period_range("2021", periods=60, freq="h"),
+    "intervals": pd.interval_range(0, 60), "categories": pd.CategoricalIndex(list("xyz") * 20),
+    "twice": pd.Index([0] * 60),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _INDICES)
+@pytest.mark.parametrize("make", [SeqDDCRP, RegimeAnomalyDetector, "keyed", "texts"])
+def test_results_have_the_index_of_the_frame_on_request(kind, make):
+    numbers = np.random.default_rng(3).normal(size=60)
+    frame = pd.DataFrame({"a": numbers, "pump": list("uv") * 30}, index=_INDICES[kind])
+    models = {"keyed": lambda: Keyed(SeqDDCRP(), by="pump"), "texts": TextStream}
+    batch = frame if make == "keyed" else frame["pump" if make == "texts" else ["a"]]
+    make = models.get(make, make)
+    found = make().step_many(batch, index=True)
+    plain = make().step_many(batch.reset_index(drop=True))
+    assert found.select(plain.schema.names).equals(plain)
+    restored = found.to_pandas()
+    assert restored.index.equals(frame.index)
+    assert [*restored.columns] == plain.schema.names
+
+
+def test_without_an_index_nothing_is_learned():
+    model = SeqDDCRP()
+    with pytest.raises(SchemaError, match="index"):
+        model.step_many(np.ones((3, 1)), index=True)
+    assert model.n_seen == 0
+    odd = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.Index([("a", 1), 2], tupleize_cols=False))
+    assert SeqDDCRP().step_many(odd).num_rows == 2
+    with pytest.raises(SchemaError, match="index"):
+        model.step_many(odd, index=True)

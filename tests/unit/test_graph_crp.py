@@ -27,7 +27,7 @@ LOG_Z = {"window": -11.958535733333, "kite": -12.368078784960, "learned": -11.52
 
 
 def settings(**options):
-    options = {"r": 2, "given": False, "alpha": 0.8} | options
+    options = {"window": 2, "given": False, "alpha": 0.8} | options
     return make_config(family=PRIOR.family, hyper=PRIOR.hyper(1), **options)
 
 
@@ -48,7 +48,7 @@ def test_evidence_is_exact_while_all_children_fit(merge):
     known = [-1.2207833383, -1.9340471102, -1.0614088556, -3.6603731097, -1.9594847176,
              -2.1224386020]  # fmt: skip
     np.testing.assert_allclose(-out[:, SCORE], known, atol=1e-9)
-    state, out = learn(settings(n_particles=100, merge=merge, r=6, given=True), X, oracle.KITE)
+    state, out = learn(settings(n_particles=100, merge=merge, window=6, given=True), X, oracle.KITE)
     assert state.log_evidence == pytest.approx(LOG_Z["kite"], abs=1e-10)
     state, _ = learn(settings(n_particles=100, merge=merge, alpha=("gamma", 2.0, 1.0)))
     assert state.log_evidence == pytest.approx(LOG_Z["learned"], abs=1e-6)  # of the quadrature
@@ -79,7 +79,7 @@ def test_concentration_given_the_number_of_clusters():
 def test_posterior_of_the_particles_is_that_of_the_enumeration():
     for parents, config in [
         (oracle.window(6, 2), settings(n_particles=100, merge=False)),
-        (oracle.KITE, settings(n_particles=100, merge=False, r=6, given=True)),
+        (oracle.KITE, settings(n_particles=100, merge=False, window=6, given=True)),
     ]:
         state, _ = learn(config, X, parents if config.given else None)
         graph = from_parents(parents)
@@ -127,7 +127,9 @@ def test_evidence_has_no_bias_with_parents_of_their_own(merge):
         [
             math.exp(
                 learn(
-                    settings(n_particles=4, seed=seed, r=6, given=True, merge=merge), X, oracle.KITE
+                    settings(n_particles=4, seed=seed, window=6, given=True, merge=merge),
+                    X,
+                    oracle.KITE,
                 )[0].log_evidence
                 - LOG_Z["kite"]
             )
@@ -155,7 +157,7 @@ def test_the_n_best_give_no_evidence():
 
 def test_a_wide_window_is_the_chinese_restaurant_process():
     rows = np.random.default_rng(0).normal(size=(5, 1))
-    state, _ = learn(settings(n_particles=60, r=5), rows)
+    state, _ = learn(settings(n_particles=60, window=5), rows)
     parents = oracle.window(5, 5)
     graph = from_parents(parents)
     _, _, log_z = oracle.posterior(rows, parents, graph.cliques, [], 0.8, PRIOR)
@@ -170,7 +172,7 @@ def stream(n, seed=0):
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_cutting_restart_and_capacity_change_no_bit(options):
     rows = stream(150)
-    config = settings(n_particles=20, r=10, **{"alpha": 0.5} | options)
+    config = settings(n_particles=20, window=10, **{"alpha": 0.5} | options)
     whole, out = learn(config, rows)
     state, parts = empty_state(config), []
     for a, b in [(0, 1), (1, 30), (30, 31), (31, 150)]:
@@ -185,7 +187,7 @@ def test_cutting_restart_and_capacity_change_no_bit(options):
 @pytest.mark.parametrize("rejuvenate", [0, 5])
 def test_books_are_kept(rejuvenate):
     """What is counted incrementally is what a count from scratch gives."""
-    config = settings(n_particles=30, r=10, rejuvenate=rejuvenate, moves=2)
+    config = settings(n_particles=30, window=10, rejuvenate=rejuvenate, moves=2)
     state = empty_state(config)
     rows = stream(120, 1)
     for i, x in enumerate(rows):
@@ -217,7 +219,7 @@ def test_books_are_kept(rejuvenate):
 
 
 def test_predicting_changes_nothing_and_agrees_with_learning():
-    config = settings(n_particles=20, r=10)
+    config = settings(n_particles=20, window=10)
     state, _ = learn(config, stream(60))
     before = arrays_of(state)
     x = np.array([4.0])
@@ -232,7 +234,7 @@ def test_a_stream_of_three_clusters():
     rows = stream(400, 3)
     rng = np.random.default_rng(3)
     truth = rng.integers(0, 3, 400)
-    _, out = learn(settings(n_particles=50, r=40, alpha=0.3), rows)
+    _, out = learn(settings(n_particles=50, window=40, alpha=0.3), rows)
     labels = out[200:, LABEL].astype(int)
     for j in range(3):
         mine = labels[truth[200:] == j]
@@ -252,7 +254,7 @@ def test_bad_arrivals_for_the_kite():
     for bad, message in [([6], "has not arrived"), ([-1], "has not arrived"), ([3, 3], "twice")]:
         with pytest.raises(SchemaError, match=message):
             check(as_parents([bad], 1), 6, 8, ring, n_ring)
-    with pytest.raises(SchemaError, match="only the last r = 2"):
+    with pytest.raises(SchemaError, match="only the last 2"):
         check(as_parents([[1]], 1), 6, 2, ring, n_ring)
 
 
@@ -298,14 +300,14 @@ def test_parents_in_several_forms():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"r": 0}, "r must be"),
-        ({"r": 2.5}, "r must be"),
+        ({"window": 0}, "window must be"),
+        ({"window": 2.5}, "window must be"),
         ({"alpha": 0.0}, "alpha"),
         ({"alpha": ("gamma", 1.0)}, "alpha"),
         ({"alpha": ("gamma", 1.0, -1.0)}, "alpha"),
         ({"n_particles": 0}, "n_particles"),
         ({"resampling": "best"}, "resampling"),
-        ({"rejuvenate": 3}, "rejuvenate must not exceed r"),
+        ({"rejuvenate": 3}, "rejuvenate must not exceed window"),
         ({"rejuvenate": 1, "given": True}, "rejuvenate"),
         ({"seed": -1}, "seed"),
     ],

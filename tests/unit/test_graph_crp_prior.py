@@ -93,7 +93,7 @@ def conditional(parents, labels, k):
     """Law of item k's cluster under the kernel, from a grid of uniform numbers, without data."""
     n, grid = len(parents), 400
     config = make_config(
-        family=PRIOR.family, hyper=PRIOR.hyper(1), r=1, given=True, alpha=ALPHA, n_particles=1
+        family=PRIOR.family, hyper=PRIOR.hyper(1), window=1, given=True, alpha=ALPHA, n_particles=1
     )
     chain = _Chain(
         from_parents(parents), np.full((n, 1), np.nan), config, ALPHA, np.random.default_rng()
@@ -152,7 +152,7 @@ def test_gibbs_with_a_discount_has_the_posterior_of_the_enumeration(name):
         X, parents, graph.cliques, graph.separators, 0.8, PRIOR, discount=0.4
     )
     draws = sample_graph_crp(
-        X, PRIOR, parents=parents, alpha=0.8, discount=0.4, n_sweeps=20_000, seed=9
+        X, PRIOR, parents=parents, alpha=0.8, discount=0.4, n_chains=1, n_sweeps=20_000, seed=9
     )
     exact = dict(zip(found, probs.tolist(), strict=True))
     seen = {}
@@ -174,7 +174,9 @@ def test_gibbs_has_the_posterior_of_the_enumeration():
     graph = from_parents(parents)
     found, probs, log_z = oracle.posterior(X, parents, graph.cliques, graph.separators, 0.8, PRIOR)
     assert log_z == pytest.approx(-12.368078784960, abs=1e-9)
-    draws = sample_graph_crp(X, PRIOR, parents=parents, alpha=0.8, n_sweeps=20_000, seed=3)
+    draws = sample_graph_crp(
+        X, PRIOR, parents=parents, alpha=0.8, n_chains=1, n_sweeps=20_000, seed=3
+    )
     exact = dict(zip(found, probs, strict=True))
     seen = {}
     for row in draws.labels.tolist():
@@ -196,7 +198,7 @@ def test_alpha_is_drawn_from_its_posterior():
     """Without data: 8 items, window 2, alpha ~ Gamma(2, 1); moments of the prior come back."""
     draws = sample_graph_crp(
         np.ma.masked_invalid(np.full((8, 1), np.nan)), PRIOR, parents=oracle.window(8, 2),
-        alpha=("gamma", 2.0, 1.0), n_sweeps=20_000, seed=4,
+        alpha=("gamma", 2.0, 1.0), n_chains=1, n_sweeps=20_000, seed=4,
     )  # fmt: skip
     # sd of alpha is sqrt(2); an autocorrelation time of 8 leaves 2,500 draws
     assert draws.alpha.mean() == pytest.approx(2.0, abs=4 * math.sqrt(2 / 2500))
@@ -206,7 +208,7 @@ def test_alpha_is_drawn_from_its_posterior():
 
 def test_seeds_and_thinning():
     X = np.random.default_rng(5).normal(size=(20, 1))
-    options = {"parents": oracle.window(20, 3), "n_sweeps": 20, "burn_in": 5}
+    options = {"parents": oracle.window(20, 3), "n_chains": 1, "n_sweeps": 20, "burn_in": 5}
     one, two = (sample_graph_crp(X, PRIOR, seed=1, **options) for _ in range(2))
     np.testing.assert_array_equal(one.labels, two.labels)
     thin = sample_graph_crp(X, PRIOR, seed=1, thin=5, **options)

@@ -22,7 +22,10 @@ LAWS = {
 }
 WHOLE = {f"{k} in all": {"n_clusters": k, "whole_graph": True} for k in (1, 2, 3)}
 laws = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-graphs = {"window": ({"r": 2}, oracle.window(6, 2)), "kite": ({"r": 6, "given": True}, oracle.KITE)}
+graphs = {
+    "window": ({"window": 2}, oracle.window(6, 2)),
+    "kite": ({"window": 6, "given": True}, oracle.KITE),
+}
 
 
 def enumerated(parents, **law):
@@ -97,7 +100,7 @@ WAYS = {
     "merged and revised": {"rejuvenate": 2, "moves": 2},
     "systematic, revised": {"resampling": "systematic", "rejuvenate": 1},
     "stratified": {"resampling": "stratified"},
-    "parents": {"r": 6, "given": True},
+    "parents": {"window": 6, "given": True},
 }
 
 
@@ -135,13 +138,13 @@ def test_no_discount_is_the_chinese_restaurant_process():
 
 @pytest.mark.parametrize("rejuvenate", [0, 5])
 def test_no_window_has_more_clusters(rejuvenate):
-    config = settings(n_particles=20, r=10, n_clusters=2, rejuvenate=rejuvenate)
+    config = settings(n_particles=20, window=10, n_clusters=2, rejuvenate=rejuvenate)
     state, out = learn(config, stream(150))
     label = state.particles.label[state.particles.weight > 0]
     last = label[:, np.arange(139, 150) % label.shape[1]]  # the last item and its parents
     assert max(len(np.unique(row)) for row in last) == 2
     assert np.isfinite(out[1:]).all()
-    _, out = learn(settings(n_particles=5, r=10, n_clusters=1), stream(50))
+    _, out = learn(settings(n_particles=5, window=10, n_clusters=1), stream(50))
     assert (out[1:, P_NEW] == 0.0).all()
 
 
@@ -179,7 +182,7 @@ def test_a_cluster_of_the_whole_graph_comes_back():
     """Silent for longer than the window, it has its id and all its members still."""
     rows = np.concatenate([stream(30), stream(30) + 40.0, stream(30)])
     given = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
-    model = GraphCRP(likelihood=given, alpha=1.0, n_clusters=6, whole_graph=True, r=5)
+    model = GraphCRP(likelihood=given, alpha=1.0, n_clusters=6, whole_graph=True, window=5)
     out = model.step_many(rows)
     label = out["label"].to_numpy()
     assert (np.isin(label[60:], label[:30])).all()
@@ -194,7 +197,7 @@ STATES.append({"n_clusters": 30, "rejuvenate": 2, "whole_graph": True})
 @pytest.mark.parametrize("options", STATES)
 def test_states_keep_the_option(options):
     given = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
-    model = GraphCRP(likelihood=given, alpha=0.5, n_particles=9, r=10, **options)
+    model = GraphCRP(likelihood=given, alpha=0.5, n_particles=9, window=10, **options)
     model.learn_many(stream(60))
     again = GraphCRP.from_bytes(model.to_bytes())
     assert again.get_params() == model.get_params()

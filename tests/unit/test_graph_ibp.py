@@ -54,7 +54,7 @@ def test_gibbs_samples_the_posterior(name):
     family = LinearGaussian(0.8, 1.0)
     _, exact = evidence(X, parents, 0.25, family.log_marginal, 3)
     n = 12_000
-    samples = sample_graph_ibp(X, parents, family, alpha=0.25, n_sweeps=n + 200, burn_in=200)
+    samples = sample_graph_ibp(X, family, graph=parents, alpha=0.25, n_sweeps=n // 4)
     shared = np.array([Z.astype(float) @ Z.T for Z in samples.features])
     batches = shared.reshape(40, n // 40, *shared.shape[1:]).mean(axis=1)
     error = batches.std(axis=0) / math.sqrt(40)
@@ -67,12 +67,12 @@ def test_unknown_noise_mass_and_ratio():
     Z = np.zeros((40, 2))
     Z[:25, 0] = Z[15:, 1] = 1.0
     X = Z @ np.array([[3.0, 0, 3, 0, 1], [0, 3, -3, 1, 0]]) + 0.3 * rng.normal(size=(40, 5))
-    samples = sample_graph_ibp(X, 5, n_sweeps=300, burn_in=100)
+    samples = sample_graph_ibp(X, graph=5, n_chains=1, n_sweeps=200, burn_in=100)
     found = samples.features[samples.best]
     large = found[:, found.sum(axis=0) > 5]
     np.testing.assert_array_equal(large, Z > 0)
     assert found.shape[1] <= 4  # of few owners each, if any
-    again = sample_graph_ibp(X, 5, n_sweeps=300, burn_in=100)
+    again = sample_graph_ibp(X, graph=5, n_chains=1, n_sweeps=200, burn_in=100)
     np.testing.assert_array_equal(samples.log_joint, again.log_joint)
 
 
@@ -88,13 +88,15 @@ def test_unknown_noise_mass_and_ratio():
 )
 def test_bad_graphs(graph, error, message):
     with pytest.raises(error, match=message):
-        sample_graph_ibp(np.zeros((4, 2)), graph, n_sweeps=10, burn_in=1)
+        sample_graph_ibp(np.zeros((4, 2)), graph=graph, n_sweeps=10, burn_in=1)
 
 
 def test_bad_options():
     with pytest.raises(ConfigError, match="burn_in"):
-        sample_graph_ibp(np.zeros((4, 2)), 1, n_sweeps=10, burn_in=10)
+        sample_graph_ibp(np.zeros((4, 2)), graph=1, n_sweeps=10, burn_in=-1)
+    with pytest.raises(ConfigError, match="likelihood"):
+        sample_graph_ibp(np.zeros((4, 2)), "normal_gamma", graph=1)
     with pytest.raises(ConfigError, match="alpha"):
-        sample_graph_ibp(np.zeros((4, 2)), 1, alpha=-1.0)
+        sample_graph_ibp(np.zeros((4, 2)), graph=1, alpha=-1.0)
     with pytest.raises(SchemaError):
-        sample_graph_ibp([[1.0], [float("nan")]], 1)
+        sample_graph_ibp([[1.0], [float("nan")]], graph=1)

@@ -1,6 +1,7 @@
 """Groups that share clusters, by Gibbs sampling, against the enumeration of all partitions."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,7 +40,15 @@ def test_posterior_is_that_of_the_enumeration(layers, alpha):
     _, n_aux, sizes, *_ = LAYERS[layers]
     n_shared, group = GROUPS[layers]
     draws = sample_group_dp(
-        X, group, PRIOR, n_shared=n_shared, alpha=alpha, n_sweeps=S, burn_in=100, seed=5
+        X,
+        PRIOR,
+        group=group,
+        n_shared=n_shared,
+        n_chains=1,
+        alpha=alpha,
+        n_sweeps=S,
+        burn_in=100,
+        seed=5,
     )
     found, p, _ = enumerated(layers, alpha)
     exact, seen = {}, {}
@@ -65,7 +74,9 @@ def test_log_joint_is_that_of_the_enumeration(layers):
     for labels, value in zip(found, p.tolist(), strict=True):
         state = seen_from_rows(labels, n_aux, sizes[0])
         joint.setdefault(state, set()).add(log_z + math.log(value))
-    draws = sample_group_dp(X, group, PRIOR, n_shared=n_shared, alpha=0.8, n_sweeps=300, seed=6)
+    draws = sample_group_dp(
+        X, PRIOR, group=group, n_shared=n_shared, n_chains=1, alpha=0.8, n_sweeps=300, seed=6
+    )
     for s in range(300):  # where items have no rows, a few partitions look alike
         known = joint[tuple(draws.labels[s].tolist()), tuple(draws.auxiliary[s].tolist())]
         assert min(abs(draws.log_joint[s] - value) for value in known) < 1e-9
@@ -84,7 +95,9 @@ def test_alpha_and_number_of_clusters_have_the_posterior_means(layers):
     clusters = sum(
         v * len(set(labels[n_aux:])) for labels, v in zip(found, p.tolist(), strict=True)
     )
-    draws = sample_group_dp(X, group, PRIOR, n_shared=n_shared, alpha=GAMMA, n_sweeps=S, seed=7)
+    draws = sample_group_dp(
+        X, PRIOR, group=group, n_shared=n_shared, n_chains=1, alpha=GAMMA, n_sweeps=S, seed=7
+    )
     assert draws.alpha.mean() == pytest.approx(mean, abs=4 * block_error(draws.alpha))
     error = block_error(draws.n_clusters)
     assert draws.n_clusters.mean() == pytest.approx(clusters, abs=4 * error)
@@ -101,17 +114,16 @@ NEW = {
 def test_density_of_new_rows_is_the_ratio_of_evidences(layers):
     parents, n_aux, *_ = LAYERS[layers]
     n_shared, group = GROUPS[layers]
-    draws = sample_group_dp(X, group, PRIOR, n_shared=n_shared, alpha=0.8, n_sweeps=8000, seed=8)
+    draws = sample_group_dp(
+        X, PRIOR, group=group, n_shared=n_shared, n_chains=1, alpha=0.8, n_sweeps=8000, seed=8
+    )
     *_, log_z = enumerated(layers, 0.8)
     new = np.array([[1.7]])
+    fields = "chain", "log_joint", "labels", "auxiliary", "n_clusters", "alpha"
     parts = [
-        type(draws)(
-            draws.labels[a : a + 80], draws.auxiliary[a : a + 80], draws.log_joint,
-            draws.n_clusters, draws.alpha[a : a + 80], draws.X, draws.group, draws.groups,
-            draws.n_shared, draws.likelihood,
-        )
+        replace(draws, **{name: getattr(draws, name)[a : a + 80] for name in fields})
         for a in range(0, 8000, 80)
-    ]  # fmt: skip
+    ]
     for name, more in NEW[layers]:
         graph = from_parents(parents + more)
         missing = np.full((len(more) - 1, 1), np.nan)
@@ -130,25 +142,27 @@ def test_shared_clusters_are_found_and_seeds_repeat():
     given = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
     options = {"n_sweeps": 40, "burn_in": 20, "seed": 1}
     for n_shared, names in [(20, group), ((20, 10), [("x", g) for g in group])]:
-        one, two = (sample_group_dp(rows, names, given, n_shared=n_shared, **options) for _ in "ab")
+        one, two = (
+            sample_group_dp(rows, given, group=names, n_shared=n_shared, **options) for _ in "ab"
+        )
         np.testing.assert_array_equal(one.labels, two.labels)
         np.testing.assert_array_equal(one.auxiliary, two.auxiliary)
         assert np.mean([adjusted_rand_score(label, row) for row in one.labels]) > 0.95
         assert one.groups == list(dict.fromkeys(names))
-        thin = sample_group_dp(rows, names, given, n_shared=n_shared, thin=8, **options)
+        thin = sample_group_dp(rows, given, group=names, n_shared=n_shared, thin=8, **options)
         np.testing.assert_array_equal(thin.labels, one.labels[7::8])
 
 
 def test_what_is_refused():
     for options in ({"n_shared": (1, 2, 3)}, {"alpha": 0.0}, {"n_sweeps": 0}):
         with pytest.raises(ConfigError):
-            sample_group_dp(X, list("abab"), PRIOR, **options)
+            sample_group_dp(X, PRIOR, group=list("abab"), **options)
     with pytest.raises(ConfigError, match="regress"):
-        sample_group_dp(X, list("abab"), ("autoregression", 1))
+        sample_group_dp(X, ("autoregression", 1), group=list("abab"))
     with pytest.raises(SchemaError, match="one for each of the 4 rows"):
-        sample_group_dp(X, list("aba"), PRIOR)
+        sample_group_dp(X, PRIOR, group=list("aba"))
     with pytest.raises(SchemaError, match="row 0, group: expected"):
-        sample_group_dp(X, list("abab"), PRIOR, n_shared=(2, 2))
-    draws = sample_group_dp(X, list("abab"), PRIOR, n_sweeps=2, seed=0)
+        sample_group_dp(X, PRIOR, group=list("abab"), n_shared=(2, 2))
+    draws = sample_group_dp(X, PRIOR, group=list("abab"), n_sweeps=2, seed=0)
     with pytest.raises(SchemaError, match="expected 1 columns"):
         draws.log_predictive([[0.0, 1.0]], ["a"])

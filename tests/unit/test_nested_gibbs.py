@@ -21,17 +21,20 @@ def counts_of(texts, n_words):
 
 
 @pytest.mark.parametrize(
-    ("texts", "alpha"),
-    [(((0, 0), (1, 2), (0,)), (1.2, 0.7)), (((0, 1), (0, 2)), (1.0, 0.8, 0.5))],
-    ids=["two levels", "three levels"],
+    ("texts", "alpha", "eta"),
+    [
+        (((0, 0), (1, 2), (0,)), (1.2, 0.7), 0.4),
+        (((0, 1), (0, 2)), (1.0, 0.8, 0.5), (1.5, 0.4, 0.2)),
+    ],
+    ids=["two levels", "three levels of their own eta"],
 )
-def test_draws_follow_the_posterior(texts, alpha):
-    gamma, eta, n_words = 0.8, 0.4, 3
+def test_draws_follow_the_posterior(texts, alpha, eta):
+    gamma, n_words = 0.8, 3
     found, p = nested_crp.states(texts, gamma, eta, alpha, n_words)
     place = {state: i for i, state in enumerate(found)}
     draws = sample_nested_topics(
         counts_of(texts, n_words), depth=len(alpha), gamma=gamma, eta=eta, alpha=alpha,
-        n_sweeps=affordable(20_000), burn_in=50, thin=1, seed=1,
+        n_chains=1, n_sweeps=affordable(20_000), burn_in=50, thin=1, seed=1,
     )  # fmt: skip
     at = np.array(
         [
@@ -47,7 +50,15 @@ def test_draws_follow_the_posterior(texts, alpha):
 def test_log_joint_is_the_textbook_one():
     texts, alpha = ((0, 0, 2), (1, 2), (0,), (2, 2, 2)), (1.2, 0.7, 0.3)
     draws = sample_nested_topics(
-        counts_of(texts, 3), gamma=0.8, eta=0.4, alpha=alpha, n_sweeps=30, burn_in=0, thin=1, seed=2
+        counts_of(texts, 3),
+        gamma=0.8,
+        eta=0.4,
+        alpha=alpha,
+        n_chains=1,
+        n_sweeps=30,
+        burn_in=0,
+        thin=1,
+        seed=2,
     )
     for path, z, value in zip(draws.paths, draws.levels, draws.log_joint, strict=True):
         tree = next(
@@ -64,8 +75,8 @@ def test_completion_is_the_predictive_probability():
     """One tree, one new document: the mean over its levels and paths, by enumeration."""
     texts, alpha, gamma, eta, n_words = ((0, 0), (1, 2)), (1.2, 0.7), 0.8, 0.4, 3
     draws = sample_nested_topics(
-        counts_of(texts, n_words), depth=2, gamma=gamma, eta=eta, alpha=alpha, n_sweeps=1,
-        burn_in=20, thin=1, seed=5,
+        counts_of(texts, n_words), depth=2, gamma=gamma, eta=eta, alpha=alpha, n_chains=1,
+        n_sweeps=1, burn_in=20, thin=1, seed=5,
     )  # fmt: skip
     path, z = draws.paths[0], draws.levels[0]
     seen, prob = (0, 1), np.zeros(n_words)
@@ -95,12 +106,12 @@ def test_completion_is_the_predictive_probability():
 def test_slots_grow_and_counts_stay_right():
     rng = np.random.default_rng(0)
     X = rng.poisson(0.4, (80, 12))
-    draws = sample_nested_topics(X, gamma=20.0, n_sweeps=4, burn_in=0, thin=2, seed=0)
+    draws = sample_nested_topics(X, gamma=20.0, n_chains=1, n_sweeps=4, burn_in=0, thin=2, seed=0)
     assert draws.n_nodes.max() > 48  # more than the slots it began with
     for s in range(2):
         path, z = draws.paths[s].astype(int), draws.levels[s].astype(int)
         state = State.of(draws.corpus, path, z)
-        law = (20.0, 0.3, 0.3 * 12)
+        law = (20.0, np.full(3, 0.3), np.full(3, 0.3 * 12))
         value = log_joint(draws.corpus.first, z, path, draws.alpha, law, *state)
         assert value == pytest.approx(draws.log_joint[s], abs=1e-8)
         assert (state.level >= 0).sum() == draws.n_nodes[s]

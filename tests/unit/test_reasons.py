@@ -4,9 +4,10 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from scipy.stats import nbinom, norm
+from scipy.stats import beta, nbinom, norm
 
 import streamddcrp
+from benchmarks.reasons import blamed, planted
 from streamddcrp import (
     EmbeddingStream,
     GroupDP,
@@ -16,8 +17,9 @@ from streamddcrp import (
     SeqDDCRP,
     TextStream,
 )
-from streamddcrp.errors import ConfigError
+from streamddcrp.errors import ConfigError, UnknownKeyError
 from streamddcrp.estimator.reasons import differences, explained
+from streamddcrp.estimator.standing import chance_of_stay
 from streamddcrp.likelihoods import (
     Autoregression,
     BetaBernoulli,
@@ -243,6 +245,89 @@ def test_a_planted_fault_comes_first(likelihood):
     assert first == 4
 
 
+@pytest.mark.parametrize("seed", [1010, 1011, 1047])
+def test_a_column_is_as_odd_as_it_is_however_little_it_counts(seed):
+    """Of columns that move together, what they leave counts as one: not so in reasons."""
+    assert planted(seed, "auto", 3.0) == 0
+
+
+def test_a_step_in_a_process_with_controllers_is_named():
+    """The benchmark has 200 of these; the column is named first, or as one of three."""
+    places = [blamed(seed, 4, average=20, reference_after=1000)[0] for seed in (3, 8, 13, 14)]
+    assert all(place is not None and place < 3 for place in places)
+
+
+@pytest.mark.parametrize("season", [None, "day"])
+@pytest.mark.parametrize("reference_after", [None, 300])
+@pytest.mark.parametrize("likelihood", ["normal_gamma", ("autoregression", 1)])
+def test_an_alarm_says_what_the_row_before_would_have_said(likelihood, reference_after, season):
+    """Whatever the batches: a slow twin explains each row before it learns it."""
+    rng = np.random.default_rng(11)
+    X, hours = rng.normal(size=(1100, 3)), 3600.0 * np.arange(1100)
+    X[[500, 640, 800, 801, 999]] += [0.0, 14.0, -9.0]
+    X[1030:] += 7.0
+
+    def detector():
+        model = SeqDDCRP(likelihood=likelihood, season=season)
+        return RegimeAnomalyDetector(model, reference_after=reference_after)
+
+    slow, fast, said, expected = detector(), detector(), [], []
+    for a, b in ((0, 450), (450, 451), (451, 700), (700, 1100)):
+        said += fast.step_many(X[a:b], hours[a:b])["why"].to_pylist()
+    for a in (*range(0, 400, 100), *range(400, 1100)):
+        b = a + 100 if a < 400 else a + 1
+        why = slow.explain_one(dict(enumerate(X[a])), hours[a]).why if a >= 400 else ""
+        told = slow.step_many(X[a:b], hours[a:b])["why"].to_pylist()
+        expected += [why or None] if a >= 400 and told[0] else told
+    assert said == expected
+    assert sum(why is not None for why in said[400:]) >= 2
+
+
+def test_a_return_says_what_is_unlike_its_last_visit():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1200, 3))
+    X[300:500, 0] += 12.0
+    X[900:, 0] += 12.0
+    X[900:, 2] += 1.0
+    model, events = SeqDDCRP(likelihood="normal_gamma"), []
+    for a in range(0, 1200, 100):
+        model.learn_many(X[a : a + 100])
+        events += model.events()
+    back = next(event for event in events if event.kind == "return" and event.index >= 895)
+    assert back.reasons[0].name == "0"
+    assert [part.name for part in back.unlike] == ["2"]
+    assert "unlike its last visit: 2 " in back.why
+    assert not any(event.unlike for event in events if event.kind != "return")
+
+
+def test_a_fleet_says_who_differs_from_the_past_and_who_shares_it():
+    rng = np.random.default_rng(0)
+    rows, t = [], []
+    for i in range(600):
+        for key in "abcde":
+            x = rng.normal(size=3)
+            x[1] += 9.0 * (key in "bd" and i >= 560)
+            x[0] -= 8.0 * (key == "c" and (100 <= i < 160 or i >= 570))
+            x[2] += 7.0 * (key == "e" and i >= 450)
+            rows.append({"k": key, **dict(zip("xyz", x.tolist(), strict=True))})
+            t.append(60.0 * i)
+    fleet = Keyed(SeqDDCRP(likelihood="normal_gamma"), by="k")
+    for a in range(0, 3000, 500):
+        fleet.step_many(rows[a : a + 500], t[a : a + 500])
+    stands = {row["key"]: row for row in fleet.standing().to_pylist()}
+    assert [*stands] == ["b", "d", "e", "c", "a"]
+    assert [row["group"] for row in stands.values()] == [1, 1, None, None, None]
+    assert stands["b"]["why"].startswith("y ")
+    assert stands["b"]["since"] == pytest.approx(60.0 * 560, abs=180.0)
+    assert stands["c"]["share"] == pytest.approx(60 / 570, abs=0.02)
+    assert (stands["a"]["share"], stands["a"]["rows"]) == (1.0, 600)
+    fleet.mark("b", stands["b"]["state"], "wash", "planned")
+    marked = Keyed.from_bytes(fleet.to_bytes()).standing().to_pylist()[0]
+    assert (marked["key"], marked["name"], marked["verdict"]) == ("b", "wash", "planned")
+    with pytest.raises(UnknownKeyError):
+        fleet.mark("z", 0, "x")
+
+
 def test_words_of_a_text():
     about = ["oil prices rise as opec meets", "home team wins the cup final"]
     model = TextStream(lag=50, scale="story")
@@ -443,3 +528,26 @@ def test_a_planned_regime_raises_no_alarm_and_a_fault_does(rows):
     assert found["normal"] < 60
     with pytest.raises(ConfigError, match="verdict must be one of"):
         SeqDDCRP().mark(1, "x", "bad")
+
+
+@pytest.mark.parametrize(("n", "total", "rows"), [(0, 0, 5), (3, 40, 12), (20, 300, 90)])
+def test_how_probable_so_long_a_stay_is(n, total, rows):
+    rate = beta(n + 0.5, total - n + 0.5)
+    expected = rate.expect(lambda r: (1.0 - r) ** rows)
+    assert chance_of_stay(n, total, rows) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_stay_that_lasts_longer_than_usual():
+    X = np.random.default_rng(2).normal(size=(1500, 2))
+    for a in range(100, 1100, 50):
+        X[a : a + 25, 0] += 12.0
+    X[1100:, 0] += 12.0
+    model = SeqDDCRP(likelihood="normal_gamma")
+    model.learn_many(X[:1110])
+    before = {row["state"]: row for row in model.transitions().to_pylist()}
+    model.learn_many(X[1110:])
+    after = {row["state"]: row for row in model.transitions().to_pylist()}
+    (here,) = [row for row in after.values() if row["present"] is not None]
+    assert here["present"] == pytest.approx(400, abs=3)
+    assert here["longer"] < 0.01 < 0.3 < before[here["state"]]["longer"]
+    assert all(row["longer"] is None for label, row in after.items() if label != here["state"])

@@ -16,7 +16,7 @@ needs_code = pytest.mark.skipif(
 @kernel
 def _checked(x, n):
     if n < 0:
-        raise ValueError("below zero")  # noqa: EM101
+        raise ValueError("below zero")
     return x[:n], n / 2, (n, x)
 
 

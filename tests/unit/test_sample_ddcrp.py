@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from streamddcrp.errors import ConfigError, MissingExtraError, OrderError, SchemaError
+from streamddcrp.estimator.sweeps import r_hat
 from streamddcrp.likelihoods import GammaPoisson, NormalGamma
-from streamddcrp.models.ddcrp.chain import r_hat
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
 
@@ -107,13 +107,15 @@ def test_chains_that_disagree_are_warned_of(caplog, monkeypatch):
     assert 0.99 < r_hat(mixed) < 1.02
     apart = mixed + np.arange(4)[:, None]
     az = pytest.importorskip("arviz")
-    assert r_hat(apart) == pytest.approx(float(az.rhat(apart, method="split")), rel=1e-10)
+    spread = mixed * np.array([1.0, 1.0, 1.0, 5.0])[:, None]  # alike but for their scale
+    for x in (mixed, apart, spread, mixed[:, :7], np.round(apart), mixed[:2] ** 3):
+        assert r_hat(x) == pytest.approx(float(az.rhat(x)), rel=1e-10)
     assert np.isnan(r_hat(np.ones((2, 10))))
     assert np.isnan(r_hat(mixed[:, :3]))
     with caplog.at_level(logging.WARNING, logger="streamddcrp"):
         sample_ddcrp(X[:8], FAMILY, **(OPTIONS | {"n_sweeps": 400}))
         assert not caplog.records
-        monkeypatch.setattr("streamddcrp.models.ddcrp.sampler._MIXED", 0.5)
+        monkeypatch.setattr("streamddcrp.estimator.sweeps.MIXED", 0.5)
         sample_ddcrp(X[:8], FAMILY, **(OPTIONS | {"n_sweeps": 400}))
     assert "R-hat of the log joint density" in caplog.text
 

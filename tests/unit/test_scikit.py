@@ -77,7 +77,7 @@ def test_side_inputs_come_along():
     t = np.arange(400.0)
     assert SeqDDCRP().fit(X, t=t).labels_.shape == (400,)
     parents = [[i - 1] if i else [] for i in range(400)]
-    assert GraphCRP(r=5, n_particles=5).fit(X, parents=parents).labels_.shape == (400,)
+    assert GraphCRP(window=5, n_particles=5).fit(X, parents=parents).labels_.shape == (400,)
 
 
 @pytest.mark.parametrize("model", [TextStream(), NestedCRPTopics()])

@@ -9,7 +9,7 @@ from streamddcrp.models.temporal.batch import best_start, fit_temporal_dpm
 from streamddcrp.models.temporal.batch import whole_window as whole
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.window import Settings, past_weights
+from streamddcrp.models.temporal.window import Settings, count_settings, past_weights
 
 KAPPA = past_weights(("exponential", 1.0), 3)
 
@@ -64,12 +64,12 @@ def test_a_converged_stream_is_a_fixed_point_of_the_batch():
     stream = Engine(Settings(alpha=1.0, past_weights=KAPPA, lag=7), true_law())
     for X in rows:
         stream.learn(X)
-    stream.sweep(150)
+    stream.sweep(150, exact=True)
     fit = fit_temporal_dpm(
         rows,
         true_law(),
         alpha=1.0,
-        width=3,
+        window=3,
         init=stream.resp,
         moves=False,
         max_sweeps=40,
@@ -110,6 +110,21 @@ def test_result_fits_together():
     again = fit_temporal_dpm(rows, fit.emission, init=fit.q, max_sweeps=2)
     assert len(again.objective_trace) <= 2
     assert len(fit_temporal_dpm(rows, max_sweeps=1, progress=True).objective_trace) == 1
+
+
+def test_a_fit_rests_where_exact_sweeps_do():
+    rng = np.random.default_rng(3)
+    rows = [rng.normal(0.0, 2.0, (20, 1)) for _ in range(5)]
+    law = GaussianDrift.known(*(np.array([v]) for v in (0.0, 4.0, 0.2, 1.0)))
+    options = {"alpha": 2.0, "decay": ("exponential", 1.0)}
+    fit = fit_temporal_dpm(rows, law, **options, tol=1e-9, max_sweeps=2000)
+    assert fit.converged
+    assert min(q.max(axis=1).min() for q in fit.q) < 0.9  # some rows are shared
+    settings = Settings(**count_settings(window=None, **options), slots=1000, lag=3)
+    engine = whole(settings, fit.emission, rows, [q.copy() for q in fit.q], fit.ids, fit.born)
+    engine.sweep(1, exact=True)
+    gap = max(np.abs(q - found).max() for q, found in zip(fit.q, engine.resp, strict=True))
+    assert gap < 1e-8
 
 
 def test_epochs_of_plain_lists_and_of_nothing():
@@ -158,7 +173,7 @@ def test_guesses_of_nearly_nothing(X):
         ({"alpha": 0.0}, "alpha"),
         ({"slots": 0}, "slots"),
         ({"lag": -1}, "lag"),
-        ({"width": 0}, "width"),
+        ({"window": 0}, "window"),
         ({"decay": ("exponential", 0.01)}, "decay"),
         ({"max_sweeps": 0}, "max_sweeps"),
         ({"tol": -1.0}, "tol"),

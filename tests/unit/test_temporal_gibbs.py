@@ -20,7 +20,7 @@ from tests.oracles import temporal
 
 SIZES = (2, 1, 0, 2, 1)  # with an epoch that a chain may bridge
 KAPPA = temporal.kernel(2.0, 2)
-FIXED = {"alpha": 0.8, "decay": ("exponential", 2.0), "width": 2}
+FIXED = {"alpha": 0.8, "decay": ("exponential", 2.0), "window": 2}
 SCALES = (0.5, 2.0, 0.4, 0.5)  # birth mean, birth variance, drift, noise
 
 
@@ -105,7 +105,15 @@ def test_draws_follow_the_posterior(case):
     logs = np.array([temporal.log_joint_infinite(c, 0.8, KAPPA) + evidence(c) for c in states])
     p = np.exp(logs - logsumexp(logs))
     draws = sample_temporal_dpm(
-        X, emission, **FIXED, learn_scales=False, n_sweeps=8_000, burn_in=50, thin=1, seed=1
+        X,
+        emission,
+        **FIXED,
+        learn_scales=False,
+        n_chains=1,
+        n_sweeps=8_000,
+        burn_in=50,
+        thin=1,
+        seed=1,
     )
     share, error = frequencies(draws, states)
     assert follows(share, error, p)
@@ -150,7 +158,7 @@ def test_concentration_decay_and_memory_follow_the_posterior():
                 prior = temporal.log_joint_infinite(c, alpha, kappa) + math.log(parts[a])
                 logs[s, g, a] = prior + evidence
     p = np.exp(logs - logsumexp(logs))
-    draws = sample_temporal_dpm(X, emission, n_sweeps=8_000, burn_in=50, thin=1, seed=2)
+    draws = sample_temporal_dpm(X, emission, n_chains=1, n_sweeps=8_000, burn_in=50, thin=1, seed=2)
     share, error = frequencies(draws, states)
     assert follows(share, error, p.sum(axis=(1, 2, 3)))
     for g, weights in enumerate(KERNELS):
@@ -182,7 +190,7 @@ def test_scales_follow_the_posterior():
     p = np.exp(np.array(logs) - logsumexp(logs))
     X = np.split(x[:, None], [2, 3])
     draws = sample_temporal_dpm(
-        X, law(1.0, 4.0, 0.3, 0.5), **FIXED, n_sweeps=8_000, burn_in=50, thin=1, seed=3
+        X, law(1.0, 4.0, 0.3, 0.5), **FIXED, n_chains=1, n_sweeps=8_000, burn_in=50, thin=1, seed=3
     )
     share, error = frequencies(draws, states)
     assert follows(share, error, p.sum(axis=1))
@@ -196,7 +204,9 @@ def test_paths_follow_their_posterior():
     mean, cov, _ = temporal.dense_chain(
         [x[:, 0] for x in X], [np.ones(len(x)) for x in X], 0.5, 0.3, 0.2, 2.0
     )
-    sampler = Sampler(X, law(0.2, 2.0, 0.3, 0.5), Settings(1.0, tuple(KAPPA)), 3)
+    sampler = Sampler(
+        X, law(0.2, 2.0, 0.3, 0.5), Settings(1.0, tuple(KAPPA)), np.random.default_rng(3)
+    )
     sampler.sweep()
     sampler.chains.c[:] = 0
     sampler.recount()
@@ -214,7 +224,14 @@ def test_missing_values_are_integrated_out():
     """A row of two columns, one of them missing, counts in the other alone."""
     both = GaussianDrift.known(*(np.full(2, value) for value in SCALES))
     x, y = [[[0.3], [1.1]], [[-0.4]]], [[[2.0], [np.nan]], [[0.7]]]
-    options = {**FIXED, "learn_scales": False, "n_sweeps": 20, "burn_in": 0, "thin": 1, "seed": 0}
+    options = {
+        **FIXED,
+        "learn_scales": False,
+        "n_chains": 1,
+        "n_sweeps": 20,
+        "burn_in": 0,
+        "thin": 1,
+    }
     draws = sample_temporal_dpm(
         [np.hstack(pair) for pair in zip(x, y, strict=True)], both, **options
     )
@@ -242,7 +259,7 @@ def test_missing_values_are_integrated_out():
 
 def test_seeds_shapes_and_room_for_chains():
     epochs = [[[0.0], [9.0]], [], [[0.2], [8.8], [9.1]]]
-    options = {"n_sweeps": 50, "burn_in": 20, "thin": 5}
+    options = {"n_chains": 2, "n_sweeps": 25, "burn_in": 20, "thin": 5}
     draws = sample_temporal_dpm(epochs, seed=7, **options)
     again = sample_temporal_dpm(epochs, seed=7, **options, progress=True)
     assert [labels.shape for labels in draws.labels] == [(10, 2), (10, 0), (10, 3)]
@@ -261,7 +278,7 @@ def test_seeds_shapes_and_room_for_chains():
         ({"n_sweeps": 0}, "n_sweeps"),
         ({"thin": 3, "n_sweeps": 2}, "thin"),
         ({"burn_in": 1.5}, "burn_in"),
-        ({"width": 0}, "width"),
+        ({"window": 0}, "window"),
     ],
 )
 def test_options_are_refused_by_name(options, word):

@@ -44,7 +44,7 @@ def test_a_fit_from_draws_begins_where_they_are(depth):
     draws = sample_nested_topics(
         X, depth=depth, eta=0.2, n_sweeps=6, burn_in=6, thin=2, seed=1, **options
     )
-    fit = fit_nested_topics(X, start=draws, eta=0.2, max_passes=0, **options)
+    fit = fit_nested_topics(X, start=draws, eta=0.2, max_sweeps=0, **options)
     assert fit.bound_trace[0] == pytest.approx(slow_bound(fit.model), rel=1e-10)
     theirs = draws.paths[draws.best]
     assert fit.model.n_nodes == draws.n_nodes[draws.best] == len(np.unique(theirs))
@@ -54,7 +54,7 @@ def test_a_fit_from_draws_begins_where_they_are(depth):
     tree = fit.model._tree
     held = np.bincount(tree.level[: tree.n_nodes] - 1, tree.rows[: tree.n_nodes])
     assert held == pytest.approx(tokens, abs=1e-9)
-    more = fit_nested_topics(X, start=draws, eta=0.2, max_passes=3, **options)
+    more = fit_nested_topics(X, start=draws, eta=0.2, max_sweeps=3, **options)
     assert (np.diff(more.bound_trace) > 0.0).all()
     assert more.bound_trace[-1] == pytest.approx(slow_bound(more.model), rel=1e-9)
     again = NestedCRPTopics.from_bytes(more.model.to_bytes())
@@ -85,7 +85,7 @@ def test_the_bound_is_below_the_evidence_of_all_trees_and_levels():
     evidence = logsumexp(logs)
     options = {"depth": 2, "gamma": gamma, "eta": eta, "alpha": alpha}
     draws = sample_nested_topics(
-        X, depth=2, gamma=gamma, eta=eta, alpha=alpha, n_sweeps=2, burn_in=0, thin=1, seed=0
+        X, depth=2, gamma=gamma, eta=eta, alpha=alpha, n_chains=1, n_sweeps=2, burn_in=0, thin=1
     )
     for start in (None, draws):
         trace = fit_nested_topics(X, start=start, **options).bound_trace

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp_connectors.run.columns import Columns, canonical, refusals
+from streamddcrp_connectors.run.columns import Columns, arrow_stream, canonical, read_stream
 from streamddcrp_connectors.run.job import find_cursor
-from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
+from streamddcrp_connectors.run.models import Models, Recipe, Rows, usable
 
 CLIENTS = 1000  # most names; each keeps an answer
 LARGEST = 1 << 26  # bytes of a batch
@@ -25,29 +25,16 @@ _OP = "answer"
 
 
 class Answer(NamedTuple):
-    """What a client gets for a batch.
+    """What a client gets for a batch."""
 
-    Parameters
-    ----------
-    note : dict
-        ``first`` and ``rows``, as they were sent, and ``refused``: numbers of rows and why.
-    results : pyarrow.RecordBatch or None
-        One row for each that was taken; None if none was.
-    """
-
-    note: Mapping[str, Any]
-    results: Any
+    note: Mapping[str, Any]  # ``first`` and ``rows``, as sent, and ``refused``: rows, and why
+    results: Any  # a record batch of the rows that were taken; None: none
 
 
 class Answers:
     """Learn batches of clients and answer them.
 
-    Parameters
-    ----------
-    store : SqliteStore or None
-        Keeps all; without it a repeated batch is known only while the process lives.
-    memory_limit : str or int
-        Most memory for the models of keys.
+    ``store`` keeps all; without it a repeated batch is known only while the process lives.
     """
 
     def __init__(
@@ -58,8 +45,7 @@ class Answers:
         memory_limit: str | int = "1GB",
     ) -> None:
         if columns.features is None:
-            message = "name the columns of the rows: --features a,b or --text a"
-            raise ConfigError(message)
+            raise ConfigError("name the columns of the rows: --features a,b or --text a")
         self.columns = columns
         described = {"time": columns.time, "key": columns.key, "features": columns.features}
         job = {"model": dict(recipe.description), "source": {"format": "service"}}
@@ -77,18 +63,11 @@ class Answers:
         return n_rows
 
     def answer(self, client: str, first: int | None, raw: Any) -> Answer:
-        """Learn a batch and return the answer, or return that which was given before.
+        """Learn a batch and return the answer, or the answer that was given before.
 
-        Parameters
-        ----------
-        first : int or None
-            Number of the first row, from 0; None: the next, and a batch sent again is a new one.
-
-        Raises
-        ------
-        SchemaError, ConfigError
-            The batch cannot be used as a whole, or does not follow the one before. Nothing was
-            learned.
+        ``first`` is the number of its first row, from 0; None: the next, and a batch sent again is
+        a new one. SchemaError or ConfigError: the batch cannot be used as a whole, or does not
+        follow the one before; nothing was learned.
         """
         count = self.count(client)
         first = count if first is None else first
@@ -100,14 +79,12 @@ class Answers:
             ):
                 return answer
         if first != count:
-            message = (
+            raise SchemaError(
                 f"{client!r} sent rows {first} to {first + raw.num_rows - 1}, but the next is "
                 f"{count}; only the last batch may be sent again, and as it was"
             )
-            raise SchemaError(message)
         if client not in self._cursor["clients"] and len(self._cursor["clients"]) >= CLIENTS:
-            message = f"there are {CLIENTS} clients already"
-            raise SchemaError(message)
+            raise SchemaError(f"there are {CLIENTS} clients already")
         rows, refused, kind = self._read(raw, first)
         reasons = {number: refusal.reason for number, refusal in refused.items()}
         results = None
@@ -122,20 +99,15 @@ class Answers:
     def _read(self, raw: Any, first: int) -> tuple[Rows, dict[int, Any], Any]:
         """Return the rows that can be used, why others cannot, and the kind of the time."""
         if raw.nbytes > LARGEST:
-            message = f"a batch has at most {LARGEST:,} bytes, got {raw.nbytes:,}"
-            raise SchemaError(message)
+            raise SchemaError(f"a batch has at most {LARGEST:,} bytes, got {raw.nbytes:,}")
         raw.validate(full=True)
         names = list(self.columns.resolve(raw.schema.names, "the batch").names)
         batch, kind = canonical(raw.select(names), self.columns, self._cursor["kind"])
         if self._cursor["kind"] is not None and kind != self._cursor["kind"]:
             message = f"the time is of kind {kind}, that of earlier rows {self._cursor['kind']}"
             raise SchemaError(message)
-        batch, marked = refusals(batch)
-        rows = Rows(np.arange(first, first + batch.num_rows), batch, self.columns)
-        places = screen(rows) | marked
-        if places:
-            rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
-        return rows, {first + place: refusal for place, refusal in places.items()}, kind
+        numbers = np.arange(first, first + batch.num_rows)
+        return *usable(batch, numbers, self.columns), kind
 
     def _keep(self, client: str, count: int, kind: Any, n_refused: int, answer: Answer) -> None:
         """Store states, counts and the answer, all or nothing."""
@@ -157,16 +129,11 @@ class Answers:
 
 def _encode(answer: Answer) -> bytes:
     batch = pa.record_batch({}) if answer.results is None else answer.results
-    note = {"note": json.dumps([answer.note, answer.results is not None])}
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_stream(out, batch.schema.with_metadata(note)) as writer:
-        writer.write_batch(batch.replace_schema_metadata(note))
-    blob: bytes = out.getvalue().to_pybytes()
-    return blob
+    note = json.dumps([answer.note, answer.results is not None])
+    return arrow_stream([batch.replace_schema_metadata({"note": note})])
 
 
 def _decode(blob: bytes) -> Answer:
-    with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
-        batch = reader.read_next_batch()
+    batch = read_stream(blob)
     note, taken = json.loads(batch.schema.metadata[b"note"])
     return Answer(note, batch.replace_schema_metadata(None) if taken else None)

@@ -34,7 +34,7 @@ class CountedSink(ABC):
         self._job, self._fresh = "", True
         self._rows = 0  # that were sent
         self._held: list[Any] = []
-        self._arrived: int | None = None  # of which we know
+        self._arrived: int | None = None  # rows that the server has, if known
 
     def rewind(self, position: dict[str, Any] | None) -> None:
         """Stand where ``position`` says; None: a new job."""
@@ -74,28 +74,24 @@ class CountedSink(ABC):
         """Ask how many rows of the job have arrived; one that just began cannot have any."""
         n_rows = self.arrived(self._job, self._rows)
         if n_rows < self._rows:
-            message = (
+            raise CheckpointError(
                 f"{self.name} has {n_rows:,} of the {self._rows:,} rows that the checkpoint "
                 "recorded: it lost some. Restore it, or start again with a new checkpoint folder"
             )
-            raise CheckpointError(message)
         return n_rows
 
     @abstractmethod
     def arrived(self, job: str, recorded: int) -> int:
         """Connect if need be, and return how many rows of a job the server has.
 
-        Parameters
-        ----------
-        recorded : int
-            The least that it should have; there is no need to look for fewer.
+        It should have ``recorded`` rows at least; there is no need to look for fewer.
 
         Raises
         ------
         ConnectionError
             The server is away; the runner waits and tries again.
         ConfigError
-            It refuses, for a reason that does not pass by waiting.
+            The server refuses, and waiting does not help.
         """
 
     @abstractmethod
@@ -110,5 +106,4 @@ class CountedSink(ABC):
         """Disconnect."""
 
     def abandon(self) -> None:
-        """Disconnect after an error."""
         self.finish()

@@ -39,8 +39,6 @@ class DeliverySink:
         For messages and checkpoints: without secrets.
     what : str
         ``"alarms"`` or ``"events"``.
-    folder : Path or None
-        Of the checkpoint.
     post : callable
         Delivers a message. It raises RefusedError, or OSError where it may work later.
     """

@@ -20,12 +20,11 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.counted import CountedSink
-from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.live.messages import TableSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.log import sync_folder
-from streamddcrp_connectors.run.sources import Offset
 
 _LOG = "_delta_log"
 _START = {"version": 0, "file": 0, "rows": 0}
@@ -33,39 +32,30 @@ _READABLE = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidenin
 
 
 class DeltaSource(TableSource):
-    """Rows that are appended to a table; the offset is ``{"row", "kind", "at"}``.
+    """Rows that are appended to a table; the place is ``{"version", "file", "rows"}``.
 
     A table whose rows are changed or deleted is refused once that is seen; files that are only
     written again, by compaction, are passed over.
-
-    Parameters
-    ----------
-    spec : str
-        ``delta://folder``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
         address, self._folder = _place(spec)
         super().__init__(address.name, columns, batch_rows)
 
-    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        row, kind, at = 0, None, dict(_START)
-        if offset is not None:
-            row, kind, at = offset["row"], offset["kind"], dict(offset["at"])
+    def after(self, at: Any) -> Iterator[tuple[Any, Any]]:
+        at = dict(at or _START)
         if not self._folder.joinpath(_LOG).is_dir():
             message = f"{self.name}: there is no Delta table in {self._folder}; make it first"
             raise ConfigError(message)
         while True:
             files = self._appended(at["version"])
             if files is None:
-                yield None, {"row": row, "kind": kind, "at": dict(at)}
+                yield None, dict(at)
                 continue
             for path in files[at["file"] :]:
                 for raw in self._rows(path, at["rows"]):
-                    batch, kind = self._convert(raw, kind)
-                    row += batch.num_rows
-                    at["rows"] += batch.num_rows
-                    yield batch, {"row": row, "kind": kind, "at": dict(at)}
+                    at["rows"] += raw.num_rows
+                    yield raw, dict(at)
                 at |= {"file": at["file"] + 1, "rows": 0}
             at = {"version": at["version"] + 1, "file": 0, "rows": 0}
 
@@ -80,11 +70,10 @@ class DeltaSource(TableSource):
         except FileNotFoundError:
             stems = [path.stem for path in log.glob("*.json")]
             if any(stem.isdecimal() and int(stem) > version for stem in stems):
-                message = (
+                raise SchemaError(
                     f"{self.name}: version {version} was cleaned up before it was read. Start with "
                     "a new checkpoint folder, on a table whose log is whole"
-                )
-                raise SchemaError(message) from None
+                ) from None
             time.sleep(POLL)
             return None
         found = []
@@ -108,8 +97,7 @@ class DeltaSource(TableSource):
         elif set(action.get("metaData", {}).get("partitionColumns", ())) & set(self.columns.names):
             problem = "is partitioned by one of the columns to read"
         if problem:
-            message = f"{self.name}: version {version} {problem}"
-            raise SchemaError(message)
+            raise SchemaError(f"{self.name}: version {version} {problem}")
 
     def _rows(self, path: str, skip: int) -> Iterator[Any]:
         """Yield the rows of a file after the first ``skip``."""
@@ -123,18 +111,11 @@ class DeltaSource(TableSource):
                     if past < raw.num_rows:
                         yield raw.slice(past).select(names)
         except (pa.ArrowException, OSError) as error:
-            message = f"{self.name}: {path} cannot be read: {error}"
-            raise SchemaError(message) from error
+            raise SchemaError(f"{self.name}: {path} cannot be read: {error}") from error
 
 
 class DeltaSink(CountedSink):
-    """Rows appended to a table, which is made if need be.
-
-    Parameters
-    ----------
-    spec : str
-        ``delta://folder``.
-    """
+    """Rows appended to a table, which is made if need be."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address, self._folder = _place(spec)
@@ -148,8 +129,7 @@ class DeltaSink(CountedSink):
             self._table = None
             return 0
         except DeltaError as error:
-            message = f"{self.name}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {error}") from error
         return int(self._table.transaction_version(job) or 0)
 
     def send(self, job: str, first: int, batch: Any) -> None:
@@ -164,8 +144,7 @@ class DeltaSink(CountedSink):
             )
             self._table = self._table or DeltaTable(self._folder)
         except (DeltaError, ValueError, pa.ArrowException) as error:
-            message = f"{self.name}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {error}") from error
         self._force(self._table.version())
 
     def finish(self) -> None:
@@ -187,7 +166,6 @@ def _place(spec: str) -> tuple[Address, Path]:
     """Return the address with the whole path, and the folder."""
     path = spec.partition("://")[2]
     if not path or "?" in path:
-        message = f"{spec} must be delta://folder, without options"
-        raise ConfigError(message)
+        raise ConfigError(f"{spec} must be delta://folder, without options")
     folder = Path(os.path.realpath(path))
     return Address("delta", (), None, str(folder).strip("/"), {}, {}), folder

@@ -1,7 +1,7 @@
 """A model as an Arrow Flight service: rows in, results out, by ``DoExchange``.
 
 The path of the descriptor is the client's name. The server first sends a note, the JSON
-``{"rows": n}``: so many rows of this client were answered; the next is number n. For each batch,
+``{"rows": n}``: n rows of this client were answered; the next is number n. For each batch,
 with the JSON ``{"first": n}`` beside it, come the results of the rows that were taken, with
 ``{"first", "rows", "refused"}`` beside them; see `answers`.
 """
@@ -17,7 +17,7 @@ from pyarrow import ArrowException, flight
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.answers import Answer, Answers
-from streamddcrp_connectors.live.httppush import is_loopback
+from streamddcrp_connectors.run.address import host_port, is_loopback
 
 EXCHANGES = 64  # at once
 MAX_NAME = 64
@@ -31,7 +31,6 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         self._wanted = f"Bearer {token}".encode()
 
     def start_call(self, info: Any, headers: Any) -> None:
-        """Look at the head of a call."""
         (given,) = headers.get("authorization", [""])[:1] or [""]
         if not hmac.compare_digest(given.encode(), self._wanted):
             message = "a token is needed: authorization: Bearer TOKEN"
@@ -41,38 +40,26 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 class FlightService(flight.FlightServerBase):  # type: ignore[misc]
     """Take batches in the threads of calls, and answer them in the thread of `answer_until`.
 
-    Parameters
-    ----------
-    port : int
-        0: any free one; see ``port``.
-    token : str or None
-        Needed where others than this machine reach the host.
-
-    Raises
-    ------
-    ConfigError
-        The address cannot be used.
+    ``port`` 0 is any free one. A token is needed where other machines reach the host.
     """
 
     def __init__(self, host: str, port: int, token: str | None) -> None:
         if token is None and not is_loopback(host):
-            message = (
+            raise ConfigError(
                 f"{host}:{port} would answer anyone who reaches it: give a token, --token-env NAME "
                 "or --token-file FILE, or listen on 127.0.0.1"
             )
-            raise ConfigError(message)
         self._work: queue.Queue[tuple[Future[Any], str, Any]] = queue.Queue(EXCHANGES)
         self._room = threading.BoundedSemaphore(EXCHANGES)
         more = {} if token is None else {"middleware": {"token": _Tokens(token)}}
-        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        where = host_port(host, port)
         try:
             super().__init__(f"grpc+tcp://{where}", **more)
         except (ArrowException, OSError) as error:
-            message = f"cannot listen on {where}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot listen on {where}: {error}") from error
 
     def answer_until(self, answers: Answers, seconds: float) -> None:
-        """Answer what comes within so many seconds; errors in a batch go to its client."""
+        """Answer the batch that comes within ``seconds``; its errors go to its client."""
         try:
             future, client, batch = self._work.get(timeout=seconds)
         except queue.Empty:
@@ -89,14 +76,12 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             raise error
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        """Answer the batches of one client."""
         client = b"/".join(descriptor.path or []).decode(errors="replace")
         if not client or len(client) > MAX_NAME or not client.isprintable():
             message = f"the path must name the client, by 1 to {MAX_NAME} letters"
             raise flight.FlightServerError(message)
         if not self._room.acquire(blocking=False):
-            message = f"{EXCHANGES} exchanges are open"
-            raise flight.FlightUnavailableError(message)
+            raise flight.FlightUnavailableError(f"{EXCHANGES} exchanges are open")
         try:
             writer.write_metadata(_json({"rows": self._ask(client, None)}))
             self._exchange(client, reader, writer)

@@ -12,7 +12,6 @@ each body, it is then taken once: the latest 4,096 keys are known.
 """
 
 import hmac
-import ipaddress
 import logging
 import socket
 import threading
@@ -22,8 +21,8 @@ from typing import Any
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.journal import MAX_KEY, Journal, JournalFullError
-from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
-from streamddcrp_connectors.run.address import Address
+from streamddcrp_connectors.live.messages import JOURNAL, JournaledSource
+from streamddcrp_connectors.run.address import Address, is_loopback
 from streamddcrp_connectors.run.columns import Columns
 
 LARGEST = 1 << 22  # bytes of a body: less than half of the smallest journal
@@ -34,63 +33,41 @@ _LOG = logging.getLogger("streamddcrp")
 
 
 class HttpPushSource(JournaledSource):
-    """Rows that are posted to a port.
+    """Rows that are posted to ``http-push://host:port/path?journal=FOLDER``.
 
-    Parameters
-    ----------
-    spec : str
-        ``http-push://host:port/path?journal=FOLDER``. Addresses other than loopback need a token,
-        ``&token_env=NAME`` or ``&token_file=FILE``, which senders give as
-        ``Authorization: Bearer TOKEN``.
+    Addresses other than loopback need a token, ``&token_env=NAME`` or ``&token_file=FILE``, which
+    senders give as ``Authorization: Bearer TOKEN``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
-        address = Address.parse(spec, port=8080, options=OPTIONS, secrets=("token",))
+        address = Address.parse(spec, port=8080, options=JOURNAL, secrets=("token",))
         ((host, port),) = address.hosts[:1]
         token = address.secret("token")
         if token is None and not is_loopback(host):
-            message = (
+            raise ConfigError(
                 f"{address.name} would take rows from anyone who reaches it: give a token, "
                 "&token_env=NAME, or listen on 127.0.0.1"
             )
-            raise ConfigError(message)
         super().__init__(address, columns, batch_rows)
         try:
             self._server = _Server((host, port), f"/{address.path}", token, self._journal)
         except OSError as error:
             super().close()
-            message = f"cannot listen on {self.name}: {error.strerror or error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot listen on {self.name}: {error.strerror or error}") from error
         self._thread: threading.Thread | None = None
 
     def receive(self, *, drained: bool) -> None:
-        """Start to answer."""
         if self._thread is None:
             serve = self._server.serve_forever
             self._thread = threading.Thread(target=serve, args=(0.05,), daemon=True)
             self._thread.start()
 
     def close(self) -> None:
-        """Stop listening, and close the journal."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
         super().close()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address.
-
-    Examples
-    --------
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class _Server(ThreadingHTTPServer):
@@ -113,7 +90,6 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer the requests of one connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -133,7 +109,6 @@ class _Handler(BaseHTTPRequestHandler):
     wbufsize = -1  # head and body in one packet
 
     def do_POST(self) -> None:
-        """Put a body into the journal."""
         length = self._accepted_length()
         if length is None:
             return

@@ -28,20 +28,11 @@ _TABLES = (
 
 
 class Entry(NamedTuple):
-    """What is put into a journal.
-
-    Parameters
-    ----------
-    key : bytes
-        Names the message, so that it is known when it comes again; empty: it is never known.
-    first : bool
-        The sender is sure that the message was not sent before: if its key is known, it is that of
-        an earlier message.
-    """
+    """What is put into a journal."""
 
     message: bytes
-    key: bytes = b""
-    first: bool = False
+    key: bytes = b""  # by which the message is known when it comes again; empty: it is not
+    first: bool = False  # the sender is sure that it was not sent before: a known key is another's
 
 
 class JournalFullError(StreamDDCRPError):
@@ -67,20 +58,11 @@ class Journal:
 
     Parameters
     ----------
-    folder : Path
-        Made if need be.
     max_bytes : int
         Most bytes on the disk: five eighths for messages, the rest for SQLite's log; `put` raises
         JournalFullError beyond. A message has at most a quarter.
     remembered : int
         How many keys, the latest, are known at least.
-
-    Raises
-    ------
-    ConfigError
-        The folder cannot be written, or another process has the journal open.
-    CheckpointError
-        The database is damaged.
 
     Examples
     --------
@@ -106,8 +88,7 @@ class Journal:
                 self._path, timeout=0, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            message = f"cannot write the journal {self._path}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot write the journal {self._path}: {error}") from error
         try:
             with self._reporting(ConfigError):
                 self._db.executescript(_SETTINGS)
@@ -137,17 +118,10 @@ class Journal:
         return self.put_all([Entry(message, key)])[0]
 
     def put_all(self, entries: Iterable[Entry]) -> list[bool]:
-        """Append messages and return once they are on the disk.
+        """Append messages and return, once they are on the disk, which of them are new.
 
-        Parameters
-        ----------
-        entries : iterable of Entry
-            One whose key is among the latest ones is not put again, unless it is said to be first.
-
-        Returns
-        -------
-        new : list of bool
-            Which messages were put now; the others were there, and are on the disk too.
+        A message whose key is among the latest ones is not put again, unless it is said to be
+        first.
 
         Raises
         ------
@@ -177,17 +151,16 @@ class Journal:
         return batch.new
 
     def read(self, first: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages from number ``first`` on, as far as they are on the disk by now.
+        """Yield the messages from number ``first`` on that are on the disk.
 
         No message can be put while one of them is read.
         """
         end = self._end
         if not self._first <= first <= end:
-            message = (
+            raise CheckpointError(
                 f"the journal {self._path.parent} holds the messages {self._first} to {end}, and "
                 f"the checkpoint goes on at {first}: journal and checkpoint do not belong together"
             )
-            raise CheckpointError(message)
         query = "select number, crc, body from message where number >= ? order by number"
         with self._using, self._reporting(CheckpointError):
             for number, crc, body in self._db.execute(query, (first,)):
@@ -196,8 +169,7 @@ class Journal:
                 yield number, body
                 first += 1
         if first < end:
-            message = f"{self._path}: message {first} is damaged: the disk lost bytes"
-            raise CheckpointError(message)
+            raise CheckpointError(f"{self._path}: message {first} is damaged: the disk lost bytes")
 
     def wait(self, number: int, timeout: float) -> bool:
         """Wait until message ``number`` is on the disk; return whether it is."""
@@ -215,7 +187,6 @@ class Journal:
             self._first = self._find_first()
 
     def close(self) -> None:
-        """Close the files; what was put stays."""
         with self._using:
             self._db.close()
 

@@ -29,14 +29,8 @@ Rounds = Generator[tuple[list[bytes], Any], None, Any]
 def merged(topic: Topic, at: Any, most: Callable[[], int], *, new: bool) -> Rounds:
     """Yield the messages of all partitions after a place, with the place after the last of them.
 
-    Parameters
-    ----------
-    at : dict, int or None
-        A place; an offset, if the topic had but one partition; None: the start, or ``new``.
-    most : callable
-        Returns how many messages may be yielded at once.
-    new : bool
-        Begin with the messages that arrive from now on.
+    ``at`` may be an offset, if the topic had but one partition. ``most`` returns how many messages
+    may be yielded at once.
     """
     while True:  # as often as the topic gets more partitions
         topic.close()
@@ -87,7 +81,7 @@ def _place(partitions: list["_Partition"]) -> dict[str, list[int]]:
 
 
 def _next(partitions: list["_Partition"], most: int) -> list[bytes]:
-    """Return the next messages of the round, as far as they are known to be the next."""
+    """Return the next messages of the round that no other can come before."""
     found: list[bytes] = []
     if not any(one.lacking for one in partitions):
         heads = [one.head for one in partitions if one.head is not None]
@@ -136,13 +130,12 @@ class _Partition:
         return not self._held and max(self.at, self._known) < self.end
 
     def take(self) -> bytes:
-        """Return the next message."""
         message = self._held.popleft()
         self.at = message.offset() + 1
         return message.value() or b"?"
 
     def fetch(self, most: int, seconds: float) -> None:
-        """Wait for messages; nothing is fetched while so many are held."""
+        """Wait for messages, unless ``most`` are held already."""
         if len(self._held) >= most:
             return
         first = self._client.poll(seconds)

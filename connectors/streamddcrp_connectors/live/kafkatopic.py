@@ -61,18 +61,12 @@ def client_settings(address: Address) -> dict[str, Any]:
 
 
 class Topic:
-    """A topic, of which an address may name a partition, and the errors of its brokers."""
+    """A topic or one of its partitions, and the errors of its brokers."""
 
     def __init__(self, address: Address) -> None:
-        self.name, self.topic = address.name, address.path
-        if not self.topic or "/" in self.topic:
-            message = f"{self.name} must be kafka://host/TOPIC"
-            raise ConfigError(message)
-        partition = address.options.get("partition")
-        if partition is not None and not partition.isdecimal():
-            message = f"{self.name}: partition must be a number, got {partition!r}"
-            raise ConfigError(message)
-        self.partition = None if partition is None else int(partition)
+        self.name, self.topic = address.name, address.require("TOPIC", one_host=False)
+        one = "partition" in address.options
+        self.partition = address.number("partition", 0) if one else None
         self.settings = client_settings(address) | {"error_cb": self._on_error}
         self._last: KafkaError | None = None
         self._consumers: list[Any] = []
@@ -84,14 +78,13 @@ class Topic:
         return TopicPartition(self.topic, number, offset)
 
     def look(self, client: Any) -> int:
-        """Return how many partitions there are, of which the named one must be one."""
+        """Return how many partitions there are; the named one must exist."""
         found = client.list_topics(self.topic, timeout=ANSWER).topics[self.topic]
         if found.error is not None:
             raise KafkaException(found.error)
         n = len(found.partitions)
         if (self.partition or 0) >= n:
-            message = f"{self.name} has no such partition, but {n} from 0"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} has no such partition, but {n} from 0")
         return n
 
     def consumer(self, **more: Any) -> Any:
@@ -108,7 +101,6 @@ class Topic:
         return self._consumers[-1]
 
     def close(self) -> None:
-        """Disconnect the consumers."""
         for consumer in self._consumers:
             consumer.close()
         self._consumers = []
@@ -120,21 +112,19 @@ class Topic:
             return int(high if new else low)
         if not low <= at <= high:
             why = "were removed before they were read" if at < low else "were lost"
-            message = (
+            raise SchemaError(
                 f"{self.name} holds the offsets {low} to {high}, and {at} is to be read next: "
                 f"messages {why}. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         return at
 
     def refuse(self, error: KafkaError, at: int) -> None:
         """Raise what stands in the place of a message, unless it is the end of a partition."""
         if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
-            message = (
+            raise SchemaError(
                 f"{self.name}: offset {at} no longer exists: messages were removed before "
                 "they were read. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         if error.code() != KafkaError._PARTITION_EOF:
             self.fail(error)
 
@@ -149,7 +139,6 @@ class Topic:
             self.fail(error.args[0] if code not in _REFUSED else KafkaError(code))
 
     def fail(self, error: KafkaError) -> None:
-        """Raise what an error stands for."""
         code = error.code()
         if code in _PASSING or (error.retriable() and code not in _REFUSED):
             raise ConnectionError(error.str())

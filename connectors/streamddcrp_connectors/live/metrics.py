@@ -41,15 +41,7 @@ class _Quiet(WSGIRequestHandler):
 class Metrics:
     """Serve the numbers of a run at ``http://HOST:PORT/metrics``.
 
-    Parameters
-    ----------
-    address : str
-        ``HOST:PORT``; without a host, this machine only.
-
-    Raises
-    ------
-    ConfigError
-        The address cannot be used.
+    Without a host, on this machine only.
     """
 
     def __init__(self, address: str) -> None:
@@ -106,7 +98,6 @@ class Metrics:
         self._thread.start()
 
     def begin(self, summary: Any) -> None:
-        """Take what the run keeps up to date."""
         self._summary = summary
 
     def healthy(self) -> bool:
@@ -126,7 +117,6 @@ class Metrics:
         return math.nan if then is None else time.monotonic() - then
 
     def epoch(self, epoch: Epoch) -> None:
-        """Count a batch."""
         self._rows.inc(0 if epoch.results is None else epoch.results.num_rows)
         self._refused.inc(epoch.refused)
         self._seconds.observe(epoch.seconds)
@@ -148,7 +138,6 @@ class Metrics:
                 self._last = newest.cast(pa.int64()).as_py() / 1e6
 
     def close(self) -> None:
-        """Stop serving."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(1.0)

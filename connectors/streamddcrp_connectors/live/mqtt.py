@@ -23,13 +23,11 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.journal import Entry, JournalFullError
-from streamddcrp_connectors.live.journaled import OPTIONS, JournaledSource
+from streamddcrp_connectors.live.messages import JOURNAL, JournaledSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 
-IN_FLIGHT = (
-    1000  # messages that wait for their acknowledgement; the journal knows four times as many
-)
+IN_FLIGHT = 1000  # messages without acknowledgement; the journal knows four times as many
 AT_ONCE = 1 << 20  # bytes, or one message, that are put into the journal at once
 UNASKED = 10_000  # most messages without acknowledgement (quality of service 0) that wait
 _FOREVER = 0xFFFFFFFF  # seconds that the broker keeps the session
@@ -38,29 +36,22 @@ _LOG = logging.getLogger("streamddcrp")
 
 
 class MqttSource(JournaledSource):
-    """Messages of a topic, each a JSON object, JSON lines or an Arrow IPC stream.
+    """Messages of ``mqtt://user@host:port/topic?journal=FOLDER&password_env=NAME``.
 
-    Parameters
-    ----------
-    spec : str
-        ``mqtt://user@host:port/topic?journal=FOLDER&password_env=NAME``. The topic may have the
-        wildcards ``+`` and ``#``. ``client`` is the name of the session; by default it follows from
-        the address, so that two jobs with different journals have different sessions.
+    The topic may have the wildcards ``+`` and ``#``. ``client`` is the name of the session; by
+    default it follows from the address, so that jobs with different journals have their own.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
         address = Address.parse(
             spec.replace("#", "%23"),
             port=1883,
-            options=(*OPTIONS, "client", "tls", "ca"),
+            options=(*JOURNAL, "client", "tls", "ca"),
             secrets=("password",),
         )
-        if not address.path:
-            message = f"{address.name} names no topic: mqtt://host/topic"
-            raise ConfigError(message)
+        self._topic = address.require("TOPIC", one_host=False)
         password = address.secret("password")
         super().__init__(address, columns, batch_rows)
-        self._topic = address.path
         digest = hashlib.sha256(self.name.encode()).hexdigest()[:12]
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
@@ -96,8 +87,7 @@ class MqttSource(JournaledSource):
                 return
             self._change.wait_for(lambda: self._subscribed or self._refused, _CONNECTING)
             if self._refused is not None:
-                message = f"{self.name}: {self._refused}"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.name}: {self._refused}")
             if not self._subscribed:
                 raise ConnectionError(self._away)
 

@@ -22,7 +22,7 @@ from nats.js.api import ConsumerConfig, DeliverPolicy
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.counted import CountedSink
 from streamddcrp_connectors.live.messages import MessageSource
-from streamddcrp_connectors.run.address import Address
+from streamddcrp_connectors.run.address import Address, host_port
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
@@ -63,22 +63,18 @@ class _Connection:
             message = f"{name}: {error.description or 'no such stream'}; make it first"
             raise ConfigError(message) from error
         except nats.js.errors.APIError as error:
-            message = f"{name}: {error.description}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name}: {error.description}") from error
         except nats.js.errors.NoStreamResponseError as error:
-            message = f"{name}: no stream takes this subject; make one first"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name}: no stream takes this subject; make one first") from error
         except (nats.errors.BadSubjectError, nats.errors.MaxPayloadError) as error:
-            message = f"{name}: {_plain(error)}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name}: {_plain(error)}") from error
         except (nats.errors.Error, OSError, EOFError) as error:
             message = _plain(error)
             if "CERTIFICATE_VERIFY_FAILED" in message:
                 message = f"{name}: the server's certificate is not known; name its ca=FILE"
                 raise ConfigError(message) from error
             if "authorization" in message.lower():
-                message = f"{name} refuses the user, password or token"
-                raise ConfigError(message) from error
+                raise ConfigError(f"{name} refuses the user, password or token") from error
             raise ConnectionError(message) from error
 
     def close(self) -> None:
@@ -107,7 +103,7 @@ class _Connection:
         client = Client()
         try:
             await client.connect(
-                [f"{scheme}://{_host(host)}:{port}" for host, port in address.hosts],
+                [f"{scheme}://{host_port(*host)}" for host in address.hosts],
                 tls=tls,
                 user=address.user,
                 password=password,
@@ -138,10 +134,6 @@ async def _cancel_all() -> None:
 
 async def _quiet(_: Exception) -> None:
     """Errors of a connection come to those who use it as well."""
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _plain(error: BaseException) -> str:
@@ -179,14 +171,10 @@ class _Inbox:
 
 
 class NatsSource(MessageSource):
-    """Messages of a stream.
+    """Messages of a stream, ``nats://[user@]host[:port]/STREAM``.
 
-    Parameters
-    ----------
-    spec : str
-        ``nats://[user@]host[:port]/STREAM``. Options: ``subject`` (default: all of the stream),
-        ``from=start|new``, ``tls=yes``, ``ca=FILE``; ``password_env``, ``password_file``,
-        ``token_env``, ``token_file``.
+    Options: ``subject`` (default: all of the stream), ``from=start|new``, ``tls=yes``, ``ca=FILE``;
+    ``password_env``, ``password_file``, ``token_env``, ``token_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -194,13 +182,11 @@ class NatsSource(MessageSource):
             spec, port=PORT, options=["subject", "from", "tls", "ca"]
         )
         super().__init__(address, columns, batch_rows)
-        self._new = address.options.get("from", "start") == "new"
-        if not address.path or address.options.get("from", "start") not in {"start", "new"}:
-            message = f"{self.name} must be nats://host/STREAM, with from=start or from=new"
-            raise ConfigError(message)
+        address.require("STREAM", one_host=False)
+        self._new = address.begins_new
         self._connection: _Connection | None = None
 
-    def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
+    def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
         """Connect, and yield the messages after a number of the stream."""
         self.close()
         self._connection = connection = _Connection(self._address)
@@ -210,8 +196,7 @@ class NatsSource(MessageSource):
         while True:
             messages = connection.wait(inbox.take(self._most))
             if not messages and not connection.client.is_connected:
-                message = "the connection is lost"
-                raise ConnectionError(message)
+                raise ConnectionError("the connection is lost")
             if messages:
                 at = messages[-1].metadata.sequence.stream
             yield [message.data for message in messages], at
@@ -228,17 +213,15 @@ class NatsSource(MessageSource):
         if at is None:
             at = state.last_seq if self._new else max(state.first_seq - 1, 0)
         if at > state.last_seq:
-            message = (
+            raise SchemaError(
                 f"{self.name} ends with message {state.last_seq}, but {at} was read of it: it lost "
                 "messages, or was made again. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         if state.messages and at + 1 < state.first_seq:
-            message = (
+            raise SchemaError(
                 f"{self.name} begins with message {state.first_seq}, but {at} was the last that "
                 "was read: those between are gone. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         where = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=at + 1)
         subject = self._address.options.get("subject", ">")
         await connection.stream.subscribe(
@@ -249,20 +232,12 @@ class NatsSource(MessageSource):
 
 
 class NatsSink(CountedSink):
-    """Rows as JSON messages of a subject, which a stream keeps.
-
-    Parameters
-    ----------
-    spec : str
-        ``nats://[user@]host[:port]/SUBJECT``, with the options of `NatsSource` for user and TLS.
-    """
+    """Rows as JSON messages of a subject, which a stream keeps."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])
         super().__init__(address, what)
-        if not address.path:
-            message = f"{self.name} must name a subject: nats://host/SUBJECT"
-            raise ConfigError(message)
+        address.require("SUBJECT", one_host=False)
         self._connection: _Connection | None = None
 
     def arrived(self, job: str, recorded: int) -> int:
@@ -306,8 +281,7 @@ class NatsSink(CountedSink):
         """Publish the rows; return when the server has stored them."""
         connection = self._connection
         if connection is None:
-            message = "not connected"
-            raise ConnectionError(message)
+            raise ConnectionError("not connected")
         connection.wait(self._published(connection, job, first, batch))
 
     async def _published(self, connection: _Connection, job: str, first: int, batch: Any) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlunsplit
 
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.live.delivery import DeliverySink, RefusedError
-from streamddcrp_connectors.run.address import Address
+from streamddcrp_connectors.run.address import Address, host_port
 from streamddcrp_connectors.run.alarming import RESOLVED
 
 _TIMEOUT = 5.0  # seconds
@@ -43,8 +43,8 @@ def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
     """
     scheme = spec.partition(":")[0]
     address = Address.parse(spec, port=_PORTS[scheme], options=None, secrets=["password", "token"])
-    ((host, port),) = address.hosts
-    name = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    where = host_port(*address.hosts[0])
+    name = f"{scheme}://{where}"
     if scheme == "smtp":
         return DeliverySink(name, what, folder, _mail(address), address.hosts)
     options = dict(address.options)
@@ -55,7 +55,6 @@ def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
     headers = {"Content-Type": "application/json"}
     if (token := address.secret("token")) is not None:
         headers["Authorization"] = f"Bearer {token}"
-    where = name.partition("://")[2]
     url = urlunsplit((scheme, where, f"/{address.path}", urlencode(options), ""))
     return DeliverySink(name, what, folder, _web(url, headers, TEMPLATES[template]), address.hosts)
 

@@ -23,49 +23,26 @@ _SHOWN = 200  # bytes of a message that cannot be read
 
 
 class Payloads:
-    """Turn messages into canonical batches.
-
-    Parameters
-    ----------
-    columns : Columns
-        With features: a live stream has no header to take them from.
-    where : str
-        What messages call the source.
-
-    Raises
-    ------
-    ConfigError
-        No features are named.
+    """Turn messages into canonical batches; the columns have features.
 
     Examples
     --------
-    >>> payloads = Payloads(Columns(time="t", features=("a",)), "the stream")
+    >>> payloads = Payloads(Columns(time="t", features=("a",)))
     >>> batch, kind = payloads.decode([b'{"t": 1, "a": 2}', b'{"t": 3, "a": null}'], None)
     >>> batch.to_pylist(), kind
     ([{'t': 1.0, 'a': 2.0}, {'t': 3.0, 'a': None}], 'number')
     """
 
-    def __init__(self, columns: Columns, where: str) -> None:
-        if columns.features is None:
-            message = f"{where} has no header: name its columns, --features a,b or --text a"
-            raise ConfigError(message)
+    def __init__(self, columns: Columns) -> None:
         self.columns = columns
         self._json = JsonRows()
 
     def decode(
         self, messages: Iterable[bytes], kind: TimeKind | None
     ) -> tuple[Any, TimeKind | None]:
-        """Return the rows of messages as one batch, and the kind of their times.
+        """Return the rows of messages as one batch, perhaps empty, and the kind of their times.
 
-        Parameters
-        ----------
-        kind : str or None
-            Kind of the time column as far as known from earlier messages.
-
-        Returns
-        -------
-        batch : pyarrow.RecordBatch
-            It may have no rows.
+        ``kind`` is that of earlier messages, as far as known.
         """
         made = []
         for is_arrow, group in itertools.groupby(messages, lambda data: data[:4] == _ARROW):

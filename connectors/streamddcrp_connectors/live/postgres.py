@@ -25,11 +25,10 @@ from pyarrow import csv
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.counted import CountedSink
-from streamddcrp_connectors.live.tables import TableSource
+from streamddcrp_connectors.live.messages import TableSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
-from streamddcrp_connectors.run.sources import Offset
 
 PORT = 5432
 _TYPES = {  # of PostgreSQL, as Arrow
@@ -68,8 +67,7 @@ class _Database:
     def __init__(self, address: Address) -> None:
         database, _, table = address.path.partition("/")
         if len(address.hosts) != 1 or not database or not table or "/" in table:
-            message = f"{address.name} must be {address.scheme}://host/database/table"
-            raise ConfigError(message)
+            raise ConfigError(f"{address.name} must be {address.scheme}://host/database/table")
         self.name, self.table = address.name, sql.Identifier(*table.split("."))
         host, port = address.hosts[0]
         self._options: dict[str, Any] = {
@@ -90,14 +88,11 @@ class _Database:
             self.close()
             raise ConnectionError(" ".join(str(error).split())) from error
         except psycopg.errors.UndefinedTable as error:
-            message = f"{self.name}: {_first(error)}; make it first"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {_first(error)}; make it first") from error
         except psycopg.errors.UndefinedColumn as error:
-            message = f"{self.name}: {_first(error)}"
-            raise SchemaError(message) from error
+            raise SchemaError(f"{self.name}: {_first(error)}") from error
         except psycopg.Error as error:
-            message = f"{self.name}: {_first(error)}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: {_first(error)}") from error
 
     def _connect(self) -> Any:
         """Connect; a refusal that will not pass is an error that ends the run.
@@ -114,10 +109,9 @@ class _Database:
                     raise ConnectionError(text) from error
                 if state is None and again:  # it lets clients in: now, or those with a password
                     continue
-                message = (
+                raise ConfigError(
                     f"{self.name} refuses the connection: {text.rpartition('FATAL:')[2].strip()}"
-                )
-                raise ConfigError(message) from error
+                ) from error
         return None
 
     def close(self) -> None:
@@ -143,21 +137,17 @@ def _refusal(options: dict[str, Any]) -> str | None:
     except OSError as error:
         raise ConnectionError(str(error)) from error
     if not size:
-        message = "it closes connections"
-        raise ConnectionError(message)
+        raise ConnectionError("it closes connections")
     found = [field[1:].decode() for field in fields.split(b"\0") if field[:1] == b"C"]
     return found[0] if kind == b"E" and found else None
 
 
 class PostgresSource(TableSource):
-    """Rows of a table; the offset is ``{"row", "kind", "at"}``, the last with the number read last.
+    """Rows of a table; the place is the number that was read last.
 
-    Parameters
-    ----------
-    spec : str
-        ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. ``channel=NAME``
-        is listened to: a ``NOTIFY`` wakes the job at once. ``sslmode``; ``password_env``,
-        ``password_file``.
+    ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. ``channel=NAME`` is
+    listened to: a ``NOTIFY`` wakes the job at once. ``sslmode``; ``password_env``,
+    ``password_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -168,14 +158,10 @@ class PostgresSource(TableSource):
         self._database = _Database(address)
         self._order = address.options.get("order", "")
         if not self._order:
-            message = f"{self.name}: name the column that numbers the rows, ?order=COLUMN"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: name the column that numbers the rows, ?order=COLUMN")
         self._channel = address.options.get("channel")
 
-    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        row, kind, at = 0, None, None
-        if offset is not None:
-            row, kind, at = offset["row"], offset["kind"], offset["at"]
+    def after(self, at: Any) -> Iterator[tuple[Any, Any]]:
         self._database.close()
         with self._database.connected() as connection:
             cells, types = self._look(connection)
@@ -183,18 +169,16 @@ class PostgresSource(TableSource):
                 connection.execute(sql.SQL("listen {}").format(sql.Identifier(self._channel)))
         for upto in self._settled(at):
             if upto is None:
-                yield None, {"row": row, "kind": kind, "at": at}
+                yield None, at
             while upto is not None and (at is None or at < upto):
                 with self._database.connected() as connection:
                     found = self._rows(connection, cells, at, upto)
                 if not found:  # they were deleted
                     at = upto
-                    yield None, {"row": row, "kind": kind, "at": at}
+                    yield None, at
                     break
                 at = found[-1][-1]
-                batch, kind = self._batch(found, types, kind)
-                row += batch.num_rows
-                yield batch, {"row": row, "kind": kind, "at": at}
+                yield self._batch(found, types), at
 
     def close(self) -> None:
         self._database.close()
@@ -208,22 +192,19 @@ class PostgresSource(TableSource):
         self.columns.resolve(list(layout), self.name)
         for name in (*self.columns.names, self._order):
             if name not in layout:
-                message = f"{self.name} has no column {name!r}; it has {', '.join(layout)}"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.name} has no column {name!r}; it has {', '.join(layout)}")
         kind, unique = layout[self._order]
         if kind not in _WHOLE or not unique:
-            message = (
+            raise ConfigError(
                 f"{self.name}: the column {self._order!r} must be a whole number with a unique "
                 "index, given by the server at each insert, such as bigserial primary key"
             )
-            raise ConfigError(message)
         for name in self.columns.names:
             if layout[name][0] not in _TYPES:
-                message = (
+                raise SchemaError(
                     f"{self.name}: column {name!r} has type {layout[name][0]}; it must be one of "
                     f"{', '.join(_TYPES)}: make a view of it, or another column"
                 )
-                raise SchemaError(message)
         cells = [
             sql.SQL("{}::float8" if layout[name][0] == "numeric" else "{}").format(
                 sql.Identifier(name)
@@ -243,11 +224,10 @@ class PostgresSource(TableSource):
                 name = table.as_string(connection)
                 writing = set() if last in (None, at) else _writers(connection, name)
             if last is not None and at is not None and last < at:
-                message = (
+                raise SchemaError(
                     f"{self.name} ends with {self._order} = {last}, but {at} was read of it: was "
                     "it made again? Start with a new checkpoint folder"
                 )
-                raise SchemaError(message)
             if last in (None, at):
                 self._wait(POLL)
                 yield None
@@ -275,15 +255,14 @@ class PostgresSource(TableSource):
         found: list[Any] = connection.execute(query).fetchall()
         return found
 
-    def _batch(self, found: list[Any], types: list[Any], kind: Any) -> tuple[Any, Any]:
+    def _batch(self, found: list[Any], types: list[Any]) -> Any:
         cells = list(zip(*found, strict=True))[:-1]
         try:
             arrays = [pa.array(column, to) for column, to in zip(cells, types, strict=True)]
         except (pa.ArrowException, TypeError, OverflowError) as error:
             message = f"{self.name}: a column changed its type while it was read: {error}"
             raise SchemaError(message) from error
-        raw = pa.record_batch(arrays, names=list(self.columns.names))
-        return self._convert(raw, kind)
+        return pa.record_batch(arrays, names=list(self.columns.names))
 
 
 def _writers(connection: Any, table: str) -> set[str]:
@@ -292,14 +271,7 @@ def _writers(connection: Any, table: str) -> set[str]:
 
 
 class PostgresSink(CountedSink):
-    """Rows of a table, which is made if need be.
-
-    Parameters
-    ----------
-    spec : str
-        ``postgresql://[user@]host[:port]/database/[schema.]table``, with the options of
-        `PostgresSource` but ``order`` and ``channel``.
-    """
+    """Rows of a table, which is made if need be."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=["sslmode"], secrets=["password"])

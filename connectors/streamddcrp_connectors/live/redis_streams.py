@@ -39,21 +39,14 @@ return known + #ARGV - 3
 
 
 def _client(address: Address) -> Any:
-    if len(address.hosts) != 1 or not address.path:
-        message = f"{address.name} must be {address.scheme}://host/KEY"
-        raise ConfigError(message)
+    address.require("KEY")
     if "ca" in address.options and address.scheme != "rediss":
-        message = f"{address.name}: ca is for rediss://, which is encrypted"
-        raise ConfigError(message)
-    db = address.options.get("db", "0")
-    if not db.isdecimal():
-        message = f"{address.name}: db must be a number, got {db!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{address.name}: ca is for rediss://, which is encrypted")
     host, port = address.hosts[0]
     return redis.Redis(
         host=host,
         port=port,
-        db=int(db),
+        db=address.number("db", 0),
         username=address.user,
         password=address.secret("password"),
         ssl=address.scheme == "rediss",
@@ -70,11 +63,9 @@ def _guard(name: str) -> Iterator[None]:
     try:
         yield
     except redis.AuthenticationError as error:
-        message = f"{name} refuses the user or password"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name} refuses the user or password") from error
     except (redis.exceptions.NoPermissionError, redis.exceptions.ReadOnlyError) as error:
-        message = f"{name}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name}: {error}") from error
     except (
         redis.ConnectionError,
         redis.TimeoutError,
@@ -84,39 +75,29 @@ def _guard(name: str) -> Iterator[None]:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             message = f"{name}: the server's certificate is not known; name its ca=FILE"
             raise ConfigError(message) from error
-        message = re.sub(r"^Error \d+ ", "", str(error)) or "no answer"
-        raise ConnectionError(message) from error
+        raise ConnectionError(re.sub(r"^Error \d+ ", "", str(error)) or "no answer") from error
     except redis.ResponseError as error:
         if "NOAUTH" in str(error) or "WRONGPASS" in str(error):
-            message = f"{name} refuses the user or password"
-            raise ConfigError(message) from error
-        message = f"{name}: {error}"
-        raise ConfigError(message) from error
+            raise ConfigError(f"{name} refuses the user or password") from error
+        raise ConfigError(f"{name}: {error}") from error
 
 
 class RedisSource(MessageSource):
-    """Entries of a stream.
+    """Entries of a stream, ``redis://[user@]host[:port]/KEY``.
 
-    Parameters
-    ----------
-    spec : str
-        ``redis://[user@]host[:port]/KEY``. Options: ``field`` of an entry that holds the message
-        (default: ``data``), ``from=start|new``, ``db``; ``password_env``, ``password_file``.
+    Options: ``field`` of an entry that holds the message (default: ``data``), ``from=start|new``,
+    ``db``; ``password_env``, ``password_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
-        self._address = address = Address.parse(
-            spec, port=PORT, options=[*_OPTIONS, "from"], secrets=["password"]
-        )
+        options = [*_OPTIONS, "from"]
+        address = Address.parse(spec, port=PORT, options=options, secrets=["password"])
         super().__init__(address, columns, batch_rows)
-        if address.options.get("from", "start") not in {"start", "new"}:
-            message = f"{self.name}: from must be start or new"
-            raise ConfigError(message)
         self._client = _client(address)
-        self._key = address.path
+        self._key, self._new = address.path, address.begins_new
         self._field = address.options.get("field", _FIELD).encode()
 
-    def messages_after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
+    def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
         """Yield the entries after a place: an id, and how many entries there were up to it."""
         with _guard(self.name):
             last, count = self._begin(at)
@@ -137,8 +118,7 @@ class RedisSource(MessageSource):
         """Return where to read on, after a check that nothing is missing."""
         kind = self._client.type(self._key).decode()
         if kind not in {"stream", "none"}:
-            message = f"{self.name} is not a stream but a {kind}"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name} is not a stream but a {kind}")
         if kind == "none" and at in (None, [_FIRST, 0]):
             return _FIRST, 0
         state = {} if kind == "none" else self._client.xinfo_stream(self._key)
@@ -148,21 +128,18 @@ class RedisSource(MessageSource):
         )
         added = state.get("entries-added", length)
         if at is None:
-            new = self._address.options.get("from", "start") == "new"
-            return (end, added) if new else (_FIRST, added - length)
+            return (end, added) if self._new else (_FIRST, added - length)
         last, count = at
         if _order(end) < _order(last):
-            message = (
+            raise SchemaError(
                 f"{self.name} ends with entry {end}, but {last} was read of it: it lost entries, "
                 "or was made again. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         if added - length > count:
-            message = (
+            raise SchemaError(
                 f"{self.name}: {added - length - count:,} entries after {last}, the last that was "
                 "read, were removed. Start with a new checkpoint folder"
             )
-            raise SchemaError(message)
         return last, count
 
 
@@ -180,13 +157,7 @@ def _order(entry: str) -> tuple[int, int]:
 
 
 class RedisSink(CountedSink):
-    """Rows as JSON entries of a stream.
-
-    Parameters
-    ----------
-    spec : str
-        ``redis://[user@]host[:port]/KEY``, with the options of `RedisSource` but ``from``.
-    """
+    """Rows as JSON entries of a stream; the options of the source but ``from``."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=_OPTIONS, secrets=["password"])
@@ -202,7 +173,6 @@ class RedisSink(CountedSink):
             return int(self._client.hget(self._keys[1], job) or 0)
 
     def send(self, job: str, first: int, batch: Any) -> None:
-        """Add entries and count them, a thousand in one step."""
         lines = json_lines(batch).splitlines()
         for start in range(0, len(lines), _AT_ONCE):
             some = lines[start : start + _AT_ONCE]

@@ -22,10 +22,7 @@ _HEADER, _BATCH_OF_DICTIONARY, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # places in 
 def check_stream(message: bytes) -> None:
     """Refuse an IPC stream whose compressed buffers say that they are larger than `LARGEST`.
 
-    Raises
-    ------
-    pyarrow.ArrowException
-        It is no such stream.
+    pyarrow.ArrowException: the message is not an IPC stream.
     """
     total = 0
     for part in pa.ipc.MessageReader.open_stream(pa.py_buffer(message)):
@@ -38,8 +35,7 @@ def check_stream(message: bytes) -> None:
 def check_rows(table: Any) -> None:
     """Refuse a table whose columns, as plain numbers and texts, are larger than `LARGEST`."""
     if table.num_rows > MOST_ROWS:
-        message = f"it has {table.num_rows:,} rows; a message may have {MOST_ROWS:,}"
-        raise SchemaError(message)
+        raise SchemaError(f"it has {table.num_rows:,} rows; a message may have {MOST_ROWS:,}")
     total = 8 * table.num_rows * table.num_columns
     for column in table.columns if total <= LARGEST else ():
         total += sum(map(_letters, column.chunks))

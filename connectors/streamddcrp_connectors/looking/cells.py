@@ -23,17 +23,24 @@ _SENTINELS = (
     999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0,
 )  # fmt: skip
 _COUNTERS = re.compile(
-    r"(|c1|#|id|idx|index|instant|rownames|no\.?|nr\.?|num|row|row_?id|"
-    r"row_?number|__index_level_0__|record|obs|seq|unnamed: 0)",
+    r"(|c1|#|instant|rownames|row|__index_level_0__|record|obs|seq|unnamed: 0|"
+    r"(.*[_ ])?(id|idx|index|no\.?|nr\.?|num|number)|row_?id|row_?number|[A-Za-z]+Id)",
     re.I,
 )
 _UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
 _WRITTEN = re.compile(
-    r"[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>" + _UNIT + ")?"
+    r"[-+]?[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>" + _UNIT + r"|[*#†])?"
 )
+_SIZES = {
+    "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "B": 1e9, "bn": 1e9, "Ki": 1024.0,
+    "Mi": 1024.0**2, "Gi": 1024.0**3, "Ti": 1024.0**4, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6,
+    "n": 1e-9, "h": 100.0, "c": 0.01,
+}  # fmt: skip
+_PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?$"
 _TIME_NAMES = re.compile(
-    r"(?:^|[_ .])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|c1)"
+    r"(?:^|[_ .])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|yyyymmdd|"
+    r"datum|zeit|fecha|c1)"
     r"(?:$|[_ ])",
     re.I,
 )
@@ -41,29 +48,16 @@ _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])
 
 
 class Habit(NamedTuple):
-    """How a column is written.
+    """How a column is written."""
 
-    Parameters
-    ----------
-    kind : {"number", "flag", "time", "clock", "counter", "words", "empty"}
-    clock : str
-        Kind of the time, if it can be one.
-    unit : str
-        Behind each number.
-    flags : tuple of str
-        The words for false and true.
-    sentinels : tuple of float
-        Numbers that stand for missing ones.
-    marks : tuple of str
-        Words that stand for missing values.
-    """
-
-    kind: str = "number"
-    clock: str = ""
-    unit: str = ""
-    flags: tuple[str, ...] = ()
-    sentinels: tuple[float, ...] = ()
-    marks: tuple[str, ...] = ()
+    kind: str = "number"  # number, flag, time, clock, counter, words or empty
+    clock: str = ""  # kind of the time, if it can be one
+    unit: str = ""  # behind each number, or most
+    base: str | None = None  # what the unit is a multiple of; others of it are turned into it
+    notes: tuple[str, ...] = ()  # letters behind some numbers, which are left out
+    flags: tuple[str, ...] = ()  # the words for false and true
+    sentinels: tuple[float, ...] = ()  # numbers that stand for missing ones
+    marks: tuple[str, ...] = ()  # words that stand for missing values
 
 
 _USUAL = Habit()
@@ -71,20 +65,11 @@ _USUAL = Habit()
 
 @dataclass(frozen=True)
 class Cells:
-    """How the cells of a text file are read as numbers.
-
-    Parameters
-    ----------
-    dialect : Dialect
-    habits : mapping of str to Habit
-        Of the columns that were looked at.
-    typed : bool
-        Text without letters is not the same as no text.
-    """
+    """How the cells of a text file are read as numbers."""
 
     dialect: Dialect = field(default_factory=Dialect)
-    habits: Mapping[str, Habit] = field(default_factory=dict)
-    typed: bool = False
+    habits: Mapping[str, Habit] = field(default_factory=dict)  # of the columns that were looked at
+    typed: bool = False  # text without letters is not the same as no text
 
     def __post_init__(self) -> None:
         numbers = [float(mark) for mark in self.dialect.missing if _is_float(mark)]
@@ -103,16 +88,13 @@ class Cells:
         return pc.if_else(marked, pa.scalar(None, pa.string()), cells)
 
     def numbers(self, name: str, cells: Any) -> tuple[Any, Any]:
-        """Read strings as floats, or as booleans where all are flags.
+        """Read strings as floats, or as booleans where all are flags; return the cells, too.
 
-        Returns
-        -------
-        numbers : pyarrow.Array
-        cells : pyarrow.Array
-            Cells that held something: a number that is still null could not be read.
+        A cell that held something, and whose number is null, could not be read.
         """
         habit = self.habits.get(name, _USUAL)
-        odd = self.dialect.decimal == "," or self.dialect.thousands or habit.unit or habit.flags
+        unit = habit.unit or habit.base is not None
+        odd = self.dialect.decimal == "," or self.dialect.thousands or unit or habit.flags
         numbers = None
         if not odd and cells.null_count < len(cells):
             with suppress(pa.ArrowInvalid):  # plain numbers, as most columns are
@@ -125,8 +107,10 @@ class Cells:
             flags = pc.index_in(pc.utf8_lower(cells), pa.array(habit.flags or ("false", "true")))
             if flags.null_count == cells.null_count:
                 return pc.cast(flags, pa.bool_()), cells
-            written = pc.coalesce(pc.cast(flags, pa.string()), self._plain(cells, habit))
+            bare, sizes = _in_unit(cells, habit)
+            written = pc.coalesce(pc.cast(flags, pa.string()), self._plain(bare))
             numbers = read_cells(written, pa.float64())
+            numbers = numbers if sizes is None else pc.multiply(numbers, sizes)
         sentinels = (*habit.sentinels, *self._sentinels)
         if sentinels:
             gone = pc.is_in(numbers, pa.array(sentinels, pa.float64()))
@@ -134,11 +118,10 @@ class Cells:
             cells = pc.if_else(gone, pa.scalar(None, pa.string()), cells)
         return numbers, cells
 
-    def _plain(self, cells: Any, habit: Habit) -> Any:
-        """Take units, signs of money and of thousands off; write decimals with a point."""
+    def _plain(self, cells: Any) -> Any:
+        """Take signs of money and of thousands off; write decimals and minus as usual."""
+        cells = pc.replace_substring_regex(cells, r"^(?:\((.*\d.*)\)|(.*\d)-)$", r"-\1\2")
         cells = pc.replace_substring_regex(cells, r"^([-+]?)[$€£¥] *", r"\1")
-        if habit.unit:
-            cells = pc.replace_substring_regex(cells, rf" *{re.escape(habit.unit)}$", "")
         comma = self.dialect.decimal == ","
         group = self.dialect.thousands or "." * comma
         if group:  # groups of three, or it is left for a refusal
@@ -159,6 +142,42 @@ def _is_float(mark: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _in_unit(cells: Any, habit: Habit) -> tuple[Any, Any]:
+    """Take what stands behind numbers off; return by what these are to be multiplied, if any."""
+    if habit.notes:
+        notes = "|".join(map(re.escape, habit.notes))
+        return pc.replace_substring_regex(cells, rf"(\d[.,]?) *(?:{notes})$", r"\1"), None
+    plain = pc.replace_substring_regex(cells, rf" *{re.escape(habit.unit)}$", "")
+    if habit.base is None or (habit.base and pc.all(pc.not_equal(plain, cells)).as_py()):
+        return plain, None
+    parts = pc.extract_regex(cells, rf"^(?P<n>.*\d[.,]?) *(?P<p>{_PREFIX}){re.escape(habit.base)}$")
+    places = pc.index_in(pc.struct_field(parts, "p"), pa.array([*_SIZES]))
+    own = _SIZES[habit.unit.removesuffix(habit.base)]
+    sizes = pc.fill_null(pa.array([size / own for size in _SIZES.values()]).take(places), 1.0)
+    return pc.coalesce(pc.struct_field(parts, "n"), plain), sizes
+
+
+def _unit_of(units: Mapping[str, int]) -> tuple[str, str | None, tuple[str, ...]]:
+    """Return the usual unit, of which others may be multiples, or what else is behind numbers.
+
+    Examples
+    --------
+    >>> _unit_of({"kW": 9, "MW": 2}), _unit_of({"": 9, "M": 2, "K": 1}), _unit_of({"": 9, "e": 2})
+    (('kW', 'W', ()), ('', '', ()), ('', None, ('e',)))
+    """
+    usual = max(units, key=lambda unit: units[unit], default="")
+    bases = [
+        {unit} | {unit[len(size) :] for size in _SIZES if unit.startswith(size)} for unit in units
+    ]
+    counts = {*units} & {"k", "K", "M"} and {*units} <= {"k", "K", "M", "G", "T", "B", "bn", ""}
+    shared = {base for base in set.intersection(*bases) if base or counts} if units else set()
+    if shared and {*units} != {""}:
+        return usual, min(shared, key=len), ()
+    others = tuple(unit for unit in units if unit)
+    few = usual == "" and all(re.fullmatch("[a-z*#†]", unit) for unit in others)
+    return "", None, others if few else ()
 
 
 def trimmed(cells: Any) -> Any:
@@ -182,7 +201,7 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
     --------
     >>> cells = pa.array(["3.2 kW", "-", "2.9 kW", "3.0 kW"])
     >>> find_habit("power", cells, Dialect(), Wanted())
-    Habit(kind='number', clock='', unit='kW', flags=(), sentinels=(), marks=('-',))
+    Habit(kind='number', clock='', unit='kW', base='W', notes=(), flags=(), ...marks=('-',))
     """
     if dialect.decimal == "." and cells.null_count < len(cells):
         try:
@@ -200,22 +219,23 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
     for pair in _FLAGS:
         if words <= {*pair} and (len(words) == 2 or pair[0] == "false"):
             return Habit("flag", flags=pair, marks=marks)
-    units = {match["unit"] or "" for word in words if (match := _WRITTEN.fullmatch(word))}
-    unit = ""
-    if len(units) == 1 and all(map(_WRITTEN.fullmatch, words)) and (unit := units.pop()):
-        cased = [_WRITTEN.fullmatch(cell)["unit"] for cell in there.to_pylist()]  # type: ignore[index]
-        unit = cased[0] if len({*cased}) == 1 else ""
-    habit = Habit(unit=unit, marks=marks)
+    matches = [*filter(None, map(_WRITTEN.fullmatch, there.to_pylist()))]
+    many = len(matches) > 0.9 * len(there)
+    unit, base, notes = _unit_of(Counter(match["unit"] or "" for match in matches if many))
+    habit = Habit(unit=unit, base=base, notes=notes, marks=marks)
     numbers, _ = Cells(dialect, {name: habit}).numbers(name, there)
-    if numbers.null_count > 0.1 * len(there):
+    odd = Counter(there.filter(numbers.is_null()).to_pylist())
+    marked = len(odd) < 3 and numbers.null_count < 0.5 * len(there)
+    marked = marked and len(pc.unique(numbers)) > 3  # one or two words among many numbers
+    more = [cell for cell, count in odd.items() if count > 1 or cell[0] in "?*<>~"]
+    more = [cell for cell in more if not is_number(cell)][:20]
+    codes = [cell for cell in odd if cell not in more and re.search("[A-Za-z]", cell)]
+    if len(codes) > 2 or (numbers.null_count > 0.1 * len(there) and not marked):
         clock = find_kind(there, name, wanted)
         if clock is not None and parse(there, clock)[0].null_count <= 0.1 * len(there):
             return Habit("time", clock, marks=marks)
         clocks = pc.sum(pc.match_substring_regex(there, _CLOCKS)).as_py()
         return Habit("clock" if clocks > 0.9 * len(there) else "words", marks=marks)
-    odd = Counter(there.filter(numbers.is_null()).to_pylist())
-    more = [cell for cell, count in odd.items() if count > 1 or cell[0] in "?*<>~"]
-    more = [cell for cell in more if not is_number(cell)][:20]
     habit = habit._replace(marks=(*marks, *more))
     there, numbers = there.filter(numbers.is_valid()), numbers.drop_null()
     return _of_numbers(name, there, numbers, habit)

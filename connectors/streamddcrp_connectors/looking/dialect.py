@@ -19,11 +19,18 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": 
 MISSING = (
     "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "--", "---", ".", "*", "missing",
     "(null)", "<na>", r"\n", "-nan", "nd", "n.a.", "..", "#value!", "#div/0!", "bad", "no data",
-    "mm", "**", "***", "****", "*****",
+    "mm", ":", "**", "***", "****", "*****",
 )  # fmt: skip
 _COMMENTS = ("#", "%", "//")
 _UNIT = r"(?: ?(?:%|°?[A-Za-z]{1,3}(?:/[a-z]{1,3})?))?"
 _NUMBER = re.compile(r"[-+]?(?:[$€£¥] ?)?(\d[\d.,' ]*|[.,]\d+)([eE][-+]?\d+)?" + _UNIT)
+_ADDRESS = re.compile(r"(\d{1,3}\.){3}\d{1,3}")
+RULE = re.compile(
+    rb"(?m)^(?:[-+|=: ]*-{3}[-+|=: ]*|\(?\d+ rows?\b[^|\n]*)\r?(?:\n|\Z)"
+)  # with bars
+_DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}$")
+_HOUR = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$")
+_FORMS = re.compile(r"\d+[sdn]")  # lengths and types of columns
 _DATED = re.compile(
     r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([T :][^,;|\t]*)?|\d{1,2}:\d{2}(:\d{2}[^,;|\t]*)?"
 )
@@ -31,42 +38,18 @@ _DATED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a table is written as text.
+    """How a table is written as text."""
 
-    Parameters
-    ----------
-    sep : str
-        Between cells; a blank stands for any number of blanks and tabs.
-    decimal : str
-        Before the fraction of a number: a point or a comma.
-    thousands : str
-        Between groups of three digits, or nothing.
-    comment : str
-        Mark at the beginning of a comment line, or empty.
-    encoding : str
-        One in which a line feed is one byte.
-    skip : int
-        Lines before the header, or before the first row.
-    header : bool
-        Whether a line names the columns.
-    extra : int
-        Lines between the header and the first row, of units.
-    missing : tuple of str
-        Marks of missing values beside the usual ones.
-    names : tuple of str
-        Of the columns, if they are not those of the header.
-    """
-
-    sep: str = ","
-    decimal: str = "."
-    thousands: str = ""
-    comment: str = ""
-    encoding: str = "utf-8"
-    skip: int = 0
-    header: bool = True
-    extra: int = 0
-    missing: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
+    sep: str = ","  # between cells; a blank stands for any number of blanks and tabs
+    decimal: str = "."  # before the fraction of a number: a point or a comma
+    thousands: str = ""  # between groups of three digits, or nothing
+    comment: str = ""  # mark at the beginning of a comment line, or empty
+    encoding: str = "utf-8"  # one in which a line feed is one byte
+    skip: int = 0  # lines before the header, or before the first row
+    header: bool = True  # whether a line names the columns
+    extra: int = 0  # lines between the header and the first row, of units
+    missing: tuple[str, ...] = ()  # marks of missing values beside the usual ones
+    names: tuple[str, ...] = ()  # of the columns, if they are not those of the header
 
     def said(self) -> str:
         """Say in a few words what is not as usual; nothing where all is."""
@@ -105,14 +88,9 @@ def find_encoding(head: bytes) -> str:
 
 
 def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
-    """Return how a file is written.
+    """Return how a file is written, by its beginning, up to the end of a line or of the file.
 
-    Parameters
-    ----------
-    head : bytes
-        Its beginning, up to the end of a line or of the file.
-    wanted : dict, optional
-        Parts of the dialect that are known: sep, decimal, encoding, skip, header, missing.
+    ``wanted`` are the parts of it that are known: sep, decimal, encoding, skip, header, missing.
     """
     given = {name: value for name, value in (wanted or {}).items() if value is not None}
     found = Dialect(encoding=find_encoding(head))
@@ -151,11 +129,16 @@ def _cut(text: str, sep: str) -> _Cut:
     cut = _Cut([], [], [])
     if sep == " ":
         lines = enumerate(text.split("\n"))
-        read: Any = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in lines)
+        parts = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in lines)
+        read: Any = ((n, [part.strip('"') for part in cells]) for n, cells in parts)
     else:
         read = _records(text, sep)
     for number, cells in read:
-        if cells and cells[0].lstrip().startswith(_COMMENTS) and not _NUMBER.match(cells[0]):
+        if sep == "|" and RULE.fullmatch(sep.join(cells).encode()):
+            continue
+        mark = cells[0].lstrip() if cells else ""
+        bare = sep != " " and len(cells) > 1 and mark in _COMMENTS  # the name of a column
+        if mark.startswith(_COMMENTS) and not _NUMBER.match(mark) and not bare:
             cut.comments.append((number, sep.join(cells)))
         elif any(cell.strip() for cell in cells) or len(cells) > 1:
             cut.rows.append(cells)
@@ -167,9 +150,13 @@ def _cut(text: str, sep: str) -> _Cut:
     like = [row for row in cut.rows if len(row) == cut.width]
     share = sum(len(row) >= cut.width > 1 for row in cut.rows) * len(like) / len(cut.rows) ** 2
     cells = [cell for row in like[-200:] for cell in row]
+    if sep == " ":  # a clock belongs to the date before it; a log has marks of its own
+        pairs = zip(["", *cells], cells, strict=False)
+        clocks = ((cell, _DATE.match(before) and _HOUR.match(cell)) for before, cell in pairs)
+        cells = [cell for cell, clock in clocks if not clock and not _is_missing(cell)]
     kept = sum(map(_is_value, cells)) / max(len(cells), 1)
     if cut.width > 1:
-        cut.worth = share * (1.0 + kept) * (kept > 0.5 or sep != " ")
+        cut.worth = share * (1.0 + kept) * (kept >= 0.5 or sep != " ")
     return cut
 
 
@@ -186,12 +173,12 @@ def _records(text: str, sep: str) -> Any:
 
 def _is_value(cell: str) -> bool:
     cell = cell.strip()
-    return not cell or is_number(cell) or bool(_DATED.fullmatch(cell)) or cell.lower() in MISSING
+    return _is_missing(cell) or is_number(cell) or bool(_DATED.fullmatch(cell))
 
 
 def is_number(cell: str) -> bool:
     """Whether a cell looks like a number, in any dialect."""
-    return bool(_NUMBER.fullmatch(cell.strip()))
+    return bool(_NUMBER.fullmatch(cell.strip())) and not _ADDRESS.fullmatch(cell.strip())
 
 
 def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) -> Dialect:
@@ -206,7 +193,8 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)
     rows = cut.rows[start:]
     names: tuple[str, ...] = ()
-    before = cut.rows[start - 1] if start else []
+    right_above = start and cut.lines[start] == cut.lines[start - 1] + 1
+    before = cut.rows[start - 1] if right_above else []
     short = len(before) == cut.width - 1 and not any(map(_is_value, before))
     if short and cut.width > 2 and _has_values(rows[0]):
         start, rows = start - 1, cut.rows[start - 1 :]
@@ -222,6 +210,11 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
                 noted.append(text.split("\n")[cut.lines[start - 1]])
             names = _noted_names(noted, cut.width, found.sep)
     extra = _n_units(rows) if header else 0
+    body = None if {"header", "skip"} & {*given} else _body(cut, start + header + extra)
+    if body is not None:
+        start, below = body
+        rows, line, header, names = cut.rows[start:], cut.lines[start], True, ()
+        extra = cut.lines[below] - cut.lines[start + 1]
     values = [row for row in rows[header + extra :] if len(row) == cut.width]
     if "decimal" not in given:
         decimal, thousands = _find_decimal(values, found.sep)
@@ -255,6 +248,40 @@ def _first_row(cut: _Cut) -> int:
             continue
         start += 1
     return start
+
+
+def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
+    """Return the places of the header and of the first row, if the row at ``first`` is none.
+
+    A row has numbers where all rows further down have them. Right above it are its header and
+    rows of words, above these a title.
+    """
+    half = [row for row in cut.rows[len(cut.rows) // 2 :][:200] if len(row) == cut.width]
+    full = [p for p in range(cut.width) if half and all(is_number(row[p]) for row in half)]
+
+    def numbers(row: list[str]) -> list[bool]:
+        return [is_number(row[p]) for p in full if p < len(row) and not _is_missing(row[p])]
+
+    def is_row(row: list[str]) -> bool:
+        return len(row) == cut.width and all(found := numbers(row)) and bool(found)
+
+    below = next((p for p in range(first, len(cut.rows)) if is_row(cut.rows[p])), first)
+    usual = sorted(map(_n_filled, half))[len(half) // 2] if half else 0
+    top = None
+    for place in range(below - 1, -1, -1) if first < below else ():
+        row = cut.rows[place]
+        title = len(row) != cut.width or 2 * _n_filled(row) <= usual
+        if title and top is not None:
+            break
+        if any(map(is_number, row) if title else numbers(row)):
+            top = top if top is not None and top <= first else None
+            break
+        top = top if title else place
+    return None if top is None else (top, below)
+
+
+def _is_missing(cell: str) -> bool:
+    return not cell.strip() or cell.strip().lower() in MISSING
 
 
 def _n_filled(row: Sequence[str]) -> int:
@@ -314,6 +341,8 @@ def _n_units(rows: list[list[str]]) -> int:
     below = [row for row in rows[4:104] if len(row) == len(rows[0])]
     if len(below) < 2:
         return 0
+    if all(map(_FORMS.fullmatch, rows[1])):
+        return 1
     columns = [[row[place] for row in below] for place in range(len(rows[0]))]
     numeric = [
         place for place, column in enumerate(columns)
@@ -348,6 +377,8 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
             or cell.lstrip("-+")[:2] in ("0,", "0.")
             or len({*cell} & {",", "."}) == 2
         )
+        if cell.count(sign) > 1 and _ADDRESS.fullmatch(cell):
+            continue
         if cell.count(sign) > 1:
             comma, point = comma + 2 * (sign == "."), point + 2 * (sign == ",")
         elif sure:

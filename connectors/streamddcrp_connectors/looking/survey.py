@@ -23,32 +23,15 @@ _WHY = {
 
 
 class Survey(NamedTuple):
-    """What a sample shows.
-
-    Parameters
-    ----------
-    habits : mapping of str to Habit
-    times : tuple of str
-        Columns that make up the time.
-    kind : str or None
-        How the time is written.
-    features : tuple of str
-        Columns of numbers.
-    left_out : mapping of str to str
-        Other columns, and why they are left out.
-    key : str or None
-        A column of words in whose blocks the rows are in order, where they are not as a whole.
-    unordered : bool
-        Whether the rows are in another order than that of their times.
-    """
+    """What a sample shows."""
 
     habits: Mapping[str, Habit]
-    times: tuple[str, ...]
-    kind: str | None
-    features: tuple[str, ...]
-    left_out: Mapping[str, str]
-    key: str | None = None
-    unordered: bool = False
+    times: tuple[str, ...]  # columns that make up the time
+    kind: str | None  # how the time is written
+    features: tuple[str, ...]  # columns of numbers
+    left_out: Mapping[str, str]  # other columns, and why they are left out
+    key: str | None = None  # a column of words, in whose blocks alone the rows are in order
+    unordered: bool = False  # the rows are not in the order of their times
 
 
 def survey(
@@ -57,18 +40,8 @@ def survey(
 ) -> Survey:  # fmt: skip
     """Look at a table of strings.
 
-    Parameters
-    ----------
-    table : pyarrow.RecordBatch
-    dialect : Dialect
-    wanted : Wanted
-    times : sequence of str, optional
-        Columns of the time; None: it is to be found, if the rows are in the order of one. Empty:
-        there is none.
-    key : str, optional
-        Column of keys.
-    texts : sequence of str
-        Columns that are not looked at.
+    ``times`` are the columns of the time; None: to be found, if the rows are in the order of one;
+    empty: there is none. ``texts`` are columns that are not looked at.
     """
     table = table.slice(0, ROWS)
     names = [name for name in table.schema.names if name != key and name not in texts]
@@ -77,8 +50,7 @@ def survey(
         times, key = _find_times(table, habits, wanted, key)
     else:
         if len(times) == 1 and _is_day(table, habits, times[0], wanted):
-            clocks = [name for name in names if habits[name].kind == "clock"]
-            times = (*times, *clocks[:1])
+            times = (*times, *_clocks(habits, times[0])[:1])
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
     falls = _falls(time_steps(table, times, wanted, key)[1]) if times and kind else 0
@@ -113,11 +85,18 @@ def _kind(table: Any, names: Sequence[str], wanted: Wanted) -> str | None:
 
 def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) -> bool:
     """Whether a column holds days, many of them for several rows."""
-    if habits.get(name, Habit()).kind != "time" or len(table) < 2:
+    if habits.get(name, Habit()).clock in ("", "number") or len(table) < 2:
         return False
     times = parse(_joined(table, [name]), habits[name].clock)[0].drop_null().cast(pa.int64())
     ticks = times.to_numpy()
     return bool((ticks % (86_400 * 10**9) == 0).all() and len(np.unique(ticks)) < len(ticks))
+
+
+def _clocks(habits: Mapping[str, Habit], day: str) -> list[str]:
+    """Return the columns of a clock that may belong to a column of days, or of hours behind it."""
+    later = [*habits][[*habits].index(day) + 1 :]
+    hours = [name for name in later if name.lower() in _PARTS[3] and habits[name].kind == "number"]
+    return [name for name, habit in habits.items() if habit.kind == "clock"] + hours
 
 
 def _find_times(
@@ -126,19 +105,17 @@ def _find_times(
     """Return the columns of a time in whose order the rows are, as they come or by a key."""
     candidates: list[tuple[str, ...]] = []
     parts = _find_parts([*habits])
-    if len(parts) > 2:
+    if len(parts) > 1:
         candidates.append(parts)
-    clocks = [name for name, habit in habits.items() if habit.kind == "clock"]
-    for name, habit in habits.items():
-        if habit.kind == "time":
-            if clocks and _is_day(table, habits, name, wanted):
-                candidates.append((name, clocks[0]))
-            candidates.append((name,))
     named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
-    candidates += [(name,) for name in named if habits[name].kind == "number"]
+    dates = [name for name, habit in habits.items() if habit.kind == "time"]
+    for name in dates + [name for name in named if habits[name].kind == "number"]:
+        if _is_day(table, habits, name, wanted):
+            candidates += [(name, clock) for clock in _clocks(habits, name)[:1]]
+        candidates.append((name,))
     for names in candidates:
         ticks, steps, lost = time_steps(table, names, wanted, key)
-        if lost or not len(ticks):
+        if lost or not len(ticks) or (len(ticks) > 2 and not steps.any()):
             continue
         if not _falls(steps) or _falls(-steps) == 0:  # in order, or the newest first
             return names, key
@@ -169,7 +146,7 @@ def _find_key(
 
 
 def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of year, month, day and on, as far as they stand in this order."""
+    """Return the columns of year, month, day, ..., while they come in this order."""
     parts: list[str] = []
     rest = iter(names)
     for called in _PARTS:
@@ -183,16 +160,9 @@ def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
 def time_steps(
     table: Any, names: Sequence[str], wanted: Wanted, key: str | None = None
 ) -> tuple[Any, Any, int]:
-    """Read the times of a sample.
+    """Read the times of a sample: ticks, steps from each to the next of a key, how many are lost.
 
-    Returns
-    -------
-    ticks : ndarray
-        In nanoseconds, or as numbers.
-    steps : ndarray
-        From each to the next, of a key.
-    lost : int
-        How many cannot be read.
+    Ticks are nanoseconds, or numbers as they are.
     """
     cells = _joined(table, names)
     kind = find_kind(cells, names[0], wanted)
@@ -272,6 +242,8 @@ def said_of(table: Any, found: Survey, wanted: Wanted, key: str | None) -> list[
     for name in found.features:
         habit = found.habits[name]
         words = [f"{habit.unit} behind the numbers"] * bool(habit.unit)
+        words += ["K, M and so on are multiplied out"] * (habit.base == "" == habit.unit)
+        words += [f"{', '.join(habit.notes[:8])} behind numbers is left out"] * bool(habit.notes)
         words += [f"{mark:g} is missing" for mark in habit.sentinels]
         words += [f"{' and '.join(habit.flags)} are 0 and 1"] * (
             bool(habit.flags) and habit.flags[0] != "false"

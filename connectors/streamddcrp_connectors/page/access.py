@@ -13,16 +13,13 @@ import socket
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from streamddcrp_connectors.run.address import is_loopback
+
 TOKEN = "page-token"
 
 
 class Access:
-    """The rule.
-
-    Parameters
-    ----------
-    host : str
-        Address or name that is listened on.
+    """The rule; ``host`` is the address or name that is listened on.
 
     Examples
     --------
@@ -62,14 +59,6 @@ class Access:
             return True
         parts = urlsplit(given)
         return parts.scheme in ("http", "https") and parts.netloc == host
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens on a host."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def token_of(folder: Path | None) -> str:

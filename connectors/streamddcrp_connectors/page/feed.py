@@ -8,12 +8,7 @@ BACK = 12  # entries in which a repeated one is looked for
 
 
 class Feed:
-    """The last events, repeated ones counted instead of repeated.
-
-    Parameters
-    ----------
-    most : int
-        Entries that are kept.
+    """The last ``most`` events, repeated ones counted instead of repeated.
 
     Examples
     --------
@@ -44,14 +39,11 @@ class Feed:
         self._entries.append(entry | {"why": why})
 
     def since(self, last_id: int) -> list[dict[str, Any]]:
-        """Return the entries after one, the oldest first."""
         return [entry for entry in self._entries if entry["id"] > last_id]
 
     def state(self) -> dict[str, Any]:
-        """Return JSON values to store."""
         return {"last_id": self.last_id, "entries": list(self._entries)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
         self.last_id = state["last_id"]
         self._entries.extend(state["entries"])

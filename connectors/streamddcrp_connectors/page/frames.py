@@ -44,12 +44,9 @@ def batch_of(content: bytes) -> tuple[Any, float]:
 
 
 def packed(header: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:
-    """Return a binary frame to a browser.
+    """Return a binary frame to a browser, with columns of numbers.
 
-    Parameters
-    ----------
-    columns : mapping of str to ndarray
-        Vectors of numbers. The header gets their names and lengths under ``columns``.
+    The header gets the names and lengths of the columns.
     """
     import numpy as np  # noqa: PLC0415
 

@@ -53,9 +53,10 @@ class Browser:
         self.tables_at = 0.0
 
     def show(self, asked: dict[str, Any]) -> None:
-        """Take what the browser asks for."""
         span, end = (_finite(asked.get(name)) for name in ("span", "end"))
         most = _finite(asked.get("most")) or 600.0
+        columns = asked.get("columns")
+        columns = columns if isinstance(columns, list) else []
         before = self.want
         self.want = {
             "id": int(_finite(asked.get("id")) or 0),
@@ -65,7 +66,7 @@ class Browser:
             "end": end,
             "most": int(min(max(most, 50.0), MOST_BUCKETS)),
             "lanes": int(min(max(_finite(asked.get("lanes")) or LANES, 1.0), LANES)),
-            "columns": _chosen(asked.get("columns")),
+            "columns": sorted({d for d in columns if type(d) is int and d >= 0})[:LANES],
         }
         self.has = None
         self.seen.pop("view", None)
@@ -90,12 +91,10 @@ class Hub:
         self._rate = (0.0, 0, 0.0)  # time, rows then, rows a second
 
     def join(self, browser: Browser) -> None:
-        """Take a browser in."""
         self._browsers.add(browser)
         browser.link.send(json.dumps(self._hello()))
 
     def leave(self, browser: Browser) -> None:
-        """Let a browser go."""
         self._browsers.discard(browser)
 
     async def end(self) -> None:
@@ -104,7 +103,6 @@ class Hub:
             await browser.link.end()
 
     def begin(self, streams: "Streams") -> None:
-        """Show the streams of a run."""
         self.streams = streams
         for browser in self._browsers:
             browser.has, browser.seen, browser.event = None, {}, 0
@@ -320,12 +318,6 @@ def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:
         for k, what in enumerate(("low", "high", "mean")):
             out[f"{what}{d}"] = buckets[:, N_OWN + k * D + d]
     return out
-
-
-def _chosen(columns: Any) -> list[int]:
-    """Return the columns that a browser asks for, the first `LANES` of them."""
-    known = columns if isinstance(columns, list) else []
-    return sorted({d for d in known if type(d) is int and d >= 0})[:LANES]
 
 
 def _finite(value: Any) -> float | None:

@@ -50,13 +50,7 @@ def save_history(folder: Path, streams: Streams) -> None:
 
 
 def load_history(folder: Path) -> Streams | None:
-    """Return what `save_history` wrote, if anything.
-
-    Raises
-    ------
-    CheckpointError
-        It is damaged.
-    """
+    """Return what `save_history` wrote, if anything; CheckpointError if it is damaged."""
     if not (folder / HISTORY).exists():
         return None
     arrays, meta = decode_state(read_blob(folder / HISTORY), _MODEL)
@@ -72,8 +66,7 @@ def _restore(stream: Stream, kept: dict[str, Any], content: bytes) -> None:
     at = 0
     for part, name, kind, shape in kept["parts"]:
         if kind not in ("<f8", "<i8"):
-            message = f"the page's history holds an array of type {kind!r}"
-            raise CheckpointError(message)
+            raise CheckpointError(f"the page's history holds an array of type {kind!r}")
         size = int(np.prod(shape))
         parts[part][name] = np.frombuffer(content, kind, size, at).reshape(shape).copy()
         at += 8 * size

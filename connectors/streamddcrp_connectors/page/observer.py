@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from streamddcrp.errors import ConfigError, MissingExtraError
-from streamddcrp_connectors.page.access import TOKEN, is_loopback, token_of
+from streamddcrp_connectors.page.access import TOKEN, token_of
 from streamddcrp_connectors.page.frames import EVENTS, JSON, ROWS, arrow, frame
+from streamddcrp_connectors.run.address import host_port
 
 if TYPE_CHECKING:  # heavy: the page's process starts before it
     from streamddcrp_connectors.run.loop import Epoch
@@ -46,13 +47,6 @@ class LivePage:
         Host and port; port 0 is any that is free.
     folder : Path, optional
         That of the checkpoint: keeps the history, names and the token.
-
-    Raises
-    ------
-    MissingExtraError
-        tornado is not installed.
-    ConfigError
-        It cannot be served there.
     """
 
     def __init__(self, at: str, folder: Path | None) -> None:
@@ -88,7 +82,6 @@ class LivePage:
     # -- what the runner calls -------------------------------------------------------------------
 
     def epoch(self, epoch: "Epoch") -> None:
-        """Take a batch that was learned."""
         rows, results, events = epoch.rows, epoch.results, epoch.events
         if results is None:
             return
@@ -192,8 +185,7 @@ def opened(at: str, folder: Path | None) -> Iterator[LivePage]:
 def needs_extra() -> None:
     """Say how to install what serves the page, if it is not there."""
     if importlib.util.find_spec("tornado") is None:
-        message = "the live page needs tornado: pip install 'streamddcrp[live]'"
-        raise MissingExtraError(message)
+        raise MissingExtraError("the live page needs tornado: pip install 'streamddcrp[live]'")
 
 
 def place(at: str) -> tuple[str, int]:
@@ -212,8 +204,7 @@ def place(at: str) -> tuple[str, int]:
     else:
         host, _, port = at.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or not host.strip("[]"):
-        message = f"the place of the page must be HOST:PORT, such as {HERE}; got {at!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"the place of the page must be HOST:PORT, such as {HERE}; got {at!r}")
     return host.strip("[]"), int(port)
 
 
@@ -230,18 +221,15 @@ def listen(host: str, port: int) -> socket.socket:
                 time.sleep(0.1)
                 continue
             why = "another program listens there" if taken else error.strerror or str(error)
-            message = (
+            raise ConfigError(
                 f"cannot serve the live page at {host}:{port}: {why}; choose another HOST:PORT"
-            )
-            raise ConfigError(message) from error
+            ) from error
 
 
 def address_of(host: str, port: int, token: str) -> str:
     """Return the address that opens the page."""
-    name = f"[{host}]" if ":" in host else host
-    if not is_loopback(host) and host in ("0.0.0.0", "::"):
-        name = socket.gethostname()
-    return f"http://{name}:{port}/?token={token}"
+    name = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return f"http://{host_port(name, port)}/?token={token}"
 
 
 def _job(rows: Any, name: str, *, epochs: bool) -> dict[str, Any]:

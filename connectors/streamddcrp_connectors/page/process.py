@@ -32,13 +32,7 @@ SHARE = 50  # of the time at most one part goes into writing it
 
 
 class Page:
-    """What is shown, fed by messages.
-
-    Parameters
-    ----------
-    folder : Path or None
-        Keeps history and names.
-    """
+    """What is shown, fed by messages; a folder keeps history and names."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -53,7 +47,6 @@ class Page:
         return None if self._folder is None else kept.load_history(self._folder)
 
     def take(self, kind: bytes, content: bytes) -> None:
-        """Take a message of the run."""
         hub = self.hub
         if kind == JSON:
             self._said(json.loads(content))

@@ -27,32 +27,17 @@ LEAST, MOST = 64, 2048  # buckets of a level
 
 
 class View(NamedTuple):
-    """A part of the history.
-
-    Parameters
-    ----------
-    first : int
-        Number of the first bucket among all of the level that ever were.
-    buckets : ndarray of float64, shape (M, F)
-        The last one may have fewer rows than the others.
-    """
+    """A part of the history."""
 
     level: int
-    first: int
-    buckets: FloatArray
+    first: int  # number of the first bucket among all of the level that ever were
+    buckets: FloatArray  # (M, F); the last one may have fewer rows than the others
 
 
 class Pyramid:
-    """Rings of buckets.
+    """Rings of buckets, at most ``most`` of a level, which is made when first needed.
 
-    Parameters
-    ----------
-    most : int
-        Buckets of a level.
-
-    Notes
-    -----
-    A row costs O(columns), a level 1 MB at most. Levels are made when first needed.
+    A row costs O(columns), a level 1 MB at most.
 
     Examples
     --------
@@ -77,7 +62,6 @@ class Pyramid:
 
     @property
     def n_rows(self) -> int:
-        """Rows that were appended."""
         return self._counts[0] if self._counts else 0
 
     @property
@@ -111,7 +95,7 @@ class Pyramid:
             self._push(level + 1, _joined(groups, np.ones(STEP)))
 
     def view(self, begin: float, end: float, most: int) -> View:
-        """Return what is known of a time, in the finest buckets of which at most ``most`` cover it.
+        """Return a part of the history, in the finest buckets with at most ``most`` for it.
 
         A level that no longer reaches back to ``begin`` is passed over. ``most``: at least 4, as
         many buckets as the coarsest level may have.

@@ -2,28 +2,21 @@
 
 import asyncio
 import contextlib
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from streamddcrp.errors import StreamDDCRPError
+from streamddcrp_connectors.options import Command, shown
 
-REFUSED = 2
 PIECE = 1 << 14
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("results")
 @click.option("--source", metavar="DATA", help="The data of the run, to show their values.")
-@click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run.")
-@click.option(
-    "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
-)
-@click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
-@click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
+@shown
 @click.option("--events", metavar="FILE", help="What run --events wrote.")
 @click.option("--checkpoint", metavar="DIR", help="Folder that keeps the names given to regimes.")
 @click.option(
@@ -32,35 +25,25 @@ PIECE = 1 << 14
 def serve(
     results: str,
     source: str | None,
-    time: str | None,
-    key: str | None,
-    features: str | None,
-    text: str | None,
     events: str | None,
     checkpoint: str | None,
     at: str,
+    **columns: Any,
 ) -> None:
     """Show the results of a run on the live page.
 
     RESULTS is a file that `streamddcrp run` wrote. Without --source the page shows labels and
     surprise only.
     """
+    from streamddcrp_connectors.page.access import token_of  # noqa: PLC0415
     from streamddcrp_connectors.page.observer import address_of, listen, needs_extra, place  # noqa: PLC0415
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415 -- heavy: not for --help
 
-    names = None if features is None else tuple(map(str.strip, features.split(",")))
-    names = names if text is None else (text,)
-    try:
-        needs_extra()
-        host, port = place(at)
-        streams = _read(results, source, Columns(time, key, names, text is not None), events)
-        folder = None if checkpoint is None else Path(checkpoint)
-        listening = listen(host, port)
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(REFUSED)
-    from streamddcrp_connectors.page.access import token_of  # noqa: PLC0415
-
+    needs_extra()
+    host, port = place(at)
+    streams = _read(results, source, Columns.of(**columns), events)
+    folder = None if checkpoint is None else Path(checkpoint)
+    listening = listen(host, port)
     token = token_of(folder)
     address = address_of(host, listening.getsockname()[1], token)
     click.echo(f"streamddcrp: {results} at {address} (end with Ctrl-C)", err=True)
@@ -128,17 +111,13 @@ def _add_events(streams: Any, path: str, table: Any) -> None:
     keys = list(streams.of) if streams.job.key is not None else [None]
     for key in keys:
         mine = table["row"] if key is None else table["row"][table["key"] == key]
-        times = table["row"] if "time" not in table else _plain_times(table["time"])
+        times = table.get("time", table["row"])
+        if times.dtype.kind == "M":
+            times = times.astype("datetime64[us]").astype("int64") / 1e3
         times = times if key is None else times[table["key"] == key]
         for event in read_events(path, key, len(mine)):
             t = float(times[event.index])
             streams.stream(key or "").happened(event.kind, event.label, t, event.into)
-
-
-def _plain_times(times: Any) -> Any:
-    return (
-        times.astype("datetime64[us]").astype("int64") / 1e3 if times.dtype.kind == "M" else times
-    )
 
 
 def _add_stories(streams: Any, table: Any, rows: Any) -> None:

@@ -25,13 +25,7 @@ class Facts(NamedTuple):
 
 
 class Regimes:
-    """Facts of the labels that were seen last.
-
-    Parameters
-    ----------
-    most : int
-        Labels that are kept.
-    """
+    """Facts of the labels that were seen last, ``most`` of them."""
 
     def __init__(self, columns: tuple[str, ...], most: int = MOST) -> None:
         self._columns = columns
@@ -83,7 +77,7 @@ class Regimes:
             self._facts = Facts._make(cells[keep] for cells in self._facts)
 
     def joined(self, label: int, into: int) -> None:
-        """Count the rows of a label that was merged to that which it is now part of."""
+        """Count the rows of a merged label under the label that it became part of."""
         which = self._facts.label == label
         if which.any():
             mine = Facts._make(cells[which] for cells in self._facts)
@@ -154,7 +148,6 @@ class Regimes:
         return "; ".join(parts) or "much like the others"
 
     def state(self) -> dict[str, Any]:
-        """Return arrays to store."""
         centre = np.empty(0) if self._centre is None else self._centre
         return {**self._facts._asdict(), "centre": centre}
 

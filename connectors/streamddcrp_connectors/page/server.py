@@ -44,7 +44,6 @@ class _Guarded(RequestHandler):
     """Refuses whoever may not see the page, before anything else is looked at."""
 
     def initialize(self, access: Access, hub: Hub) -> None:
-        """Take what is common to all handlers."""
         self.access, self.hub = access, hub
 
     def prepare(self) -> None:
@@ -71,7 +70,6 @@ class _Guarded(RequestHandler):
         self.clear_header("Server")
 
     def write_error(self, status_code: int, **_: Any) -> None:
-        """Say no more than is needed."""
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(
             "Open the address that streamddcrp printed: it ends in ?token=...\n"
@@ -84,12 +82,10 @@ class _File(_Guarded):
     """One of the page's own files, which are read when the server starts."""
 
     def initialize(self, access: Access, hub: Hub, content: bytes = b"", kind: str = "") -> None:
-        """Take the file."""
         super().initialize(access, hub)
         self.content, self.kind = content, kind
 
     def get(self) -> None:
-        """Send it."""
         self.set_header("Content-Type", f"{self.kind}; charset=utf-8")
         self.finish(self.content)
 
@@ -105,7 +101,6 @@ class _Socket(_Guarded, WebSocketHandler):
     browser: Browser | None = None
 
     def initialize(self, access: Access, hub: Hub) -> None:
-        """Take what is common to all handlers."""
         super().initialize(access, hub)
         self._sent: set[asyncio.Future[None]] = set()
         self._asked = (0, 0)  # the second of the last messages, and how many
@@ -115,7 +110,6 @@ class _Socket(_Guarded, WebSocketHandler):
         return self.access.origin_is_ours(origin, self.request.headers.get("Host"))
 
     def open(self, *_: str, **__: str) -> None:
-        """Take the browser in."""
         self.set_nodelay(True)
         self.browser = Browser(self)
         self.hub.join(self.browser)
@@ -180,7 +174,6 @@ class _Socket(_Guarded, WebSocketHandler):
         return self.hub.streams.of.get(key) if self.hub.streams is not None else None
 
     def on_close(self) -> None:
-        """Let the browser go."""
         if self.browser is not None:
             self.hub.leave(self.browser)
 

@@ -7,18 +7,8 @@ import pyarrow as pa
 
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp_connectors.page import pyramid as at
 from streamddcrp_connectors.page.feed import Feed
-from streamddcrp_connectors.page.pyramid import (
-    ALARMS,
-    BEGIN,
-    END,
-    HELD,
-    LABEL,
-    N_OWN,
-    SCORE,
-    THRESHOLD,
-    Pyramid,
-)
 from streamddcrp_connectors.page.regimes import Regimes
 from streamddcrp_connectors.page.volumes import Volumes
 
@@ -32,32 +22,16 @@ STORIES = 2000  # whose words are kept
 
 
 class Job(NamedTuple):
-    """What the run says about itself.
-
-    Parameters
-    ----------
-    time : {"stamp", "instant", "number", "row"}
-        What the times are: time stamps without or with a zone, numbers, or numbers of rows.
-    key : str or None
-        Name of the column of keys.
-    text : bool
-        The features are one column of texts.
-    epochs : bool
-        Rows arrive by epochs.
-    live : bool
-        Whether more rows may come.
-    calibrating : float
-        Rows from which there is a threshold.
-    """
+    """What the run says about itself."""
 
     name: str
     features: list[str]
-    time: str
-    key: str | None = None
-    text: bool = False
-    epochs: bool = False
-    live: bool = True
-    calibrating: float = 0.0
+    time: str  # time stamps without or with a zone, or numbers: stamp, instant, number, row
+    key: str | None = None  # name of the column of keys
+    text: bool = False  # the features are one column of texts
+    epochs: bool = False  # rows arrive by epochs
+    live: bool = True  # more rows may come
+    calibrating: float = 0.0  # rows from which there is a threshold
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -78,7 +52,6 @@ class Rows(NamedTuple):
     texts: Any = None
 
     def take(self, which: Any) -> "Rows":
-        """Return some of the rows."""
         texts = None if self.texts is None else self.texts.take(pa.array(which))
         number, t, label, score, values = (cells[which] for cells in self[:5])
         judged = Alarms(*(cells[which] for cells in self.judged))
@@ -90,7 +63,7 @@ class Stream:
 
     def __init__(self, job: Job) -> None:
         one = job.key is None
-        self.pyramid = Pyramid(len(job.columns), **({} if one else {"most": OF_KEY}))
+        self.pyramid = at.Pyramid(len(job.columns), **({} if one else {"most": OF_KEY}))
         self.regimes = Regimes(job.columns, **({} if one else {"most": 64}))
         self.feed = Feed(**({} if one else {"most": 60}))
         self.volumes = Volumes() if job.text or job.epochs else None
@@ -114,13 +87,13 @@ class Stream:
         judged = rows.judged
         t = np.maximum.accumulate(np.maximum(rows.t, _or(self.pyramid.span[1], -np.inf)))
         label = np.where(np.isnan(rows.score), -1, rows.label)
-        buckets = np.empty((len(t), N_OWN + 3 * self.pyramid.n_columns))
-        buckets[:, BEGIN] = buckets[:, END] = t
-        buckets[:, LABEL], buckets[:, HELD] = label, 1
-        buckets[:, SCORE] = rows.score
-        buckets[:, THRESHOLD] = np.where(np.isfinite(judged.threshold), judged.threshold, np.nan)
-        buckets[:, ALARMS] = judged.alarm
-        buckets[:, N_OWN:] = np.tile(rows.values, 3)
+        buckets = np.empty((len(t), at.N_OWN + 3 * self.pyramid.n_columns))
+        buckets[:, at.BEGIN] = buckets[:, at.END] = t
+        buckets[:, at.LABEL], buckets[:, at.HELD] = label, 1
+        buckets[:, at.SCORE] = rows.score
+        buckets[:, at.THRESHOLD] = np.where(np.isfinite(judged.threshold), judged.threshold, np.nan)
+        buckets[:, at.ALARMS] = judged.alarm
+        buckets[:, at.N_OWN :] = np.tile(rows.values, 3)
         self.pyramid.append(buckets)
         self.regimes.learn(label, t, rows.values)
         if self.volumes is not None:
@@ -136,10 +109,10 @@ class Stream:
         for i in np.flatnonzero(judged.began).tolist():
             self.feed.add("alarm", int(label[i]), float(t[i]), why=why[i])
         self.n_alarms += int(judged.began.sum())
-        at = np.flatnonzero(judged.alarm)
-        if len(at):
-            self.alarmed = float(t[at[-1]])
-        self.quiet = int(len(t) - 1 - at[-1]) if len(at) else self.quiet + len(t)
+        rows = np.flatnonzero(judged.alarm)
+        if len(rows):
+            self.alarmed = float(t[rows[-1]])
+        self.quiet = int(len(t) - 1 - rows[-1]) if len(rows) else self.quiet + len(t)
 
     def _keep_texts(self, t: FloatArray, label: IntArray, texts: Any) -> None:
         last = max(0, len(t) - TEXTS)
@@ -169,7 +142,6 @@ class Stream:
         self.version += 1
 
     def describe(self, stories: list[dict[str, Any]]) -> None:
-        """Take words and examples of stories."""
         for story in stories:
             self.stories.pop(story["label"], None)
             self.stories[story["label"]] = story
@@ -183,12 +155,12 @@ class Stream:
         if not len(last):
             return {"label": -1, "score": None, "threshold": None, "alarm": False, "t": None}
         return {
-            "label": int(last[0, LABEL]),
-            "score": _number(last[0, SCORE]),
-            "threshold": _number(last[0, THRESHOLD]),
+            "label": int(last[0, at.LABEL]),
+            "score": _number(last[0, at.SCORE]),
+            "threshold": _number(last[0, at.THRESHOLD]),
             "alarm": self.quiet < QUIET,
             "alarmed": _number(self.alarmed),
-            "t": float(last[0, END]),
+            "t": float(last[0, at.END]),
         }
 
 

@@ -72,17 +72,10 @@ class Volumes:
     def view(
         self, begin: float, end: float, most: int, became: dict[int, int]
     ) -> tuple[FloatArray, FloatArray, dict[int, IntArray]]:
-        """Return up to about ``most`` chunks within a time.
+        """Return up to about ``most`` chunks within a time: begins, ends, and rows (M,) by label.
 
-        Parameters
-        ----------
-        became : dict of int to int
-            Labels that were merged, and those that they are now.
-
-        Returns
-        -------
-        counts : dict of int to ndarray of int64, shape (M,)
-            Rows of each label, the largest first; under `SMALL` those of many small ones.
+        ``became`` maps labels that were merged to those that they are now. The largest label is
+        first; under `SMALL` are the rows of many small ones.
         """
         found: list[Chunk] = []
         for level, ring in enumerate(self._levels):
@@ -110,7 +103,6 @@ class Volumes:
         return [_joined(rest)] if rest else []
 
     def state(self) -> dict[str, Any]:
-        """Return JSON values to store."""
         return {
             "levels": [[_plain(chunk) for chunk in ring] for ring in self._levels],
             "counts": self._counts,
@@ -119,7 +111,6 @@ class Volumes:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `state` returned."""
         self._levels = [[_chunk(cells) for cells in ring] for ring in state["levels"]]
         self._counts = state["counts"]
         self._open = None if state["open"] is None else _chunk(state["open"])

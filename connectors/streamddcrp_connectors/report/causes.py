@@ -15,13 +15,7 @@ from streamddcrp_connectors.run.written import read_written
 
 
 def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ...]:
-    """Read which features rows have, from results; empty where there are none.
-
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (N,)
-        Numbers of the rows wanted, ascending.
-    """
+    """Read which features rows have, whose numbers ascend; empty where results have none."""
     table = None
     with suppress(pa.ArrowInvalid, pa.ArrowKeyError, KeyError, OSError):
         columns = ["row", "features"]

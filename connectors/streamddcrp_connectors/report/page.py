@@ -30,8 +30,7 @@ def jinja() -> Any:
     try:
         return importlib.import_module("jinja2")
     except ImportError as error:
-        message = "pages need Jinja: pip install 'streamddcrp[plot]'"
-        raise MissingExtraError(message) from error
+        raise MissingExtraError("pages need Jinja: pip install 'streamddcrp[plot]'") from error
 
 
 def page_of(template: str, **values: Any) -> str:

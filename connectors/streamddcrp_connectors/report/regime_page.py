@@ -30,6 +30,8 @@ def page_of_regimes(findings: Findings) -> str:
     urls |= {rank: f"#moment-{rank}" for rank in range(1, len(findings.moments) + 1)}
     svg = render(findings, ("svg",), urls, {"svg.fonttype": "none"})["svg"]
     largest = findings.largest(N_REGIMES)
+    n_left = len(findings.regimes) - len(largest)
+    left_out = f" The {n_left:,} smallest regimes are left out." if n_left > 0 else ""
     n_coloured = 0 if series.causes else N_COLOURS
     coloured = colours_of(regime.label for regime in findings.largest(n_coloured))
     place_of = {label: COLOURS.index(colour) for label, colour in coloured.items()}
@@ -47,7 +49,7 @@ def page_of_regimes(findings: Findings) -> str:
         "links to the tables.",
         example="regime 2, a date, a column",
         rule=f"A regime is a state that lasted for at least {HOLD} consecutive rows; one that "
-        "comes back keeps its number." + _left_out(len(findings.regimes) - len(largest), "regime"),
+        f"comes back keeps its number.{left_out}",
         regimes=[
             {"colour": place_of.get(regime.label)} | _regime(findings, regime) for regime in largest
         ],
@@ -76,10 +78,6 @@ def _links(findings: Findings, stays: list[Visit]) -> dict[str, tuple[str, str]]
         f"#moment-{rank}": (f"peak-{rank}", f"surprising moment {rank}, {at(place)}")
         for rank, place in enumerate(findings.moments, start=1)
     }
-
-
-def _left_out(n: int, what: str) -> str:
-    return f" The {n:,} smallest {what}s are left out." if n > 0 else ""
 
 
 def _regime(findings: Findings, regime: Regime) -> dict[str, Any]:

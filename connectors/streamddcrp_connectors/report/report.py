@@ -1,31 +1,25 @@
 """The command ``streamddcrp report``: results as a picture and in words."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from streamddcrp.errors import ConfigError, StreamDDCRPError
+from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.options import Command, shown
 
 Made = tuple[str, list[bytes]]  # words, and the content of each file
 
-REFUSED = 2
 ENDINGS = (".png", ".svg", ".txt", ".html")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("results")
 @click.option("--source", required=True, metavar="DATA", help="The data of the run.")
-@click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run.")
-@click.option(
-    "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
-)
-@click.option("--only", metavar="KEY", help="The key to report, if there are several.")
-@click.option("--features", metavar="A,B,C", help="Columns to show [default: all others].")
+@shown
+@click.option("--only", metavar="KEY", help="The key to report [default: all, side by side].")
 @click.option("--season", metavar="PERIODS", help="Cycles subtracted, as given to run.")
-@click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run.")
 @click.option("--events", metavar="FILE", help="For texts: what run --events wrote.")
 @click.option(
     "--checkpoint",
@@ -38,19 +32,7 @@ ENDINGS = (".png", ".svg", ".txt", ".html")
     help="Where the .png, .svg, .txt and .html files go: a folder, or a name without the ending "
     "[default: beside RESULTS].",
 )
-def report(
-    results: str,
-    source: str,
-    time: str | None,
-    key: str | None,
-    only: str | None,
-    features: str | None,
-    season: str | None,
-    text: str | None,
-    events: str | None,
-    checkpoint: str | None,
-    out: str | None,
-) -> None:
+def report(results: str, source: str, **options: Any) -> None:
     """Show what a run found: a picture, a page, and a summary.
 
     RESULTS is a file that `streamddcrp run` wrote. The picture shows each column coloured by
@@ -58,18 +40,13 @@ def report(
     seen. The page (.html) has the same picture, linked to tables. The summary (.txt) goes to
     standard output, too.
 
+    Of several keys without --only, it says which differ from their past and which share a new
+    regime.
+
     For texts (--text) the picture shows the stories over time, and the page lists the words and
     typical texts of each.
     """
-    names = None if features is None else tuple(map(str.strip, features.split(",")))
-    try:
-        words, paths = make_report(
-            results, source, time=time, key=key, only=only, features=names, season=season,
-            text=text, events=events, checkpoint=checkpoint, out=out,
-        )  # fmt: skip
-    except (StreamDDCRPError, OSError) as error:
-        click.echo(f"streamddcrp: {error}", err=True)
-        sys.exit(REFUSED)
+    words, paths = make_report(results, source, **options)
     click.echo(words, nl=False)
     click.echo(f"-> {', '.join(map(str, paths))}", err=True)
 
@@ -78,39 +55,20 @@ def make_report(
     results: str | os.PathLike[str],
     source: str | os.PathLike[str],
     *,
-    time: str | None = None,
-    key: str | None = None,
     only: str | None = None,
-    features: tuple[str, ...] | None = None,
     season: str | None = None,
-    text: str | None = None,
     events: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
+    **named: Any,
 ) -> tuple[str, list[Path]]:
-    """Read results and series, and write picture and words.
+    """Read results and series, and write picture and words, by the options of the command.
 
-    Parameters
-    ----------
-    time, key : str, optional
-        Columns of ``source``.
-    only : str, optional
-        The key to report.
-    features : tuple of str, optional
-        Columns to show; None: all but the time and the key.
-    season : str, optional
-        What ``run --season`` was given: values are then shown less their seasons.
-    text : str, optional
-        Column of the texts that the results are about.
-    events : str or path-like, optional
-        What ``run --events`` wrote, of texts.
-    checkpoint : str or path-like, optional
-        Folder that keeps the names given to regimes.
-    out : str or path-like, optional
-        Folder or prefix of the files made.
+    ``named`` are the columns: time, key, features or text.
 
     Returns
     -------
+    words : str
     paths : list of Path
         The PNG, the SVG, the text and the page.
 
@@ -127,19 +85,13 @@ def make_report(
 
     matplotlib("figure")
     jinja()
-    if text is not None and features is not None:
-        message = "--text and --features exclude each other: a report is of texts or of numbers"
-        raise ConfigError(message)
+    columns = Columns.of(**named)
     paths = _paths(Path(results), Path(source), out)
-    names = features if text is None else (text,)
-    columns = Columns(time, key, names, text is not None)
-    if text is not None and season is not None:
-        message = "--season and --text exclude each other: texts have no seasons"
-        raise ConfigError(message)
-    if text is None:
+    if columns.text and season is not None:
+        raise ConfigError("--season and --text exclude each other: texts have no seasons")
+    if not columns.text:
         if events is not None:
-            message = "--events belongs to a report of texts: give --text, or leave it out"
-            raise ConfigError(message)
+            raise ConfigError("--events belongs to a report of texts: give --text, or leave it out")
         words, files = _of_numbers(results, source, columns, only, season, checkpoint)
     else:
         words, files = _of_texts(results, source, columns, only, events)
@@ -153,12 +105,17 @@ def _of_numbers(
 ) -> Made:
     from streamddcrp.plots.findings import find  # noqa: PLC0415
     from streamddcrp.plots.timeline import render  # noqa: PLC0415
+    from streamddcrp_connectors.report.fleet import report_of_fleet  # noqa: PLC0415
     from streamddcrp_connectors.report.regime_page import page_of_regimes  # noqa: PLC0415
-    from streamddcrp_connectors.report.results import read_labelled  # noqa: PLC0415
+    from streamddcrp_connectors.report.results import read_fleet, read_labelled  # noqa: PLC0415
     from streamddcrp_connectors.report.words import in_words  # noqa: PLC0415
     from streamddcrp_connectors.run.names import Names  # noqa: PLC0415
 
     names = None if folder is None else Names(Path(folder))
+    if only is None and season is None and columns.key is not None:
+        fleet = read_fleet(results, source, columns, names)
+        if len(fleet) > 1:
+            return report_of_fleet(Path(source).name, fleet)
     findings = find(read_labelled(results, source, columns, only, season, names))
     pictures = render(findings)
     words, page = in_words(findings), page_of_regimes(findings)
@@ -185,15 +142,14 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
 
 
 def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> list[Path]:
-    """Name the files to write, none of which may be one that is read."""
+    """Name the files to write; none may be a file that is read."""
     prefix = results.with_suffix("") if out is None else Path(out)
     if out is not None and (prefix.is_dir() or os.fspath(out).endswith(("/", os.sep))):
         prefix = prefix / results.stem
     elif prefix.suffix.lower() in ENDINGS:
         prefix = prefix.with_suffix("")
     if not prefix.parent.is_dir():
-        message = f"--out: there is no folder {prefix.parent}; make it first"
-        raise ConfigError(message)
+        raise ConfigError(f"--out: there is no folder {prefix.parent}; make it first")
     paths = [prefix.with_name(prefix.name + ending) for ending in ENDINGS]
     for path in paths:
         if path.resolve() in (results.resolve(), source.resolve()):

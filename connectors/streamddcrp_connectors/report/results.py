@@ -24,16 +24,6 @@ from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.sources import Source, open_source
 from streamddcrp_connectors.run.written import read_events
 
-__all__ = [
-    "Labelled",
-    "LabelledTexts",
-    "check_named",
-    "read_labelled",
-    "read_labelled_texts",
-    "read_results",
-    "read_rows",
-]
-
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
 _FINAL = ("final_row", "final_label")
@@ -50,11 +40,10 @@ class _ResultColumns(Columns):
         for name in _NEEDED:
             if name not in available:
                 has = ", ".join(available) or "none"
-                message = (
+                raise ConfigError(
                     f"{where} is not what `streamddcrp run` writes: it has no column {name!r}, "
                     f"only {has}"
                 )
-                raise ConfigError(message)
         time, key = (name if name in available else None for name in ("time", "key"))
         more = (names for names in (_FINAL, _STATE) if all(name in available for name in names))
         return Columns(time, key, sum(more, _NEEDED))
@@ -68,7 +57,7 @@ def read_labelled(
     season: str | None = None,
     names: Names | None = None,
 ) -> Labelled:
-    """Read results and the rows of the series they are about.
+    """Read results and the rows of the series they are about, of one key.
 
     Parameters
     ----------
@@ -80,13 +69,6 @@ def read_labelled(
         The periods of seasons that the model has subtracted, which the values are shown without.
     names : Names, optional
         Those given to regimes.
-
-    Raises
-    ------
-    ConfigError
-        A file or a column is not there, or an option is missing.
-    SchemaError
-        A file is damaged, or the results are not about this series.
     """
     name, found, batch, table, clock, _ = _both(results, data, columns, only)
     features = found.features or ()
@@ -106,26 +88,42 @@ def read_labelled(
     return Labelled(name, features, net, labels, scores, clock, causes, values, given)
 
 
+def read_fleet(
+    results: str | os.PathLike[str], data: str | os.PathLike[str], columns: Columns,
+    names: Names | None = None,
+) -> list[tuple[str, Labelled]]:  # fmt: skip
+    """Read the results of several keys: each with its series; see `read_labelled`."""
+    table, _, utc = read_results(results, least=0)
+    if len(set(table.get("key", ()))) < 2:
+        return []
+    check_named(table, columns, os.fspath(results))
+    with closing(open_source(data, columns, batch_rows=_BATCH)) as source:
+        batch = read_rows(source, table["row"], os.fspath(results))
+    keys = batch.column(columns.key or "")
+    _check_key(keys, table["key"], table["row"], source.name, os.fspath(results))
+    features, labels = source.columns.features or (), table.get("state", table["label"])
+    values = np.column_stack([_floats(batch.column(feature)) for feature in features])
+    clock = _clock(table, utc, batch, columns, source.name, os.fspath(results))
+    kinds, which = np.unique(table["key"].astype(str), return_inverse=True)
+    order, cuts, found = np.argsort(which, kind="stable"), np.bincount(which).cumsum()[:-1], []
+    for key, at in zip(kinds.tolist(), np.split(order, cuts), strict=True):
+        own = Clock(clock.times[at], utc=utc)
+        given = {} if names is None else names.of(key)
+        series = values[at], labels[at], table["score"][at], own
+        found.append((key, Labelled(key, features, *series, names=given)))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class LabelledTexts:
-    """Texts with a story each.
+    """Texts with a story each."""
 
-    Parameters
-    ----------
-    name : str
-        Name of the source, with the key if it is one of several.
-    labels : ndarray of int64, shape (N,)
-        The final ones where the results have them; -1: none.
-    events : tuple of Event
-        What happened to stories; ``index`` is the place of a text.
-    """
-
-    name: str
+    name: str  # of the source, with the key if it is one of several
     texts: Any
-    labels: IntArray
+    labels: IntArray  # (N,), the final ones where the results have them; -1: none
     scores: FloatArray
     clock: Clock
-    events: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()  # of stories; ``index`` is the place of a text
 
 
 def read_labelled_texts(
@@ -181,11 +179,10 @@ def check_named(table: dict[str, Any], columns: Columns, results: str) -> None:
         return
     for what, named in (("time", columns.time), ("key", columns.key)):
         if what in table and named is None:
-            message = (
+            raise ConfigError(
                 f"{results} was made with --{what}: give the same --{what} COL, or name the "
                 "columns to show with --features"
             )
-            raise ConfigError(message)
 
 
 def read_results(
@@ -219,12 +216,10 @@ def _whole(source: Source) -> Any:
         if refused:
             place = min(refused)
             row = offset["row"] - batch.num_rows + place
-            message = f"{source.name}: row {row}: {refused[place].reason}"
-            raise SchemaError(message, row=row)
+            raise SchemaError(f"{source.name}: row {row}: {refused[place].reason}", row=row)
         batches.append(kept)
     if not batches:
-        message = f"{source.name} holds no rows: there is nothing to report"
-        raise SchemaError(message)
+        raise SchemaError(f"{source.name} holds no rows: there is nothing to report")
     return joined(batches)
 
 
@@ -263,11 +258,9 @@ def _choose_key(table: dict[str, Any], only: str | None, where: str) -> str | No
         return keys[0]
     shown = ", ".join(keys[:10]) + (f", ... ({len(keys):,} in all)" if len(keys) > 10 else "")
     if only is None:
-        message = f"{where} holds several series; choose one with --only KEY: {shown}"
-        raise ConfigError(message)
+        raise ConfigError(f"{where} holds several series; choose one with --only KEY: {shown}")
     if only not in keys:
-        message = f"{where} has no key {only!r}; it has {shown}"
-        raise ConfigError(message)
+        raise ConfigError(f"{where} has no key {only!r}; it has {shown}")
     return only
 
 
@@ -317,11 +310,13 @@ def _clock(
     return Clock(times, utc=_zoned(column.type))
 
 
-def _check_key(column: Any, key: str, rows: IntArray, data: str, results: str) -> None:
-    other = np.flatnonzero(column.to_numpy(zero_copy_only=False) != key)
+def _check_key(column: Any, keys: Any, rows: IntArray, data: str, results: str) -> None:
+    there = column.to_numpy(zero_copy_only=False)
+    other = np.flatnonzero(there != keys)
     if len(other):
         place = int(other[0])
-        reason = f"row {rows[place]}: the key was {key!r}, and is {column[place].as_py()!r} there"
+        was, now = np.broadcast_to(keys, len(there))[place], column[place].as_py()
+        reason = f"row {rows[place]}: the key was {was!r}, and is {now!r} there"
         raise _not_about(results, data, reason)
 
 

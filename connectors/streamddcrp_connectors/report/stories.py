@@ -18,48 +18,27 @@ N_STORIES = 40  # described one by one
 N_DRAWN = 30
 N_EXAMPLES = 3
 ALIKE = 0.6  # part of their words that two texts share which are nearly the same
-LOOKED = 200  # texts, the most typical, of which those are chosen
+LOOKED = 200  # most typical texts to choose from
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What is reported about a story.
-
-    Parameters
-    ----------
-    size, copies : int
-        Number of its texts, and of these the ones with the same words as another one.
-    words : str
-        The most typical ones.
-    first, last : int
-        Places of its first and last text.
-    examples : tuple of int
-        Places of typical texts.
-    """
+    """What is reported about a story."""
 
     label: int
     size: int
-    copies: int
-    words: str
-    first: int
+    copies: int  # texts with the same words as another one
+    words: str  # the most typical ones
+    first: int  # place of its first text
     last: int
-    examples: tuple[int, ...]
+    examples: tuple[int, ...]  # places of typical texts
 
 
 def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story], FloatArray]:
-    """Find the stories of texts with labels, and how surprising each text is.
+    """Find the stories of texts with labels, the largest first, and how surprising each text is.
 
-    Parameters
-    ----------
-    labels : ndarray of int64, shape (N,)
-        Those of ``labelled``, or `survivors`.
-
-    Returns
-    -------
-    stories : list of Story
-        The largest first.
-    surprise : ndarray of float64, shape (N,)
-        The score beyond what the number of words lets expect (nats), by a straight line.
+    Labels (N,) are those of ``labelled``, or `survivors`. The surprise (N,) is the score beyond
+    what the number of words lets expect (nats), by a straight line.
     """
     texts, table = read_texts(labelled.texts), WordTable()
     words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
@@ -122,15 +101,10 @@ def _overlap(a: IntArray, b: IntArray) -> float:
 
 
 def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, bytes]:
-    """Draw the largest stories over time; return the picture as PNG and SVG.
+    """Draw the largest stories over time, by the labels of texts, as PNG and SVG.
 
     A cross where a story was last seen, unless that was in the last tenth of the texts; an arrow
     head where it became part of another one.
-
-    Parameters
-    ----------
-    stories : list of Story
-        By the labels of ``labelled``.
     """
     words = {story.label: story.words for story in stories}
     late = 0.9 * len(labelled.labels)

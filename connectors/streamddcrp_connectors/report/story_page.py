@@ -138,7 +138,7 @@ def _rate(labelled: LabelledTexts, story: Story) -> str:
 
 
 def _unit(labelled: LabelledTexts) -> str:
-    """Return the longest unit of which there are ten."""
+    """Return the longest unit that fits ten times."""
     if not labelled.clock.stamped:
         return "in 100"
     days = (labelled.clock.times[-1] - labelled.clock.times[0]) / np.timedelta64(1, "D")

@@ -4,6 +4,8 @@ A password or token never stands in an address, which others can see in the list
 logs. The address says where it is: ``?password_env=NAME`` or ``?password_file=FILE``.
 """
 
+import ipaddress
+import itertools
 import os
 import re
 import ssl
@@ -24,13 +26,6 @@ _PARTS = re.compile(r"(?:([^:/?#]+):)?(?://([^/?#]*))?(.*)", re.DOTALL)
 class Address:
     """Where a server is, and what is wanted of it.
 
-    Parameters
-    ----------
-    hosts : tuple of (str, int)
-        Names and ports; several where the server is a cluster.
-    path : str
-        Without its first slash.
-
     Examples
     --------
     >>> address = Address.parse("nats://me@host/ORDERS?subject=a.b", port=4222, options=["subject"])
@@ -41,9 +36,9 @@ class Address:
     """
 
     scheme: str
-    hosts: tuple[tuple[str, int], ...]
+    hosts: tuple[tuple[str, int], ...]  # several where the server is a cluster
     user: str | None
-    path: str
+    path: str  # without its first slash
     options: dict[str, str]
     _secrets: dict[str, tuple[str, str]]
 
@@ -66,11 +61,6 @@ class Address:
             What may stand after ``?``; None: anything.
         secrets : collection of str
             What ``NAME_env`` and ``NAME_file`` may stand for.
-
-        Raises
-        ------
-        ConfigError
-            A password stands in the address, or an option is unknown, empty or repeated.
         """
         found = _PARTS.fullmatch(spec)
         assert found is not None  # it takes any text
@@ -79,11 +69,10 @@ class Address:
         who, _, where = netloc.rpartition("@")
         user, colon, _ = who.partition(":")
         if colon:
-            message = (
+            raise ConfigError(
                 f"the {scheme} address holds a password, which others can see: take it out, "
                 "and give ?password_env=NAME or ?password_file=FILE"
             )
-            raise ConfigError(message)
         kept: dict[str, str] = {}
         hidden: dict[str, tuple[str, str]] = {}
         sources = {f"{name}_{place}": (name, place) for name in secrets for place in _PLACES}
@@ -105,7 +94,7 @@ class Address:
     @property
     def name(self) -> str:
         """The address without user and secrets: for messages and checkpoints."""
-        hosts = ",".join(f"{_bracketed(host)}:{port}" for host, port in self.hosts)
+        hosts = ",".join(itertools.starmap(host_port, self.hosts))
         options = "&".join(f"{name}={value}" for name, value in self.options.items())
         path = f"/{self.path}" if self.path else ""
         return f"{self.scheme}://{hosts}{path}{'?' if options else ''}{options}"
@@ -115,11 +104,6 @@ class Address:
         """What the server's certificate is checked against: those of this machine, or ``ca=FILE``.
 
         None: the connection is not encrypted.
-
-        Raises
-        ------
-        ConfigError
-            The file holds no certificates.
         """
         if not self.with_tls:
             return None
@@ -130,51 +114,72 @@ class Address:
             raise ConfigError(message) from error
 
     @property
-    def with_tls(self) -> bool:
-        """Whether the connection is encrypted: ``tls=yes``, or ``ca`` is named.
+    def begins_new(self) -> bool:
+        """Whether a job begins with what arrives from now on, by ``from=new``."""
+        begin = self.options.get("from", "start")
+        if begin not in {"start", "new"}:
+            raise ConfigError(f"{self.name}: from must be start or new")
+        return begin == "new"
 
-        Raises
-        ------
-        ConfigError
-            ``tls`` is neither yes nor no.
-        """
+    def require(self, path: str, *, one_host: bool = True) -> str:
+        """Return the path; an error says what it should be."""
+        if not self.path or (one_host and len(self.hosts) != 1):
+            raise ConfigError(f"{self.name} must be {self.scheme}://host/{path}")
+        return self.path
+
+    def number(self, option: str, default: int, least: int = 0) -> int:
+        """Return an option that is a whole number."""
+        text = self.options.get(option, str(default))
+        if not text.isdecimal() or int(text) < least:
+            message = f"{option} must be a whole number from {least}, got {text!r}"
+            raise ConfigError(f"{self.name}: {message}")
+        return int(text)
+
+    @property
+    def with_tls(self) -> bool:
+        """Whether the connection is encrypted: ``tls=yes``, or ``ca`` is named."""
         if self.options.get("tls", "no") not in {"yes", "no"}:
-            message = f"{self.name}: tls must be yes or no"
-            raise ConfigError(message)
+            raise ConfigError(f"{self.name}: tls must be yes or no")
         return self.options.get("tls") == "yes" or "ca" in self.options
 
     def secret(self, what: str = "password") -> str | None:
-        """Return a password or token from where the address says that it is; None: nowhere.
-
-        Raises
-        ------
-        ConfigError
-            The variable is not set, or the file cannot be read.
-        """
+        """Return a password or token from where the address says that it is; None: nowhere."""
         if what not in self._secrets:
             return None
         place, name = self._secrets[what]
         if place == "env":
             if name not in os.environ:
-                message = f"{self.name}: {what}_env names {name}, which is not set"
-                raise ConfigError(message)
+                raise ConfigError(f"{self.name}: {what}_env names {name}, which is not set")
             return os.environ[name]
         try:
             return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            message = f"{self.name}: cannot read the {what} in {name}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{self.name}: cannot read the {what} in {name}") from error
 
 
 def _host(text: str, port: int, scheme: str) -> tuple[str, int]:
-    """Split ``host:port``, of which an IPv6 address stands in brackets."""
+    """Split ``host:port``; an IPv6 address is in brackets."""
     try:
         parts = urlsplit(f"//{text}")
         return parts.hostname or "127.0.0.1", parts.port or port
     except ValueError as error:
-        message = f"the {scheme} address: {text!r} is not HOST:PORT"
-        raise ConfigError(message) from error
+        raise ConfigError(f"the {scheme} address: {text!r} is not HOST:PORT") from error
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def host_port(host: str, port: int) -> str:
+    """Return ``host:port``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address.
+
+    Examples
+    --------
+    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -13,7 +13,7 @@ from streamddcrp import Alarm
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.data.batches import batch_times
 from streamddcrp.monitor.alarm import Alarms
-from streamddcrp_connectors.run.columns import arrow_stream
+from streamddcrp_connectors.run.columns import arrow_stream, read_stream
 from streamddcrp_connectors.run.lateness import seconds_of
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.silences import Silences
@@ -26,27 +26,13 @@ _OP = "alarm"  # under which a store keeps what is known of keys
 
 
 class AlarmRule(NamedTuple):
-    """How alarms begin, and how they are told.
+    """How alarms begin, and how they are reported."""
 
-    Parameters
-    ----------
-    rate : float
-        One false alarm in 1 / rate rows of a key.
-    per : str, optional
-        Instead, one false alarm over all keys per this time or number of rows; see `Alarm`.
-    group : str, optional
-        Alarms that begin within such a time of the first are one message.
-    silences : path-like, optional
-        See `Silences`.
-    by : str
-        What a key is the name of, in messages.
-    """
-
-    rate: float = 0.001
-    per: str | None = None
-    group: str | None = None
-    silences: str | None = None
-    by: str = "key"
+    rate: float = 0.001  # one false alarm in 1 / rate rows of a key
+    per: str | None = None  # instead: one over all keys per this time or count; see `Alarm`
+    group: str | None = None  # alarms that begin within such a time of the first are one message
+    silences: str | None = None  # a file; see `Silences`
+    by: str = "key"  # what a key is the name of, in messages
 
 
 class Alarming:
@@ -102,8 +88,7 @@ class Alarming:
             self.alarm.join(store.states(_OP))
         self._began, self.n_silenced = dict(state["began"]), state["silenced"]
         if "waiting" in state:
-            with pa.ipc.open_stream(base64.b64decode(state["waiting"])) as reader:
-                self._waiting = reader.read_next_batch()
+            self._waiting = read_stream(base64.b64decode(state["waiting"]))
 
     def judge(self, results: Any, verdicts: Any = None) -> Alarms:
         """Judge the rows of results, as a sink gets them; ``verdicts`` as for `Alarm.step_many`."""

@@ -29,14 +29,9 @@ def refuse_once(spec: str) -> None:
 
 
 def check(source: Source, recipe: Recipe, outputs: Outputs, folder: Path | None) -> Iterator[str]:
-    """Yield, line by line, what a run would do.
+    """Yield, line by line, what a run would do; raise where it would be refused.
 
     Servers of outputs are connected to, without a login.
-
-    Raises
-    ------
-    SchemaError, ConfigError, CheckpointError
-        A run would be refused.
     """
     recipe.make()
     outputs.check_distinct(source)
@@ -74,8 +69,7 @@ def _rows(source: Source, *, stop: bool) -> Iterator[str]:
         if n_rows >= ROWS or time.monotonic() > end:
             break
     if refused and (stop or len(refused) == n_rows):
-        message = f"{source.name}: {refused[0]}"
-        raise SchemaError(message)
+        raise SchemaError(f"{source.name}: {refused[0]}")
     yield f"rows read: {n_rows}, refused: {len(refused)}"
     yield from refused[:ROWS]
     if first is not None:
@@ -93,5 +87,4 @@ def _reach(sink: Any) -> None:
         else:
             return
     if problem is not None:
-        message = f"{sink.name} cannot be reached: {problem}"
-        raise ConfigError(message)
+        raise ConfigError(f"{sink.name} cannot be reached: {problem}")

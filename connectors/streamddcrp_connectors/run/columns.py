@@ -27,6 +27,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.looking.cells import Cells, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 from streamddcrp_connectors.looking.survey import Survey, survey
+from streamddcrp_connectors.options import names_in
 
 REFUSED = "__refused__"
 TOGETHER = " + "  # between the columns that make up a time
@@ -50,28 +51,16 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was said about how a source is written; what is None is found by looking.
-
-    Parameters
-    ----------
-    missing : tuple of str
-        Marks of missing values beside the usual ones, and numbers such as -999.
-    skip : int, optional
-        Lines before the header.
-    clock : Wanted
-        How times are written.
-    absent : bool
-        A column that a JSON object lacks is missing there.
-    """
+    """What was said about how a source is written; what is None is found by looking."""
 
     sep: str | None = None
     decimal: str | None = None
     encoding: str | None = None
-    missing: tuple[str, ...] | None = None
+    missing: tuple[str, ...] | None = None  # marks beside the usual ones, or numbers: -999
     header: bool | None = None
-    skip: int | None = None
-    clock: Wanted = Wanted()  # noqa: RUF009 -- a constant
-    absent: bool = False
+    skip: int | None = None  # lines before the header
+    clock: Wanted = Wanted()  # noqa: RUF009 -- a constant: how times are written
+    absent: bool = False  # a column that a JSON object lacks is missing there
 
     def dialect(self) -> dict[str, Any]:
         """Return what is said of the dialect of a text file."""
@@ -83,28 +72,33 @@ class Reading:
 class Columns:
     """Names of the columns to use.
 
-    Parameters
-    ----------
-    time, key : str, optional
-        The time may be in several columns, with commas between them: ``date,hour``.
-    features : tuple of str, optional
-        None: every column but the time and the key.
-    text : bool
-        The features hold text, not numbers.
-    reading : Reading
-        How the source is written.
-
     Examples
     --------
     >>> Columns(time="t").resolve(["a", "t", "b"], "the file").features
     ('a', 'b')
     """
 
-    time: str | None = None
+    time: str | None = None  # may be in several columns, with commas between them: ``date,hour``
     key: str | None = None
-    features: tuple[str, ...] | None = None
-    text: bool = False
-    reading: Reading = Reading()
+    features: tuple[str, ...] | None = None  # None: every column but the time and the key
+    text: bool = False  # the features hold text, not numbers
+    reading: Reading = Reading()  # how the source is written
+
+    @classmethod
+    def of(
+        cls,
+        time: str | None = None,
+        key: str | None = None,
+        features: tuple[str, ...] | None = None,
+        text: str | None = None,
+        reading: Reading = Reading(),
+    ) -> "Columns":
+        """Return the columns that the options of a command name."""
+        if text is None:
+            return cls(time, key, features, False, reading)
+        if features is not None:
+            raise ConfigError("--text and --features exclude each other: texts, or numbers")
+        return cls(time, key, (text,), True, reading)
 
     def __post_init__(self) -> None:
         twice = repeated(self.names)
@@ -142,16 +136,15 @@ class Columns:
             raise SchemaError(message)
         there = set(available)
         if self.time is not None and self.time not in there and "," in self.time:
-            parts = [part.strip() for part in self.time.split(",")]
-            return replace(self, time=TOGETHER.join(parts)).check(available, where)
+            parts = TOGETHER.join(names_in(self.time))
+            return replace(self, time=parts).check(available, where)
         if self.time is not None and self.time not in there:
             ends = [name for name in available if name.endswith(f".{self.time}")]
             if len(ends) == 1:
                 return replace(self, time=ends[0])
         for name in self.raw:
             if name not in there:
-                message = f"{where} has no column {name!r}; it has {_shown(available)}"
-                raise ConfigError(message)
+                raise ConfigError(f"{where} has no column {name!r}; it has {_shown(available)}")
         return self
 
     def resolve(self, available: Sequence[str], where: str) -> "Columns":
@@ -169,29 +162,17 @@ class Columns:
 
 def _refuse_too_many(features: Sequence[str], where: str) -> None:
     if len(features) > MOST_FEATURES:
-        message = (
+        raise SchemaError(
             f"{where} has {len(features):,} columns beside the time and the key; a model takes at "
             f"most {MOST_FEATURES:,} features: name those to use, --features a,b,c"
         )
-        raise SchemaError(message)
 
 
 def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[Columns, Survey]:
-    """Choose the columns that were not named, by a sample.
+    """Choose the columns that were not named, by a sample whose cells are text.
 
-    Parameters
-    ----------
-    columns : Columns
-        Checked against the sample. Where features are named, no time is looked for.
-    table : pyarrow.RecordBatch
-        The sample, all as text.
-    where : str
-        What messages call the source.
-
-    Raises
-    ------
-    ConfigError
-        No column of numbers is left.
+    ``columns`` are checked against the sample. Where features are named, no time is looked for.
+    ``where`` is what messages call the source.
     """
     times: tuple[str, ...] | None = columns.times
     named = columns.features is not None
@@ -209,11 +190,10 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
         words = [name for name, why in found.left_out.items() if why == "words"]
         ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
         left = ", ".join(f"{name} ({why})" for name, why in list(found.left_out.items())[:20])
-        message = (
+        raise ConfigError(
             f"{where} has no column left for the features beside the time and the key: it has "
             f"{left or 'no other'}{ways}"
         )
-        raise ConfigError(message)
     _refuse_too_many(found.features, where)
     time = TOGETHER.join(found.times) or None
     return replace(columns, time=time, key=found.key, features=found.features), found
@@ -239,17 +219,11 @@ def canonical(
 
     Parameters
     ----------
-    raw : pyarrow.RecordBatch
-        Holds at least the columns named by ``columns``.
     kind : str or None
-        Kind of the time column as far as known from earlier rows.
+        Kind of the time column as far as known from earlier rows; it is returned once a row shows
+        it.
     cells : Cells, optional
         Reads numbers in columns of text; without it these are refused.
-
-    Returns
-    -------
-    kind : str or None
-        Kind of the time column, once a row has shown it.
     """
     refused: dict[int, Refusal] = {}
 
@@ -367,6 +341,12 @@ def arrow_stream(batches: Sequence[Any]) -> bytes:
     return data
 
 
+def read_stream(data: bytes) -> Any:
+    """Read the first batch of what `arrow_stream` wrote."""
+    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+        return reader.read_next_batch()
+
+
 def plain(cell: Any) -> Any:
     """Return a cell as strict JSON can hold it: text where it is no finite number, text or null."""
     text = pa.types.is_temporal(cell.type)  # Python's own types do not hold nanoseconds
@@ -421,11 +401,10 @@ def _typed_numbers(cells: Any, name: str) -> Any:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return pc.cast(cells, pa.float64(), safe=False)
     more = f"; if it holds texts to cluster, name it by --text {name}" if _is_text(kind) else ""
-    message = (
+    raise SchemaError(
         f"column {name!r} has type {kind}; a feature must be numeric: convert it, or leave it out "
         f"by naming the others, --features a,b,c{more}"
     )
-    raise SchemaError(message)
 
 
 def _is_text(kind: Any) -> bool:
@@ -436,8 +415,7 @@ def _typed_texts(cells: Any, name: str) -> Any:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     if not _is_text(cells.type):
-        message = f"column {name!r} has type {cells.type}; it must be text"
-        raise SchemaError(message)
+        raise SchemaError(f"column {name!r} has type {cells.type}; it must be text")
     return pc.cast(cells, pa.string())
 
 
@@ -448,8 +426,7 @@ def _keys(cells: Any, name: str) -> Any:
         kind = cells.type
     if _is_text(kind) or pa.types.is_integer(kind):
         return pc.cast(cells, pa.string())
-    message = f"column {name!r} has type {kind}; a key must be text or a whole number"
-    raise SchemaError(message)
+    raise SchemaError(f"column {name!r} has type {kind}; a key must be text or a whole number")
 
 
 def _shown(names: Sequence[str]) -> str:

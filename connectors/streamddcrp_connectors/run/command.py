@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp_connectors.request import Look, Request
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.check import ROWS, check, refuse_once
 from streamddcrp_connectors.run.columns import Columns, Reading
@@ -36,62 +37,21 @@ UNDELIVERED = 3
 _LOG = logging.getLogger("streamddcrp.run")
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The arguments of ``streamddcrp run``."""
-
-    source: str
-    time: str | None = None
-    key: str | None = None
-    features: tuple[str, ...] | None = None
-    text: str | None = None
-    model: str | None = None
-    epoch: str | None = None
-    season: str | None = None
-    sink: str = "-"
-    events: str | None = None
-    alarms: str | None = None
-    alarm_rate: float = 0.001
-    alarm_per: str | None = None
-    alarm_group: str | None = None
-    silences: str | None = None
-    checkpoint: str | None = None
-    batch_rows: int = 1000
-    batch_wait: float = 0.0
-    idle: float | None = None
-    late: str | None = None
-    max_ahead: str | None = None
-    overwrite: bool = False
-    check: bool = False
-    on_error: str | None = None
-    follow: bool = False
-    format: str | None = None
-    progress: bool | None = None
-    memory_limit: str = "1GB"
-    log_format: str = "text"
-    # how the source is written; None: found by looking
-    sep: str | None = None
-    decimal: str | None = None
-    missing: str | None = None
-    missing_columns: str = "refuse"
-    header: bool | None = None
-    encoding: str | None = None
-    skip: int | None = None
-    time_format: str | None = None
-    time_unit: str | None = None
-    time_zone: str | None = None
-    day_first: bool | None = None
-
-    def reading(self) -> Reading:
-        """Return what is said about how the source is written."""
-        clock = Wanted(self.time_format, self.time_unit, self.time_zone, self.day_first)
-        clock.check()
-        sep = check_dialect(self.sep, self.decimal, self.encoding)
-        missing = None if self.missing is None else tuple(self.missing.split(","))
-        absent = self.missing_columns == "null"
-        return Reading(
-            sep, self.decimal, self.encoding, missing, self.header, self.skip, clock, absent
-        )
+def columns_of(request: Look) -> Columns:
+    """Return the columns that are wanted, and what is said about how they are written."""
+    clock = Wanted(request.time_format, request.time_unit, request.time_zone, request.day_first)
+    clock.check()
+    reading = Reading(
+        sep=check_dialect(request.sep, request.decimal, request.encoding),
+        decimal=request.decimal,
+        encoding=request.encoding,
+        missing=None if request.missing is None else tuple(request.missing.split(",")),
+        header=request.header,
+        skip=request.skip,
+        clock=clock,
+        absent=request.missing_columns == "null",
+    )
+    return Columns.of(request.time, request.key, request.features, request.text, reading)
 
 
 def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) -> str | None:
@@ -100,11 +60,9 @@ def check_dialect(sep: str | None, decimal: str | None, encoding: str | None) ->
              "semicolon": ";", "bar": "|"}  # fmt: skip
     sep = words.get(sep or "", sep)
     if sep is not None and (len(sep.encode()) != 1 or sep in '"\r\n'):
-        message = f"--sep must be one character, tab or blanks, got {sep!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"--sep must be one character, tab or blanks, got {sep!r}")
     if decimal not in (None, ".", ","):
-        message = f"--decimal must be . or ',', got {decimal!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"--decimal must be . or ',', got {decimal!r}")
     if encoding is not None:
         try:
             odd = "a\n".encode(encoding) != b"a\n"
@@ -121,12 +79,9 @@ def execute(
 ) -> int:
     """Run, and return the exit code.
 
-    ``again`` returns the request as it is when SIGHUP asks for a reload; alarms follow it from then
-    on.
-
-
     0 done, or asked to end by SIGTERM; 2 refused with one message; 3 done, but messages were not
-    delivered; 130 interrupted.
+    delivered; 130 interrupted. ``again`` returns the request as it is when SIGHUP asks for a
+    reload; alarms follow it from then on.
     """
     with _telling(logging.WARNING if request.key else logging.INFO, request.log_format):
         try:
@@ -156,13 +111,7 @@ def _asked(number: int = signal.SIGINT) -> int:
 
 
 def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
-    """Return how the model is made, and which columns it wants.
-
-    Raises
-    ------
-    ConfigError
-        There is no such model, or the options do not go together.
-    """
+    """Return how the model is made, and which columns it wants."""
     options: dict[str, Any] = {}
     default = DEFAULT if request.text is None else "text"
     if request.epoch is not None:  # only one model has epochs
@@ -170,12 +119,7 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     if request.season is not None:
         options["season"] = read_season(request.season)
     recipe = find_recipe(request.model, options, default)
-    if request.text is not None and request.features is not None:
-        message = "--text and --features exclude each other: a model takes a text or numbers"
-        raise ConfigError(message)
-    features = request.features if request.text is None else (request.text,)
-    text = request.text is not None
-    return recipe, Columns(request.time, request.key, features, text, request.reading())
+    return recipe, columns_of(request)
 
 
 def opened(request: Request) -> tuple[Recipe, Source]:
@@ -279,7 +223,6 @@ class _Json(logging.Formatter):
     """A JSON object for each record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record on one line."""
         when = self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z")
         said = {"time": when, "level": record.levelname, "message": record.getMessage()}
         return json.dumps(said)
@@ -306,8 +249,7 @@ def _telling(level: int, form: str) -> Iterator[None]:
 
 def _side_output(path: str | None, folder: Path | None, what: str) -> Sink | None:
     if path == "-":
-        message = f"--{what} must be a file or an address: standard output is for the rows"
-        raise ConfigError(message)
+        raise ConfigError(f"--{what} must be a file or an address: standard output is for the rows")
     return None if path is None else open_sink(path, sys.stdout.buffer, folder, what)
 
 

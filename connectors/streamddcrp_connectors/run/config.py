@@ -23,11 +23,6 @@ def find_recipe(
 
     The file may name the model by the key ``model``, else it is ``default``; its other keys are
     options of the constructor. ``more`` are options of the command line, which go before them.
-
-    Raises
-    ------
-    ConfigError
-        There is no such model or file, or an option is not one of the model's.
     """
     if model is None or is_installed(MODELS, model):
         name, options, where = model or default, {}, "the model's options"
@@ -40,18 +35,16 @@ def find_recipe(
         name = options.pop("model", default)
         if not is_installed(MODELS, name):
             names = ", ".join(installed(MODELS))
-            message = f"{where}: model must be one of {names}, got {name!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: model must be one of {names}, got {name!r}")
     model_class = find(MODELS, name)
     recipe_for(model_class, options, model_class.from_bytes, f"{where} (for {name})")
     where = f"the options for {name}"
     if "epoch" in (more or {}) and "epoch" not in inspect.signature(model_class).parameters:
-        message = (
+        raise ConfigError(
             f"--epoch: {name} learns row by row and has no epochs; leave it out, or say --model "
             "temporal-dpm. A memory in time is an option of a TOML file given to --model, such as "
             'model = "text" and decay = "1d"'
         )
-        raise ConfigError(message)
     if "season" in (more or {}) and "season" not in inspect.signature(model_class).parameters:
         message = f"--season: {name} has no seasons; leave it out, or say --model {DEFAULT}"
         raise ConfigError(message)
@@ -84,16 +77,13 @@ def read_options(path: str | os.PathLike[str]) -> dict[str, Any]:
         with open(path, "rb") as file:
             text = file.read(_MOST + 1)
         if len(text) > _MOST:
-            message = f"more than {_MOST} bytes"
-            raise ValueError(message)
+            raise ValueError(f"more than {_MOST} bytes")
         options = tomllib.loads(text.decode())
         return {key: _tuples(value) for key, value in options.items()}
     except OSError as error:
-        message = f"cannot read {name}: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"cannot read {name}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # of arrays in arrays in arrays
-        message = f"{name} is not valid TOML for options: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name} is not valid TOML for options: {error}") from error
 
 
 def recipe_for(
@@ -102,22 +92,14 @@ def recipe_for(
     restore: Callable[[bytes], Model],
     where: str = "the model's options",
 ) -> Recipe:
-    """Check the options against the constructor, and say how the model is made.
+    """Check options, keyword arguments of the constructor, and say how the model is made.
 
-    Parameters
-    ----------
-    options : mapping
-        Keyword arguments of the constructor.
-    restore : callable
-        Makes the model from its stored state.
-    where : str
-        What messages call the origin of the options.
+    ``where`` is what messages call the origin of the options.
     """
     valid = [name for name in inspect.signature(model_class).parameters if name != "self"]
     for name in options:
         if name not in valid:
-            message = f"{where}: unknown option {name!r}; valid are {', '.join(valid)}"
-            raise ConfigError(message)
+            raise ConfigError(f"{where}: unknown option {name!r}; valid are {', '.join(valid)}")
     try:
         shown = json.loads(json.dumps(options, sort_keys=True))
     except (TypeError, ValueError) as error:
@@ -131,8 +113,7 @@ def recipe_for(
         except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
             if isinstance(error, StreamDDCRPError):
                 raise
-            message = f"{where}: an option is of a wrong type or value: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{where}: an option is of a wrong type or value: {error}") from error
 
     return Recipe(make, restore, description)
 

@@ -11,7 +11,9 @@ import json
 import lzma
 import os
 import re
+import shutil
 import sqlite3
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,6 +31,7 @@ DAMAGED = EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error
 HEAD = 1 << 16  # bytes that show what a file is
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".zip")
 _PIECE = 1 << 18
+_MOST_INDICES = 10_000
 _MAGIC = {
     b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip", b"PK\x05\x06": "zip", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
@@ -37,6 +40,7 @@ _MAGIC = {
 _BOM = rb"(?:\xef\xbb\xbf)?\s*"
 _ARRAY = re.compile(_BOM + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
 _OPENED = re.compile(_BOM + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
+_SPARSE = re.compile(rb"(?:[-+]?[\d.]+(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
 _OTHERS = re.compile(r"(^|/)([._]|__MACOSX)|readme|license|\.(md|pdf|html?|docx?|names|png)$", re.I)
 
 
@@ -47,11 +51,9 @@ class Pieces(io.RawIOBase):
         self._pieces, self._held = pieces, b""
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Take what there is."""
         while not self._held:
             self._held = next(self._pieces, b"")
             if not self._held:
@@ -70,6 +72,8 @@ def packing(head: bytes) -> str | None:
         for place in (0, 1):  # of every second byte
             if not any(head[place:200:2]) and all(head[1 - place : 200 : 2]):
                 return "utf-16-le" if place else "utf-16-be"
+    if _SPARSE.match(head):
+        return "libsvm"
     return "json" if is_document(head) else None
 
 
@@ -83,23 +87,10 @@ def is_document(head: bytes) -> bool:
 
 
 def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
-    """Return a stream of lines of a file.
+    """Return a stream of lines of a file, which stands at its beginning.
 
-    Parameters
-    ----------
-    file : file
-        Stands at its beginning, and can be sought in.
-    name : str
-        For messages.
-    path : str, optional
-        Of the file, where it lies on this machine.
-    said : list of str
-        Gets what was chosen.
-
-    Raises
-    ------
-    ConfigError
-        It holds nothing that can be read.
+    ``name`` is for messages; ``path`` is that of a file that lies on this machine; ``said`` gets
+    what was chosen.
     """
     for _ in range(4):
         head = file.read(HEAD)
@@ -114,8 +105,7 @@ def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
         if made is not None:
             return io.BufferedReader(Pieces(made), _PIECE)
         file, path = within, None
-    message = f"{name} is packed in too many layers"
-    raise ConfigError(message)
+    raise ConfigError(f"{name} is packed in too many layers")
 
 
 def _after(head: bytes, file: Any) -> Iterator[bytes]:
@@ -141,6 +131,8 @@ def _layer(
         made = _database(path, name, said)
     elif kind == "json":
         made = _document(file, name)
+    elif kind == "libsvm":
+        made = _sparse(file, name)
     elif kind.startswith("utf-16"):
         decode = codecs.getincrementaldecoder(kind)("replace").decode
         made = (decode(piece).encode() for piece in iter(partial(file.read, _PIECE), b""))
@@ -154,8 +146,7 @@ def _member(archive: zipfile.ZipFile, name: str, said: list[str]) -> Any:
     infos = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
     kept = [info for info in infos if not _OTHERS.search(info.filename)] or infos
     if not kept:
-        message = f"{name} is an empty archive"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is an empty archive")
     chosen = max(kept, key=lambda info: info.file_size)
     others = f", the largest of {len(kept)} files" if len(kept) > 1 else ""
     said.append(f"{name}: its file {chosen.filename}{others}")
@@ -173,8 +164,7 @@ def _workbook(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
         book = CalamineWorkbook.from_filelike(io.BytesIO(file.read()))
         sheets = {title: book.get_sheet_by_name(title).to_python() for title in book.sheet_names}
     except CalamineError as error:
-        message = f"{name} cannot be read as a workbook: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name} cannot be read as a workbook: {error}") from error
     title = max(sheets, key=lambda title: sum(map(len, sheets[title])))
     if len(sheets) > 1:
         said.append(f"{name}: its sheet {title!r}, the largest of {', '.join(map(repr, sheets))}")
@@ -189,8 +179,7 @@ def _written(cell: Any) -> Any:
 
 def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
     if path is None:
-        message = f"{name} is an SQLite database; it has to lie on this machine, unpacked"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} is an SQLite database; it has to lie on this machine, unpacked")
     address = f"file:{os.path.abspath(path).replace('%', '%25').replace('?', '%3f')}?mode=ro"
     with closing(sqlite3.connect(address, uri=True)) as found:
         try:
@@ -200,8 +189,7 @@ def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
             sizes = {table: found.execute(f"select count(*) from {_quoted(table)}").fetchone()[0]
                      for table in names}  # fmt: skip
             if not sizes:
-                message = f"{name} is a database without a table"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} is a database without a table")
             table = max(sizes, key=lambda table: sizes[table])
             if len(sizes) > 1:
                 said.append(f"{name}: its table {table!r}, the largest of {', '.join(names)}")
@@ -209,8 +197,7 @@ def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
             yield from _lines(iter([[column[0] for column in rows.description]]))
             yield from _lines(map(list, rows))
         except sqlite3.Error as error:
-            message = f"{name} cannot be read as a database: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"{name} cannot be read as a database: {error}") from error
 
 
 def _quoted(name: str) -> str:
@@ -235,11 +222,32 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
         if data.lstrip().startswith(b"{") and b"\n" not in data.strip():  # a row to be refused
             yield data
             return
-        message = f"{name} is one JSON document, which cannot be read: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name} is one JSON document, which cannot be read: {error}") from error
     rows = _rows_of(found)
     while some := list(islice(rows, 1000)):
         yield "".join(json.dumps(row) + "\n" for row in some).encode()
+
+
+def _sparse(file: Any, name: str) -> Iterator[bytes]:
+    """Write rows of a label and ``index:value``, as of libsvm, with all their zeros."""
+    with tempfile.TemporaryFile() as kept:
+        shutil.copyfileobj(file, kept)
+        kept.seek(0)
+        pairs = (re.findall(rb" (\d+):", line.partition(b"#")[0]) for line in kept)
+        indices = {int(index) for line in pairs for index in line}
+        low, high = min(indices), max(indices)
+        if high - low > _MOST_INDICES:
+            message = f"{name} has {high - low + 1:,} columns of zeros: choose some first"
+            raise ConfigError(message)
+        kept.seek(0)
+        yield from _lines([["label", *(f"x{index}" for index in range(low, high + 1))]])
+        yield from _lines(filter(None, (_with_zeros(line, low, high) for line in kept)))
+
+
+def _with_zeros(line: bytes, low: int, high: int) -> list[str]:
+    label, *pairs = line.decode("utf-8", "replace").partition("#")[0].split() or [""]
+    values = dict(pair.split(":", 1) for pair in pairs)
+    return [label, *(values.get(str(i), "0") for i in range(low, high + 1))] if label else []
 
 
 def _rows_of(found: Any) -> Iterator[Any]:

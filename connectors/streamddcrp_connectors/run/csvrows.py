@@ -16,7 +16,7 @@ import pyarrow.csv as pc_csv
 
 from streamddcrp.errors import SchemaError
 from streamddcrp_connectors.looking.cells import Cells
-from streamddcrp_connectors.looking.dialect import SEPARATORS, Dialect, named
+from streamddcrp_connectors.looking.dialect import RULE, SEPARATORS, Dialect, named
 from streamddcrp_connectors.run.columns import (
     Columns,
     Refusal,
@@ -32,14 +32,7 @@ MOST_LINES, MOST_BYTES = 1000, 1 << 20  # of a row whose quoted cells go over se
 class CsvRows:
     r"""Rows of cells under one header.
 
-    Parameters
-    ----------
-    header : bytes
-        The line that names the columns, or none where the dialect has their names.
-    where : str
-        What messages call the source.
-    dialect : Dialect
-        How the table is written.
+    ``header`` is the line that names the columns, or none where the dialect has their names.
 
     Examples
     --------
@@ -65,17 +58,15 @@ class CsvRows:
         try:
             text = header.decode(dialect.encoding.replace("utf-8", "utf-8-sig")).strip("\r\n")
         except UnicodeDecodeError as error:
-            message = (
+            raise SchemaError(
                 f"{where}: the header line is not {dialect.encoding.upper()} text "
                 f"({error.reason}); say how it is written, as in --encoding latin-1"
-            )
-            raise SchemaError(message) from error
+            ) from error
         if "\r" in text and '"' not in text:
-            message = (
+            raise SchemaError(
                 f"{where}: carriage returns inside the first line; if they end the lines, "
                 f"change them first: tr '\\r' '\\n' < {where}"
             )
-            raise SchemaError(message)
         if dialect.sep == " ":
             names = text.split()
         else:
@@ -83,11 +74,9 @@ class CsvRows:
             try:
                 names = [" ".join(name.split()) for name in next(read, [])]
             except csv.Error as error:
-                message = f"{where}: the header line cannot be read: {error}"
-                raise SchemaError(message) from error
+                raise SchemaError(f"{where}: the header line cannot be read: {error}") from error
         if not any(names):
-            message = f"{where} is empty: its first line must name the columns"
-            raise SchemaError(message)
+            raise SchemaError(f"{where} is empty: its first line must name the columns")
         made = [*named(names)]
         again = [new for new, name in zip(made, names, strict=True) if name and new != name]
         if again:
@@ -145,6 +134,8 @@ class CsvRows:
         if dialect.comment and dialect.comment.encode() in block:
             mark = re.escape(dialect.comment.encode())
             block = re.sub(rb"(?m)^[ \t]*" + mark + rb".*\n?", b"", block)
+        if dialect.sep == "|":
+            block = RULE.sub(b"", block)
         if dialect.sep == " ":
             block = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block)
             if b'"' in block:  # between cells, not within them
@@ -154,15 +145,9 @@ class CsvRows:
         return block
 
     def _rows_of(self, block: bytes, *, whole: bool = True) -> tuple[list[bytes], set[int], int]:
-        """Cut into rows.
+        """Cut into rows; return them, and the places of those with a quote that is not closed.
 
-        Returns
-        -------
-        rows : list of bytes
-        open : set of int
-            Places of those with a quote that is not closed.
-        rest : int
-            How many bytes at the end may be part of a longer row, too.
+        Also how many bytes at the end may be part of a longer row, too.
         """
         lines = block.split(b"\n")
         odd = [number for number, line in enumerate(lines) if line.count(b'"') % 2]
@@ -286,7 +271,7 @@ def _is_open(row: bytes, sep: bytes) -> bool:
 def _sound_lines(
     rows: list[bytes], opened: set[int], sep: bytes
 ) -> tuple[list[bytes], dict[int, Refusal]]:
-    """Leave blank lines out, and refuse what is no single row of text."""
+    """Leave blank lines out, and refuse lines that are not one row of text."""
     quoted = re.compile(rb"(?<![^" + re.escape(sep) + rb'])"(?:[^"]++|"")*+"')
     sound: list[bytes] = []
     broken: dict[int, Refusal] = {}

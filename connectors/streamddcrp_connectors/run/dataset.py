@@ -21,31 +21,18 @@ from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.lateness import seconds_of
 from streamddcrp_connectors.run.log import sync_folder
-from streamddcrp_connectors.run.sinks import RowLog, Sink
+from streamddcrp_connectors.run.sinks import RowLog
 
 ROWS, EVERY = "1000000", "1h"
-
-
-def open_sink(spec: str, folder: Path | None, what: str) -> "Sink":
-    """Open a sink of a folder."""
-    return DatasetSink(spec, folder, what)
 
 
 class DatasetSink:
     """Files ``JOB-NUMBER.parquet``; the position is ``{"job", "number", "rows", "since", "log"}``.
 
-    That is: the file under way, its rows, when the first of them came (seconds since 1970), and
-    the position in its log.
-
-    Parameters
-    ----------
-    spec : str
-        ``dataset://folder``; ``rows``: of a file, at least; ``every``: at most so long until a row
-        is in one, such as ``10min``, as long as rows come or the source is live.
-    folder : Path or None
-        Where the log is kept; None: in the folder of the files.
-    what : str
-        Names the log in that folder.
+    That is: the file under way, its rows, when the first of them came (seconds since 1970), and the
+    position in its log, which is in the checkpoint's folder, or else in that of the files. ``rows``
+    are those of a file, at least; ``every``: at most so long until a row is in one, such as
+    ``10min``, as long as rows come or the source is live.
     """
 
     live = True  # what has been seen is not taken back
@@ -55,8 +42,7 @@ class DatasetSink:
         options = Address.parse(f"dataset:///?{query}", port=0, options=["rows", "every"]).options
         rows = options.get("rows", ROWS)
         if not path or not rows.isdecimal() or int(rows) < 1:
-            message = f"{spec} must be dataset://folder?rows=N&every=1h, with N from 1"
-            raise ConfigError(message)
+            raise ConfigError(f"{spec} must be dataset://folder?rows=N&every=1h, with N from 1")
         self._rows = int(rows)
         self._every = seconds_of(options.get("every", EVERY), f"{spec}: every")
         self._folder = Path(os.path.realpath(path))
@@ -78,8 +64,7 @@ class DatasetSink:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            message = f"cannot make {self._folder}: {error.strerror}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot make {self._folder}: {error.strerror}") from error
         fresh = {"job": uuid.uuid4().hex[:8], "number": 0, "rows": 0, "since": None, "log": None}
         self._position = dict(position or fresh)
         job, number = self._position["job"], self._position["number"]
@@ -98,15 +83,13 @@ class DatasetSink:
             n_rows = pq.read_metadata(ended).num_rows
             if n_rows != self._position["rows"]:
                 self._log.close()
-                message = (
+                raise CheckpointError(
                     f"{ended} has {n_rows:,} rows, and the checkpoint recorded "
                     f"{self._position['rows']:,}: it was changed, or belongs to another checkpoint"
                 )
-                raise CheckpointError(message)
             self._next()
 
     def write(self, batch: Any) -> None:
-        """Append a batch to the log."""
         if batch.num_rows:
             self._log.write(batch)
             self._position["rows"] += batch.num_rows

@@ -22,12 +22,8 @@ _LOG = logging.getLogger("streamddcrp.run")
 class DeadLetters:
     """Write refused rows to a file and count them.
 
-    Parameters
-    ----------
-    path : path-like, optional
-        Without a file the first of them are logged with their values.
-    say : bool
-        Log the first of them in any case: nobody asked for the file.
+    Without a file the first of them are logged with their values; also with ``say``: nobody asked
+    for the file.
     """
 
     def __init__(self, path: str | Path | None, *, say: bool = False) -> None:
@@ -37,7 +33,6 @@ class DeadLetters:
         self._said = 0 if say or path is None else _SAID
 
     def rewind(self, position: Any) -> None:
-        """Stand where a checkpoint saw the file."""
         if self._log is not None:
             self._log.rewind(position)
 

@@ -11,20 +11,12 @@ from streamddcrp_connectors.run.textsource import Offset, TextSource
 
 
 class FilesSource:
-    """The rows of all files that a pattern or address stands for, by name.
+    """The rows of all files that a pattern or address stands for, by name; see `places`.
 
     The offset is ``{"row", "number", "file", "time", "at"}``: rows so far, which file the last row
     was of, the type of its time, and the place in that file. Files that come later, with names
-    after all others, are read by the next run.
-
-    Parameters
-    ----------
-    spec : str
-        See `places`.
-    columns : Columns
-        Those of the first file, if no features are named.
-    format : {"csv", "jsonl", "parquet", "arrow"}, optional
-        Default: by the ending of each name, else by the first bytes.
+    after all others, are read by the next run. Without named features, those of the first file
+    count; without a format, the ending of each name, else its first bytes.
     """
 
     replayable = True
@@ -89,8 +81,7 @@ class FilesSource:
             asked = format if sure else None
             return TextSource(place, self._columns, format=asked, batch_rows=self._batch_rows)
         if format not in ("parquet", "arrow"):
-            message = f"{place.name}: files are csv, jsonl, parquet or arrow, not {format}"
-            raise ConfigError(message)
+            raise ConfigError(f"{place.name}: files are csv, jsonl, parquet or arrow, not {format}")
         opener = ParquetSource if format == "parquet" else ArrowSource
         return opener(place, self._columns, self._batch_rows)
 

@@ -9,7 +9,7 @@ from typing import Any
 from streamddcrp.errors import SchemaError
 
 _HEAD, _LAST = 1 << 16, 1 << 12  # bytes
-ReadAt = Callable[[int, int], bytes]  # so many bytes, from there on
+ReadAt = Callable[[int, int], bytes]  # a number of bytes, from a place on
 
 
 def reading(number: int) -> ReadAt:
@@ -18,18 +18,7 @@ def reading(number: int) -> ReadAt:
 
 
 def fingerprint(read_at: ReadAt, end: int) -> dict[str, str]:
-    """Digest the beginning of a file, and the block before ``end``.
-
-    Parameters
-    ----------
-    end : int
-        How many bytes were read of the file.
-
-    Returns
-    -------
-    dict of str to str
-        ``head`` and ``last``, of what lies before ``end``.
-    """
+    """Digest the beginning of a file (``head``), and the block before byte ``end`` (``last``)."""
     start = max(end - _LAST, 0)
     return {"head": _digest(read_at, 0, min(_HEAD, end)), "last": _digest(read_at, start, end)}
 
@@ -39,19 +28,14 @@ def check_fingerprint(
 ) -> None:
     """Refuse a file, of ``size`` bytes, that differs from the one that was read before.
 
-    Raises
-    ------
-    SchemaError
-        It is shorter, or begins otherwise, or holds other bytes before ``end``.
+    It is shorter, or begins otherwise, or holds other bytes before ``end``.
     """
     if size < end:
-        message = f"{name} is shorter than what was already read: was it replaced?"
-        raise SchemaError(message)
+        raise SchemaError(f"{name} is shorter than what was already read: was it replaced?")
     now = fingerprint(read_at, end)
     for part, what in (("head", "begins with other bytes than"), ("last", "differs from")):
         if now[part] != recorded[part]:
-            message = f"{name} {what} what was already read from it: was it replaced?"
-            raise SchemaError(message)
+            raise SchemaError(f"{name} {what} what was already read from it: was it replaced?")
 
 
 def _digest(read_at: ReadAt, start: int, end: int) -> str:

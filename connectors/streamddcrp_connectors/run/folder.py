@@ -19,11 +19,6 @@ class FolderSource:
 
     Files of folders within are read too; names that begin with a dot are left out. The offset is
     ``{"row", "file"}``: the last one that was read.
-
-    Parameters
-    ----------
-    batch_rows : int
-        Most files in a batch.
     """
 
     replayable = True
@@ -32,11 +27,10 @@ class FolderSource:
         self.name = path
         self._path, self._batch_rows = Path(path), batch_rows
         if not columns.text or len(columns.names) != 1:
-            message = (
+            raise ConfigError(
                 f"{self.name} is a folder, and its files are documents: give "
                 "--text text, and no other column"
             )
-            raise ConfigError(message)
         self.columns = columns.resolve(("text",), f"the folder {self.name}")
         found = (file for file in self._path.rglob("*") if file.is_file())
         names = (file.relative_to(self._path) for file in found)
@@ -44,8 +38,7 @@ class FolderSource:
         self._files = sorted(name.as_posix() for name in shown)
         self.n_rows: int | None = len(self._files)
         if not self._files:
-            message = f"the folder {self.name} holds no files"
-            raise SchemaError(message)
+            raise SchemaError(f"the folder {self.name} holds no files")
 
     def identity(self) -> dict[str, Any]:
         return {"path": os.path.realpath(self.name), "format": "folder"}
@@ -82,8 +75,7 @@ def _read(path: Path) -> str:
     with path.open("rb") as file:
         data = file.read(LARGEST + 1)
     if len(data) > LARGEST:
-        message = f"is larger than {LARGEST:,} bytes"
-        raise ValueError(message)
+        raise ValueError(f"is larger than {LARGEST:,} bytes")
     return data.decode()
 
 

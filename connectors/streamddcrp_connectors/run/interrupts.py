@@ -17,11 +17,8 @@ class Interrupts:
     A signal that comes inside is raised at the end of the block; a second one at once. SIGHUP, at
     which daemons read their files again, sets ``reload``. Does nothing outside the main thread.
 
-    Parameters
-    ----------
-    safe : bool
-        There is a checkpoint: `LIMIT` seconds after SIGTERM the process ends with status 0,
-        whatever it is doing, since the next start goes on where the last commit was.
+    ``safe``: there is a checkpoint, so `LIMIT` seconds after SIGTERM the process ends with status
+    0, whatever it is doing; the next start goes on where the last commit was.
     """
 
     def __init__(self, *, safe: bool = False) -> None:

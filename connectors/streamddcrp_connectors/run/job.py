@@ -50,16 +50,14 @@ def find_cursor(
             value = cursor[name]
             least = type(value) is not int or value >= 0
             if not (isinstance(value, kind) and least) or value is True:
-                message = f"{name} is {value!r:.40}"
-                raise TypeError(message)
+                raise TypeError(f"{name} is {value!r:.40}")
     for part in {**cursor["job"], **job}:
         before, now = cursor["job"].get(part), job.get(part)
         if before != now:
-            message = (
+            raise CheckpointError(
                 f"the checkpoint {store.path.parent} was made with {_other(part)}: "
                 f"{_difference(before, now)}; run as before, or use a new checkpoint folder"
             )
-            raise CheckpointError(message)
     return cursor
 
 
@@ -104,8 +102,7 @@ def _refuse_leftovers(folder: Path) -> None:
     """Refuse a folder of a checkpoint that has lost its states."""
     left = [path.name for path in folder.glob("*.rows") if path.stat().st_size]
     if left:
-        message = (
+        raise CheckpointError(
             f"the checkpoint {folder} holds results ({', '.join(sorted(left))}) but no states: put "
             "its state.sqlite back, use a new folder, or give --overwrite if they may be deleted"
         )
-        raise CheckpointError(message)

@@ -80,7 +80,6 @@ class JsonRows:
 
     @staticmethod
     def settled(data: bytes) -> int:
-        """Return how many bytes are of whole rows: all."""
         return len(data)
 
     def decode(
@@ -144,27 +143,21 @@ class JsonRows:
         try:
             row: Any = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
         except json.JSONDecodeError as error:
-            message = f"not valid JSON: {error.msg} at character {error.pos}"
-            raise ValueError(message) from error
+            raise ValueError(f"not valid JSON: {error.msg} at character {error.pos}") from error
         except UnicodeDecodeError as error:
-            message = f"not UTF-8 text ({error.reason} at byte {error.start})"
-            raise ValueError(message) from error
+            raise ValueError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
         except RecursionError as error:
-            message = "too deeply nested JSON"
-            raise ValueError(message) from error
+            raise ValueError("too deeply nested JSON") from error
         if not isinstance(row, dict):
-            message = "not a JSON object of column names and values"
-            raise ValueError(message)
+            raise ValueError("not a JSON object of column names and values")
         if self._nested and (b"[" in line or line.count(b"{") > 1):
             row = _object([*_leaves(row)])
         for name in names:
             if name not in row:
                 ways = "write null where a value is missing, or give --missing-columns null"
-                message = f"no column {name!r}; {ways}"
-                raise ValueError(message)
+                raise ValueError(f"no column {name!r}; {ways}")
         if features and not any(name in row for name in features):
-            message = f"none of the columns {', '.join(features[:8])}"
-            raise ValueError(message)
+            raise ValueError(f"none of the columns {', '.join(features[:8])}")
         made: dict[str, Any] = row
         return made
 
@@ -194,8 +187,7 @@ def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
         twice = repeated([name for name, _ in pairs])
-        message = f"column {twice!r} occurs twice"
-        raise ValueError(message)
+        raise ValueError(f"column {twice!r} occurs twice")
     return made
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError
-from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream
+from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, read_stream
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Rows
 
@@ -36,11 +36,6 @@ class Lateness:
         Refuse rows that lie farther ahead: time stamps of the clock, numbers of the largest time
         that was taken. Of the first row nothing is known. ``"none"``: refuse none. Default: time
         stamps a day ahead of the clock and of all rows before.
-
-    Raises
-    ------
-    ConfigError
-        One of them cannot be read, or there is no time.
     """
 
     def __init__(self, policy: str | None, max_ahead: str | None, columns: Columns) -> None:
@@ -49,8 +44,7 @@ class Lateness:
             message = f"--late must be dead-letter, as-now, sort or wait=5s, got {policy!r}"
             raise ConfigError(message)
         if columns.time is None and (policy or max_ahead not in (None, "none")):
-            message = "--late and --max-ahead need a time: name its column with --time"
-            raise ConfigError(message)
+            raise ConfigError("--late and --max-ahead need a time: name its column with --time")
         self._as_now = how == "as-now"
         self._wait = seconds_of(span, "--late wait") if span else None
         self._given = max_ahead is not None
@@ -79,8 +73,7 @@ class Lateness:
             return
         self._last, self._newest = state["last"], state["newest"]
         if state["held"] is not None:
-            with pa.ipc.open_stream(base64.b64decode(state["held"])) as reader:
-                batch = reader.read_next_batch()
+            batch = read_stream(base64.b64decode(state["held"]))
             numbers = batch.column(_NUMBER).to_numpy()
             self._held = Rows(numbers, batch.drop_columns([_NUMBER]), self._columns)
 
@@ -194,8 +187,7 @@ def seconds_of(text: str, option: str) -> float:
         cut = make_cut(text)
         seconds = float(cut.size) if cut.kind == "period" else seconds
     if not 0.0 <= seconds < math.inf:
-        message = f"{option} must be a time such as 5s, 10min or a number, got {text!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{option} must be a time such as 5s, 10min or a number, got {text!r}")
     return seconds
 
 

@@ -1,13 +1,16 @@
 """Plain lines to canonical batches: each is a text, and its time stands somewhere in it."""
 
-import re
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.data.clock import find_kind, parse
+from streamddcrp.data.clock import MONTHS, find_kind, parse
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.run.columns import Columns, Refusal, TimeKind, assemble
@@ -23,20 +26,14 @@ _STAMPS = [
     rf"[A-Z][a-z]{{2}} +\d{{1,2}},? +\d{{4}},? +{_CLOCK}{_ZONE}",
     r"\b1[0-9]{9}(?:\.\d{1,9})?\b",
 ]
-_YEARLESS = re.compile(rf"^(?:<\d+>)?[A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} ")
+_YEARLESS = rf"^(?:<\d+>)?[A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} "
+_ALONE = r"^\[?\d{1,2}:\d{2}:\d{2}"  # a clock, of no known day
 
 
 class LineRows:
     r"""Texts, one a line; a line without a time has that of the line before.
 
-    Parameters
-    ----------
-    sample : bytes
-        Lines that show where the time stands.
-    columns : Columns
-        Names for the time and the text, if they are not to be called ``time`` and ``text``.
-    where : str
-        What messages call the source.
+    A sample shows where the time stands. Unnamed columns are called ``time`` and ``text``.
 
     Examples
     --------
@@ -52,33 +49,49 @@ class LineRows:
             raise ConfigError(message)
         lines = _texts(sample)[:1000]
         self.said = f"{where}: each line is a text"
-        counts = [pc.sum(pc.match_substring_regex(lines, stamp)).as_py() or 0 for stamp in _STAMPS]
-        self._stamp = _STAMPS[counts.index(max(counts))] if max(counts) > 0.5 * len(lines) else None
-        self.kind = None
+        shares = [_share(lines, stamp) for stamp in _STAMPS]
+        self._stamp = _STAMPS[shares.index(max(shares))] if max(shares) > 0.5 else None
+        self.kind: str | None = None
+        self._year = 0  # of the first line, where the times have none
         if self._stamp is not None:
             self.kind = find_kind(self._found(lines), "", columns.reading.clock)
-        elif sum(bool(_YEARLESS.match(line)) for line in lines.to_pylist()) > 0.5 * len(lines):
-            self.said += "; their times have no year, and are not used"
+        elif _share(lines, _YEARLESS) > 0.5:
+            self._stamp = _YEARLESS
+            self._year = _first_year(self._found(lines), where)
+            self.kind = find_kind(self._dated(self._found(lines)), "", columns.reading.clock)
+            self.said += f"; the times have no year: that of the first is taken for {self._year}"
         if columns.time and self.kind is None:
-            message = f"{where}: no time was found in its lines; leave --time out"
-            raise ConfigError(message)
-        time = (columns.time or TIME) if self.kind else None
-        self.columns = Columns(time, None, columns.features or (TEXT,), True, columns.reading)
+            raise ConfigError(f"{where}: no time was found in its lines; leave --time out")
+        dated = (columns.time or TIME) if self.kind else None
+        self.columns = Columns(dated, None, columns.features or (TEXT,), True, columns.reading)
 
     def sample(self, block: bytes) -> Any:
         """Return lines as a table of strings."""
-        texts = _texts(block)
-        columns = [pc.fill_null_forward(self._found(texts)), texts] if self.kind else [texts]
+        columns = [texts := _texts(block)]
+        if self.kind:
+            columns.insert(0, self._dated(pc.fill_null_forward(self._found(texts))))
         return pa.record_batch(columns, names=list(self.columns.names))
 
     @staticmethod
     def settled(data: bytes) -> int:
-        """Return how many bytes are of whole rows: all."""
         return len(data)
 
     def _found(self, texts: Any) -> Any:
         parts = pc.extract_regex(texts, f"(?P<t>{self._stamp})")
         return pc.struct_field(parts, "t").cast(pa.string())
+
+    def _dated(self, cells: Any) -> Any:
+        """Put a year before times that have none: one more where the months begin again."""
+        if not self._year or cells.null_count == len(cells):
+            return cells
+        parts = pc.extract_regex(cells, r"^(?P<y>\d{4} )?(?:<\d+>)?(?P<t>[A-Z].*\S)")
+        stamps = pc.replace_substring_regex(pc.struct_field(parts, "t"), " +", " ")
+        months = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(stamps, 0, 3)), MONTHS)
+        steps = np.diff(pc.fill_null_backward(pc.fill_null_forward(months)).to_numpy(), prepend=0)
+        steps[0] = 0
+        first = int(pc.struct_field(parts, "y")[0].as_py() or self._year)
+        years = first + np.cumsum((steps < -6).astype(int) - (steps > 6))
+        return pc.binary_join_element_wise(pa.array(years).cast(pa.string()), stamps, " ")
 
     def decode(
         self, block: bytes, columns: Columns, kind: TimeKind | None
@@ -92,6 +105,7 @@ class LineRows:
         cells = pc.fill_null_forward(pa.concat_arrays([before, self._found(texts)]))
         if len(cells) and cells.null_count < len(cells):  # lines before the first time have that
             cells = pc.fill_null(cells, cells.drop_null()[0])
+        cells = self._dated(cells)
         times, form = parse(cells[1:], form)
         refused = {
             row: Refusal("no time can be read in the line", {columns.names[1]: texts[row].as_py()})
@@ -108,11 +122,24 @@ def _texts(block: bytes) -> Any:
     return pa.array([line for line in lines if line.strip()], pa.string())
 
 
+def _share(lines: Any, pattern: str) -> float:
+    return float(pc.mean(pc.match_substring_regex(lines, pattern).cast(pa.int8())).as_py() or 0.0)
+
+
+def _first_year(stamps: Any, where: str) -> int:
+    """Return the latest year in which the first time lies before the file was written."""
+    path = Path(where)
+    written = path.stat().st_mtime if path.is_file() else time.time()
+    year = datetime.fromtimestamp(written + 86_400, UTC).year  # whatever the zone
+    first = " ".join(stamps.drop_null()[0].as_py().rpartition(">")[2].split())
+    begun = parse(pa.array([f"{year} {first}"]), "name")[0].cast(pa.int64())[0].as_py()
+    return year - (begun is not None and begun > (written + 86_400) * 1e9)
+
+
 def may_be_lines(sample: bytes, name: str, columns: Sequence[str]) -> bool:
     """Whether a file in which no columns are found is plain lines: a log, or most with a time."""
     if ".log" in name:
         return True
     lines = _texts(sample)[:1000]
-    counts = [pc.sum(pc.match_substring_regex(lines, stamp)).as_py() for stamp in _STAMPS]
-    dated = sum(bool(_YEARLESS.match(line)) for line in lines.to_pylist())
-    return len(columns) == 1 and max(dated, *(count or 0 for count in counts)) > 0.5 * len(lines)
+    free = len(columns) == 1 or not name.lower().endswith((".csv", ".tsv"))
+    return free and max(_share(lines, stamp) for stamp in (*_STAMPS, _YEARLESS, _ALONE)) > 0.5

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from streamddcrp.errors import SchemaError
@@ -20,10 +21,6 @@ class LineReader:
 
     Parameters
     ----------
-    stream : binary file
-        A pipe is read as far as it has data, so that its rows are not held back.
-    name : str
-        What messages call the stream.
     live : bool
         The stream has no known end (a pipe): hand over the lines there are.
     follow : bool
@@ -31,6 +28,8 @@ class LineReader:
         none; a line without its line feed is never handed over.
     idle : float, optional
         With ``follow``: end after that many seconds without new data (default: never).
+    newest : callable, optional
+        With ``follow``: returns the file to which lines are added now (default: ``name``).
 
     Examples
     --------
@@ -48,6 +47,7 @@ class LineReader:
         follow: bool = False,
         idle: float | None = None,
         poll: float = 0.1,
+        newest: Callable[[], os.PathLike[str]] | None = None,
     ) -> None:
         self._stream = stream
         self._name = name
@@ -55,6 +55,7 @@ class LineReader:
         self._follow = follow
         self._idle = idle
         self._poll = poll
+        self._newest = newest or (lambda: Path(name))
         self._waited = 0.0
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
         self._data = b""  # what was read last; handed over as far as _at
@@ -157,7 +158,6 @@ class LineReader:
         return self._data[start:end]
 
     def _next(self) -> bytes:
-        """Read on."""
         return self._read(max(_READ, len(self._data) - self._at))  # keeps the copying linear
 
     def _waits(self) -> bool:
@@ -174,7 +174,7 @@ class LineReader:
         opened = os.fstat(self._stream.fileno())
         cut = opened.st_size < self._stream.tell()
         try:
-            there = os.stat(self._name)
+            there = os.stat(self._newest())
         except OSError:
             return  # removed, perhaps to be written again
         if not cut and os.path.samestat(opened, there):
@@ -188,8 +188,7 @@ class LineReader:
 
     def _check_length(self, length: int) -> None:
         if length > MAX_LINE:
-            message = (
+            raise SchemaError(
                 f"{self._name} has a line of more than {MAX_LINE >> 20} MiB after byte "
                 f"{self.position}: it does not hold one row on each line"
             )
-            raise SchemaError(message)

@@ -19,17 +19,7 @@ _PATIENCE = 0.5  # seconds: a run that was just killed may still be ending
 class Lock:
     """Hold a file ``.NAME.lock`` beside an output until `release`, or the end of the process.
 
-    Parameters
-    ----------
-    path : Path
-        The output.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ConfigError
-        Another run holds it.
+    Another run that holds it is a ConfigError.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -43,18 +33,15 @@ class Lock:
                 self._file = self._taken()
             except OSError as error:
                 if not isinstance(error, BlockingIOError):
-                    message = f"cannot write {name}: {error.strerror or error}"
-                    raise ConfigError(message) from error
+                    raise ConfigError(f"cannot write {name}: {error.strerror or error}") from error
                 if time.monotonic() > end:
-                    message = (
+                    raise ConfigError(
                         f"{name} is being written by another run, {self._holder()}: end that run "
                         "first, or choose another file"
-                    )
-                    raise ConfigError(message) from None
+                    ) from None
                 time.sleep(0.02)
 
     def release(self) -> None:
-        """Remove the lock."""
         if self._file is not None:
             with contextlib.suppress(FileNotFoundError):
                 self._path.unlink()

@@ -19,8 +19,7 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        message = f"cannot write {path}: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 class Log:
@@ -52,11 +51,10 @@ class Log:
             problem = "does not hold what the checkpoint recorded: it"
         if problem:
             file.close()
-            message = (
+            raise CheckpointError(
                 f"{self.path} {problem} was changed or removed. Put it back, or start again with a "
                 "new checkpoint folder"
             )
-            raise CheckpointError(message)
         file.truncate(length)
         file.seek(length)
         self._file = file
@@ -85,17 +83,14 @@ class Log:
         return {"bytes": self.file.tell(), "digest": self._digest.hexdigest()}
 
     def close(self) -> None:
-        """Close the file, if it is open."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     @property
     def file(self) -> FileIO:
-        """The open file."""
         if self._file is None:
-            message = f"{self.path} is written to before rewind() was called"
-            raise RuntimeError(message)
+            raise RuntimeError(f"{self.path} is written to before rewind() was called")
         return self._file
 
 

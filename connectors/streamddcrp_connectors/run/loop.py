@@ -1,11 +1,12 @@
 """What a run does with one batch after another, and what those who watch it see."""
 
 import logging
+import signal
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain, islice
 from typing import Any, Protocol
 
@@ -17,108 +18,58 @@ from streamddcrp.errors import ConfigError, OrderError, SchemaError
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
-from streamddcrp_connectors.run.columns import Refusal, refusals
+from streamddcrp_connectors.run.columns import Refusal
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.interrupts import Interrupts
-from streamddcrp_connectors.run.job import fitting
+from streamddcrp_connectors.run.job import describe, find_cursor, fitting
 from streamddcrp_connectors.run.lateness import Lateness
-from streamddcrp_connectors.run.models import Models, Rows, screen
+from streamddcrp_connectors.run.models import Models, Recipe, Rows, usable
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.outputs import Outputs
-from streamddcrp_connectors.run.retries import Patience
+from streamddcrp_connectors.run.retries import Patience, Stopped
+from streamddcrp_connectors.run.sinks import Sink
 from streamddcrp_connectors.run.sources import Offset, Source
 
 MANY = 100  # rows after which it is worth a warning that most are refused
 Progress = Callable[["Summary"], None]
 _LOG = logging.getLogger("streamddcrp")
+_LOG_RUN = logging.getLogger("streamddcrp.run")  # shown in any case
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a run did, counted over all its restarts.
+    """What a run did, counted over all its restarts."""
 
-    Parameters
-    ----------
-    source : str
-        Its name.
-    has_epochs : bool
-        The model's rows arrive by epochs.
-    rows : int
-        Rows of the source so far, refused ones included.
-    refused : int
-        Rows set aside.
-    reason : str
-        Why the last of them was.
-    tables : int
-        Live tables of the models in memory.
-    interrupted : int
-        The signal by which the run was asked to end before the source did; 0: it was not.
-    waiting_for : str or None
-        Name of a server that is away.
-    undelivered : int
-        Messages that nobody took, of this start.
-    silenced : int
-        Alarms that were not told.
-    alive, committed : float
-        When the run last did anything, and last committed: times of the monotonic clock.
-    """
-
-    source: str = ""
-    has_epochs: bool = False
-    rows: int = 0
-    refused: int = 0
-    reason: str = ""
-    tables: int = 0
-    interrupted: int = 0
-    waiting_for: str | None = None
-    undelivered: int = 0
-    silenced: int = 0
-    alive: float = field(default_factory=time.monotonic)
-    committed: float | None = None
+    source: str = ""  # its name
+    has_epochs: bool = False  # the model's rows arrive by epochs
+    rows: int = 0  # of the source so far, refused ones included
+    refused: int = 0  # rows set aside
+    reason: str = ""  # why the last of them was
+    tables: int = 0  # live ones of the models in memory
+    interrupted: int = 0  # the signal by which the run was asked to end before the source did
+    waiting_for: str | None = None  # name of a server that is away
+    undelivered: int = 0  # messages that nobody took, of this start
+    silenced: int = 0  # alarms kept silent
+    alive: float = field(default_factory=time.monotonic)  # when it last did anything
+    committed: float | None = None  # when it last committed, by the same clock
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One batch after it was learned and recorded, for those who watch a run.
+    """One batch after it was learned and recorded, for those who watch a run."""
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows that the model was given.
-    results : pyarrow.RecordBatch or None
-        What the sink got, of the rows that the model took; None if it took none.
-    events : pyarrow.RecordBatch or None
-        See `Models.events`; None if the model was given no row.
-    alarms : pyarrow.RecordBatch or None
-        See `Alarming.tell`; None if no row was taken.
-    refused : int
-        How many rows were set aside.
-    models : Models
-        As they are after the batch.
-    summary : Summary
-        Kept up to date by the run.
-    seconds : float
-        From the batch's arrival to its commit.
-    judged : Alarms or None
-        See `Alarming.judge`, of each of the results.
-    calibrating : float
-        Rows from which there is a threshold.
-    causes : sequence of Explanation or None
-        Of each of the results at which an alarm began; None where the model does not say.
-    """
-
-    rows: Rows
-    results: Any
-    events: Any
-    alarms: Any
-    refused: int
-    models: Models
-    summary: Summary
-    seconds: float = 0.0
-    judged: Alarms | None = None
-    calibrating: float = 0.0
-    causes: Sequence[Explanation | None] = ()
+    rows: Rows  # those that the model was given
+    results: Any  # what the sink got, of the rows that the model took; None: it took none
+    events: Any  # see `Models.events`; None: the model was given no row
+    alarms: Any  # see `Alarming.tell`; None: no row was taken
+    refused: int  # how many rows were set aside
+    models: Models  # as they are after the batch
+    summary: Summary  # kept up to date by the run
+    seconds: float = 0.0  # from the batch's arrival to its commit
+    judged: Alarms | None = None  # see `Alarming.judge`, of each of the results
+    calibrating: float = 0.0  # rows from which there is a threshold
+    causes: Sequence[Explanation | None] = ()  # of the results at which an alarm began
 
     @property
     def why(self) -> list[str | None]:
@@ -137,54 +88,103 @@ class Watcher(Protocol):
         """Take note of a batch; called after its commit."""
 
 
-class Loop:
-    """Epoch by epoch: read, learn, write, commit, report."""
+@dataclass
+class Run:
+    """The rows of a source through a model, epoch by epoch: read, learn, write, commit, report."""
 
-    def __init__(
-        self,
-        source: Source,
-        models: Models,
-        outputs: Outputs,
-        store: SqliteStore | None,
-        watchers: Sequence[Watcher],
-        progress: Progress | None,
-        summary: Summary,
-        interrupts: Interrupts,
-        lateness: Lateness,
-        alarming: Alarming | None,
-        names: Names | None,
-        rule: Callable[[], AlarmRule] | None,
-    ) -> None:
-        self._source, self._models, self._outputs, self._store = source, models, outputs, store
-        self._watchers, self._progress, self._summary = watchers, progress, summary
-        self._interrupts, self._lateness, self._alarming = interrupts, lateness, alarming
-        self._names, self._rule = names, rule
+    source: Source  # with a key among its columns, each key has its own model
+    recipe: Recipe  # makes and restores the models
+    sink: Sink  # gets the results of each row that was taken; see `Rows.with_results`
+    _: KW_ONLY
+    store: SqliteStore | None = None  # keeps states and cursor: the next run goes on from there
+    events: Sink | None = None  # gets what happened to tables; see `Models.events`
+    dead_letters: DeadLetters | None = None  # takes refused rows; without it the first ends the run
+    alarms: Sink | None = None  # gets messages of alarms; see `Alarming`
+    alarm_rule: AlarmRule = AlarmRule()  # noqa: RUF009 -- a tuple of constants
+    new_rule: Callable[[], AlarmRule] | None = None  # returns the rule from SIGHUP on
+    progress: Progress | None = None  # called after each epoch
+    watchers: Sequence[Watcher] = ()
+    memory_limit: str | int = "1GB"  # for models of keys; those used least recently are stored
+    batch_rows: int = 1000  # of a live source, at most
+    batch_wait: float = 0.0  # how long the first of them may wait (s); see `gathered`
+    idle: float | None = None  # end after so many seconds without a row of a live source
+    late: str | None = None  # what becomes of late rows; see `Lateness`
+    max_ahead: str | None = None  # and of those far ahead
+    overwrite: bool = False  # replace files that hold something no checkpoint recorded
+    names: Names | None = None  # of regimes, for events and alarms of jobs that began with them
+
+    def __post_init__(self) -> None:
+        source, recipe, store = self.source, self.recipe, self.store
+        if store is not None and not source.replayable:
+            raise ConfigError(
+                f"{source.name} cannot be read a second time, so a checkpoint could not make up "
+                "for a crash: write the rows to a file and run on that file with --follow, or "
+                "leave the checkpoint out"
+            )
+        self._outputs = Outputs(self.sink, self.events, self.dead_letters, self.alarms)
+        self._outputs.check_distinct(source)
+        job = describe(source, recipe, self._outputs)
+        self._cursor = cursor = find_cursor(store, job, overwrite=self.overwrite)
+        self._summary = Summary(source.name, rows=cursor["rows"], refused=cursor["refused"])
+        self._summary.has_epochs = recipe.description.get("class") == "TemporalDPM"
+        if cursor["source"] is not None:
+            _LOG_RUN.info("resumed at row %s of %s", f"{cursor['rows']:,}", source.name)
+        alarms = self.alarms is not None or self.watchers
+        self._alarming = Alarming(self.alarm_rule) if alarms else None
+        self._lateness = Lateness(self.late, self.max_ahead, source.columns)
+        model = recipe.make()  # options that cannot be used are refused before files are touched
+        if source.columns.time is None and getattr(model, "needs_times", False):
+            raise ConfigError(
+                "the epochs of this model follow from times: name their column with --time, or cut "
+                "epochs by count, for instance --epoch '100 rows'"
+            )
+        self._models = Models(recipe, source.columns.key, store, self.memory_limit)
+        self._interrupts = Interrupts(safe=store is not None)
         self._aside = DeadLetters(None)  # of rows from the future: no reason to stop
         self._coming = Patience(waiting=self._wait)
-        self._going = Patience(lambda: interrupts.waiting, self._wait)
+        self._going = Patience(lambda: self._interrupts.waiting, self._wait)
         self._committed = getattr(source, "committed", lambda _: None)
-        self._cursor: dict[str, Any] = {}
         self._warned = False
-        for watcher in watchers:
-            getattr(watcher, "begin", lambda _: None)(summary)
 
-    def begin(self, cursor: dict[str, Any], *, overwrite: bool) -> None:
+    def go(self) -> Summary:
+        """Run to the end of the source, or until the run is asked to end."""
+        summary = self._summary
+        with self._interrupts, self._outputs.closing():
+            for watcher in self.watchers:
+                getattr(watcher, "begin", lambda _: None)(summary)
+            with fitting():
+                self._begin()
+            try:
+                self._go_on()
+            except Stopped:
+                raise
+            except KeyboardInterrupt as asked:
+                summary.interrupted = asked.args[0] if asked.args else signal.SIGINT
+                if self.store is None:  # else they wait in the checkpoint
+                    self._end()
+            with self._interrupts.held():
+                self._finish()
+        summary.tables = self._models.n_tables
+        return summary
+
+    def _begin(self) -> None:
         """Stand where the last run ended, and commit that."""
-        self._cursor = cursor
+        cursor = self._cursor
         new = cursor["source"] is None
-        cursor.setdefault("named", new and self._names is not None)  # columns stay as they were
+        cursor.setdefault("named", new and self.names is not None)  # columns stay as they were
         self._lateness.restore(cursor.get("late"))
         if self._alarming is not None:
-            self._alarming.restore(cursor.get("alarming"), self._store)
+            self._alarming.restore(cursor.get("alarming"), self.store)
         self._schema()  # which must be one
-        self._outputs.rewind(cursor, self._coming, overwrite=overwrite)
+        self._outputs.rewind(cursor, self._coming, overwrite=self.overwrite)
         with self._interrupts.held():
             self._commit(cursor["source"])
 
-    def go_on(self, *how: Any) -> None:
-        """Do epochs until the source ends; see `gathered` for how."""
+    def _go_on(self) -> None:
+        """Do epochs until the source ends."""
         at = self._cursor["source"]
-        steps = gathered(self._source, at, self._coming, *how)
+        how = self.batch_rows, self.batch_wait, self.idle
+        steps = gathered(self.source, at, self._coming, *how)
         with nullcontext() if at is None else fitting():
             first = list(islice(steps, 1))
         for batch, offset in chain(first, steps):
@@ -196,13 +196,13 @@ class Loop:
             if not quiet or self._lateness.overdue or self._outputs.waiting or overdue:
                 at = offset
                 self._epoch(batch, offset)
-        self.end()
+        self._end()
 
-    def end(self) -> None:
+    def _end(self) -> None:
         """Learn what was waited with."""
         self._epoch(None, self._cursor["source"], end=True)
 
-    def finish(self) -> None:
+    def _finish(self) -> None:
         """Write the labels that are as good as final, and complete the outputs.
 
         No cursor records these rows: files are cut back before a run goes on, and servers, which
@@ -222,20 +222,20 @@ class Loop:
         return None if text is None else pa.ipc.read_schema(pa.py_buffer(b64decode(text)))
 
     def _reload(self) -> None:
-        """Read again how alarms are told; names and silences are read whenever they change."""
+        """Read the rule of alarms again; names and silences are read whenever they change."""
         self._interrupts.reload = False
         try:
-            if self._rule is not None and self._alarming is not None:
-                self._alarming.change(self._rule())
+            if self.new_rule is not None and self._alarming is not None:
+                self._alarming.change(self.new_rule())
         except ConfigError as error:
             _LOG.warning("nothing was reloaded: %s", error)
         else:
-            logging.getLogger("streamddcrp.run").info("reloaded how alarms begin and are told")
+            _LOG_RUN.info("reloaded how alarms begin and are told")
 
     def _wait(self, where: str | None) -> None:
         self._summary.waiting_for, self._summary.alive = where, time.monotonic()
-        if self._progress is not None:
-            self._progress(self._summary)
+        if self.progress is not None:
+            self.progress(self._summary)
 
     def _epoch(self, batch: Any, offset: Offset | None, *, end: bool = False) -> None:
         """Learn a batch, or what was waited with long enough, and commit."""
@@ -245,7 +245,7 @@ class Loop:
             if batch is None:
                 rows = self._lateness.release(all_of_them=end)
             else:
-                rows, refused = numbered(self._source, batch, offset)
+                rows, refused = numbered(self.source, batch, offset)
                 rows, early = self._lateness.admit(rows)
                 if early and self._lateness.lenient and self._outputs.dead_letters is None:
                     self._aside.write(early)
@@ -266,17 +266,17 @@ class Loop:
         if epoch is not None:
             self._summary.tables = self._models.n_tables
             epoch = replace(epoch, seconds=time.monotonic() - since)
-            for watcher in self._watchers:
+            for watcher in self.watchers:
                 watcher.epoch(epoch)
-            if self._progress is not None:
-                self._progress(self._summary)
+            if self.progress is not None:
+                self.progress(self._summary)
 
     def _learn(self, rows: Rows, refused: dict[int, Refusal], offset: Any) -> Epoch:
         summary, outputs = self._summary, self._outputs
         sets_aside = outputs.dead_letters is not None
         if refused and not sets_aside:
             row = min(refused)
-            raise _refusal(self._source, row, refused[row].reason)
+            raise _refusal(self.source, row, refused[row].reason)
         try:
             results = (
                 self._models.step(rows, refused if sets_aside else None) if len(rows) else None
@@ -284,7 +284,7 @@ class Loop:
         except SchemaError as error:
             if error.row is None:
                 raise
-            raise _refusal(self._source, error.row, str(error), type(error)) from error
+            raise _refusal(self.source, error.row, str(error), type(error)) from error
         if results is not None and "schema" not in self._cursor:
             self._cursor["schema"] = b64encode(results.schema.serialize()).decode()
         summary.rows, summary.refused = offset["row"], summary.refused + len(refused)
@@ -292,13 +292,13 @@ class Loop:
             summary.reason = refused[max(refused)].reason
         self._warn()
         events = None
-        if len(rows) and (outputs.events is not None or self._watchers):
-            events = self._models.events(rows.batch, self._source.columns)
+        if len(rows) and (outputs.events is not None or self.watchers):
+            events = self._models.events(rows.batch, self.source.columns)
         alarms = judged = None
         causes: list[Explanation | None] = []
         alarming = self._alarming
         if alarming is not None and results is not None:
-            verdicts = None if self._names is None else self._names.verdicts(results)
+            verdicts = None if self.names is None else self.names.verdicts(results)
             judged = alarming.judge(results, verdicts)
             causes = self._models.reasons(rows, results, np.flatnonzero(judged.began))
         wanted = 0.0 if alarming is None else alarming.alarm.calibrating
@@ -307,16 +307,16 @@ class Loop:
             judged, wanted, causes,
         )  # fmt: skip
         if judged is not None and alarming is not None:
-            names = self._names if self._cursor["named"] else None
+            names = self.names if self._cursor["named"] else None
             alarms = alarming.tell(results, judged, epoch.why, names)
         outputs.write(results, epoch.events, alarms, refused)
         return replace(epoch, alarms=alarms)
 
     def _named(self, batch: Any) -> Any:
         """Add the names that people gave, to events or alarms."""
-        if batch is None or self._names is None or not self._cursor["named"]:
+        if batch is None or self.names is None or not self._cursor["named"]:
             return batch
-        return self._names.put_on(batch)
+        return self.names.put_on(batch)
 
     def _warn(self) -> None:
         """Say once when most rows are refused: that is rarely what is wanted."""
@@ -330,12 +330,12 @@ class Loop:
 
     def _commit(self, offset: Offset | None) -> None:
         self._cursor["source"] = offset
-        if self._store is not None:
+        if self.store is not None:
             self._cursor |= self._outputs.sync(self._going)
             self._cursor["rows"] = self._summary.rows
             self._cursor |= {"refused": self._summary.refused, "late": self._lateness.state()}
             if self._alarming is not None:
-                self._cursor["alarming"] = self._alarming.save(self._store)
+                self._cursor["alarming"] = self._alarming.save(self.store)
             self._models.save(self._cursor)
         elif self._outputs.live:
             self._outputs.sync(self._going)
@@ -346,16 +346,10 @@ class Loop:
 
 def numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:
     """Give the rows of a batch their numbers; take out those that no model could use."""
-    first = offset["row"] - batch.num_rows
-    batch, marked = refusals(batch)
-    numbers = np.arange(first, offset["row"])
+    numbers = np.arange(offset["row"] - batch.num_rows, offset["row"])
     if hasattr(source, "numbers"):  # in the order of their times
         numbers = source.numbers[numbers]
-    rows = Rows(numbers, batch, source.columns)
-    places = screen(rows) | marked
-    if places:
-        rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
-    return rows, {int(numbers[place]): refusal for place, refusal in places.items()}
+    return usable(batch, numbers, source.columns)
 
 
 def _refusal(

@@ -15,9 +15,9 @@ from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.keyed import CURSOR
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.typing import IntArray
-from streamddcrp_connectors.run.columns import Columns, Refusal, plain
+from streamddcrp_connectors.run.columns import Columns, Refusal, plain, refusals
 
-__all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen"]
+__all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen", "usable"]
 
 _PIECE = 256  # rows tried at once after a refusal
 _STORY = {  # what events of stories have besides
@@ -44,21 +44,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is made and restored.
+    """How a model is made and restored."""
 
-    Parameters
-    ----------
-    make : callable
-        Returns a new model.
-    restore : callable
-        Turns what ``to_bytes`` gave back into the model.
-    description : dict
-        Class and options as JSON values; a checkpoint of another description is refused.
-    """
-
-    make: Callable[[], Model]
-    restore: Callable[[bytes], Model]
-    description: Mapping[str, Any] = field(default_factory=dict)
+    make: Callable[[], Model]  # returns a new model
+    restore: Callable[[bytes], Model]  # turns what ``to_bytes`` gave back into the model
+    description: Mapping[str, Any] = field(default_factory=dict)  # as JSON values
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +63,9 @@ class Rows:
         return len(self.numbers)
 
     def take(self, which: IntArray) -> "Rows":
-        """Return some of the rows."""
         return Rows(self.numbers[which], self.batch.take(pa.array(which)), self.columns)
 
     def slice(self, start: int, stop: int) -> "Rows":
-        """Return a stretch of the rows."""
         return Rows(self.numbers[start:stop], self.batch.slice(start, stop - start), self.columns)
 
     @property
@@ -94,7 +82,6 @@ class Rows:
         return self.batch.column(self.columns.time).to_numpy(zero_copy_only=False)
 
     def values(self, row: int) -> dict[str, Any]:
-        """Return what one row holds, as JSON values."""
         return {name: plain(self.batch.column(name)[row]) for name in self.batch.schema.names}
 
     def with_results(self, results: Any) -> Any:
@@ -128,17 +115,20 @@ def screen(rows: Rows) -> dict[int, Refusal]:
     return found
 
 
+def usable(batch: Any, numbers: IntArray, columns: Columns) -> tuple[Rows, dict[int, Refusal]]:
+    """Return the rows of a canonical batch that models can use, and why others cannot."""
+    batch, marked = refusals(batch)
+    rows = Rows(numbers, batch, columns)
+    places = screen(rows) | marked
+    if places:
+        rows = rows.take(np.delete(np.arange(len(rows)), sorted(places)))
+    return rows, {int(numbers[place]): refusal for place, refusal in places.items()}
+
+
 class Models:
     """The model of a run: one for all rows, or one for each key.
 
-    Parameters
-    ----------
-    key : str, optional
-        Column of the key.
-    store : SqliteStore, optional
-        What the last run left is taken up from it.
-    memory_limit : str or int
-        Most memory for the models of keys.
+    What the last run left is taken up from ``store``.
     """
 
     def __init__(
@@ -158,34 +148,25 @@ class Models:
         else:
             blob = None if store is None else store.get(_OP, _ONE)
             if store is not None and blob is None and store.offset(CURSOR) is not None:
-                message = f"{store.path} has lost the model; restore it from a copy"
-                raise CheckpointError(message)
+                raise CheckpointError(f"{store.path} has lost the model; restore it from a copy")
             self._model = fresh if blob is None else recipe.restore(blob)
 
     @property
     def n_tables(self) -> int:
-        """Live tables of all models in memory."""
         return int(self._model.n_tables)
 
     def events(self, batch: Any, columns: Columns) -> Any:
-        """Return what happened to tables since the last call.
+        """Return what happened to tables since the last call, in the types of canonical rows.
 
-        Parameters
-        ----------
-        batch : pyarrow.RecordBatch
-            Canonical rows, whose times and keys have the types that are wanted.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless
-            the model ignores times), ``key``, ``kind``, ``label``, ``into`` and ``why``, as
-            `streamddcrp.Event` has them; of stories, more instead of ``why``, see `StoryEvent`,
-            rates a day where times are time stamps. By time, if rows have times.
+        ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless the
+        model ignores times), ``key``, ``kind``, ``label``, ``into`` and ``why``, as
+        `streamddcrp.Event` has them; of stories, more instead of ``why``, see `StoryEvent`, rates a
+        day where times are time stamps. By time, if rows have times.
         """
         events = self._model.events()
         if columns.time is not None:
-            events.sort(key=_noticed)  # those of several keys
+            # those of several keys, by the row at which they were noticed
+            events.sort(key=lambda event: event.t if event.noticed is None else event.noticed)
         cells: dict[str, Any] = {"index": pa.array([event.index for event in events], pa.int64())}
         if columns.time is not None and not self._ignores_times:
             kind = batch.schema.field(columns.time).type
@@ -227,18 +208,10 @@ class Models:
         return self._model.summary()
 
     def last_labels(self, results: Any) -> Any:
-        """Return the labels that are not final yet, where the results of rows have final ones.
+        """Return the labels that are not final yet, where results, of this schema, have final ones.
 
-        Parameters
-        ----------
-        results : pyarrow.Schema
-            Of what was written for rows.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            Rows of which all is missing but ``final_row``, ``final_label``, and the time and the
-            key of that row; none where the results have no final labels.
+        Rows in which all is missing but ``final_row``, ``final_label``, and that row's time and
+        key.
         """
         found: list[tuple[Any, Any]] = []
         if "final_row" in results.names:
@@ -270,18 +243,10 @@ class Models:
             self._store.commit(_OP, {_ONE: self._model.to_bytes()}, CURSOR, cursor)
 
     def step(self, rows: Rows, refused: dict[int, Refusal] | None) -> Any:
-        """Give the rows to the model.
+        """Give the rows to the model; return the results in their order, None if no row was taken.
 
-        Parameters
-        ----------
-        refused : dict, optional
-            Takes the rows that the model refuses, by number within the source; None: the first one
-            ends the step with SchemaError, and nothing is learned.
-
-        Returns
-        -------
-        results : pyarrow.RecordBatch or None
-            In the order of the rows; None if no row was taken.
+        ``refused`` takes the rows that the model refuses, by number within the source; None: the
+        first one ends the step with SchemaError, and nothing is learned.
         """
         try:
             return rows.with_results(self._model.step_many(rows.inputs, rows.times))
@@ -333,8 +298,3 @@ def _at(error: SchemaError, rows: Rows) -> SchemaError:
     number = int(rows.numbers[error.row])
     text = re.sub(rf"\brow {error.row}\b[:,]?\s*", "", str(error), count=1)
     return error.retold(text, number)
-
-
-def _noticed(event: Any) -> float:
-    """Return the time of the row at which an event was noticed."""
-    return float(event.t if event.noticed is None else event.noticed)

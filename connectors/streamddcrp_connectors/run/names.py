@@ -23,11 +23,6 @@ SEEN = 1000  # acknowledgements that are kept
 class Names:
     """Names and verdicts that people gave to regimes, and what they acknowledged.
 
-    Parameters
-    ----------
-    folder : Path, optional
-        Where they are kept.
-
     Examples
     --------
     >>> names = Names(None)
@@ -48,7 +43,6 @@ class Names:
             self._read(self._path)
 
     def of(self, key: str) -> dict[int, str]:
-        """Return the names of a stream, by label."""
         return self._names.get(key, {})
 
     def _refresh(self) -> None:

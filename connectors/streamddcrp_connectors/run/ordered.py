@@ -1,27 +1,48 @@
 """The rows of a whole file in the order of their times, where the file has them in another."""
 
-from collections.abc import Iterator
-from typing import Any
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp_connectors.run.columns import arrow_stream
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import Offset, Source
 
+_PIECE_ROWS = 50_000
+
+
+class _Piece(NamedTuple):
+    ticks: Any
+    lost: Any
+    at: int  # byte of the file
+    end: Any  # place in the source
+
+
+def _by_time(pieces: Sequence[_Piece]) -> Any:
+    """Return the numbers of all rows in the order of their times; without one they come last.
+
+    Where the newest row is the first, so it is among rows of one time.
+    """
+    ticks, lost = (np.concatenate([piece[i] for piece in pieces]) for i in (0, 1))
+    known = np.flatnonzero(~lost)
+    newest_first = len(known) > 0 and ticks[known[0]] > ticks[known[-1]]
+    ticks[lost] = np.iinfo(np.int64).max if ticks.dtype.kind == "i" else np.inf
+    order = np.argsort(ticks[::-1] if newest_first else ticks, kind="stable")
+    return len(ticks) - 1 - order if newest_first else order
+
 
 class OrderedSource:
-    """Reads all rows of a source, then yields them by time; they keep their numbers.
+    """Reads all rows of a source, which has a time and an end, then yields them by time.
 
-    The offset is ``{"row", "of"}``: how many rows were yielded, and the place at which the source
-    ended.
-
-    Parameters
-    ----------
-    source : Source
-        With a time, and an end.
-    batch_rows : int
+    They keep their numbers. The offset is ``{"row", "of"}``: how many rows were yielded, and the
+    place at which the source ended.
+    The rows wait in a file; in memory are 40 bytes of each, and a batch.
     """
 
     replayable = True
@@ -38,31 +59,54 @@ class OrderedSource:
         self.numbers: Any = np.empty(0, np.int64)
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
         return self._source.identity() | {"sorted": True}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset."""
-        parts = [*self._source.read_after(None)]
-        if not parts:
-            return
-        batch, end = joined([part for part, _ in parts]), parts[-1][1]
-        if offset is not None and offset["of"] != end:
-            message = f"{self.name} has changed since its rows were sorted: was it replaced?"
-            raise SchemaError(message)
-        times = batch.column(self.columns.time)
-        lost = times.is_null().to_numpy(zero_copy_only=False)
-        if pa.types.is_timestamp(times.type):
-            times = times.cast(pa.int64())
-        ticks = times.fill_null(0).to_numpy(zero_copy_only=False)
-        rows = np.arange(len(ticks))
-        known = np.flatnonzero(~lost)
-        newest_first = len(known) and ticks[known[0]] > ticks[known[-1]]
-        self.numbers = np.lexsort((-rows if newest_first else rows, ticks, lost))
-        for begin in range(0 if offset is None else offset["row"], len(rows), self._batch_rows):
-            stop = min(begin + self._batch_rows, len(rows))
-            yield batch.take(pa.array(self.numbers[begin:stop])), {"row": stop, "of": end}
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows"
+            with path.open("wb") as file:
+                pieces = list(self._stored(file))
+            if not pieces:
+                return
+            end = pieces[-1].end
+            if offset is not None and offset["of"] != end:
+                message = f"{self.name} has changed since its rows were sorted: was it replaced?"
+                raise SchemaError(message)
+            starts = np.cumsum([0, *(len(piece.ticks) for piece in pieces)])
+            places = [piece.at for piece in pieces]
+            self.numbers = _by_time(pieces)
+            del pieces
+            with pa.memory_map(str(path)) as mapped:
+                stored = mapped.read_buffer()
+                for begin in range(offset["row"] if offset else 0, starts[-1], self._batch_rows):
+                    chosen = self.numbers[begin : begin + self._batch_rows]
+                    at = np.searchsorted(starts, chosen, "right") - 1
+                    parts = []
+                    for number in np.unique(at):
+                        piece = pa.ipc.open_stream(stored.slice(places[number])).read_next_batch()
+                        parts.append(piece.take(pa.array(chosen[at == number] - starts[number])))
+                    back = np.argsort(np.argsort(at, kind="stable"))
+                    batch = joined(parts).take(pa.array(back))
+                    yield batch, {"row": begin + len(chosen), "of": end}
+
+    def _stored(self, file: Any) -> Iterator[_Piece]:
+        """Write all rows to a file; they need not fit into memory."""
+        held, n_rows = [], 0
+        for batch, end in chain(self._source.read_after(None), [(None, None)]):
+            held += [] if batch is None else [batch]
+            n_rows = sum(part.num_rows for part in held)
+            if not n_rows or (batch is not None and n_rows < _PIECE_ROWS):
+                last = end
+                continue
+            piece, held = joined(held), []
+            times = piece.column(self.columns.time)
+            if pa.types.is_timestamp(times.type):
+                times = times.cast(pa.int64())
+            ticks = times.fill_null(0).to_numpy(zero_copy_only=False)
+            at = file.tell()
+            file.write(arrow_stream([piece]))
+            lost = times.is_null().to_numpy(zero_copy_only=False)
+            yield _Piece(ticks, lost, at, last if batch is None else end)
 
     def close(self) -> None:
-        """Close the file."""
         self._source.close()

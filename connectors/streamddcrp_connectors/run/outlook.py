@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.errors import StreamDDCRPError
+from streamddcrp_connectors.options import names_out
+from streamddcrp_connectors.request import Request
 from streamddcrp_connectors.run.columns import Columns, refusals
-from streamddcrp_connectors.run.command import Request, opened
+from streamddcrp_connectors.run.command import opened
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Recipe
 
@@ -148,9 +150,11 @@ def _warnings(batch: Any, columns: Columns, laws: dict[str, str]) -> Iterator[st
 def _command(request: Request, columns: Columns) -> str:
     """Return the command that says all that was found."""
     parts = ["streamddcrp", "run", request.source]
-    named = ",".join(columns.features or ())
+    features = columns.features or ()
+    named = features[0] if columns.text and features else names_out(features)
+    times = columns.times[0] if len(columns.times) == 1 else names_out(columns.times)
     for option, value in (
-        ("--time", ",".join(columns.times)), ("--by", columns.key),
+        ("--time", times), ("--by", columns.key),
         ("--text" if columns.text else "--features", named), ("--format", request.format),
         ("--sep", request.sep), ("--decimal", request.decimal), ("--missing", request.missing),
         ("--encoding", request.encoding), ("--time-format", request.time_format),

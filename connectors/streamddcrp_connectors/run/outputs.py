@@ -21,13 +21,7 @@ Cursor = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Sinks that are placed, synced and ended together.
-
-    Parameters
-    ----------
-    sink, events, alarms : Sink
-        The latter may be None.
-    """
+    """Sinks that are placed, synced and ended together."""
 
     sink: Sink
     events: Sink | None
@@ -61,7 +55,6 @@ class Outputs:
         return sum(getattr(sink, "undelivered", 0) for sink in self.sinks.values())
 
     def identities(self) -> dict[str, str]:
-        """Say what a checkpoint must agree with."""
         return {name: sink.identity for name, sink in self.sinks.items()}
 
     def check_distinct(self, source: Source) -> None:
@@ -80,11 +73,8 @@ class Outputs:
     def rewind(self, cursor: Cursor, patience: Patience, *, overwrite: bool = False) -> None:
         """Stand where a cursor says, alone.
 
-        Raises
-        ------
-        ConfigError
-            Another run writes to one of the files; or one holds something that no checkpoint
-            recorded, unless ``overwrite``.
+        Refused: another run writes to one of the files; or one holds something that no checkpoint
+        recorded, unless ``overwrite``.
         """
         for name, output in self._all.items():
             if output.identity.startswith(os.sep):
@@ -98,8 +88,7 @@ class Outputs:
         name, length = cursor["dead"] or (self.dead_letters.identity, None)
         if name != self.dead_letters.identity:
             kept = self.dead_letters.name
-            message = f"the checkpoint keeps its refused rows in {name}, not in {kept}"
-            raise CheckpointError(message)
+            raise CheckpointError(f"the checkpoint keeps its refused rows in {name}, not in {kept}")
         self.dead_letters.rewind(length)
 
     def sync(self, patience: Patience) -> Cursor:
@@ -123,13 +112,11 @@ class Outputs:
             self.dead_letters.write(refused)
 
     def finish(self) -> None:
-        """Complete the outputs."""
         for sink in self.sinks.values():
             sink.finish()
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Close the outputs, whatever happens."""
         try:
             yield
         except BaseException:
@@ -147,8 +134,7 @@ def _refuse_to_overwrite(output: Sink | DeadLetters) -> None:
     path = Path(output.identity)
     size = path.stat().st_size if path.is_file() else 0
     if size:
-        message = (
+        raise ConfigError(
             f"{output.name} holds {size:,} bytes already, with no checkpoint to go on from: name "
             "another file, or give --overwrite if they may be deleted"
         )
-        raise ConfigError(message)

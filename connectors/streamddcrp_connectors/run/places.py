@@ -29,26 +29,15 @@ _ANSWER = 30.0  # seconds
 
 @dataclass(frozen=True)
 class Place:
-    """A file that is whole.
+    """A file that is whole."""
 
-    Parameters
-    ----------
-    name : str
-        For messages and checkpoints: without secrets.
-    path : str
-        Within ``system``.
-    kept : file, optional
-        A temporary file, which goes when it is closed.
-    """
-
-    name: str
-    path: str
+    name: str  # for messages and checkpoints: without secrets
+    path: str  # within ``system``
     system: Any
-    kept: Any = None
+    kept: Any = None  # a temporary file, which goes when it is closed
 
     @classmethod
     def local(cls, path: str) -> "Place":
-        """Return the place of a file of this machine."""
         return cls(path, path, fs.LocalFileSystem())
 
     @contextmanager
@@ -57,8 +46,7 @@ class Place:
         try:
             yield
         except FileNotFoundError as error:
-            message = f"there is no file {self.name}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"there is no file {self.name}") from error
         except (OSError, pa.ArrowException, *DAMAGED) as error:
             raise _failed(self.name, error) from error
 
@@ -85,7 +73,6 @@ class Place:
         return Unpacked(self, byte)
 
     def head(self) -> bytes:
-        """Return its first bytes, unpacked."""
         stream = self.unpacked()
         try:
             return stream.read1(64)
@@ -114,7 +101,6 @@ class Unpacked:
             raise
 
     def read1(self, n: int) -> bytes:
-        """Read up to so many bytes."""
         with self.place.guarded():
             data: bytes = self._stream.read(n)
             return data
@@ -134,12 +120,7 @@ def places(spec: str) -> list[Place]:
     """Return the files that a path, pattern or address stands for, in order of their names.
 
     ``*``, ``?`` and ``[...]`` stand for parts of one name, as in a shell; names that begin with a
-    dot or an underscore are left out.
-
-    Raises
-    ------
-    ConfigError
-        There is none, or it cannot be reached.
+    dot or an underscore are left out. There must be one.
     """
     if "://" not in spec:
         system: Any = fs.LocalFileSystem()
@@ -151,8 +132,7 @@ def places(spec: str) -> list[Place]:
     try:
         system, path = fs.FileSystem.from_uri(spec)
     except (OSError, pa.ArrowException, ValueError) as error:
-        message = f"{name}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name}: {error}") from error
     begin = name[: len(name) - len(path)]
     return [Place(begin + found, found, system) for found in _matching(system, path, name)]
 
@@ -204,13 +184,11 @@ def _fetched(spec: str, name: str, token: str | None) -> Place:
             wanted = int(answer.headers.get("Content-Length") or kept.tell())
         kept.flush()
         if kept.tell() != wanted:
-            message = f"only {kept.tell():,} of {wanted:,} bytes came"
-            raise OSError(message)
+            raise OSError(f"only {kept.tell():,} of {wanted:,} bytes came")
     except urllib.error.HTTPError as error:
         error.close()
         kept.close()
-        message = f"{name}: the server says {error.code} {error.reason}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"{name}: the server says {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:
         kept.close()
         message = f"{name} cannot be fetched: {getattr(error, 'reason', None) or error}"

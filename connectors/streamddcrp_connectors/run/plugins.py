@@ -41,14 +41,14 @@ _OURS = {
         "mqtt": f"{_LIVE}.mqtt:MqttSource [mqtt]",
         "postgresql": f"{_LIVE}.postgres:PostgresSource [postgres]",
         "kafka": f"{_LIVE}.kafka:KafkaSource [kafka]",
-        "flight": f"{_LIVE}.flightsource:FlightSource",
+        "flight": f"{_LIVE}.flight:FlightSource",
         "delta": f"{_LIVE}.delta:DeltaSource [delta]",
     },
     SINKS: {
-        "jsonl": f"{_RUN}.sinks:open_jsonl",
+        "jsonl": f"{_RUN}.sinks:JsonLinesSink",
         "parquet": f"{_RUN}.sinks:open_parquet",
         "arrow": f"{_RUN}.sinks:open_arrow",
-        "dataset": f"{_RUN}.dataset:open_sink",
+        "dataset": f"{_RUN}.dataset:DatasetSink",
         "http": f"{_LIVE}.pagers:open_sink",
         "https": f"{_LIVE}.pagers:open_sink",
         "smtp": f"{_LIVE}.pagers:open_sink",
@@ -56,8 +56,8 @@ _OURS = {
         "redis": f"{_LIVE}.redis_streams:RedisSink [redis]",
         "rediss": f"{_LIVE}.redis_streams:RedisSink [redis]",
         "postgresql": f"{_LIVE}.postgres:PostgresSink [postgres]",
-        "kafka": f"{_LIVE}.kafkasink:KafkaSink [kafka]",
-        "flight": f"{_LIVE}.flightsink:FlightSink",
+        "kafka": f"{_LIVE}.kafka:KafkaSink [kafka]",
+        "flight": f"{_LIVE}.flight:FlightSink",
         "delta": f"{_LIVE}.delta:DeltaSink [delta]",
     },
     MODELS: {
@@ -90,27 +90,19 @@ def _ours(group: str) -> dict[str, EntryPoint]:
 
 
 def find(group: str, name: str) -> Any:
-    """Import what a name stands for.
-
-    Raises
-    ------
-    ConfigError
-        Nothing of that name is installed, or it cannot be imported.
-    """
+    """Import what a name stands for; ConfigError if it is not installed, or cannot be imported."""
     points = _ours(group) if name in _OURS[group] else installed(group)
     what = group.rpartition(".")[2].removesuffix("s")
     if name not in points:
-        message = f"there is no {what} {name!r}; installed are {', '.join(points)}"
-        raise ConfigError(message)
+        raise ConfigError(f"there is no {what} {name!r}; installed are {', '.join(points)}")
     try:
         return points[name].load()
     except (ImportError, AttributeError) as error:
         if isinstance(error, ModuleNotFoundError) and points[name].extras:
             extra = f"streamddcrp[{','.join(points[name].extras)}]"
-            message = (
+            raise ConfigError(
                 f"the {what} {name!r} needs the package {error.name}, which is not installed: "
                 f"pip install {extra!r}"
-            )
-            raise ConfigError(message) from error
+            ) from error
         message = f"the {what} {name!r} cannot be imported from {points[name].value}: {error}"
         raise ConfigError(message) from error

@@ -17,12 +17,8 @@ class Stopped(KeyboardInterrupt):
 class Patience:
     """Repeat what needs a server until it is there.
 
-    Parameters
-    ----------
-    asked_to_stop : callable
-        The signal by which the run was asked to end, or 0.
-    waiting : callable
-        Told what is waited for, and None when that is over.
+    ``asked_to_stop`` returns the signal by which the run was asked to end, or 0. ``waiting`` is
+    called with what is waited for, and with None when that is over.
     """
 
     def __init__(
@@ -37,10 +33,7 @@ class Patience:
     def until_done(self, work: Callable[[], Result], where: str) -> Result:
         """Call until it raises no ConnectionError; return the result.
 
-        Raises
-        ------
-        Stopped
-            The run was asked to end while it waited.
+        Stopped: the run was asked to end while it waited.
         """
         while True:
             try:

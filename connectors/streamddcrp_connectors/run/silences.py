@@ -1,4 +1,4 @@
-"""Times at which alarms are not told, of keys by name or pattern, from a TOML file."""
+"""Times at which alarms of some keys are not reported, from a TOML file."""
 
 import datetime as dt
 import re
@@ -20,22 +20,12 @@ _MONDAY = 4 * 86_400  # 1970-01-05
 
 
 class Silences:
-    """Silences of a file; it is read again when it has changed.
+    """Silences of a file, read again when it has changed; without a file nothing is silent.
 
     Each is a table ``[[silence]]`` with ``key`` (a name or a pattern such as ``"pump*"``; all, if
     it is left out), ``from`` and ``until`` (date and time), ``weekly`` (such as
     ``"Sat 22:00 - Sun 06:00"``), ``by`` and ``reason``. Times are of the rows where these have time
     stamps, else of the clock; UTC, unless they name another zone.
-
-    Parameters
-    ----------
-    path : path-like, optional
-        Without it nothing is silent.
-
-    Raises
-    ------
-    ConfigError
-        It cannot be read.
     """
 
     def __init__(self, path: str | Path | None) -> None:
@@ -45,7 +35,7 @@ class Silences:
         self._look()
 
     def cover(self, keys: list[Any], times: Any) -> NDArray[np.bool_]:
-        """Say which alarms are not told; ``times`` in seconds since 1970, None: now."""
+        """Return which alarms are silent; ``times`` in seconds since 1970, None: now."""
         if self._path is None or not keys:
             return np.zeros(len(keys), np.bool_)
         self._look()
@@ -70,15 +60,13 @@ class Silences:
                 self._silences = [_silence(table) for table in found.get("silence", [])]
                 self._read_at = changed
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            message = f"cannot read the silences {self._path}: {error}"
-            raise ConfigError(message) from error
+            raise ConfigError(f"cannot read the silences {self._path}: {error}") from error
 
 
 def _silence(table: dict[str, Any]) -> tuple[str, float, float, tuple[int, int] | None]:
     unknown = table.keys() - {"key", "from", "until", "weekly", "by", "reason"}
     if unknown:
-        message = f"unknown entry {min(unknown)!r}"
-        raise ValueError(message)
+        raise ValueError(f"unknown entry {min(unknown)!r}")
     begin, end = (
         _seconds(table[name]) if name in table else otherwise
         for name, otherwise in (("from", -np.inf), ("until", np.inf))
@@ -100,8 +88,7 @@ def _weekly(text: str | None) -> tuple[int, int] | None:
         return None
     found = _WEEKLY.fullmatch(text.strip().lower())
     if found is None or not {found[1], found[4]} <= {*_DAYS}:
-        message = f'weekly must be as in "Sat 22:00 - Sun 06:00", got {text!r}'
-        raise ValueError(message)
+        raise ValueError(f'weekly must be as in "Sat 22:00 - Sun 06:00", got {text!r}')
     start, end = (
         _DAYS.index(found[i]) * 86_400 + int(found[i + 1]) * 3600 + int(found[i + 2]) * 60
         for i in (1, 4)

@@ -22,6 +22,7 @@ file; after an interrupt (Ctrl-C) the file holds all rows up to it.
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -33,19 +34,7 @@ from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp_connectors.run.log import Log, Position, sync_folder, writing
 from streamddcrp_connectors.run.plugins import SINKS, find, is_installed
 
-__all__ = [
-    "JsonLinesSink",
-    "Log",
-    "RowLog",
-    "Sink",
-    "StreamSink",
-    "TableSink",
-    "json_lines",
-    "open_arrow",
-    "open_jsonl",
-    "open_parquet",
-    "open_sink",
-]
+__all__ = ["Log", "Sink", "json_lines", "open_sink"]
 
 _SUFFIXES = {".pq": "parquet", ".feather": "arrow", ".ipc": "arrow"}  # besides the sinks' names
 GROUP_ROWS = 1 << 16  # rows of a Parquet row group or an Arrow batch in a finished file
@@ -78,16 +67,8 @@ def open_sink(
 ) -> "Sink":
     """Choose the sink: ``-`` standard output; by what stands before ``://``, or by the ending.
 
-    Any ending that no installed sink is named by: JSON lines.
-
-    Parameters
-    ----------
-    stdout : binary file
-        Used for ``-``.
-    folder : Path or None
-        Folder of the checkpoint.
-    what : str
-        Names what is kept in that folder.
+    Any ending that no installed sink is named by: JSON lines. ``folder`` is that of the checkpoint;
+    ``what`` names what is kept in it.
     """
     name = os.fspath(spec)
     if name == "-":
@@ -98,8 +79,7 @@ def open_sink(
     path = Path(name)
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"cannot be made: no folder {path.parent}"
-        message = f"the sink {name} {what}; name a file, or - for standard output"
-        raise ConfigError(message)
+        raise ConfigError(f"the sink {name} {what}; name a file, or - for standard output")
     if path.exists() and not path.is_file():  # a device or a named pipe
         return StreamSink(path.open("wb", buffering=0), name, owned=True)
     suffix = path.suffix.lower()
@@ -110,21 +90,6 @@ def open_sink(
         raise ConfigError(message)
     sink = find(SINKS, kind if is_known else "jsonl")(name, folder, what)
     return sink
-
-
-def open_jsonl(path: str, folder: Path | None, what: str) -> "Sink":
-    """Open a JSON lines file."""
-    return JsonLinesSink(Path(path))
-
-
-def open_parquet(path: str, folder: Path | None, what: str) -> "Sink":
-    """Open a Parquet file; its log is called ``what`` and is kept in the checkpoint's folder."""
-    return TableSink(Path(path), "parquet", folder, what)
-
-
-def open_arrow(path: str, folder: Path | None, what: str) -> "Sink":
-    """Open an Arrow IPC file; its log is called ``what`` and is kept in the checkpoint's folder."""
-    return TableSink(Path(path), "arrow", folder, what)
 
 
 class JsonLinesSink:
@@ -145,10 +110,10 @@ class JsonLinesSink:
     '{"row": 0}\n'
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path, folder: Path | None = None, what: str = "") -> None:
         self.name = str(path)
         self.identity = os.path.realpath(path)
-        self._log = Log(path)
+        self._log = Log(Path(path))
         self.rewind, self.sync = self._log.rewind, self._log.sync
 
     def write(self, batch: Any) -> None:
@@ -173,7 +138,6 @@ class StreamSink:
         """Do nothing: what was written cannot be taken back."""
 
     def write(self, batch: Any) -> None:
-        """Write a batch and hand it over at once."""
         self._stream.write(json_lines(batch))
         self._stream.flush()
 
@@ -181,7 +145,6 @@ class StreamSink:
         """Do nothing: a pipe has no position."""
 
     def finish(self) -> None:
-        """Close the stream if it is ours."""
         if self._owned:
             self._stream.close()
 
@@ -189,7 +152,7 @@ class StreamSink:
 
 
 class RowLog:
-    """A log of Arrow batches of one schema, of which a file is made in bounded memory."""
+    """A log of Arrow batches of one schema, to make a file from in bounded memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -253,18 +216,16 @@ class RowLog:
 class TableSink:
     """A Parquet or Arrow IPC file, made at the end from a log of Arrow batches.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Where the log is kept; None: beside the file, and removed at the end.
-    what : str
-        Names the log in that folder.
+    The log is called ``what`` in the checkpoint's folder; without one it is beside the file, and is
+    removed at the end.
     """
 
-    def __init__(self, path: Path, kind: str, folder: Path | None, what: str = "output") -> None:
+    def __init__(
+        self, path: str | Path, folder: Path | None, what: str = "output", *, kind: str
+    ) -> None:
         self.name = str(path)
         self.identity = os.path.realpath(path)
-        self._path = path
+        self._path = path = Path(path)
         self._kind = kind
         self._keep = folder is not None
         beside = path.with_name(f".{path.name}.rows")
@@ -281,6 +242,9 @@ class TableSink:
         self._log.close()
         if not self._keep:
             self._log.path.unlink(missing_ok=True)
+
+
+open_parquet, open_arrow = (partial(TableSink, kind=kind) for kind in ("parquet", "arrow"))
 
 
 def json_lines(batch: Any) -> bytes:

@@ -36,16 +36,7 @@ from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_inst
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
 from streamddcrp_connectors.run.typed import Typed, look
 
-__all__ = [
-    "ArrowSource",
-    "Offset",
-    "ParquetSource",
-    "Source",
-    "open_csv",
-    "open_jsonl",
-    "open_lines",
-    "open_source",
-]
+__all__ = ["Offset", "Source", "open_source"]
 
 _SUFFIXES = {  # besides the sources' own names
     ".ndjson": "jsonl",
@@ -65,7 +56,7 @@ class Source(Protocol):
     replayable: bool
 
     def identity(self) -> dict[str, Any]:
-        """Say what a checkpoint must agree with."""
+        """Return the settings that a checkpoint must match."""
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         """Yield the batches after ``offset`` (None: from the start), each with its own offset.
@@ -96,22 +87,19 @@ def open_source(
 
     Parameters
     ----------
-    columns : Columns
-        Columns to use; without features: every other column.
     format : str, optional
         Name of an installed source. Default: what stands before ``://``, else the name's ending,
         else by the first bytes.
     follow : bool
-        Wait at the end of a CSV or JSON lines file for lines to come.
+        Wait at the end of a CSV or JSON lines file for lines to come; at the end of the last file
+        of a pattern also for the next file.
     idle : float, optional
         With ``follow``: end after that many seconds without new data.
     """
     if format is not None and not is_installed(SOURCES, format):
-        message = f"format must be one of {', '.join(installed(SOURCES))}, got {format!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"format must be one of {', '.join(installed(SOURCES))}, got {format!r}")
     if batch_rows < 1:
-        message = f"batch_rows must be at least 1, got {batch_rows}"
-        raise ConfigError(message)
+        raise ConfigError(f"batch_rows must be at least 1, got {batch_rows}")
     name = os.fspath(spec)
     if name == "-":
         if follow:
@@ -125,7 +113,8 @@ def open_source(
         return _open(opener, name, columns, name.partition("://")[0], batch_rows, follow, idle)
     opener = None
     if is_pattern(name) and not Path(name).exists():
-        opener, format = find(SOURCES, "files"), "files"
+        known = (partial(TextSource, format=format or _ending(name)), "csv")
+        opener, format = known if follow else (find(SOURCES, "files"), "files")
     elif Path(name).is_dir():
         if follow or format not in {None, "folder"}:
             message = f"{name} is a folder of texts: it has no format, and cannot be followed"
@@ -188,8 +177,7 @@ def _head(path: Path) -> bytes | None:
         with path.open("rb") as file:
             return file.read(HEAD)
     except OSError as error:
-        message = f"cannot read {path}: {error.strerror or error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 class ParquetSource:
@@ -208,8 +196,7 @@ class ParquetSource:
                 self._opened, pre_buffer=False, buffer_size=1 << 17, page_checksum_verification=True
             )
         except (pa.ArrowException, OSError) as error:
-            message = f"{self.name} is not a whole Parquet file: {error}"
-            raise SchemaError(message) from error
+            raise SchemaError(f"{self.name} is not a whole Parquet file: {error}") from error
         schema = self._file.schema_arrow
         self.n_rows: int | None = self._file.metadata.num_rows
         first = partial(self._file.iter_batches, ROWS, use_threads=False)
@@ -300,8 +287,7 @@ def _place(path: str | Place) -> Place:
 
 def _refuse_empty(file: Any, name: str, format: str) -> None:
     if file.size() == 0:
-        message = f"{name} is empty: it has not even a {format} header"
-        raise SchemaError(message)
+        raise SchemaError(f"{name} is empty: it has not even a {format} header")
 
 
 def _check_length(row: int, n_rows: int | None, where: str) -> None:
@@ -335,8 +321,7 @@ def _after(
                 raw = raw.select(list(columns.raw))
                 raw.validate(full=True)  # a damaged file must not crash what reads it
         except (pa.ArrowException, OSError) as error:
-            message = f"{where} is damaged after row {row}: {error}"
-            raise SchemaError(message) from error
+            raise SchemaError(f"{where} is damaged after row {row}: {error}") from error
         if raw is None:
             break
         past = min(skip, raw.num_rows)

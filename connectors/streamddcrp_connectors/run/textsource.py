@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from glob import escape
+from glob import escape, glob
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,7 +19,7 @@ from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprin
 from streamddcrp_connectors.run.jsonrows import JsonRows
 from streamddcrp_connectors.run.linerows import LineRows, may_be_lines
 from streamddcrp_connectors.run.lines import LineReader, RotatedError
-from streamddcrp_connectors.run.places import Place
+from streamddcrp_connectors.run.places import Place, is_pattern
 
 Offset = dict[str, Any]
 _LOG = logging.getLogger("streamddcrp.run")
@@ -35,8 +35,7 @@ def sniff(head: bytes, name: str) -> str:
         return "arrow"
     kind = packing(head)
     if kind not in (None, "json") or (kind and head.lstrip(_BLANK).startswith(b"[")):
-        message = f"{name} holds no lines, but {kind}: write it to a file, and read that"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} holds no lines, but {kind}: write it to a file, and read that")
     return "jsonl" if head.lstrip(_BLANK).startswith(b"{") else "csv"
 
 
@@ -46,21 +45,18 @@ class TextSource:
     That is: position, rows so far, kind of the time column, and digests of what was read, by which
     a file that was replaced is recognised; of a `Place`, digests and size of the file as it lies
     there. ``looked`` says how many bytes showed how the file is written, if it was shorter than
-    the sample: who goes on looks at the same.
+    the sample: a run that goes on looks at the same bytes.
 
     Parameters
     ----------
     origin : str, Path, Place or binary file
         A regular file can be replayed; a pipe cannot. A `Place` is read from its start to its end,
-        and read over to go on in it.
-    format : {"csv", "jsonl"} or None
-        None: by the first line.
+        and read over to go on in it. With ``follow`` a pattern stands for files that follow each
+        other in the order of their names, all with the same header.
     batch_rows : int
         Most rows in a batch. A pipe and a growing file hand over the lines there are.
-    follow : bool
-        Wait for lines to come. A line without its line feed is not read.
-    idle : float, optional
-        With ``follow``: end after that many seconds without new data.
+    follow, idle : bool, float
+        As for `LineReader`.
     """
 
     def __init__(
@@ -74,8 +70,7 @@ class TextSource:
         idle: float | None = None,
     ) -> None:
         origin = Path(origin) if isinstance(origin, str) else origin
-        whole = isinstance(origin, Place) or (isinstance(origin, Path) and origin.is_file())
-        self.replayable = whole
+        self.replayable = isinstance(origin, Place)
         self.n_rows: int | None = None
         self.live = follow
         self._batch_rows = batch_rows
@@ -89,8 +84,20 @@ class TextSource:
             stream = self._owned = origin.unpacked()
         elif isinstance(origin, Path):
             self.name = str(origin)
-            stream = self._owned = origin.open("rb", buffering=0)
-        self._reader = LineReader(stream, self.name, live=not whole, follow=follow, idle=idle)
+            self._path = origin
+            self._many = follow and is_pattern(self.name) and not origin.exists()
+            if self._many:
+                files = self._generations()
+                if not files:
+                    raise ConfigError(f"no file matches {origin}")
+                self._path = files[0]
+            self.replayable = self._path.is_file()
+            stream = self._owned = self._path.open("rb", buffering=0)
+        newest = self._newest if follow else None
+        live = not self.replayable
+        self._reader = LineReader(
+            stream, self.name, live=live, follow=follow, idle=idle, newest=newest
+        )
         try:
             self._asked = columns, format
             self._sample = self._reader.peek(SAMPLE)
@@ -105,8 +112,7 @@ class TextSource:
         sample = self._sample
         self._packed_in: list[str] = getattr(self._owned, "said", [])
         if not sample.strip(_BLANK):
-            message = f"{self.name} is empty: it holds no rows"
-            raise SchemaError(message)
+            raise SchemaError(f"{self.name} is empty: it holds no rows")
         self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
         self._rows: CsvRows | JsonRows | LineRows
         self._start, self.kind = 0, columns.reading.clock.format
@@ -120,10 +126,9 @@ class TextSource:
             dialect, said = Dialect(missing=columns.reading.missing or ()), ""
             names = self._rows.names_of(sample)
             if not names and not columns.features:
-                message = (
+                raise SchemaError(
                     f"{self.name} holds no JSON object to take the features from; name the features"
                 )
-                raise SchemaError(message)
             names = [
                 *names,
                 *(name for name in columns.raw if name not in names and columns.features),
@@ -167,7 +172,6 @@ class TextSource:
         return dialect
 
     def _look_at_lines(self, columns: Columns) -> None:
-        """Take each line for a text."""
         self._format, self._start = "lines", 0
         self._rows = LineRows(self._sample, columns, self.name)
         self.columns = self._rows.columns
@@ -215,24 +219,36 @@ class TextSource:
                     if not block:
                         yield None, here() if at is None or at is offset else at
                         continue
+                    rows = block[self._header_at(byte, block) :]
                     byte += len(block)
-                    batch, kind = self._rows.decode(block, self.columns, kind)
+                    batch, kind = self._rows.decode(rows, self.columns, kind)
                     if batch.num_rows:
                         row += batch.num_rows
                         at = here()
                         yield batch, at
             except RotatedError as error:
                 at = here() if at is None or at is offset else at
-                byte = self._next(str(error))
+                byte = 0
+                self._next(str(error))
             else:
                 return
 
     def _generations(self) -> list[Path]:
-        """Return the file and those it was before, renamed, the oldest first."""
+        """Return the files that are followed, in order: those of a pattern by their names.
+
+        Else the file and those it was before, renamed, the oldest first.
+        """
         path = Path(self.name)
+        if self._many:
+            found = sorted(map(Path, glob(self.name)))
+            return [one for one in found if one.name[0] != "_" and one.suffix not in SUFFIXES]
         found = [path, *path.parent.glob(f"{escape(path.name)}[.-]*")]
         kept = [(one.stat().st_mtime_ns, one != path, one) for one in found if one.is_file()]
         return [one for *_, one in sorted(kept) if one.suffix not in SUFFIXES]
+
+    def _newest(self) -> Path:
+        """Return the file to which lines are added now."""
+        return max(self._generations(), default=self._path) if self._many else Path(self.name)
 
     def _find(self, byte: int, offset: Offset) -> None:
         """Open the file that was read before; of one that is followed, whatever its name is now."""
@@ -250,24 +266,35 @@ class TextSource:
 
     def _open(self, path: Path) -> None:
         self._owned.close()
+        self._path = path
         self._owned = path.open("rb", buffering=0)
         self._reader.go_on(self._owned, 0)
 
-    def _next(self, why: str) -> int:
-        """Go on in the file that came after the one that was read; return where its rows begin."""
+    def _next(self, why: str) -> None:
+        """Go on in the file that came after the one that was read."""
+        why = f"{self._path} was read" if self._many else why
         paths = self._generations()
         opened = os.fstat(self._owned.fileno())
         same = [os.path.samestat(opened, path.stat()) for path in paths]
-        cut = opened.st_size < self._reader.position
-        after = same.index(True) + 1 if True in same and not cut else len(paths) - 1
-        path = paths[min(after, len(paths) - 1)]
+        if True in same:
+            cut = opened.st_size < self._reader.position
+            after = same.index(True) + (not cut)
+        elif self._many:
+            after = sum(path <= self._path for path in paths)
+        else:
+            after = len(paths)
+        self._open(paths[min(after, len(paths) - 1)])
+        _LOG.info("%s: going on with %s", why, self._path)
+
+    def _header_at(self, byte: int, block: bytes) -> int:
+        """Return the length of the header at the beginning of a next file; else 0."""
         head = self._sample[: self._start]
-        self._open(path)
-        with path.open("rb") as file:
-            begin = len(head) if file.read(len(head)) == head else 0
-        self._reader.seek(begin)
-        _LOG.info("%s: going on with %s", why, path)
-        return begin
+        if byte == 0 and block.startswith(head):
+            return len(head)
+        if byte == 0 and self._many:
+            message = f"{self._path} begins otherwise than the files before: {head[:80]!r} expected"
+            raise SchemaError(message)
+        return 0
 
     def _blocks(self) -> Iterator[bytes]:
         """Yield the lines of whole rows: a quoted cell may go on in the next line."""
@@ -290,6 +317,5 @@ class TextSource:
         self._reader.go_on(self._owned, byte)
 
     def close(self) -> None:
-        """Close the file; standard input stays open."""
         if self._owned is not None:
             self._owned.close()

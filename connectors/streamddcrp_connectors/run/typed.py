@@ -15,29 +15,16 @@ from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical, cho
 
 
 class Typed(NamedTuple):
-    """How typed columns are read.
-
-    Parameters
-    ----------
-    columns : Columns
-    cells : Cells
-        Reads columns of text.
-    kind : str or None
-        Of the time, where it is in several columns.
-    found : Survey or None
-        None: there were no rows.
-    understood : list of str
-    """
+    """How typed columns are read."""
 
     columns: Columns
-    cells: Cells
-    kind: TimeKind | None = None
-    found: Survey | None = None
+    cells: Cells  # reads columns of text
+    kind: TimeKind | None = None  # of the time, where it is in several columns
+    found: Survey | None = None  # None: there were no rows
     understood: list[str] = []  # noqa: RUF012 -- never changed
 
     @property
     def unordered(self) -> bool:
-        """Whether the rows are not in the order of their times."""
         return self.found is not None and self.found.unordered
 
 
@@ -50,8 +37,7 @@ def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, wh
             first.validate(full=True)
         texts = [] if first is None else [_as_text(column) for column in first.columns]
     except (pa.ArrowException, OSError) as error:
-        message = f"{where} is damaged after row 0: {error}"
-        raise SchemaError(message) from error
+        raise SchemaError(f"{where} is damaged after row 0: {error}") from error
     dialect = Dialect(missing=columns.reading.missing or ())
     if first is None or not first.num_rows:
         columns = columns.resolve(schema.names, where)
@@ -67,7 +53,7 @@ def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, wh
 
 
 def _as_text(column: Any) -> Any:
-    """Return a column as text, with words for what is no single value."""
+    """Return a column as text; lists and the like become words."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     try:
@@ -84,5 +70,4 @@ def _check_types(schema: Any, columns: Columns, where: str) -> None:
     try:
         canonical(none, columns, None, cells=Cells())
     except SchemaError as error:
-        message = f"{where}: {error}"
-        raise SchemaError(message) from error
+        raise SchemaError(f"{where}: {error}") from error

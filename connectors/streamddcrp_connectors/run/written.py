@@ -13,13 +13,7 @@ _COLUMNS = ("index", "kind", "label", "into")
 
 
 def read_written(path: Path, columns: list[str] | None = None) -> Any:
-    """Read a Parquet, JSON lines or Arrow file whole, as a table.
-
-    Raises
-    ------
-    OSError, pyarrow.ArrowInvalid
-        It is not there, or damaged.
-    """
+    """Read a Parquet, JSON lines or Arrow file whole, as a table."""
     if path.suffix in (".parquet", ".pq"):
         from pyarrow import parquet  # noqa: PLC0415 -- heavy
 
@@ -35,22 +29,13 @@ def read_written(path: Path, columns: list[str] | None = None) -> Any:
 def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> tuple[Event, ...]:
     """Read what ``run --events`` wrote, of one key; candidates, which may dissolve, are left out.
 
-    Parameters
-    ----------
-    n_rows : int
-        How many rows the results have, of that key.
-
-    Raises
-    ------
-    ConfigError, SchemaError
-        The file cannot be read, holds no events, or those of other results.
+    The results have ``n_rows`` rows of that key; events of other results are refused.
     """
     name = os.fspath(path)
     try:
         table = read_written(Path(path))
     except (OSError, pa.ArrowInvalid) as error:
-        message = f"cannot read the events {name}: {error}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"cannot read the events {name}: {error}") from error
     if not len(table):
         return ()
     missing = [column for column in _COLUMNS if column not in table.column_names]

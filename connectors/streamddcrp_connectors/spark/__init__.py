@@ -21,25 +21,17 @@ __all__ = ["SETTINGS", "keyed"]
 def __getattr__(name: str) -> Any:
     """Import what needs pyspark when it is asked for, and say how to install that."""
     if name not in __all__:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(needing_spark("frames"), name)
 
 
 def needing_spark(module: str) -> Any:
-    """Import a module of this package that needs pyspark.
-
-    Raises
-    ------
-    MissingExtraError
-        A package of the extra is not installed.
-    """
+    """Import a module of this package that needs pyspark, or say how to install that."""
     try:
         return import_module(f"{__name__}.{module}")
     except ModuleNotFoundError as error:
-        message = (
+        raise MissingExtraError(
             f"Spark needs the package {error.name}: pip install 'streamddcrp[spark]', and Java 17 "
             "or 21 on every machine (java -version; on Debian: apt-get install "
             "openjdk-17-jre-headless)"
-        )
-        raise MissingExtraError(message) from error
+        ) from error

@@ -67,7 +67,7 @@ def keyed(
     -------
     pyspark.sql.DataFrame
         A row for each result, event and refused row: ``output`` ("result", "event" or "refused"),
-        ``key``, and the columns of that output, of which those of the others are null. Results:
+        ``key``, and the columns of that output; those of other outputs are null. Results:
         ``row`` (the number, if one is named), ``time``, and those of ``step_many``. Events: as in a
         run, ``index``, ``time``, ``kind``, ``label``, ``into``. Refused: ``row``, ``reason``,
         ``values`` as JSON.
@@ -149,8 +149,7 @@ def _as_numbers(column: Any) -> Any:
         return pc.cast(column, pa.int64())
     if pa.types.is_floating(column.type):
         return pc.cast(column, pa.float64())
-    message = f"number: a column of type {column.type}; numbers must be whole numbers"
-    raise ConfigError(message)
+    raise ConfigError(f"number: a column of type {column.type}; numbers must be whole numbers")
 
 
 def _as_spark(field: Any) -> Any:

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
-from streamddcrp_connectors.run.command import Request, recipe_and_columns
+from streamddcrp_connectors.request import Request
+from streamddcrp_connectors.run.command import recipe_and_columns
 from streamddcrp_connectors.spark.frames import SETTINGS, visited
 from streamddcrp_connectors.spark.source import RunSource, batches_after, opened
 
@@ -26,20 +28,13 @@ _LOOPBACK = {  # a driver on this machine listens on it only
 
 
 def session(master: str | None, settings: Iterable[str]) -> SparkSession:
-    """Start Spark.
-
-    Raises
-    ------
-    ConfigError
-        A setting is not of the form NAME=VALUE, or there is no Java.
-    """
+    """Start Spark; ConfigError if there is no Java, or a setting is not NAME=VALUE."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and os.path.exists(f"{home}/bin/java")):
-        message = (
+        raise ConfigError(
             "Spark needs Java 17 or 21, and there is no java on the path: install it (on Debian: "
             "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
         )
-        raise ConfigError(message)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else executors take another Python
     builder = SparkSession.builder.appName("streamddcrp")
     if master is not None:
@@ -49,8 +44,7 @@ def session(master: str | None, settings: Iterable[str]) -> SparkSession:
     for setting in settings:
         name, found, value = setting.partition("=")
         if not found:
-            message = f"--conf must be NAME=VALUE, got {setting!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"--conf must be NAME=VALUE, got {setting!r}")
         chosen[name] = value
     for name, value in chosen.items():
         builder = builder.config(name, value)
@@ -63,47 +57,27 @@ def execute(
     request: Request, spark: SparkSession, *, partitions: int | None = None,
     idle_keys: str | None = None, state_limit: str = "1MB",
 ) -> int:  # fmt: skip
-    """Run to the end of the source, or for a live one until it is stopped.
-
-    Returns
-    -------
-    int
-        Rows of the source so far.
-
-    Raises
-    ------
-    ConfigError, SchemaError
-        The request cannot be met on Spark.
-    StreamDDCRPError
-        Spark gave up.
-    """
-    recipe, columns = recipe_and_columns(request)
-    place = request.source  # after a failure a worker reads it, from a folder of its own
-    spec: dict[str, Any] = {
-        "source": place if place == "-" or "://" in place else str(Path(place).absolute()),
-        "format": request.format, "batch_rows": request.batch_rows,
-        "batch_wait": request.batch_wait, "follow": request.follow, "idle": request.idle,
-        "columns": {
-            "time": columns.time, "key": columns.key, "features": columns.features,
-            "text": columns.text,
-        },
-    }  # fmt: skip
-    with closing(opened(spec)) as source:
+    """Run to the end of the source, or until stopped; return the number of its rows so far."""
+    recipe, _ = recipe_and_columns(request)
+    if request.source != "-" and "://" not in request.source:
+        # after a failure a worker reads it, from a folder of its own
+        request = replace(request, source=str(Path(request.source).absolute()))
+    with closing(opened(request)) as source:
         if not source.replayable:
             message = f"{source.name} cannot be read again after a failure; write it to a file"
             raise ConfigError(message)
         ends = not (request.follow or getattr(source, "live", False))
-        batches = (batch for batch, _ in batches_after(source, None, spec) if batch is not None)
+        batches = (batch for batch, _ in batches_after(source, None, request) if batch is not None)
         first = next(batches, None)
         if first is None:
-            message = f"{source.name} has no rows"
-            raise SchemaError(message)
+            raise SchemaError(f"{source.name} has no rows")
         columns = source.columns
     spark.conf.set(
         "spark.sql.shuffle.partitions", partitions or 2 * spark.sparkContext.defaultParallelism
     )
     spark.dataSource.register(RunSource)
-    packed = spark.readStream.format("streamddcrp").option("spec", json.dumps(spec)).load()
+    given = json.dumps(asdict(request))
+    packed = spark.readStream.format("streamddcrp").option("request", given).load()
     out = visited(
         packed, recipe.make(), columns, first.slice(0, 0), numbered=True, idle=idle_keys,
         state_limit=state_limit,

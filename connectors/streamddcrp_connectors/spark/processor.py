@@ -14,10 +14,7 @@ from streamddcrp_connectors.spark.visits import Job, State
 class Outputs:
     """The outputs of visits as cells, and back: one row of bytes for each visit.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of all outputs together: ``output`` and ``key``, and every column of any of them.
+    The schema is that of all outputs together: ``output`` and ``key``, and every column of any.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -46,13 +43,7 @@ class Outputs:
 
 
 class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
-    """A model for each key.
-
-    Parameters
-    ----------
-    idle : int or None
-        Milliseconds without rows after which a key is forgotten.
-    """
+    """A model for each key, forgotten after ``idle`` milliseconds without rows."""
 
     def __init__(self, job: Job, outputs: Outputs, idle: int | None) -> None:
         self._job, self._outputs, self._idle = job, outputs, idle
@@ -60,7 +51,6 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
         self._value: Any = None
 
     def init(self, handle: Any) -> None:
-        """Name the state."""
         self._handle, self._value = handle, handle.getValueState("state", "blob binary")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.request import Request
+from streamddcrp_connectors.run.command import columns_of
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.retries import Patience
 from streamddcrp_connectors.run.sources import Source, open_source
@@ -17,42 +18,38 @@ from streamddcrp_connectors.spark.frames import PACKED
 from streamddcrp_connectors.spark.visits import pack
 
 
-def opened(spec: dict[str, Any]) -> Source:
-    """Open the source that ``spec`` describes in JSON values: `open_source`'s arguments."""
-    columns = spec["columns"]
-    features = None if columns["features"] is None else tuple(columns["features"])
+def opened(request: Request) -> Source:
+    """Open the source of a run."""
     return open_source(
-        spec["source"],
-        Columns(columns["time"], columns["key"], features, columns["text"]),
-        format=spec["format"],
-        batch_rows=spec["batch_rows"],
-        follow=spec["follow"],
-        idle=spec["idle"],
+        request.source,
+        columns_of(request),
+        format=request.format,
+        batch_rows=request.batch_rows,
+        follow=request.follow,
+        idle=request.idle,
     )
 
 
-def batches_after(source: Source, offset: Any, spec: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def batches_after(source: Source, offset: Any, request: Request) -> Iterator[tuple[Any, Any]]:
     """Yield batches and offsets; a batch of None where a live source has nothing new."""
-    return gathered(
-        source, offset, Patience(), spec["batch_rows"], spec["batch_wait"], spec["idle"]
-    )
+    how = request.batch_rows, request.batch_wait, request.idle
+    return gathered(source, offset, Patience(), *how)
 
 
 class RunSource(DataSource):  # type: ignore[misc]
-    """A source of a run: ``spark.readStream.format("streamddcrp").option("spec", JSON)``."""
+    """A source of a run: ``.format("streamddcrp").option("request", JSON)``."""
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "streamddcrp"
 
     def schema(self) -> str:
-        """Return the columns: the key and its packed rows."""
         return PACKED
 
     def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802
-        """Return the reader."""
-        return _Reader(json.loads(self.options["spec"]))
+        given = json.loads(self.options["request"])
+        features = given["features"] and tuple(given["features"])
+        return _Reader(Request(**given | {"features": features}))
 
 
 class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -61,27 +58,26 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
     The rows of a key are numbered by their place in the source.
     """
 
-    def __init__(self, spec: dict[str, Any]) -> None:
-        self._spec = spec
+    def __init__(self, request: Request) -> None:
+        self._request = request
         self._at: dict[str, str] | None = None  # where the open iterator stands
         self._batches: Iterator[tuple[Any, Any]] = iter(())
 
     def __reduce__(self) -> Any:  # Spark sends readers about
-        return type(self), (self._spec,)
+        return type(self), (self._request,)
 
     @cached_property
     def _source(self) -> Source:
-        return opened(self._spec)
+        return opened(self._request)
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
-        """Return the offset before the first row."""
         return {"after": "null"}
 
     def read(self, start: dict[str, str]) -> tuple[Iterator[Any], dict[str, str]]:
         """Return the next batch and the offset after it; at the end none, and the same offset."""
         if self._at != start:
             self._at = start
-            self._batches = batches_after(self._source, json.loads(start["after"]), self._spec)
+            self._batches = batches_after(self._source, json.loads(start["after"]), self._request)
         batch, offset = next(self._batches, (None, None))
         if offset is None:
             return iter([]), start
@@ -94,7 +90,7 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         """Read a batch again, after a failure."""
         last = json.loads(end["after"])["row"]
         found = []
-        for batch, offset in batches_after(self._source, json.loads(start["after"]), self._spec):
+        for batch, offset in batches_after(self._source, json.loads(start["after"]), self._request):
             if batch is not None:
                 over = max(0, offset["row"] - last)
                 kept = batch.slice(0, batch.num_rows - over)
@@ -111,10 +107,10 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         getattr(self._source, "committed", lambda _: None)(json.loads(end["after"]))
 
     def stop(self) -> None:
-        """Close the source, if it was opened."""
         if "_source" in vars(self):
             self._source.close()
 
     def _packed(self, batch: Any, row: int) -> Any:
         numbers = pa.array(range(row - batch.num_rows, row), pa.int64())
-        return pack(batch, numbers, self._spec["columns"]["key"])
+        key: Any = self._request.key  # which every job on Spark has
+        return pack(batch, numbers, key)

@@ -22,7 +22,7 @@ from streamddcrp.checkpoint.codec import Upgrade, decode_state, encode_state
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.records import refuse_if
-from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, refusals
+from streamddcrp_connectors.run.columns import Columns, Refusal, arrow_stream, read_stream, refusals
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
@@ -38,7 +38,7 @@ UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]``: of version v to v + 1
 
 
 def pack(batch: Any, numbers: Any, key: str) -> Any:
-    """Put the rows of each key together.
+    """Put the rows of each key together: O(N log N).
 
     Parameters
     ----------
@@ -46,13 +46,11 @@ def pack(batch: Any, numbers: Any, key: str) -> Any:
         Canonical rows.
     numbers : pyarrow.Array
         Of int64 or float64; ascending with the rows of a key, null where it is missing.
-    key : str
-        Column of the keys.
 
     Returns
     -------
     pyarrow.RecordBatch
-        ``key`` (null for rows without one) and ``rows``, one Arrow stream for each key. O(N log N).
+        ``key`` (null for rows without one) and ``rows``, one Arrow stream for each key.
     """
     codes = batch.column(key).dictionary_encode(null_encoding="encode")
     index = codes.indices.to_numpy()
@@ -67,40 +65,21 @@ def pack(batch: Any, numbers: Any, key: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is kept of a key.
+    """What is kept of a key."""
 
-    Parameters
-    ----------
-    model : bytes or None
-        State of the model; None before it has learned.
-    last : int, float or None
-        Largest number of its rows.
-    seen : int or None
-        When its last rows came, in milliseconds by Spark's clock, where idle keys expire.
-    timer : int or None
-        When the timer that is set for it goes off.
-    """
-
-    model: bytes | None = None
-    last: Number | None = None
-    seen: int | None = None
-    timer: int | None = None
+    model: bytes | None = None  # None before it has learned
+    last: Number | None = None  # largest number of its rows
+    seen: int | None = None  # when its last rows came (ms, Spark's clock), where idle keys expire
+    timer: int | None = None  # when the timer that is set for it goes off
 
     def to_bytes(self) -> bytes:
-        """Return the blob."""
         plain = {} if self.model is None else {"model": np.frombuffer(self.model, np.uint8)}
         meta = {"last": self.last, "seen": self.seen, "timer": self.timer}
         return encode_state(_STATE, _VERSION, plain, meta)
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "State":
-        """Restore from `to_bytes`, of this version or, by `UPGRADES`, of one before.
-
-        Raises
-        ------
-        CheckpointError
-            The blob is damaged, of something else, or of a newer version.
-        """
+        """Restore from `to_bytes`, of this version or, by `UPGRADES`, of one before."""
         arrays, meta = decode_state(blob, _STATE, UPGRADES)
         try:
             known = ("last", "seen", "timer")
@@ -116,27 +95,13 @@ class State:
 
 @dataclass(frozen=True)
 class Job:
-    """What the visits of all keys have in common.
+    """What the visits of all keys have in common."""
 
-    Parameters
-    ----------
-    restore : callable
-        Makes a model of the bytes of its state.
-    fresh : bytes
-        State of a model that has learned nothing; each key begins with a copy.
-    columns : Columns
-        Of packed rows: the time and the features.
-    limit : int
-        Most bytes of a state.
-    numbered : bool
-        Whether numbers are the user's, and come out again as ``row``; else they are the times.
-    """
-
-    restore: Callable[[bytes], Any]
-    fresh: bytes
-    columns: Columns
-    limit: int
-    numbered: bool
+    restore: Callable[[bytes], Any]  # makes a model of the bytes of its state
+    fresh: bytes  # state of a model that has learned nothing; each key begins with a copy
+    columns: Columns  # of packed rows: the time and the features
+    limit: int  # most bytes of a state
+    numbered: bool  # numbers are the user's, and come out as ``row``; else they are the times
 
     @cached_property
     def _fresh(self) -> Any:
@@ -148,20 +113,12 @@ class Job:
         return self.restore(state.model)
 
     def visit(self, state: State, packed: Sequence[bytes]) -> tuple[State, dict[str, Any]]:
-        """Learn new rows of a key, in the order of their numbers.
+        """Learn new rows of a key, cells of `pack`, in the order of their numbers.
 
-        Parameters
-        ----------
-        packed : sequence of bytes
-            Cells of the column ``rows`` that `pack` returns.
-
-        Returns
-        -------
-        outputs : dict of str to pyarrow.RecordBatch
-            ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and repeated
-            rows are refused, so a row that is delivered twice does no harm.
+        The outputs are ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and
+        repeated rows are refused, so a row that is delivered twice does no harm.
         """
-        rows = joined([_read(cell) for cell in packed])
+        rows = joined([read_stream(cell) for cell in packed])
         rows = rows.take(pc.sort_indices(rows.column(NUMBER)))
         batch, refused = refusals(rows)
         numbers = batch.column(NUMBER)
@@ -264,8 +221,3 @@ class Job:
 def _models(model: Any) -> Models:
     """Return the way of rows into one model, as in a run."""
     return Models(Recipe(lambda: model, type(model).from_bytes))
-
-
-def _read(cell: bytes) -> Any:
-    with pa.ipc.open_stream(cell) as reader:
-        return reader.read_next_batch()

@@ -121,7 +121,7 @@ class Laws:
     """
 
     def __init__(self, given: Mapping[Any, str] | None = None) -> None:
-        self._given = {str(name): law for name, law in (given or {}).items()}
+        self._given = {str(name): str(law) for name, law in (given or {}).items()}
         for name, law in self._given.items():
             if law not in AMONG:
                 known = ", ".join(map(repr, AMONG))

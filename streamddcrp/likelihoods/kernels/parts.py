@@ -139,13 +139,16 @@ def _log_density(family: int, hyper: Array, post: Array, x: Array) -> float:
 
 @entry
 def explain(
-    family: int, hyper: Array, post: Array, log_weights: Array, home: int, rows: Array, out: Array,
-    view: Array,
+    family: int, hyper: Array, whole: Array, post: Array, log_weights: Array, home: int,
+    rows: Array, out: Array, view: Array,
 ) -> float:  # fmt: skip
-    """Fill ``out[0]`` with -log sum_k w_k p(row | k), and do `outlook` for table ``home``.
+    """Say how surprising rows are, to a mixture and to table ``home`` alone; do `outlook` for it.
 
-    ``out`` (1 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). O(n K) densities, O(K) of a full
-    covariance.
+    ``out`` (2 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). ``out[0]`` is filled with
+    -log sum_k w_k p(row | k), ``out[1]`` with -log p(row | home) where each column counts once,
+    whatever its share and power: these keep columns that repeat each other from outvoting others,
+    but a column is as odd given the others as it is. ``whole``: a copy of ``hyper``, altered.
+    O(n K) densities, O(K) of a full covariance.
     """
     code, h, c, _, q = families.part_of(family, hyper, 0)
     at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART
@@ -153,21 +156,37 @@ def explain(
         at_once = at_once and not math.isnan(rows[0, d])
     for k in range(post.shape[0]):
         if at_once:
-            _nw_each(hyper, h, post[k], q, rows, c, view, out[1 + k])
+            _nw_each(hyper, h, post[k], q, rows, c, view, out[2 + k])
             continue
         for i in range(rows.shape[0]):
-            out[1 + k, i] = _log_density(family, hyper, post[k], rows[i])
+            out[2 + k, i] = _log_density(family, hyper, post[k], rows[i])
+    _untemper(family, whole)
     for i in range(rows.shape[0]):
         top, total = -math.inf, 0.0
         for k in range(post.shape[0]):
-            value = log_weights[k] + out[1 + k, i]
+            value = log_weights[k] + out[2 + k, i]
             if value > top:
                 total = total * math.exp(top - value) + 1.0
                 top = value
             elif value > -math.inf:
                 total += math.exp(value - top)
         out[0, i] = -(top + math.log(total))
-    return outlook(family, hyper, post[home], rows[0], view)
+        out[1, i] = -out[2 + home, i]
+        if not at_once:
+            out[1, i] = -_log_density(family, whole, post[home], rows[i])
+    return outlook(family, whole, post[home], rows[0], view)
+
+
+@uncounted
+def _untemper(family: int, hyper: Array) -> None:
+    """Let each column count once."""
+    for i in range(families.n_parts(family, hyper)):
+        code, h, _, _, _ = families.part_of(family, hyper, i)
+        D = int(hyper[h])
+        if code == families.NORMAL_GAMMA:
+            hyper[h + 1 + 6 * D : h + 1 + 8 * D] = 1.0
+        elif code in (families.GAMMA_POISSON, families.BETA_BERNOULLI):
+            hyper[h + 1 + 2 * D : h + 1 + 3 * D] = 1.0
 
 
 @entry

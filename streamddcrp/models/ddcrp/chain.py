@@ -1,6 +1,5 @@
 """Markov chains over the links of N customers, and the draws that they leave."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,9 +7,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from streamddcrp.cards import ResultCard
 from streamddcrp.decay import Decay
-from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp.errors import ConfigError
+from streamddcrp.estimator.sweeps import Draws
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats
 from streamddcrp.models.ddcrp.candidates import Candidates
@@ -243,103 +242,29 @@ def make_chain(
 
 
 @dataclass(frozen=True, slots=True)
-class DDCRPSamples(ResultCard):
-    """Draws of links from their posterior: S in all, those of one chain after those of another."""
+class DDCRPSamples(Draws):
+    """Draws of links from their posterior.
 
-    links: NDArray[np.int32]  # (S, N) whom each customer links to
-    labels: NDArray[np.int32]  # (S, N) table of each customer, named after its smallest customer
-    chain: IntArray  # (S,) number of the chain
-    n_tables: IntArray  # (S,)
-    log_joint: FloatArray  # (S,) log p(x, c), normalised, at the alpha and decay of the draw
-    alpha: FloatArray  # (S,)
-    decay_parameter: FloatArray  # (S,) width, scale or location; NaN if the decay has none of these
-    likelihood: Likelihood  # with the parameters that were taken from the rows
-    decay: Decay  # as it was given
-
-    @property
-    def n_chains(self) -> int:
-        """Number of chains."""
-        return int(self.chain[-1]) + 1
-
-    def __len__(self) -> int:
-        """Return the number of draws S."""
-        return len(self.chain)
-
-    def traces(self) -> dict[str, FloatArray]:
-        """Return the numbers followed along each chain, those that vary, each (chains, draws)."""
-        all_of_them = {
-            "n_tables": self.n_tables.astype(np.float64),
-            "log_joint": self.log_joint,
-            "alpha": self.alpha,
-            "decay_parameter": self.decay_parameter,
-        }
-        return {
-            name: values.reshape(self.n_chains, -1)
-            for name, values in all_of_them.items()
-            if name in {"n_tables", "log_joint"} or np.ptp(values) > 0.0
-        }
-
-    def diagnostics(self) -> dict[str, dict[str, float]]:
-        """Return whether the chains agree and how many independent draws they are worth.
-
-        Returns
-        -------
-        dict
-            For each trace: ``mean``, ``sd``, ``mcse`` (standard error of the mean by Monte Carlo),
-            ``ess_bulk``, ``ess_tail`` (effective sample sizes) and ``r_hat``: above 1.01 the chains
-            have not mixed; NaN with one chain. Of a trace that never changes all but the mean and
-            sd are NaN.
-
-        Raises
-        ------
-        MissingExtraError
-            If ArviZ is not installed.
-        """
-        az = _arviz()
-        out = {}
-        for name, x in self.traces().items():
-            found = dict.fromkeys(("mcse", "ess_bulk", "ess_tail", "r_hat"), float("nan"))
-            if x.shape[1] >= 4 and (np.ptp(x, axis=1) > 1e-12 * np.abs(x).max()).all():
-                found["mcse"] = float(np.squeeze(az.mcse(x)))
-                found["ess_bulk"] = float(az.ess(x))
-                found["ess_tail"] = float(az.ess(x, method="tail"))
-                if len(x) > 1:
-                    found["r_hat"] = float(az.rhat(x))
-            out[name] = {"mean": float(x.mean()), "sd": float(x.std())} | found
-        return out
-
-    def to_arviz(self) -> Any:
-        """Return the traces as ``arviz.InferenceData``, for its plots and summaries.
-
-        Raises
-        ------
-        MissingExtraError
-            If ArviZ is not installed.
-        """
-        return _arviz().from_dict(posterior=self.traces())
-
-
-def r_hat(x: FloatArray) -> float:
-    """Return the split R-hat of chains (C, S); NaN with fewer than four draws or no variation.
-
-    Halves of chains are compared: sqrt of the pooled variance over the mean variance within.
+    Attributes
+    ----------
+    links, labels : ndarray of int32, shape (S, N)
+        Whom each customer links to, and its table, named after the smallest customer.
+    n_tables : ndarray of int64, shape (S,)
+    alpha, decay_parameter : ndarray of float64, shape (S,)
+        Width, scale or location of the decay; NaN if it has none of these. ``log_joint`` is log
+        p(x, c), normalised, at both.
+    likelihood : Likelihood
+        With the parameters that were taken from the rows.
+    decay : Decay
+        As it was given.
     """
-    n = x.shape[1] // 2
-    if n < 2:
-        return float("nan")
-    halves = np.concatenate([x[:, :n], x[:, -n:]])
-    within = float(halves.var(axis=1, ddof=1).mean())
-    between = float(halves.mean(axis=1).var(ddof=1))
-    return float(np.sqrt((n - 1) / n + between / within)) if within > 0.0 else float("nan")
 
+    _traced = ("n_tables", "alpha", "decay_parameter")
 
-def _arviz() -> Any:
-    """Import ArviZ, or say how to install it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # announces its next version
-            import arviz  # noqa: PLC0415
-    except ImportError as error:
-        message = "diagnostics need ArviZ: pip install 'streamddcrp[diagnostics]'"
-        raise MissingExtraError(message) from error
-    return arviz
+    links: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    n_tables: IntArray
+    alpha: FloatArray
+    decay_parameter: FloatArray
+    likelihood: Likelihood
+    decay: Decay

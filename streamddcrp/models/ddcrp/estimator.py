@@ -1,6 +1,5 @@
 """The sequential distance-dependent CRP mixture by a particle filter, as a streaming estimator."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,17 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
-from streamddcrp.data import Vectorizer, typical_gap
-from streamddcrp.data.batches import batch_times, read_batch
+from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay, make_decay
 from streamddcrp.estimator.particle_engine import ParticleEngine
-from streamddcrp.estimator.particle_model import ParticleModel
+from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
-from streamddcrp.likelihoods import Likelihood, NormalGamma, choose_likelihood, make_likelihood
-from streamddcrp.models.ddcrp.chain import DDCRPSamples
-from streamddcrp.models.ddcrp.distances import Distances
+from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.ddcrp.engine import given_weights, predict_row, step
-from streamddcrp.models.ddcrp.sampler import HyperGrid, sample_ddcrp
 from streamddcrp.models.ddcrp.state import (
     Config,
     State,
@@ -29,10 +24,9 @@ from streamddcrp.models.ddcrp.state import (
     make_config,
     state_from_arrays,
 )
-from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.particles.kernels.names import FIRST, N_SEEN
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -46,6 +40,12 @@ class DDCRPFilter(ParticleEngine):
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state, self.config)
+
+    def labels(self) -> IntArray:
+        """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
+        label: IntArray = self.state.ring.label
+        first, end = self.state.counts[[FIRST, N_SEEN]]
+        return label[:, np.arange(first, end) % label.shape[1]]
 
     @classmethod
     def begin(
@@ -97,7 +97,7 @@ class DDCRPFilter(ParticleEngine):
         return (t - self.first_time) / self.time_unit if self.config.clocked else t
 
 
-class DDCRPSampler(ParticleModel, base.Clusterer):
+class DDCRPSampler(PartitionModel, base.Clusterer):
     """Sequential distance-dependent CRP mixture by Monte Carlo.
 
     Each arrival links to an earlier one with a probability that decays with their distance, or
@@ -202,69 +202,3 @@ class DDCRPSampler(ParticleModel, base.Clusterer):
         refuse_unless_plain(clock, numbers=("first_time", "time_unit"), flags=("clocked",))
         positive("time_unit", clock["time_unit"])
         return DDCRPFilter.begin(self._options, likelihood, arrays=arrays, **clock)
-
-    # -- a whole data set ------------------------------------------------------------------------
-
-    def sample(
-        self,
-        X: object,
-        t: ArrayLike | None = None,
-        *,
-        distances: Distances | None = None,
-        sequential: bool = True,
-        n_sweeps: int = 1000,
-        burn_in: int = 200,
-        n_chains: int = 4,
-        hyper: str | HyperGrid | None = None,
-        progress: bool = False,
-    ) -> DDCRPSamples:
-        """Sample the seating of a whole data set by Gibbs, with the options of this model.
-
-        The stream is neither used nor changed. `sample_ddcrp` has more options.
-
-        Parameters
-        ----------
-        X : Arrow table or batch, data frame, or array_like of shape (N, D)
-        t : array_like, shape (N,), optional
-            Times or time stamps. Default: the arrival index.
-        distances : Distances, optional
-            Of another kind: on covariates, a graph, from a matrix or a function.
-        sequential, n_sweeps, burn_in, n_chains, hyper, progress
-            As for `sample_ddcrp`.
-
-        Returns
-        -------
-        DDCRPSamples
-
-        Raises
-        ------
-        SchemaError
-            A value is not finite or outside the family's support.
-
-        Examples
-        --------
-        >>> from streamddcrp import DDCRPSampler, point_estimate
-        >>> model = DDCRPSampler(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
-        >>> samples = model.sample([[0.1], [-0.2], [8.1], [7.9], [0.2]], n_sweeps=200)
-        >>> point_estimate(samples.labels).tolist()
-        [0, 0, 2, 2, 0]
-        """
-        vectorizer = Vectorizer()
-        rows, types = read_batch(X, vectorizer)
-        names = [str(name) for name in vectorizer.columns or ()]
-        if isinstance(self.likelihood, str) and self.likelihood == "auto":
-            NormalGamma().check_rows(rows, names)  # what no family takes
-            family, reason = choose_likelihood(rows, types=types, names=names)
-            _log.info("likelihood: %s", reason)
-        else:
-            family = make_likelihood(self.likelihood)
-            family.check_rows(rows, names)
-        times = None if t is None else batch_times(t, len(rows))
-        if times is not None:
-            times = (times - times[:1]) / (self.time_unit or typical_gap(times))
-        return sample_ddcrp(
-            rows, family.scaled(rows, names), alpha=self.alpha,
-            decay=self.decay, distances=distances, t=times,
-            sequential=sequential, n_sweeps=n_sweeps, burn_in=burn_in, n_chains=n_chains,
-            hyper=hyper, seed=self.seed, progress=progress,
-        )  # fmt: skip

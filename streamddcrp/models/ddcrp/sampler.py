@@ -1,30 +1,26 @@
 """Draws from the posterior of a ddCRP mixture by Gibbs, with griddy moves of alpha and decay."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from tqdm import tqdm
 
-from streamddcrp.arguments import checked, generator
-from streamddcrp.data import as_observations, as_times
+from streamddcrp.arguments import checked
+from streamddcrp.data import as_observations
+from streamddcrp.data.batches import batch_times
 from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
 from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.sweeps import checked_sweeps, fitted
+from streamddcrp.estimator.sweeps import Plan, fitted
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
-from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain, r_hat
+from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
-from streamddcrp.validation import whole
 
-_log = logging.getLogger(__name__)
-_MIXED = 1.1  # R-hat above which a warning is given
 _MANY = 10_000_000  # links above which a sweep with all customers alone takes too long
 _AT_ONCE = 200_000  # updates between two looks at the progress bar
 PARAMETER: dict[type[Decay], str] = {
@@ -188,20 +184,20 @@ def _with(decay: Decay, value: float) -> Decay:
 @checked
 def sample_ddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...] | str,
+    likelihood: Likelihood | tuple[Any, ...] | str = "auto",
     *,
     alpha: float,
     decay: object,
     distances: Distances | None = None,
     t: ArrayLike | None = None,
     sequential: bool = True,
+    parameters: str = "collapsed",
+    hyper: str | HyperGrid | None = None,
+    n_chains: int = 4,
     n_sweeps: int = 1000,
     burn_in: int = 200,
     thin: int = 1,
-    n_chains: int = 4,
-    parameters: str = "collapsed",
-    hyper: str | HyperGrid | None = None,
-    seed: int | None = None,
+    seed: int | None = 0,
     progress: bool = False,
 ) -> DDCRPSamples:
     """Sample the links of a ddCRP mixture from their posterior, by Gibbs.
@@ -210,8 +206,9 @@ def sample_ddcrp(
     ----------
     X : array_like of float, shape (N, D)
         Observations; in arrival order if links are sequential. A masked array marks missing values.
-    likelihood : Likelihood, tuple or str
-        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``.
+    likelihood : Likelihood, tuple or str, default "auto"
+        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``. "auto" picks one for
+        each column, and logs what it picked.
     alpha : float
         Weight of a self-link against the decay weights of links to others.
     decay : Decay, tuple, str or callable
@@ -222,6 +219,8 @@ def sample_ddcrp(
         Times, instead of ``distances``; not decreasing if links are sequential.
     sequential : bool, default True
         Whether customers link to earlier ones only. ``distances`` have their own rule.
+    n_chains : int, default 4
+        Chains, one after the other, with seeds of their own.
     n_sweeps : int, default 1000
         Sweeps of each chain after the burn-in. A sweep draws every link once.
     burn_in : int, default 200
@@ -230,15 +229,13 @@ def sample_ddcrp(
         more than ten million links to choose from, chains start from a seating in order.
     thin : int, default 1
         Sweeps for each draw that is kept.
-    n_chains : int, default 4
-        Chains, one after the other, with seeds of their own.
     parameters : {"collapsed", "partial", "auxiliary", "per-customer"}, default "collapsed"
         Integrate the parameters of tables out, or carry them along, which mixes more slowly: for
         comparison, see `ParameterChain`.
     hyper : {"alpha", "decay", "both"} or HyperGrid, optional
         Draw alpha, the decay's parameter or both after each sweep, from a default grid about the
         values given or from one of yours. Default: both stay.
-    seed : int, optional
+    seed : int or None, default 0
     progress : bool, default False
         Show a progress bar.
 
@@ -279,8 +276,7 @@ def sample_ddcrp(
     >>> np.round(together.mean(axis=0)[2], 1)  # who sits with the third customer
     array([0. , 0. , 1. , 0.1, 0.9, 0.9])
     """
-    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
-    n_chains = whole("n_chains", n_chains, 1)
+    plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     rows = as_observations(X)
     family = fitted(likelihood, rows)
     prior = family.hyper(rows.shape[1])
@@ -292,40 +288,28 @@ def sample_ddcrp(
     if hyper is not None:
         griddy = Griddy(make_grid(hyper, alpha, weights), where, weights, alpha)
         start = griddy.start
-    n, n_kept = len(rows), n_sweeps // thin
-    size = n_chains * n_kept
-    out = DDCRPSamples(
-        links=np.empty((size, n), np.int32),
-        labels=np.empty((size, n), np.int32),
-        chain=np.repeat(np.arange(n_chains), n_kept),
-        n_tables=np.empty(size, np.int64),
-        log_joint=np.empty(size),
-        alpha=np.full(size, start[1]),
-        decay_parameter=np.full(size, start[2]),
-        likelihood=family,
-        decay=weights,
-    )
-    generators = generator(seed).spawn(n_chains)
-    with tqdm(
-        total=n_chains * (burn_in + n_kept * thin), unit=" sweeps", disable=not progress
-    ) as bar:
-        for number, rng in enumerate(generators):
-            chain = make_chain(rows, family.family, prior, start[0], parameters)
-            if start[0].n_links > _MANY:
-                chain.forward(rng)
-            kept = slice(number * n_kept, (number + 1) * n_kept)
-            if griddy is None:
-                _sample(chain, rng, burn_in, thin, out, kept, bar)
-            else:
-                _sample_with_hyper(chain, rng, griddy, burn_in, thin, out, kept, bar)
-            bar.set_postfix(chain=number + 1, tables=chain.n_tables, refresh=False)
-    if (found := r_hat(out.traces()["log_joint"])) > _MIXED:
-        _log.warning(
-            "the chains have not mixed: R-hat of the log joint density is %.2f, above %.1f; sample "
-            "longer, let links reach further, or compare chains before averaging over them",
-            found, _MIXED,
-        )  # fmt: skip
-    return out
+    n, chain_of = len(rows), plan.chain
+    found: dict[str, Any] = {
+        "links": np.empty((len(chain_of), n), np.int32),
+        "labels": np.empty((len(chain_of), n), np.int32),
+        "n_tables": np.empty(len(chain_of), np.int64),
+        "log_joint": np.empty(len(chain_of)),
+    }
+    drawn = np.tile(start[1:], (len(chain_of), 1))  # alpha and the decay's parameter
+    for number, (rng, bar) in enumerate(plan.chains(seed, progress=progress)):
+        chain = make_chain(rows, family.family, prior, start[0], parameters)
+        if start[0].n_links > _MANY:
+            chain.forward(rng)
+        kept = slice(number * plan.n_kept, (number + 1) * plan.n_kept)
+        mine = [part[kept] for part in found.values()]
+        if griddy is None:
+            _sample(chain, rng, plan, mine, bar)
+        else:
+            _sample_with_hyper(chain, rng, griddy, plan, mine, drawn[kept], bar)
+    return DDCRPSamples(
+        chain_of, **found, alpha=drawn[:, 0].copy(), decay_parameter=drawn[:, 1].copy(),
+        likelihood=family, decay=weights,
+    )  # fmt: skip
 
 
 def _distances(
@@ -334,7 +318,7 @@ def _distances(
     if distances is None:
         if t is None:
             return Distances.by_index(n, sequential=sequential)
-        return Distances.by_time(as_times(t, n), sequential=sequential)
+        return Distances.by_time(batch_times(t, n), sequential=sequential)
     if t is not None:
         message = "give t or distances, not both: Distances.by_time(t) are distances"
         raise ConfigError(message)
@@ -344,38 +328,30 @@ def _distances(
     return distances
 
 
-def _sample(
-    chain: Chain, rng: Generator, burn_in: int, thin: int, out: DDCRPSamples, kept: slice, bar: Any
-) -> None:
-    """Fill the rows ``kept`` of the output, many sweeps in one call."""
-    step = max(1, _AT_ONCE // out.links.shape[1])
-    for first in range(0, burn_in, step):
-        some = min(step, burn_in - first)
+def _sample(chain: Chain, rng: Generator, plan: Plan, out: list[Any], bar: Any) -> None:
+    """Fill links, labels, numbers of tables and log joints, many sweeps in one call."""
+    step = max(1, _AT_ONCE // out[0].shape[1])
+    for first in range(0, plan.burn_in, step):
+        some = min(step, plan.burn_in - first)
         chain.sweep(rng, some)
         bar.update(some)
-    step = max(1, step // thin)
-    for first in range(kept.start, kept.stop, step):
-        rows = slice(first, min(first + step, kept.stop))
-        _write(chain, rng, thin, out, rows)
-        bar.update((rows.stop - rows.start) * thin)
+    step = max(1, step // plan.thin)
+    for first in range(0, plan.n_kept, step):
+        rows = [part[first : first + step] for part in out]
+        chain.draw(rng, plan.thin, *rows)
+        bar.update(len(rows[0]) * plan.thin)
 
 
 def _sample_with_hyper(
-    chain: Chain, rng: Generator, griddy: Griddy, burn_in: int, thin: int, out: DDCRPSamples,
-    kept: slice, bar: Any,
+    chain: Chain, rng: Generator, griddy: Griddy, plan: Plan, out: list[Any], drawn: FloatArray,
+    bar: Any,
 ) -> None:  # fmt: skip
-    """Fill the rows ``kept`` of the output, with a move of alpha and decay after each sweep."""
-    for sweep in range(-burn_in, (kept.stop - kept.start) * thin):
+    """Fill the same and alpha and decay, which move after each sweep."""
+    for sweep in range(1 - plan.burn_in, plan.n_kept * plan.thin + 1):
         chain.sweep(rng)
-        alpha, parameter = griddy.move(chain, rng)
+        now = griddy.move(chain, rng)
         bar.update()
-        if sweep >= 0 and (sweep + 1) % thin == 0:
-            row = kept.start + sweep // thin
-            _write(chain, rng, 0, out, slice(row, row + 1))
-            out.alpha[row], out.decay_parameter[row] = alpha, parameter
-
-
-def _write(chain: Chain, rng: Generator, thin: int, out: DDCRPSamples, rows: slice) -> None:
-    chain.draw(
-        rng, thin, out.links[rows], out.labels[rows], out.n_tables[rows], out.log_joint[rows]
-    )
+        if sweep > 0 and sweep % plan.thin == 0:
+            row = sweep // plan.thin - 1
+            chain.draw(rng, 0, *(part[row : row + 1] for part in out))
+            drawn[row] = now

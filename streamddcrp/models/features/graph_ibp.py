@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from streamddcrp.arguments import checked, generator
-from streamddcrp.cards import ResultCard
+from streamddcrp.arguments import checked
 from streamddcrp.data.batches import as_observations
 from streamddcrp.data.graphs import DecomposableGraph, concatenated, from_parents, holders, window
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.estimator.sweeps import Draws, Plan
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.engine import cooling
 from streamddcrp.models.features.kernels.graph_ibp import sweep
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import positive
 
 MOST_FEATURES = 64
 ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be reversible
@@ -26,25 +26,30 @@ Features = NDArray[np.bool_]
 Proposal = tuple[Features, float] | None  # with the log ratio of priors and of proposals
 
 
-@dataclass(frozen=True)
-class GraphIBPSamples(ResultCard):
-    """Draws from the posterior.
+@dataclass(frozen=True, slots=True)
+class GraphIBPSamples(Draws):
+    """Draws of features.
 
     Attributes
     ----------
     features : list of ndarray of bool, shape (N, K)
-        Of each kept sweep; K varies, columns in the order of their first owners.
-    alpha, ratio, log_joint : ndarray of float64, shape (M,)
-        Mass, ratio of noise to loading variance, log joint density of each.
-    best : int
-        The draw with the highest log joint density.
+        Of each draw; K varies, columns in the order of their first owners.
+    n_features : ndarray of int64, shape (S,)
+    alpha, ratio : ndarray of float64, shape (S,)
+        Mass, and ratio of noise to loading variance.
     """
 
+    _traced = ("n_features", "alpha", "ratio")
+
     features: list[Features]
+    n_features: IntArray
     alpha: FloatArray
     ratio: FloatArray
-    log_joint: FloatArray
-    best: int
+
+    @property
+    def best(self) -> int:
+        """The draw with the highest log joint density."""
+        return int(self.log_joint.argmax())
 
     def shared(self) -> FloatArray:
         """Mean number of features that two items have in common, shape (N, N)."""
@@ -55,13 +60,16 @@ class GraphIBPSamples(ResultCard):
 @checked
 def sample_graph_ibp(
     X: ArrayLike,
-    graph: DecomposableGraph | Sequence[Iterable[int]] | int,
-    likelihood: LinearGaussian | None = None,
+    likelihood: LinearGaussian | str = "auto",
     *,
+    graph: DecomposableGraph | Sequence[Iterable[int]] | int,
     alpha: float | None = None,
+    n_chains: int = 4,
     n_sweeps: int = 1000,
     burn_in: int = 200,
-    seed: int = 0,
+    thin: int = 1,
+    seed: int | None = 0,
+    progress: bool = False,
 ) -> GraphIBPSamples:
     """Sample which features the items of a decomposable graph have.
 
@@ -69,15 +77,14 @@ def sample_graph_ibp(
     ----------
     X : array_like of shape (N, D)
         A row an item; without gaps.
+    likelihood : "auto" or LinearGaussian, default "auto"
+        "auto": unknown noise, loadings of about its size. Of several ratios one is drawn.
     graph : DecomposableGraph, sequence of iterables of int, or int
         One of `decomposable` from its edges, the parents of each item, or the order of a window.
-    likelihood : LinearGaussian, optional
-        Default: unknown noise, loadings of about its size. Of several ratios one is drawn.
     alpha : float, optional
         Default: drawn, from a Gamma(1, 1) prior.
-    n_sweeps, burn_in : int
-        Sweeps, and how many of them are discarded.
-    seed : int
+    n_chains, n_sweeps, burn_in, thin, seed, progress
+        As for `sample_ddcrp`.
 
     Notes
     -----
@@ -96,54 +103,80 @@ def sample_graph_ibp(
     Examples
     --------
     >>> rows = [[3.0, 0.1], [3.1, -0.2], [3.0, 2.1], [0.1, 1.9], [-0.1, 2.0]]
-    >>> samples = sample_graph_ibp(rows, 2, LinearGaussian(0.3, 2.0), alpha=1.0, n_sweeps=300)
+    >>> samples = sample_graph_ibp(rows, LinearGaussian(0.3, 2.0), graph=2, alpha=1.0)
     >>> samples.features[samples.best].astype(int).tolist()
     [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1]]
     """
-    rows, graph, seed = _checked(X, graph, alpha, n_sweeps, burn_in, seed)
-    N = len(rows)
-    family = LinearGaussian() if likelihood is None else likelihood
-    rng = generator(seed)
-    arrays, expected = flat(graph), total(graph)
-    Z = np.zeros((N, MOST_FEATURES), np.bool_)
-    n_owners = np.zeros(MOST_FEATURES, np.int64)
-    mass, ratio = 1.0 if alpha is None else alpha, family.ratios[len(family.ratios) // 2]
-    kept: list[Features] = []
-    traces: list[tuple[float, float, float]] = []
-    cooled = (np.empty(0),) * 2 if family.known else cooling(family, rows, burn_in // 2)
-    for number in range(n_sweeps):
-        now = family
-        if number < len(cooled[0]):  # features of much noise first, then what they leave over
-            now = replace(family, noise_shape=cooled[0][number], noise_rate=cooled[1][number])
-        sweep(rows, Z, n_owners, *arrays, mass, ratio, now.shape, now.rate, seed, number)
-        used = move_features(
-            Z[:, n_owners > 0], graph, mass, partial(_log_marginal, now, rows, ratio), rng,
-            MOST_FEATURES,
+    plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
+    rows, graph = _checked(X, graph, alpha)
+    family = LinearGaussian() if isinstance(likelihood, str) else likelihood
+    if isinstance(likelihood, str) and likelihood != "auto":
+        message = f"likelihood must be 'auto' or a LinearGaussian, got {likelihood!r}"
+        raise ConfigError(message)
+    drawn = plan.run(
+        lambda rng: _Chain(rows, graph, family, alpha, plan.burn_in // 2, rng), seed,
+        progress=progress,
+    )  # fmt: skip
+    log_joint, features, *rest = drawn
+    return GraphIBPSamples(plan.chain, np.array(log_joint), features, *map(np.array, rest))
+
+
+class _Chain:
+    """The state of the sampler; at first no item has a feature, and noise is cooled."""
+
+    def __init__(
+        self, rows: FloatArray, graph: DecomposableGraph, family: LinearGaussian,
+        alpha: float | None, n_cooled: int, rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self.rows, self.graph, self.family, self.rng = rows, graph, family, rng
+        self.arrays, self.expected, self.draws_mass = flat(graph), total(graph), alpha is None
+        self.Z = np.zeros((len(rows), MOST_FEATURES), np.bool_)
+        self.n_owners = np.zeros(MOST_FEATURES, np.int64)
+        self.mass = 1.0 if alpha is None else alpha
+        self.ratio = family.ratios[len(family.ratios) // 2]
+        self.seed, self.number = int(rng.integers(1 << 62)), 0
+        self.cooled = (np.empty(0),) * 2 if family.known else cooling(family, rows, n_cooled)
+        self.log_likelihood = 0.0
+
+    def sweep(self) -> None:
+        """Draw all entries, move whole features, then draw mass and ratio."""
+        now, at = self.family, self.number
+        if at < len(self.cooled[0]):  # features of much noise first, then what they leave over
+            now = replace(now, noise_shape=self.cooled[0][at], noise_rate=self.cooled[1][at])
+        sweep(
+            self.rows, self.Z, self.n_owners, *self.arrays, self.mass, self.ratio, now.shape,
+            now.rate, self.seed, at,
         )  # fmt: skip
-        Z[:], n_owners[:] = False, 0
-        Z[:, : used.shape[1]], n_owners[: used.shape[1]] = used, used.sum(axis=0)
-        if alpha is None:
-            mass = float(rng.gamma(1.0 + used.shape[1], 1.0 / (1.0 + expected)))
-        logs = [_log_marginal(now, rows, value, used) for value in family.ratios]
-        if len(logs) > 1:
-            weights = np.exp(np.array(logs) - max(logs))
-            chosen = int(rng.choice(len(logs), p=weights / weights.sum()))
-        else:
-            chosen = 0
-        ratio = family.ratios[chosen]
-        if number >= burn_in:
-            order = np.argsort(used.argmax(axis=0), kind="stable")
-            kept.append(used[:, order].copy())
-            traces.append((mass, ratio, logs[chosen] + log_prior(graph, used, mass)))
-    trace = np.array(traces)
-    best = int(trace[:, 2].argmax())
-    return GraphIBPSamples(kept, trace[:, 0], trace[:, 1], trace[:, 2], best)
+        used = move_features(
+            self.used, self.graph, self.mass,
+            partial(_log_marginal, now, self.rows, self.ratio), self.rng, MOST_FEATURES,
+        )  # fmt: skip
+        K = used.shape[1]
+        self.Z[:], self.n_owners[:] = False, 0
+        self.Z[:, :K], self.n_owners[:K] = used, used.sum(axis=0)
+        if self.draws_mass:
+            self.mass = float(self.rng.gamma(1.0 + K, 1.0 / (1.0 + self.expected)))
+        logs = np.array([_log_marginal(now, self.rows, r, used) for r in now.ratios])
+        weights = np.exp(logs - logs.max())
+        chosen = int(self.rng.choice(len(logs), p=weights / weights.sum()))
+        self.ratio, self.log_likelihood = now.ratios[chosen], float(logs[chosen])
+        self.number += 1
+
+    @property
+    def used(self) -> Features:
+        """Features that have owners."""
+        return self.Z[:, self.n_owners > 0]
+
+    def draw(self) -> tuple[Any, ...]:
+        """Return log joint, features, their number, mass, and ratio."""
+        used = self.used
+        order = np.argsort(used.argmax(axis=0), kind="stable")
+        joint = self.log_likelihood + log_prior(self.graph, used, self.mass)
+        return joint, used[:, order], len(order), self.mass, self.ratio
 
 
-def _checked(
-    X: ArrayLike, graph: Any, alpha: float | None, n_sweeps: int, burn_in: int, seed: int
-) -> tuple[FloatArray, DecomposableGraph, int]:
-    """Return rows, graph and seed, or refuse them."""
+def _checked(X: ArrayLike, graph: Any, alpha: float | None) -> tuple[FloatArray, DecomposableGraph]:
+    """Return rows and graph, or refuse them."""
     rows = as_observations(X)
     N = len(rows)
     if isinstance(graph, int | np.integer):
@@ -156,15 +189,9 @@ def _checked(
     if np.isnan(rows).any():
         message = "X: missing values are not supported here; TimeVaryingIBP takes them"
         raise SchemaError(message)
-    whole("n_sweeps", n_sweeps, 1)
-    whole("burn_in", burn_in, 0)
-    seed = whole("seed", seed, 0)
-    if burn_in >= n_sweeps:
-        message = f"burn_in must be below n_sweeps, got {burn_in} and {n_sweeps}"
-        raise ConfigError(message)
     if alpha is not None:
         positive("alpha", alpha, "None")
-    return rows, graph, seed
+    return rows, graph
 
 
 def _log_marginal(family: LinearGaussian, X: FloatArray, ratio: float, Z: Features) -> float:

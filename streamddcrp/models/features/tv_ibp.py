@@ -14,7 +14,7 @@ from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.stored import refuse_unless_plain
-from streamddcrp.estimator.views import events_since, with_times
+from streamddcrp.estimator.views import events_since, index_of, with_index, with_times
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
 from streamddcrp.models.features import views
 from streamddcrp.models.features.engine import (
@@ -132,13 +132,15 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+    def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
@@ -150,7 +152,9 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
             are on) and ``feature_probs`` (list of float64). The floats are null in warm-up. Where
             times are given, they come first, as ``time``.
         """
-        return with_times(views.predictions(*self._learn_batch(batch, t)), t)
+        return with_index(
+            index_of(batch, index), with_times(views.predictions(*self._learn_batch(batch, t)), t)
+        )
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
         self._check_rows(X, self._feature_names())

@@ -71,7 +71,7 @@ def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
     Raises ConfigError if it is neither a positive number nor ("gamma", shape, rate).
     """
     also = 'or ("gamma", shape, rate) of positive numbers'
-    if isinstance(alpha, tuple | list) and len(alpha) == 3 and alpha[0] == "gamma":
+    if isinstance(alpha, tuple | list) and len(alpha) == 3 and str(alpha[0]) == "gamma":
         return math.nan, *alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
     return positive("alpha", alpha, also), np.empty(0), np.empty(0)
 
@@ -105,7 +105,7 @@ def make_config(
     *,
     family: int = 0,
     hyper: FloatArray | None = None,
-    r: int,
+    window: int,
     given: bool = False,
     alpha: Any,
     discount: float = 0.0,
@@ -124,18 +124,18 @@ def make_config(
 
     Raises ConfigError if an option is out of its range.
     """
-    r, rejuvenate = whole("r", r, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
+    r, rejuvenate = whole("window", window, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
     if rejuvenate > r:
         message = (
-            f"rejuvenate must not exceed r, {r}: older items are no parents any more, "
+            f"rejuvenate must not exceed window, {r}: older items are no parents any more, "
             f"got {rejuvenate}"
         )
         raise ConfigError(message)
     if rejuvenate > 0 and given:
-        message = "rejuvenate: items are resampled only where their parents are the last r items"
+        message = "rejuvenate: items are resampled only where their parents are the window"
         raise ConfigError(message)
     moves = moves if rejuvenate else 0
     each = r + rejuvenate + CLUSTER * (1 + 2 * moves)

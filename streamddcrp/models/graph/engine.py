@@ -274,6 +274,11 @@ class GraphEngine(ParticleEngine):
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state)
 
+    def labels(self) -> IntArray:
+        """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
+        label: IntArray = self.state.particles.label
+        return label[:, _in_rings(self.state)["R"] % label.shape[1]]
+
     def step(self, X: FloatArray, t: FloatArray, parents: Parents = NO_PARENTS) -> FloatArray:
         config, state = self._for_width(X.shape[1])
         rows, self.past = self.likelihood.prepare(X, self.past)

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.arguments import checked, generator
-from streamddcrp.cards import ResultCard
+from streamddcrp.arguments import checked
 from streamddcrp.data import as_observations
 from streamddcrp.data.graphs import (
     DecomposableGraph,
@@ -19,11 +18,12 @@ from streamddcrp.data.graphs import (
     log_prior,
 )
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.sweeps import checked_sweeps, fitted, kept_sweeps
+from streamddcrp.estimator.sweeps import Draws, Plan, fitted
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
 from streamddcrp.models.graph.config import make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
+from streamddcrp.partitions import named
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
 
@@ -46,24 +46,24 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GraphCRPSamples(ResultCard):
-    """S draws of the clusters of all items.
+class GraphCRPSamples(Draws):
+    """Draws of the clusters of all items.
 
     Attributes
     ----------
     labels : ndarray of int32, shape (S, N)
         Clusters, named after their smallest item.
-    log_joint : ndarray of float64, shape (S,)
-        log p(x, clusters) in nats, at the alpha of the draw.
     n_clusters : ndarray of int64, shape (S,)
     alpha : ndarray of float64, shape (S,)
+        ``log_joint`` is log p(x, clusters) at it.
     graph : DecomposableGraph
     likelihood : Likelihood
         With the parameters that were taken from the rows.
     """
 
+    _traced = ("n_clusters", "alpha")
+
     labels: NDArray[np.int32]
-    log_joint: FloatArray
     n_clusters: IntArray
     alpha: FloatArray
     graph: DecomposableGraph
@@ -73,16 +73,17 @@ class GraphCRPSamples(ResultCard):
 @checked
 def sample_graph_crp(
     X: object,
-    likelihood: Any,
+    likelihood: Any = "auto",
     *,
     edges: ArrayLike | None = None,
     parents: Any = None,
     alpha: Any = ("gamma", 1.0, 1.0),
     discount: float = 0.0,
+    n_chains: int = 4,
     n_sweeps: int = 1000,
     burn_in: int = 200,
     thin: int = 1,
-    seed: int | None = None,
+    seed: int | None = 0,
     progress: bool = False,
 ) -> GraphCRPSamples:
     """Sample clusters of the items of a decomposable graph, each connected in it.
@@ -96,7 +97,7 @@ def sample_graph_crp(
     ----------
     X : array_like of float, shape (N, D)
         NaN in a masked array is a missing value.
-    likelihood : tuple or Likelihood
+    likelihood : "auto", tuple or Likelihood, default "auto"
         As for `GraphCRP`; numbers left out come from the rows.
     edges : array_like of int, shape (E, 2), optional
         Of the graph; or
@@ -106,10 +107,8 @@ def sample_graph_crp(
         Concentration; with a prior it is drawn, too.
     discount : float, default 0.0
         d of a Pitman-Yor process on every clique, 0 <= d < 1. Needs a number as ``alpha``.
-    n_sweeps, burn_in, thin : int
-        Sweeps after those that are discarded, of which every ``thin``-th is kept.
-    seed : int, optional
-    progress : bool, default False
+    n_chains, n_sweeps, burn_in, thin, seed, progress
+        As for `sample_ddcrp`.
 
     Returns
     -------
@@ -147,22 +146,18 @@ def sample_graph_crp(
     if len(graph.order) != n:
         message = f"parents: expected one list for each of the {n} rows, got {len(graph.order)}"
         raise SchemaError(message)
-    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
+    plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     config = make_config(
-        family=family.family, hyper=family.hyper(rows.shape[1]), r=1, given=True, alpha=alpha,
+        family=family.family, hyper=family.hyper(rows.shape[1]), window=1, given=True, alpha=alpha,
         discount=discount,
     )  # fmt: skip
-    rng = generator(seed)
-    chain = _Chain(graph, np.ascontiguousarray(family.prepare(rows)[0]), config, alpha, rng)
-    S = n_sweeps // thin
-    labels, log_joint = np.empty((S, n), np.int32), np.empty(S)
-    drawn = np.empty(S)
-    for s in kept_sweeps(chain.sweep, S, burn_in, thin, progress=progress):
-        labels[s] = named(chain.labels)
-        log_joint[s], drawn[s] = chain.log_joint(), chain.alpha
-    n_clusters = np.array([len(np.unique(row)) for row in labels])
-    return GraphCRPSamples(labels, log_joint, n_clusters, drawn, graph, family)
+    prepared = np.ascontiguousarray(family.prepare(rows)[0])
+    drawn = plan.run(
+        lambda rng: _Chain(graph, prepared, config, alpha, rng), seed, progress=progress
+    )
+    log_joint, labels, n_clusters, alphas = map(np.array, drawn)
+    return GraphCRPSamples(plan.chain, log_joint, labels, n_clusters, alphas, graph, family)
 
 
 class _Chain:
@@ -216,6 +211,11 @@ class _Chain:
                 self.alpha, *self.prior, k, self.n_parents, self.times.astype(np.float64), self.rng
             )
 
+    def draw(self) -> tuple[Any, ...]:
+        """Return log joint, names of clusters, their number, and alpha."""
+        labels = named(self.labels).astype(np.int32)
+        return self.log_joint(), labels, len(np.unique(labels)), self.alpha
+
     def log_joint(self) -> float:
         """Log p(x, clusters)."""
         marginals = self.post[np.unique(self.labels), 0].sum()
@@ -229,10 +229,3 @@ def _sets(sets: list[frozenset[int]], n: int) -> Sets:
     starts, members = concatenated([sorted(one) for one in sets])
     item_starts, of_item = concatenated(holders(sets, n))
     return Sets(of_item, item_starts, members, starts)
-
-
-def named(labels: IntArray) -> IntArray:
-    """Name clusters after their smallest item."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    named: IntArray = first[inverse]
-    return named

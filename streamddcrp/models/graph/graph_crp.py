@@ -9,10 +9,10 @@ from river import base
 
 from streamddcrp.data.graphs import NO_PARENTS, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.particle_model import ParticleModel
+from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
-from streamddcrp.estimator.views import predictions, with_times
+from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import Config, make_config
 from streamddcrp.models.graph.engine import (
@@ -27,19 +27,19 @@ from streamddcrp.typing import FloatArray
 NO_RING = np.zeros((1, 1), np.int64)
 
 
-class GraphCRP(ParticleModel, base.Clusterer):
+class GraphCRP(PartitionModel, base.Clusterer):
     """Clusters of items that are connected in a graph, by particles.
 
-    Each item has parents among the earlier ones, all neighbours of each other: the last ``r`` items
-    (default), or those that it names. It joins the cluster of n of its m parents with probability
-    n / (alpha + m), and opens one with alpha / (alpha + m); members of a cluster share the
-    parameter of a conjugate family. So clusters are connected in the graph, and one that was silent
-    for r items is dead. Predictions are means over the particles. A table's id is the arrival index
-    of its first row.
+    Each item has parents among the earlier ones, all neighbours of each other: the last ``window``
+    items (default), or those that it names. It joins the cluster of n of its m parents with
+    probability n / (alpha + m), and opens one with alpha / (alpha + m); members of a cluster share
+    the parameter of a conjugate family. So clusters are connected in the graph, and one that was
+    silent for a window is dead. Predictions are means over the particles. A table's id is the
+    arrival index of its first row.
 
     Parameters
     ----------
-    r : int, default 50
+    window : int, default 50
         Number of parents; where items name their own, how many items back these may lie.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration: opening a cluster weighs as much as so many parents. With a prior it is
@@ -54,7 +54,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
     whole_graph : bool, default False
         Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): one that
         no parent is in weighs alpha / K, and k counts all clusters so far. So a cluster need not be
-        connected, and one that was silent for r items can come back under its id.
+        connected, and one that was silent for a window can come back under its id.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
@@ -75,8 +75,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
     Notes
     -----
-    With two features, r = 50 and four tables an arrival takes about 25 us with 100 particles and
-    ten times that with 1,000, alpha fixed. The algorithm is described in
+    With two features, a window of 50 and four tables an arrival takes about 25 us with 100
+    particles and ten times that with 1,000, alpha fixed. The algorithm is described in
     `streamddcrp.models.graph`.
 
     Examples
@@ -102,7 +102,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
     def __init__(
         self,
         *,
-        r: int = 50,
+        window: int = 50,
         alpha: Any = ("gamma", 1.0, 1.0),
         discount: float = 0.0,
         n_clusters: int | None = None,
@@ -116,7 +116,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         warmup: int = 64,
         seed: int = 0,
     ) -> None:
-        self.r = r
+        self.window = window
         self.alpha = alpha
         self.discount = discount
         self.n_clusters = n_clusters
@@ -133,7 +133,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
 
     def _config(self, *, given: bool, **likelihood: Any) -> Config:
         names = (
-            "r", "alpha", "discount", "n_clusters", "whole_graph", "n_particles", "resampling",
+            "window", "alpha", "discount", "n_clusters", "whole_graph", "n_particles", "resampling",
             "merge", "rejuvenate", "moves", "seed",
         )  # fmt: skip
         options = {name: getattr(self, name) for name in names}
@@ -142,7 +142,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
     @classmethod
     def _unit_test_params(cls) -> Any:
         yield {"n_particles": 10}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "r": 5, "rejuvenate": 3}
+        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "window": 5, "rejuvenate": 3}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         ------
         SchemaError
             A value is not a finite number or outside the family's support; or the parents do not
-            exist, lie more than r items back or are no clique. Nothing was learned.
+            exist, lie more than ``window`` items back or are no clique. Nothing was learned.
         OrderError
             ``t`` is before the time of the row before. Nothing was learned.
         """
@@ -183,13 +183,17 @@ class GraphCRP(ParticleModel, base.Clusterer):
         """
         self._learn_batch(batch, t, parents)
 
-    def step_many(self, batch: object, t: object = None, parents: Any = None) -> pa.RecordBatch:
+    def step_many(
+        self, batch: object, t: object = None, parents: Any = None, *, index: bool = False
+    ) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t, parents
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
@@ -197,7 +201,8 @@ class GraphCRP(ParticleModel, base.Clusterer):
             The columns of `SeqDDCRP.step_many`. The ``label`` of a new table is the row's arrival
             index; ``p_change`` is the probability of another table than that of the row before.
         """
-        return with_times(predictions(self._learn_batch(batch, t, parents)), t)
+        held = index_of(batch, index)
+        return with_index(held, with_times(predictions(self._learn_batch(batch, t, parents)), t))
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], parents: Any = None
@@ -214,21 +219,21 @@ class GraphCRP(ParticleModel, base.Clusterer):
         return bool(self._waiting.side) if self._n_seen else None
 
     def _checked(self, named: Any, n_rows: int) -> tuple[Parents, ...]:
-        """Return the parents of rows, or nothing where they are the last r items; or refuse."""
+        """Return the parents of rows, or nothing where they are those of the window."""
         given = named is not None
         if self._given is not None and given != self._given:
             message = (
                 "parents: the rows before came with parents; name them, [] for none"
                 if self._given
-                else "parents: the rows before had the last r items as parents; name none"
+                else "parents: the rows before had the items of the window as parents; name none"
             )
             raise SchemaError(message)
         if not given:
             return ()
         if self.rejuvenate > 0:
             message = (
-                "parents: with rejuvenation the parents are the last r items; set rejuvenate=0 to "
-                "name them"
+                "parents: with rejuvenation the parents are those of the window; set rejuvenate=0 "
+                "to name them"
             )
             raise SchemaError(message)
         new, ring, n_ring = as_parents(named, n_rows), NO_RING, np.zeros(1, np.int64)
@@ -237,7 +242,7 @@ class GraphCRP(ParticleModel, base.Clusterer):
         coming = self._coming.and_then(new)
         n_old = len(self._coming.offsets) - 1
         try:
-            check(coming, self._n_seen - n_old, self.r, ring, n_ring)
+            check(coming, self._n_seen - n_old, self.window, ring, n_ring)
         except SchemaError as error:
             if error.row is None or n_old == 0:
                 raise

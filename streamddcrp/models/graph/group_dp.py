@@ -9,7 +9,7 @@ from river import base
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
-from streamddcrp.estimator.views import predictions, with_times
+from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import CLUSTER, concentration
 from streamddcrp.models.graph.group_state import (
@@ -167,20 +167,25 @@ class GroupDP(ParticleModel, base.Clusterer):
         """
         self._learn_batch(batch, t, group)
 
-    def step_many(self, batch: object, t: object = None, group: Any = None) -> pa.RecordBatch:
+    def step_many(
+        self, batch: object, t: object = None, group: Any = None, *, index: bool = False
+    ) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t, group
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
         pyarrow.RecordBatch
             As that of `GraphCRP.step_many`.
         """
-        return with_times(predictions(self._learn_batch(batch, t, group)), t)
+        held = index_of(batch, index)
+        return with_index(held, with_times(predictions(self._learn_batch(batch, t, group)), t))
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], group: Any = None

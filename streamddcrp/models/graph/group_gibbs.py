@@ -8,20 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from streamddcrp.arguments import checked, generator
-from streamddcrp.cards import ResultCard
+from streamddcrp.arguments import checked
 from streamddcrp.data import as_observations
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.sweeps import checked_sweeps, fitted, kept_sweeps
+from streamddcrp.estimator.sweeps import Draws, Plan, fitted
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Grid, concentration
-from streamddcrp.models.graph.gibbs import named
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
 from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
 from streamddcrp.models.graph.kernels.children import N_COUNTS
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
+from streamddcrp.partitions import named
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -36,8 +35,8 @@ class Clusters(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupDPSamples(ResultCard):
-    """S draws of the clusters of all rows, and of the auxiliary items that tie their groups.
+class GroupDPSamples(Draws):
+    """Draws of the clusters of all rows, and of the auxiliary items that tie their groups.
 
     Attributes
     ----------
@@ -45,11 +44,10 @@ class GroupDPSamples(ResultCard):
         Clusters, named after their smallest row.
     auxiliary : ndarray of int32, shape (S, M)
         Clusters of the auxiliary items of the root, then of each node; -1: one without rows.
-    log_joint : ndarray of float64, shape (S,)
-        log p(x, clusters of rows and auxiliary items) in nats, at the alpha of the draw.
     n_clusters : ndarray of int64, shape (S,)
         Clusters with rows.
     alpha : ndarray of float64, shape (S,)
+        ``log_joint`` is log p(x, clusters of rows and auxiliary items) at it.
     X : ndarray of float64, shape (N, D)
         The rows.
     group : ndarray of int64, shape (N,)
@@ -62,9 +60,10 @@ class GroupDPSamples(ResultCard):
         With the parameters that were taken from the rows.
     """
 
+    _traced = ("n_clusters", "alpha")
+
     labels: NDArray[np.int32]
     auxiliary: NDArray[np.int32]
-    log_joint: FloatArray
     n_clusters: IntArray
     alpha: FloatArray
     X: FloatArray
@@ -144,15 +143,16 @@ class GroupDPSamples(ResultCard):
 @checked
 def sample_group_dp(
     X: object,
-    group: Any,
-    likelihood: Any,
+    likelihood: Any = "auto",
     *,
+    group: Any,
     n_shared: int | tuple[int, int] = 20,
     alpha: Any = ("gamma", 1.0, 1.0),
+    n_chains: int = 4,
     n_sweeps: int = 1000,
     burn_in: int = 200,
     thin: int = 1,
-    seed: int | None = None,
+    seed: int | None = 0,
     progress: bool = False,
 ) -> GroupDPSamples:
     """Sample clusters that related groups share: the model of `GroupDP`, all rows at once.
@@ -166,18 +166,16 @@ def sample_group_dp(
     ----------
     X : array_like of float, shape (N, D)
         NaN in a masked array is a missing value.
+    likelihood : "auto", tuple or Likelihood, default "auto"
+        As for `GroupDP`; numbers left out come from the rows.
     group : sequence of length N
         Group of each row: a name, or (node, name) where there are two layers.
-    likelihood : tuple or Likelihood
-        As for `GroupDP`; numbers left out come from the rows.
     n_shared : int or tuple of two int, default 20
         Auxiliary items; two numbers: of the root, and of each node between root and groups.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration of every group; with a prior it is drawn, too.
-    n_sweeps, burn_in, thin : int
-        Sweeps after those that are discarded, of which every ``thin``-th is kept.
-    seed : int, optional
-    progress : bool, default False
+    n_chains, n_sweeps, burn_in, thin, seed, progress
+        As for `sample_ddcrp`.
 
     Returns
     -------
@@ -200,41 +198,35 @@ def sample_group_dp(
     >>> from streamddcrp import sample_group_dp
     >>> X = [[0.1], [8.1], [-0.1], [8.3], [7.9], [0.2]]
     >>> prior = ("normal_gamma", 0.0, 0.05, 1.5, 0.5)
-    >>> draws = sample_group_dp(X, ["a", "a", "b", "b", "a", "b"], prior, seed=0)
+    >>> draws = sample_group_dp(X, prior, group=["a", "a", "b", "b", "a", "b"])
     >>> bool((draws.labels == [0, 1, 0, 1, 1, 0]).all(axis=1).mean() > 0.5)
     True
     """
     rows = as_observations(X)
     layers, (value, *_) = layers_of(n_shared), concentration(alpha)
     paths = _paths(group, len(rows), len(layers))
-    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
+    plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     refuse_regression(family, rows.shape[1])
-    rng = generator(seed)
     n_root, n_node = (*layers, 0)[:2]
     config = Config(
-        family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, False, 0,
-        int(rng.integers(1 << 62)),
-    )  # fmt: skip
+        family.family, family.hyper(rows.shape[1]), value, n_root, n_node, 1, False, 0, 0
+    )
     found = list(dict.fromkeys(paths))
     number = np.array([found.index(path) for path in paths])
     nodes = list(dict.fromkeys(path[0] for path in found)) if n_node else []
     node = np.array([nodes.index(path[0]) + 1 if n_node else 0 for path in found])
     prior = None if not math.isnan(value) else (float(alpha[1]), float(alpha[2]))
     prepared = np.ascontiguousarray(family.prepare(rows)[0])
-    chain = _Chain(prepared, number, node, config, prior, rng)
-    S, n = n_sweeps // thin, len(rows)
-    labels = np.empty((S, n), np.int32)
-    auxiliary = np.empty((S, n_root + len(nodes) * n_node), np.int32)
-    log_joint, drawn = np.empty(S), np.empty(S)
-    for s in kept_sweeps(chain.sweep, S, burn_in, thin, progress=progress):
-        labels[s], auxiliary[s] = chain.names()
-        log_joint[s], drawn[s] = chain.log_joint(), chain.config.alpha
-    n_clusters = np.array([len(np.unique(row)) for row in labels])
+    drawn = plan.run(
+        lambda rng: _Chain(prepared, number, node, config, prior, rng), seed, progress=progress
+    )
+    log_joint, labels, auxiliary, n_clusters, alphas = map(np.array, drawn)
     groups = [path[0] if len(path) == 1 else path for path in found]
     return GroupDPSamples(
-        labels, auxiliary, log_joint, n_clusters, drawn, rows, number, groups, layers, family
-    )
+        plan.chain, log_joint, labels, auxiliary, n_clusters, alphas, rows, number, groups, layers,
+        family,
+    )  # fmt: skip
 
 
 def _paths(group: Any, n_rows: int, n_layers: int) -> list[Path]:
@@ -270,7 +262,7 @@ class _Chain:
         M = config.n_root + (A - 1) * config.n_node
         if prior is not None:
             config = config._replace(alpha=prior[0] / prior[1])
-        self.config = config._replace(moves=-(-M // n))
+        self.config = config._replace(moves=-(-M // n), seed=int(rng.integers(1 << 62)))
         self.rows, self.group, self.prior, self.rng = rows, group, prior, rng
         lengths = {
             "P": 1, "K": n + M, "O": n + M + 1, "A": A, "G": len(node), "N": 1, "J": 0,
@@ -327,6 +319,11 @@ class _Chain:
         aux = dense(self.state.aux, 0, int(self.state.groups.n[0]), len(name))
         auxiliary = [np.repeat(name, counts) for counts in aux]
         return labels, np.concatenate([np.sort(items) for items in auxiliary])
+
+    def draw(self) -> tuple[Any, ...]:
+        """Return log joint, names of clusters of rows and auxiliary items, number, and alpha."""
+        labels, auxiliary = (part.astype(np.int32) for part in self.names())
+        return self.log_joint(), labels, auxiliary, len(np.unique(labels)), self.config.alpha
 
     def log_joint(self) -> float:
         """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m)."""

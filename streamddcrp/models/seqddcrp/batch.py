@@ -19,7 +19,8 @@ from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations, as_times, check_times
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
-from streamddcrp.likelihoods import Likelihood, make_likelihood
+from streamddcrp.estimator.sweeps import fitted
+from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats
 from streamddcrp.models.seqddcrp.kernels.batch import (
     ascend,
@@ -30,8 +31,8 @@ from streamddcrp.models.seqddcrp.kernels.batch import (
     relink,
 )
 from streamddcrp.models.seqddcrp.link_prior import LinkPrior, link_prior
-from streamddcrp.models.seqddcrp.rank_one import fit_rank_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _BIRTH_FLOOR = 1e-8  # a self-link below this share of the row's best option is set to zero
@@ -132,6 +133,18 @@ class _Batch:
         if ((self.links > 0.0) & (self.prior.log_weight == -np.inf)).any():
             message = "init has links that are impossible under this decay and these times"
             raise ConfigError(message)
+
+    def draw_links(self, rng: np.random.Generator) -> None:
+        """Start from links drawn from the prior."""
+        n, width = self.links.shape
+        log_p = np.full((n, width + 1), self.prior.log_alpha)
+        log_p[:, :width] = self.prior.log_weight
+        log_p[np.arange(n)[:, None] + np.arange(width + 1) < width] = -np.inf  # before the first
+        chosen = (log_p + rng.gumbel(size=log_p.shape)).argmax(axis=1)
+        self.links[:] = 0.0
+        self.birth[:] = chosen == width
+        linked = np.flatnonzero(self.birth == 0.0)
+        self.links[linked, chosen[linked]] = 1.0
 
     def _forward(self, *, update: bool) -> float:
         prior = self.prior
@@ -259,17 +272,17 @@ class _Batch:
 @checked
 def fit_seqddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...] | str,
+    likelihood: Likelihood | tuple[Any, ...] | str = "auto",
     *,
     alpha: float,
     decay: object,
     t: ArrayLike | None = None,
     init: object = "singletons",
-    order: str = "alternating",
     merge: bool = True,
+    n_starts: int = 1,
     max_sweeps: int = 200,
     tol: float = 1e-9,
-    seed: int | None = None,
+    seed: int | None = 0,
     progress: bool = False,
 ) -> SeqDDCRPFit:
     """Fit the sequential ddCRP mixture to a whole data set by exact coordinate ascent.
@@ -278,8 +291,9 @@ def fit_seqddcrp(
     ----------
     X : array_like of float, shape (N, D)
         Observations in arrival order. A masked array marks missing values.
-    likelihood : Likelihood, tuple or str
-        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``.
+    likelihood : Likelihood, tuple or str, default "auto"
+        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``. "auto" picks one for
+        each column, and logs what it picked.
     alpha : float
         Weight of opening a table against the decay weights of linking to an earlier customer.
     decay : Decay, tuple, str or callable
@@ -288,16 +302,17 @@ def fit_seqddcrp(
         Arrival times, not decreasing. Default: the arrival index.
     init : {"singletons"} or scipy.sparse array of shape (N, N), default "singletons"
         Every customer at a table of its own, or the ``links`` of an earlier fit.
-    order : {"alternating", "random"}, default "alternating"
-        "random" is the paper's own schedule, Algorithm 1 with rank-1 revisions of a dense inverse,
-        O(N^3) a sweep: kept for comparison, without merges and progress bar.
     merge : bool, default True
         After convergence, merge tables where that raises the bound, and sweep again.
+    n_starts : int, default 1
+        From ``init``, and then from links drawn from the prior; the fit of the largest bound is
+        returned.
     max_sweeps : int, default 200
+        Of each start.
     tol : float, default 1e-9
         Stop after two sweeps in a row that raise the bound by less than ``tol * |bound|``.
-    seed : int, optional
-        For ``order="random"``.
+    seed : int or None, default 0
+        Of the other starts.
     progress : bool, default False
         Show a progress bar with the bound and the number of live tables.
 
@@ -335,39 +350,44 @@ def fit_seqddcrp(
         message = f"max_sweeps must be >= 1 and tol >= 0, got {max_sweeps!r} and {tol!r}"
         raise ConfigError(message)
     rows = as_observations(X)
-    family = make_likelihood(likelihood)
-    family.check_rows(rows)
-    family = family.scaled(rows)
+    family = fitted(likelihood, rows)
     hyper = family.hyper(rows.shape[1])
     rows, _ = family.prepare(rows)
     times = None if t is None else _times(t, len(rows))
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
-    batch = _Batch(rows, family.family, hyper, prior, init)
-    if order == "random":
-        return batch.result(*fit_rank_one(batch, max_sweeps, tol, generator(seed)))
-    if order != "alternating":
-        message = f"order must be 'alternating' or 'random', got {order!r}"
-        raise ConfigError(message)
+    rng, fits = generator(seed), []
+    with tqdm(total=n_starts * max_sweeps, unit=" sweeps", disable=not progress) as bar:
+        for start in range(whole("n_starts", n_starts, 1)):
+            batch = _Batch(rows, family.family, hyper, prior, init)
+            if start:
+                batch.draw_links(rng)
+            fits.append(batch.result(*_ascend(batch, max_sweeps, tol, merge, bar)))
+    return max(fits, key=lambda fit: fit.bound)
+
+
+def _ascend(
+    batch: _Batch, max_sweeps: int, tol: float, merge: bool, bar: Any
+) -> tuple[list[float], bool]:
+    """Sweep and merge until the bound rests; return the bounds, and whether it does."""
     bound = batch.restore()
     trace: list[float] = []
     settled = 0
     may_merge = merge
-    with tqdm(total=max_sweeps, unit=" sweeps", disable=not progress) as bar:
-        while len(trace) < max_sweeps and settled < 2:
+    while len(trace) < max_sweeps and settled < 2:
+        before = bound
+        bound = batch.sweep(ascending=len(trace) % 2 == 0)
+        rise, size = bound - before, abs(bound)
+        settled = settled + 1 if rise <= tol * size else 0
+        if merge and (settled == 2 or (may_merge and rise <= _SLOW * size)):
             before = bound
-            bound = batch.sweep(ascending=len(trace) % 2 == 0)
-            rise, size = bound - before, abs(bound)
-            settled = settled + 1 if rise <= tol * size else 0
-            if merge and (settled == 2 or (may_merge and rise <= _SLOW * size)):
-                before = bound
-                bound = batch.merge(bound)
-                may_merge = bound > before
-                settled = 0 if may_merge else settled
-            trace.append(bound)
-            bar.update()
-            bar.set_postfix(bound=f"{bound:.3f}", tables=batch.n_tables)
+            bound = batch.merge(bound)
+            may_merge = bound > before
+            settled = 0 if may_merge else settled
+        trace.append(bound)
+        bar.update()
+        bar.set_postfix(bound=f"{bound:.3f}", tables=batch.n_tables)
     _log.info("%d sweeps, bound %.6f, %d live tables", len(trace), bound, batch.n_tables)
-    return batch.result(trace, settled == 2)
+    return trace, settled == 2
 
 
 def _times(t: ArrayLike, n: int) -> FloatArray:

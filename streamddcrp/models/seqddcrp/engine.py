@@ -2,7 +2,8 @@
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from streamddcrp.contract import KINDS, P_NEW, SCORE, Part
 from streamddcrp.decay import Decay
 from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.kernels.families import posterior, stats_of_rows
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.expect import log_priors
@@ -81,6 +83,29 @@ class Engine:
         names = ("time_unit", "n_features", "opening")
         meta = {name: getattr(self, name) for name in names} | {"reach": self.decay.scale}
         return arrays, {"likelihood": self.likelihood.to_config(), **meta}
+
+    def copy(self, into: "Engine | None" = None) -> "Engine":
+        """Return an engine that goes on by itself; in the arrays of ``into``, where they fit."""
+        mine, size = self.state, len(self.state.table.ids)
+        if (
+            into is None
+            or into.likelihood is not self.likelihood
+            or (len(into.state.table.ids), into.state.rows.x.shape) != (size, mine.rows.x.shape)
+        ):
+            state = grown(mine, self.config, size)
+            for name in ("events", "counts", "sums"):
+                setattr(state, name, deepcopy(getattr(mine, name)))
+            config = self.config._replace(hyper=self.config.hyper.copy())
+            return replace(self, config=config, state=state)
+        own = into.state
+        for name in ("rows", "groups", "atoms", "table", "events"):
+            for target, source in zip(getattr(own, name), getattr(mine, name), strict=True):
+                target[...] = source
+        own.counts[:], own.sums[:], into.config.hyper[:] = mine.counts, mine.sums, self.config.hyper
+        own.scratch.columns[:], own.scratch.asked[0] = own.rows.x.T, -1.0
+        own.scratch.prior_post[:], own.scratch.stale[:] = np.nan, 1.0
+        into.past, into.n_features = self.past, self.n_features
+        return into
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7)."""
@@ -152,15 +177,32 @@ class Engine:
         last = known[-1] if len(known) else np.argmax(np.where(others, table.last_seen[:K], -1))
         return int(table.ids[last])
 
-    def differences(self, label: int, before: int, names: Sequence[str]) -> list[Part]:
-        """Say by what a table differs from another; nothing where one of them is gone."""
-        one, other = self._column(label), self._column(before)
-        state, width = self.state, self.n_features
-        if one is None or other is None or not state.counts[N_ROWS]:
+    def differences(self, label: int, before: int, index: int, names: Sequence[str]) -> list[Part]:
+        """Say by what a regime that began at row ``index`` differs from another one.
+
+        ``before`` may be the regime itself, as the rows show it that have left the window. What it
+        is like now, its first rows say, as long as the window has them: what a change drives, or a
+        controller makes good, comes later. Nothing where a table is gone, or has lost its rows.
+        """
+        one, other, table = self._column(label), self._column(before), self.state.table
+        n_rows = int(self.state.counts[N_ROWS])
+        if one is None or other is None or not n_rows:
             return []
-        row = state.rows.x[state.counts[N_ROWS] - 1]
-        post = state.table.post[[one, other]]
-        return differences(self.likelihood, self.config.hyper, post, row, names[:width])
+        hyper, X, post = self.config.hyper, self.state.rows.x, table.post[[one, other]]
+        at = index - int(self.state.counts[N_SEEN]) + n_rows
+        if at >= 0:
+            first = at + np.flatnonzero(self.state.rows.probs[one, at:n_rows] > 0.5)[:_FIRST]
+            stats = np.zeros((len(first), table.stats.shape[1]))
+            stats_of_rows(self.likelihood.family, hyper, X[first], stats)
+            posterior(self.likelihood.family, hyper, stats.sum(axis=0), post[0])
+            if not len(first):  # its rows are another's by now
+                return []
+        if one == other:
+            if at < 0 or table.frozen[one, 0] < 1.0:
+                return []
+            posterior(self.likelihood.family, hyper, table.frozen[one], post[1])
+        width = self.n_features
+        return differences(self.likelihood, hyper, post, X[n_rows - 1], names[:width])
 
     def in_time(self, t: Any) -> Any:
         """Return a time, or times (N,), as the engine counts them."""
@@ -174,6 +216,7 @@ class Engine:
         return config, widened(self.state, config)
 
 
+_FIRST = 8  # rows of a regime that say by what it began
 _BEFORE = [N_SEEN, N_EVENTS, N_ROWS]  # counters of a state, for `note_times`
 
 

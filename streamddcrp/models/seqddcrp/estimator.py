@@ -1,8 +1,9 @@
 """The sequential distance-dependent CRP mixture as a streaming estimator."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
-from streamddcrp.estimator.views import in_pieces
+from streamddcrp.estimator.views import PIECE
 from streamddcrp.likelihoods import (
     BetaBernoulli,
     DirichletMultinomial,
@@ -36,7 +37,7 @@ from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.models.seqddcrp.config import PRESETS
 from streamddcrp.models.seqddcrp.engine import Alone, Engine, by_table
 from streamddcrp.models.seqddcrp.in_season import FAMILY_ROWS, SEASON_ROWS, InSeason
-from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_EVENTS, N_SEEN, SETTLED
+from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN, SETTLED
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.views import TableViews
 from streamddcrp.models.seqddcrp.warmup import WarmUp
@@ -250,7 +251,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._early: WarmUp | None = None  # during warm-up
         self._types: list[str] | None = None  # as what columns came, until the family is chosen
         self._first_time = 0.0
-        self._net, self._marks, self._states = [], {}, np.empty(0)
+        self._net, self._marks, self._states, self._watch = [], {}, np.empty(0), None
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -389,9 +390,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._net = []
         done, out = 0, []
         while self._early is not None and done < len(X):
-            upto = min(len(X), done + self._rows_to_go(len(X)))
-            net = self._less_season(X, given, done, upto)
-            out.append(self._early.take(self._stream, X[done:upto], net, t[done:upto]))
+            upto = min(len(X), done + self._rows_to_go(PIECE))
+            net, made = self._less_season(X, given, done, upto), self._n_events
+            learn = partial(self._early.take, self._stream, X[done:upto])
+            learned = X[done:upto] if self._early.leads_raw else net
+            out.append(self._watched(self._stream, X[done:upto], learned, t[done:upto], learn, net))
             names = self._feature_names()
             other_season = self._finds_season()
             other_law = self._finds_law(from_scratch=other_season)
@@ -404,6 +407,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             # until a contest has ended, its leader learns rows by the old laws, which are gone
             lawful = self._laws is not None and self._laws.in_use
             self._stream = self._early.go_on(self._stream, names, at_once=other_law or lawful)
+            if len(X) > PIECE:
+                self._note_reasons(made)
             if self._early.is_over:
                 self._types = None
             self._forget_early_rows()
@@ -427,8 +432,27 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             b = min(a + _BLOCK, len(X))
             with undisturbed:
                 net = self._less_season(X, given, a, b)
-                note = self._note_reasons
-                out.append(in_pieces(self._backlog, engine, N_EVENTS, net, t[a:b], note=note))
+                for i in range(a, b, PIECE):
+                    if i > a:
+                        pause()
+                    z, made = min(i + PIECE, b), self._n_events
+                    rows = net[i - a : z - a]
+                    out.append(self._watched(engine, X[i:z], rows, t[i:z], engine.step, rows))
+                    if len(X) > PIECE:
+                        self._note_reasons(made)
+        return out
+
+    def _watched(
+        self, engine: Engine | None, X: FloatArray, learned: FloatArray, t: FloatArray,
+        learn: Callable[[FloatArray, FloatArray], FloatArray], net: FloatArray,
+    ) -> FloatArray:  # fmt: skip
+        """Let an engine learn rows, up to 64 of them, and tell who watches."""
+        watch = self._watch
+        if watch is None:
+            return learn(net, t)
+        watch.begin(engine)
+        out = learn(net, t)
+        watch.end(X, learned, t, out)
         return out
 
     def _warn_when_full(self, engine: Engine) -> None:

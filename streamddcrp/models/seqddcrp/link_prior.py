@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamddcrp.decay import Decay
-from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
+from streamddcrp.validation import positive
 
 _TAIL = 1e-12  # prior weight, as a share of alpha, below which a link is not offered
 
@@ -42,9 +42,7 @@ def link_prior(decay: Decay, alpha: float, n: int, t: FloatArray | None = None) 
     t : ndarray of float64, shape (n,), optional
         Arrival times, not decreasing; without them the distance is the difference of indices.
     """
-    if not (alpha > 0 and math.isfinite(alpha)):
-        message = f"alpha must be a positive finite number, got {alpha!r}"
-        raise ConfigError(message)
+    alpha = positive("alpha", alpha)
     share = _TAIL * alpha / float(decay.weight(0.0))
     horizon = decay.horizon(min(max(share, 1e-300), 0.5))
     if t is None:

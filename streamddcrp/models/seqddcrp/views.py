@@ -10,11 +10,12 @@ import pyarrow as pa
 from scipy.special import betaincinv
 
 from streamddcrp.compilation import entry_point
-from streamddcrp.contract import KINDS, Event, Part
+from streamddcrp.contract import KINDS, Event
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.estimator.reasons import LEAST, Explanation, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
+from streamddcrp.estimator.standing import SAME, Standing, chance_of_stay
 from streamddcrp.estimator.views import (
     Backlog,
     events_since,
@@ -56,6 +57,7 @@ class TableViews(RowModel):
     _rows_less_season: Any
     _states: FloatArray  # of the rows of the last batch, and of the one before them
     _marks: dict[int, tuple[str, str]]
+    _watch: Any  # told of rows before and after they are learned, some at a time
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
@@ -85,20 +87,26 @@ class TableViews(RowModel):
         if self._stream is None:
             return []
         log, read = self._stream.state.events, self._events_read
-        self._events_read = int(self._stream.state.counts[N_EVENTS])
+        self._events_read = self._n_events
         found = events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
         noted = self._backlog.reasons
         return [
-            replace(event, reasons=noted[mark] if mark in noted else self._reasons(*mark))
+            replace(event, **(noted[mark] if mark in noted else self._reasons(*mark)))
             if (mark := (event.kind, event.label, event.into, event.index))[0] in _EXPLAINED
             else event
             for event in found
         ]
 
+    @property
+    def _n_events(self) -> int:
+        return 0 if self._stream is None else int(self._stream.state.counts[N_EVENTS])
+
     def _note_reasons(self, made: int) -> None:
-        """Note the reasons of the events after the first ``made``, while their tables are new."""
-        assert self._stream is not None  # for mypy
-        log, now = self._stream.state.events, int(self._stream.state.counts[N_EVENTS])
+        """Keep the events after the first ``made``, with their reasons while tables are new."""
+        if self._stream is None:
+            return
+        log, now = self._stream.state.events, self._n_events
+        self._backlog.keep(log, now)
         for number in range(max(made, now - len(log.kind)), now):
             i = number % len(log.kind)
             if log.kind[i] < len(KINDS) and KINDS[log.kind[i]] in _EXPLAINED:
@@ -107,16 +115,16 @@ class TableViews(RowModel):
                 if self._stream.n_rows(mark[1]) >= _FEWEST:
                     self._backlog.reasons[mark] = self._reasons(*mark)
 
-    def _reasons(self, kind: str, label: int, into: int | None, index: int) -> tuple[Part, ...]:
-        """Say by what the regime of an event differs from the one before, or was part of."""
+    def _reasons(self, kind: str, label: int, into: int | None, index: int) -> Any:
+        """Say by what the regime of an event differs from others: the fields of an `Event`."""
         assert self._stream is not None  # for mypy
-        before = self._stream.before(label, index) if into is None else into
-        parts = () if before is None else self._compared(label, before)
-        return tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
-
-    def _compared(self, label: int, before: int) -> list[Part]:
-        assert self._stream is not None  # for mypy
-        return self._stream.differences(label, before, self._feature_names())
+        last = self._stream.before(label, index) if into is None else into
+        others = {"reasons": last} | ({"unlike": label} if kind == "return" else {})
+        names, found = self._feature_names(), {}
+        for field, other in others.items():
+            parts = () if other is None else self._stream.differences(label, other, index, names)
+            found[field] = tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
+        return found
 
     def summary(self) -> pa.Table:
         """Return one row for each live table.
@@ -175,12 +183,37 @@ class TableViews(RowModel):
             ``state`` (int64); ``stays`` (int64), how many have ended; ``rows`` (float64), how many
             a stay lasts on average, the posterior median, with ``rows_low`` and ``rows_high``
             between which it is with probability .95, where rows end it independently of each other;
+            ``present``, rows that the present stay has lasted, and ``longer``, how probable it was
+            by the stays before to last that long: near 0, it lasts longer than usual;
             ``following``, a list of ``state`` and ``probability``, the most probable first: the
             posterior mean of a Dirichlet distribution with weight 1 for all states together, and
             -1 for one that has not been yet. Equation (8) of ``docs/math/states_over_tables.md``.
         """
         state = None if self._stream is None else self._stream.state
         return no_stays() if state is None else stays_of(state)
+
+    def _standing(self, key: Any = None) -> Standing | None:
+        """Say which state the stream is in; None in warm-up."""
+        if self._stream is None:
+            return None
+        engine, state = self._stream, self._stream.state
+        counts, label, log = state.counts, int(state.counts[STAYING]), state.events
+        since = int(counts[SINCE])
+        stays = dict(zip(state.atoms.stay_ids.tolist(), state.atoms.stays.tolist(), strict=True))
+        n, total = stays.get(label, (0.0, 0.0))
+        at = since - int(counts[N_SEEN] - counts[N_ROWS])
+        mine = np.flatnonzero((log.label == label) & (np.abs(log.arrival - since) <= SAME))
+        began = float(log.begun[mine[-1]]) if len(mine) else math.nan
+        if 0 <= at < counts[N_ROWS]:
+            began = float(state.rows.clock[at])
+        past = since > int(counts[N_SEEN]) - since
+        share = min(total / since, 1.0) if past else 1.0
+        reasons = self._reasons("birth", label, None, since)["reasons"] if since else ()
+        pace = engine.time_unit if engine.clocked else 1.0
+        mark = self._marks.get(label, (None, "normal"))
+        rows = int(counts[N_SEEN]) - since
+        longer = chance_of_stay(n, total, rows)
+        return Standing(key, label, rows, began, share, longer, reasons, pace, *mark)
 
     def column_laws(self) -> dict[Hashable, str]:
         """Say the law of each column: what is subtracted before its rows are clustered."""
@@ -253,6 +286,7 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return None
+        ago = whole("ago", ago, 1)
         return self._explain_learned(self._values(x)[0], ago, self._usual(ago))
 
     def _usual(self, ago: int) -> Reference:
@@ -338,7 +372,8 @@ def labels_in_window(config: Config, state: State) -> IntArray:
 _FOLLOWING = pa.list_(pa.struct([("state", pa.int64()), ("probability", pa.float64())]))
 _STAYS = pa.schema([
     ("state", pa.int64()), ("stays", pa.int64()), ("rows", pa.float64()),
-    ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("following", _FOLLOWING),
+    ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("present", pa.int64()),
+    ("longer", pa.float64()), ("following", _FOLLOWING),
 ])  # fmt: skip
 
 
@@ -359,7 +394,9 @@ def stays_of(state: State) -> pa.Table:
     rows = []
     for label in sorted(ended):
         n, total = ended[label]
-        total += since if label == present else 0
+        here = label == present
+        longer = chance_of_stay(n, total, since) if here else None
+        total += since if here else 0
         others = [other for other in ids if other != label]
         seen = dict(zip(ids, followed.get(label, [0.0] * len(ids)), strict=True)) | {-1: 0.0}
         share = 1.0 / (len(others) + 1)
@@ -371,6 +408,7 @@ def stays_of(state: State) -> pa.Table:
         following = sorted(chances.items(), key=lambda pair: -pair[1])
         rows.append({
             "state": label, "stays": int(n), "rows": middle, "rows_low": low, "rows_high": high,
+            "present": since if here else None, "longer": longer,
             "following": [{"state": k, "probability": p} for k, p in following],
         })  # fmt: skip
     return pa.Table.from_pylist(rows, schema=_STAYS)

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from tqdm import tqdm
 
-from streamddcrp.arguments import checked, number_array
+from streamddcrp.arguments import checked, generator, number_array
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.models.temporal.emissions import AnyEmission
-from streamddcrp.models.temporal.emissions.drift import GaussianDrift, guesses
+from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.engine import Engine
+from streamddcrp.models.temporal.likelihood import NUMBERS, TEXT, LikelihoodOption
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.typing import FloatArray, IntArray
@@ -73,18 +74,20 @@ class TemporalDPMFit(ResultCard):
 @checked
 def fit_temporal_dpm(
     epochs: Iterable[Any],
-    emission: AnyEmission | None = None,
+    likelihood: Any = "auto",
     *,
     alpha: float | None = None,
     decay: object = None,
-    width: int | None = None,
+    window: int | None = None,
     expectation: str = "zero-corrected",
     slots: int = 1000,
     lag: int = 3,
     init: str | Sequence[FloatArray] = "stream",
     moves: bool = True,
+    n_starts: int = 1,
     max_sweeps: int = 60,
     tol: float = 1e-4,
+    seed: int | None = 0,
     progress: bool = False,
 ) -> TemporalDPMFit:
     """Cluster all rows of all epochs, every epoch in the light of those before and after it.
@@ -92,12 +95,11 @@ def fit_temporal_dpm(
     Parameters
     ----------
     epochs : iterable of array_like of float, shape (N_t, D)
-        Rows of each epoch; an epoch may be empty. Whatever the emission takes, if one is given that
-        is not Gaussian.
-    emission : Emission, optional
-        Default: `GaussianDrift` with scales learned, the best of several guesses on the first
+        Rows of each epoch; an epoch may be empty. Counts of words (N_t, V), sparse, of texts.
+    likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
+        As for `TemporalDPM`. Of scales that are learned, the best of several guesses on the first
         epochs.
-    alpha, decay, width, expectation
+    alpha, decay, window, expectation
         As for `TemporalDPM`.
     slots : int, default 1000
         Components of the finite model. The stream that finds the start has no more at a time.
@@ -107,11 +109,13 @@ def fit_temporal_dpm(
         Assignments to start from, e.g. ``TemporalDPMFit.q``.
     moves : bool, default True
         Merge, delete and split components where sweeps have settled.
-    max_sweeps : int, default 60
+    n_starts : int, default 1
+        Orders of the rows within epochs, the given one first, by which streams find starts; the fit
+        of the largest objective is returned.
+    max_sweeps, seed, progress
+        As for `fit_seqddcrp`.
     tol : float, default 1e-4
         Sweeps have settled when no probability changes by more.
-    progress : bool, default False
-        Show a progress bar.
 
     Returns
     -------
@@ -126,7 +130,7 @@ def fit_temporal_dpm(
 
     Notes
     -----
-    A sweep takes O(N K width) steps for N rows and K components in all; memory O(N K).
+    A sweep takes O(N K window) steps for N rows and K components in all; memory O(N K).
 
     Examples
     --------
@@ -141,7 +145,7 @@ def fit_temporal_dpm(
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
     settings = Settings(
-        **count_settings(alpha, decay, width, expectation),
+        **count_settings(alpha, decay, window, expectation),
         slots=whole("slots", slots, 1),
         lag=whole("lag", lag),
     )
@@ -149,20 +153,27 @@ def fit_temporal_dpm(
     if not tol >= 0.0:
         message = f"tol must be >= 0, got {tol!r}"
         raise ConfigError(message)
-    if emission is None or isinstance(emission, GaussianDrift):
-        epochs = as_epochs(epochs)
-    rows = list(epochs)
-    emission = best_guess(settings, rows) if emission is None else emission
-    with tqdm(total=max_sweeps, unit=" sweeps", disable=not progress) as bar:
-        if isinstance(init, str):
-            engine = _from_stream(init, settings, emission, rows)
-        else:
-            engine = _from_assignments(init, settings, emission, rows)
-        for _ in range(_REFITS):
-            stats, begins = engine.stats(engine.resp), engine.begins
-            smoothed = engine.emission.smooth(stats, engine.starts, begins)
-            engine.emission = engine.emission.learned(stats, smoothed, begins)
-        trace, converged = _ascend(engine, max_sweeps, tol, moves, bar)
+    emission, rows = read_epochs(likelihood, settings, epochs)
+    n_starts, rng = whole("n_starts", n_starts, 1), generator(seed)
+    fits = []
+    with tqdm(total=n_starts * max_sweeps, unit=" sweeps", disable=not progress) as bar:
+        for start in range(n_starts):
+            order = [rng.permutation(X.shape[0]) if start else np.arange(X.shape[0]) for X in rows]
+            if isinstance(init, str):
+                engine = _from_stream(init, settings, emission, rows, order)
+            else:
+                engine = _from_assignments(init, settings, emission, rows)
+            fits.append(_fit(engine, max_sweeps, tol, moves, bar))
+    return max(fits, key=lambda fit: fit.objective)
+
+
+def _fit(engine: Engine, max_sweeps: int, tol: float, moves: bool, bar: Any) -> TemporalDPMFit:
+    """Fit the scales to the start, and ascend."""
+    for _ in range(_REFITS):
+        stats, begins = engine.stats(engine.resp), engine.begins
+        smoothed = engine.emission.smooth(stats, engine.starts, begins)
+        engine.emission = engine.emission.learned(stats, smoothed, begins)
+    trace, converged = _ascend(engine, max_sweeps, tol, moves, bar)
     _log.info("%d sweeps, objective %.4f, %d components", len(trace), trace[-1], len(engine.ids))
     return TemporalDPMFit(
         objective_trace=np.array(trace),
@@ -176,10 +187,23 @@ def fit_temporal_dpm(
     )
 
 
-def best_guess(settings: Settings, rows: Sequence[FloatArray]) -> GaussianDrift:
-    """Return, of guesses from the first epoch with rows, the one that fits the first few best."""
-    found = guesses(next(X for X in rows if len(X)))
-    return found[best_start([Engine(settings, guess) for guess in found], rows)]
+def read_epochs(
+    likelihood: Any, settings: Settings, epochs: Iterable[Any]
+) -> tuple[Any, list[Any]]:
+    """Return the emission that an option describes, scaled by the epochs, and these as it takes."""
+    given = list(epochs)
+    if hasattr(likelihood, "no_starts") and not isinstance(likelihood, GaussianDrift):
+        return likelihood, given
+    option = LikelihoodOption(likelihood)
+    if option.kind_of(next((X for X in given if np.shape(X)[0]), [[]])) == TEXT:
+        return option.emission(TEXT, None), [sparse.csr_array(X) for X in given]
+    rows = as_epochs(given)
+    first = next(X for X in rows if len(X))
+    emission = option.emission(NUMBERS, first.shape[1])
+    if emission is None:
+        found = option.candidates(first, [*map(str, range(first.shape[1]))])
+        emission = found[best_start([Engine(settings, guess) for guess in found], rows)]
+    return emission, rows
 
 
 def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:
@@ -201,12 +225,12 @@ def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:
 def _ascend(
     engine: Engine, max_sweeps: int, tol: float, moves: bool, bar: Any
 ) -> tuple[list[float], bool]:
-    """Sweep until assignments rest, try moves, and go on; return the objectives."""
+    """Sweep until assignments rest, try moves, go on, at last exactly; return the objectives."""
     trace: list[float] = []
-    rounds = _ROUNDS if moves else 0
+    rounds, exact = _ROUNDS if moves else 0, False
     while len(trace) < max_sweeps:
         before = [q.copy() for q in engine.resp]
-        engine.sweep(1)
+        engine.sweep(1, exact=exact)
         engine.learn_counts()
         trace.append(engine.objective().total)
         bar.update()
@@ -216,14 +240,17 @@ def _ascend(
             for q, old in zip(engine.resp, before, strict=True)
         )
         if gap < tol:
-            if rounds == 0 or not move(engine):
+            if exact:
                 return trace, True
+            exact = rounds == 0 or not move(engine)
             rounds -= 1
             engine.retire()
     return trace, False
 
 
-def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) -> Engine:
+def _from_stream(
+    init: str, settings: Settings, emission: Any, rows: list[Any], order: list[IntArray]
+) -> Engine:
     """Return an engine with all epochs in its window, where a stream put their rows."""
     if init != "stream":
         message = f"init must be 'stream' or a sequence of arrays (N_t, K), got {init!r}"
@@ -231,18 +258,18 @@ def _from_stream(init: str, settings: Settings, emission: Any, rows: list[Any]) 
     stream = Engine(settings, emission)
     final: list[tuple[IntArray, FloatArray]] = []
     born: dict[int, int] = {}
-    for X in rows:
+    for X, at in zip(rows, order, strict=True):
         if len(stream.rows) > settings.lag:  # the oldest epoch is about to leave
             final.append((stream.ids, stream.resp[0]))
-        stream.learn(X)
+        stream.learn(X[at])
         born.update(zip(stream.ids.tolist(), stream.born.tolist(), strict=True))
     final += [(stream.ids, q) for q in stream.resp]
     ids = np.unique(np.concatenate([ids[q.any(axis=0)] for ids, q in final]))
     resp = []
-    for at, q in final:
+    for (at, q), place in zip(final, map(np.argsort, order), strict=True):
         some = q.any(axis=0)
         resp.append(np.zeros((len(q), len(ids))))
-        resp[-1][:, np.searchsorted(ids, at[some])] = q[:, some]
+        resp[-1][:, np.searchsorted(ids, at[some])] = q[place][:, some]
     births = np.array([born[i] for i in ids.tolist()])
     engine = whole_window(stream.settings, emission, rows, resp, ids, births)
     engine.first_alpha = settings.alpha

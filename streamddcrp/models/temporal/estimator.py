@@ -68,8 +68,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
         Weight of a new component against the rows of an epoch. Default: learned from the births.
     decay : tuple, str, Decay or callable, optional
         Weight of the rows of the 1, 2, .. epochs before. Default: exponential, its scale learned
-        from how the counts of an epoch follow from those before it; with a ``width``, of scale 1.
-    width : int, optional
+        from how the counts of an epoch follow from those before it; with a ``window``, of scale 1.
+    window : int, optional
         Epochs that count; a component that was silent for longer dies. Default: 1 to 7 of them,
         three times the scale that is learned; 3 with a ``decay``.
     lag : int, default 3
@@ -147,7 +147,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         likelihood: Any = "auto",
         alpha: float | None = None,
         decay: Any = None,
-        width: int | None = None,
+        window: int | None = None,
         lag: int = 3,
         n_sweeps: int = 4,
         expectation: str = "zero-corrected",
@@ -157,7 +157,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self.likelihood = likelihood
         self.alpha = alpha
         self.decay = decay
-        self.width = width
+        self.window = window
         self.lag = lag
         self.n_sweeps = n_sweeps
         self.expectation = expectation
@@ -165,7 +165,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         super().__init__()
         self._cut = make_cut(epoch)
         self._settings = Settings(
-            **count_settings(alpha, decay, width, expectation),
+            **count_settings(alpha, decay, window, expectation),
             lag=whole("lag", lag, 0, 1 << 16),
             n_sweeps=whole("n_sweeps", n_sweeps, 1, 1000),
         )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -10,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamddcrp.arguments import checked, generator
-from streamddcrp.cards import ResultCard
+from streamddcrp.arguments import checked
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
-from streamddcrp.models.temporal.batch import as_epochs, best_guess
-from streamddcrp.models.temporal.emissions import AnyEmission
+from streamddcrp.estimator.sweeps import Draws, Plan
+from streamddcrp.models.temporal.batch import as_epochs, read_epochs
 from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
@@ -82,8 +81,8 @@ class Chains(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TemporalDPMSamples(ResultCard):
-    """S draws from the posterior of the infinite temporal mixture.
+class TemporalDPMSamples(Draws):
+    """Draws from the posterior of the infinite temporal mixture.
 
     Attributes
     ----------
@@ -91,11 +90,9 @@ class TemporalDPMSamples(ResultCard):
         Component of every row of every epoch. A component keeps its number from draw to draw while
         it lives; numbers of dead ones are used again. `point_estimate` of all epochs side by side
         gives one partition.
-    log_joint : ndarray of float64, shape (S,)
-        log p(labels) + log p(rows | labels) of each draw given its scales, in nats; parameters of
-        the components are integrated out.
     n_components : ndarray of int64, shape (S,)
-        Components over all epochs.
+        Components over all epochs. ``log_joint`` is log p(labels) + log p(rows | labels) given the
+        scales of the draw; parameters of the components are integrated out.
     alpha : ndarray of float64, shape (S,)
     past_weights : ndarray of float64, shape (S, W)
         Weights of the 1, 2, .. epochs before.
@@ -103,8 +100,9 @@ class TemporalDPMSamples(ResultCard):
         Of the emission: noise, drift and birth_var (S, D), or rho (S,).
     """
 
+    _traced = ("n_components", "alpha", "past_weights", "scales")
+
     labels: list[NDArray[np.int32]]
-    log_joint: FloatArray
     n_components: IntArray
     alpha: FloatArray
     past_weights: FloatArray
@@ -114,16 +112,17 @@ class TemporalDPMSamples(ResultCard):
 @checked
 def sample_temporal_dpm(
     epochs: Iterable[Any],
-    emission: AnyEmission | None = None,
+    likelihood: Any = "auto",
     *,
     alpha: float | None = None,
     decay: object = None,
-    width: int | None = None,
+    window: int | None = None,
     learn_scales: bool = True,
+    n_chains: int = 4,
     n_sweeps: int = 500,
     burn_in: int = 500,
     thin: int = 5,
-    seed: int | None = None,
+    seed: int | None = 0,
     progress: bool = False,
 ) -> TemporalDPMSamples:
     r"""Sample the components of all rows of all epochs, and the scales, by Gibbs sampling.
@@ -131,25 +130,18 @@ def sample_temporal_dpm(
     Parameters
     ----------
     epochs : iterable of array_like of float, shape (N_t, D)
-        Rows of each epoch; an epoch may be empty. Sparse counts of words (N_t, V) for `TextDecay`.
-    emission : GaussianDrift, ConjugateDecay or TextDecay, optional
-        Default: `GaussianDrift` with scales drawn, their first guesses those of `fit_temporal_dpm`.
-    alpha, decay, width
+        Rows of each epoch; an epoch may be empty. Counts of words (N_t, V), sparse, of texts.
+    likelihood : "auto", "gaussian", "text", tuple, Likelihood or Emission
+        As for `fit_temporal_dpm`, whose first guesses of scales are where these begin.
+    alpha, decay, window
         As for `TemporalDPM`. What is learned there is drawn here, from a prior that is as strong:
         alpha from Gamma(2, 1), the decay from a grid.
     learn_scales : bool, default True
         Draw the emission's scales, too: noise, drift and birth variance of `GaussianDrift`, and
         how fast `ConjugateDecay` forgets where ``forget`` is None. The prior of the words of
         `TextDecay` stays as it is given.
-    n_sweeps : int, default 500
-        Sweeps after the burn-in.
-    burn_in : int, default 500
-        Sweeps before the first draw. Rows are first seated one after the other.
-    thin : int, default 5
-        Sweeps for each draw that is kept.
-    seed : int, optional
-    progress : bool, default False
-        Show a progress bar.
+    n_chains, n_sweeps, burn_in, thin, seed, progress
+        As for `sample_ddcrp`. Rows are first seated one after the other.
 
     Returns
     -------
@@ -172,7 +164,7 @@ def sample_temporal_dpm(
 
     with :math:`m_{kt}` rows of component k in epoch t, :math:`m'_{kt}` in those before it, decayed,
     and :math:`A_t = \alpha + \sum_k m'_{kt}`. A row may join components alive in its epoch, one
-    that begins up to ``width`` epochs later, or two that it bridges; components may also exchange
+    that begins up to ``window`` epochs later, or two that it bridges; components may also exchange
     what they are from an epoch on. A sweep costs O(N K L D) for N rows, of which K components are
     near, each L epochs long, and takes memory O(T K D); of words, their length for D in time, and
     all that occur in memory. Draws take 4 bytes a row. Equal seeds give equal bits.
@@ -186,27 +178,25 @@ def sample_temporal_dpm(
     --------
     >>> from streamddcrp import sample_temporal_dpm
     >>> epochs = [[[-6.1], [5.8], [6.3]], [[-5.9], [-6.4], [6.0]]]
-    >>> draws = sample_temporal_dpm(epochs, n_sweeps=100, burn_in=100, seed=0)
+    >>> draws = sample_temporal_dpm(epochs, n_sweeps=100, burn_in=100)
     >>> draws.labels[1].shape
-    (20, 3)
+    (80, 3)
     """
-    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
-    settings = Settings(**count_settings(alpha, decay, width))
-    sampler = Sampler(epochs, emission, settings, seed, learn_scales=bool(learn_scales))
-    S = n_sweeps // thin
-    labels = np.empty((S, len(sampler.chains.c)), np.int32)
-    found: list[tuple[Any, ...]] = []
-    for s in kept_sweeps(sampler.sweep, S, burn_in, thin, progress=progress):
-        labels[s] = sampler.chains.c
-        found.append(sampler.state())
-    joint, n, alphas, weights, *scales = (np.array(part) for part in zip(*found, strict=True))
+    plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
+    settings = Settings(**count_settings(alpha, decay, window))
+    emission, rows = read_epochs(likelihood, settings, epochs)
+    begin = partial(Sampler, rows, emission, settings, learn_scales=bool(learn_scales))
+    *drawn, scales = plan.run(begin, seed, progress=progress)
+    joint, labels, n, alphas, weights = map(np.array, drawn)
+    first = np.cumsum([0, *(X.shape[0] for X in rows)])
     return TemporalDPMSamples(
-        labels=[labels[:, a:b] for a, b in pairwise(sampler.rows.first)],
+        chain=plan.chain,
         log_joint=joint,
+        labels=[labels[:, a:b] for a, b in pairwise(first)],
         n_components=n,
         alpha=alphas,
         past_weights=weights,
-        scales=dict(zip(sampler.scale_names, scales, strict=True)),
+        scales={name: np.array([one[name] for one in scales]) for name in scales[0]},
     )
 
 
@@ -214,15 +204,13 @@ class Sampler:
     """The state of the chain, and a sweep of it."""
 
     def __init__(
-        self, epochs: Iterable[Any], emission: Any, settings: Settings, seed: int | None = None, *,
-        learn_scales: bool = True,
+        self, epochs: Iterable[Any], emission: Any, settings: Settings, rng: np.random.Generator,
+        *, learn_scales: bool = True,
     ) -> None:  # fmt: skip
         words = isinstance(emission, TextDecay)
         parts = [sparse.csr_array(X) for X in epochs] if words else as_epochs(epochs)
-        if not words and emission is None:
-            emission = best_guess(settings, parts)
         self.emission, self.settings, self.learn_scales = emission, settings, learn_scales
-        self.rng = generator(seed)
+        self.rng = rng
         first = np.cumsum([0, *(X.shape[0] for X in parts)])
         weights = np.array(settings.past_weights)
         law = Law(chains.GAUSSIAN, math.log(settings.alpha), weights[weights > 0.0])
@@ -262,16 +250,23 @@ class Sampler:
         }
         return names[self.law.kind]
 
-    def state(self) -> tuple[Any, ...]:
-        """Return log joint density, number of components, alpha, weights, and the scales."""
+    def draw(self) -> tuple[Any, ...]:
+        """Return log joint, components of rows, their number, alpha, weights, and the scales."""
         joint = chains.log_prior(self.law, self.rows, self.chains)[0]
         joint += chains.log_evidence(self.law, self.rows, self.chains)
         learned = self.settings.learn_decay
         weights = np.zeros(KERNELS.shape[1] if learned else len(self.law.kappa))
         weights[: len(self.law.kappa)] = self.law.kappa
-        scales = (getattr(self.law, name) for name in self.scale_names)
+        scales = {name: getattr(self.law, name) for name in self.scale_names}
         n = len(np.unique(self.chains.c))
-        return joint, n, math.exp(self.law.log_alpha), weights, *scales
+        return (
+            joint,
+            self.chains.c.astype(np.int32),
+            n,
+            math.exp(self.law.log_alpha),
+            weights,
+            scales,
+        )
 
     def sweep(self) -> None:
         """Draw every row's component, how components go on, and all scales."""
@@ -356,8 +351,8 @@ def _refuse_width(emission: Any, parts: Sequence[FloatArray]) -> None:
     known = isinstance(emission, GaussianDrift | ConjugateDecay)
     if not known or isinstance(emission, FullGaussianDrift):
         message = (
-            "emission must be a GaussianDrift, ConjugateDecay or TextDecay, whose evidence the "
-            f"sampler knows in closed form, got {emission!r}"
+            "likelihood must be of GaussianDrift, ConjugateDecay or TextDecay, whose evidence the "
+            f"sampler knows in closed form, got {type(emission).__name__}"
         )
         raise ConfigError(message)
     D = len(emission.noise) if isinstance(emission, GaussianDrift) else emission.n_features

@@ -11,6 +11,7 @@ import pyarrow as pa
 from streamddcrp.contract import Event
 from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.data.epochs import Cut, Place
+from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.views import no_tables
 from streamddcrp.models.temporal.emissions import Summary
@@ -221,8 +222,12 @@ class EpochViews(RowModel):
         """
         seconds = isinstance(self.epoch, str) and self._cut.kind == "period"
         picture = _Picture(self.trajectories(), self._stream, seconds=seconds)
+        panels = [None] if ax is None else np.ravel(ax).tolist()
+        if not panels:
+            message = "ax: got no axes to draw in"
+            raise ConfigError(message)
         if not picture.features:
-            return picture.stream(ax)
+            return picture.stream(panels[0])
         if rows is None:
             return picture.means(ax)
         X = read_batch(rows, self._vectorizer, learn=False).X
@@ -325,7 +330,7 @@ class _Picture:
                 len(shown), 1, sharex=True, squeeze=False, figsize=size, layout="constrained"
             )
             axes = axes[:, 0]
-        panels, marks = np.atleast_1d(axes).tolist(), self.marks()
+        panels, marks = np.ravel(axes).tolist(), self.marks()
         boldness = 0.8 + 2.0 * np.sqrt(self.mass / max(self.mass.max(), 1.0))
         for ax, d in zip(panels, shown.tolist(), strict=False):
             if behind is not None:

@@ -33,7 +33,7 @@ from streamddcrp.validation import choice, positive, whole
 EXPECTATIONS = ("zero-corrected", "taylor")
 _FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
 ACTIVE = 0.5  # expected rows from which a component counts as seen in an epoch
-_STALE = 0.01
+_STALE = 0.01  # part by which a count moves until what it says is computed again
 _DEAD = 0.1  # expected rows in the last epochs below which a component dies
 
 
@@ -63,9 +63,9 @@ class Settings(NamedTuple):
         return int(np.count_nonzero(self.past_weights))
 
 
-def past_weights(decay: object, width: int) -> tuple[float, ...]:
-    """Return the weights of the 1, 2, .. ``width`` epochs before; the decay is in epochs."""
-    weights = make_decay(decay).weight(np.arange(1.0, whole("width", width, 1, 1 << 16) + 1.0))
+def past_weights(decay: object, window: int) -> tuple[float, ...]:
+    """Return the weights of the 1, 2, .. ``window`` epochs before; the decay is in epochs."""
+    weights = make_decay(decay).weight(np.arange(1.0, whole("window", window, 1, 1 << 16) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
         message = (
@@ -77,19 +77,19 @@ def past_weights(decay: object, width: int) -> tuple[float, ...]:
 
 
 def count_settings(
-    alpha: Any, decay: object, width: int | None, expectation: object = "zero-corrected"
+    alpha: Any, decay: object, window: int | None, expectation: object = "zero-corrected"
 ) -> dict[str, Any]:
     """Return the settings that say how the counts of an epoch follow from those before.
 
-    ``alpha`` None, and ``decay`` and ``width`` both None: learned. One of the latter alone: three
+    ``alpha`` None, and ``decay`` and ``window`` both None: learned. One of the latter alone: three
     epochs, or weights exp(-1), exp(-2), ..
     """
     decay_or_first = ("exponential", 1.0) if decay is None else decay
     return {
         "alpha": 1.0 if alpha is None else positive("alpha", alpha, "None"),
-        "past_weights": past_weights(decay_or_first, 3 if width is None else width),
+        "past_weights": past_weights(decay_or_first, 3 if window is None else window),
         "learn_alpha": alpha is None,
-        "learn_decay": decay is None and width is None,
+        "learn_decay": decay is None and window is None,
         "taylor": choice("expectation", expectation, EXPECTATIONS) == "taylor",
     }
 
@@ -247,9 +247,13 @@ class Window:
             return None
         return self.emission.smooth(self.stats(self.resp), self.starts, self.begins)
 
-    def sweep(self, n: int) -> None:
-        """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales."""
+    def sweep(self, n: int, *, exact: bool = False) -> None:
+        """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales.
+
+        What the counts say to a row is exact where asked for, and always with ``taylor``.
+        """
         settings = self.settings
+        stale = 0.0 if exact or settings.taylor else _STALE
         weights = np.array(settings.past_weights)
         alone = self.n_components == 1 and all((q == 1.0).all() for q in self.resp)
         for _ in range(n):
@@ -267,7 +271,7 @@ class Window:
                 if settings.taylor:
                     now[:, :, LOG_ZERO] = before[:, :, LOG_ZERO] = -np.inf  # all have rows for sure
                 sweep_epoch(
-                    q, ell, e, now, before, weights, settings.a0, _STALE, self.emission.least,
+                    q, ell, e, now, before, weights, settings.a0, stale, self.emission.least,
                     score,
                 )  # fmt: skip
             self.emission = self.emission.learned(stats, smoothed, begins)

@@ -106,7 +106,7 @@ class Lines:
         common = _rank(form[rest] * (word.max(initial=0) + 1) + word) == before[rest]
         common &= before[rest] > 0
         cost[common] = 0.0
-        whole = np.bincount(rest, cost, len(form))
+        whole = np.bincount(rest, cost, len(form)).astype(np.float64)
         whole -= np.log(np.maximum(before, 1) / (np.arange(len(form)) + 1.0))
         new = np.bincount(rest, common, len(form)) == 0  # no word was known
         return float((score - whole)[told].sum()), int(told.sum()), int(new[told].sum())

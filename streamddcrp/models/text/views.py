@@ -8,7 +8,14 @@ import pyarrow as pa
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
 from streamddcrp.estimator.scikit import ScikitLearn
-from streamddcrp.estimator.views import Backlog, FinalLabels, predictions, with_times
+from streamddcrp.estimator.views import (
+    Backlog,
+    FinalLabels,
+    index_of,
+    predictions,
+    with_index,
+    with_times,
+)
 from streamddcrp.models.text.engine import State
 from streamddcrp.models.text.events import StoryEvent, events_since
 from streamddcrp.models.text.kernels import layout
@@ -38,13 +45,15 @@ class StoryModel(ScikitLearn):
         """Number of live stories."""
         return int(self._memory.counts[layout.N_LIVE])
 
-    def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
+    def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each document of a batch, then learn it, in one pass.
 
         Parameters
         ----------
         batch, t
             As for `learn_many`.
+        index : bool, default False
+            Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
         Returns
         -------
@@ -56,7 +65,7 @@ class StoryModel(ScikitLearn):
             it made final, that which came ``lag`` before: ``final_row`` (its arrival index) and
             ``final_label``, null at first. Where times are given, they come first, as ``time``.
         """
-        seen = self.n_seen
+        seen, held = self.n_seen, index_of(batch, index)
         out = self._learn_batch(batch, t)
         found = predictions(out)
         row = np.arange(seen, seen + len(out)) - self._lag
@@ -64,7 +73,7 @@ class StoryModel(ScikitLearn):
         columns = dict(zip(found.schema.names, found.columns, strict=True))
         columns["final_row"] = pa.array(row, mask=row < 0)
         columns["final_label"] = pa.array(label, mask=row < 0)
-        return with_times(pa.RecordBatch.from_pydict(columns), t)
+        return with_index(held, with_times(pa.RecordBatch.from_pydict(columns), t))
 
     def final_labels(self, *, window: bool = False) -> pa.Table:
         """Return the labels that became final since the last call.

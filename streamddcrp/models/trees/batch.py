@@ -1,10 +1,13 @@
 """Trees of topics and of components fitted to a whole data set."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
+from tqdm import tqdm
 
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
@@ -58,11 +61,12 @@ class NestedComponentsFit(ResultCard):
 def fit_nested_topics(
     documents: Any,
     *,
-    n_starts: int = 3,
-    max_passes: int = 20,
-    tol: float = 1e-4,
-    seed: int = 0,
     start: NestedTopicSamples | None = None,
+    n_starts: int = 3,
+    max_sweeps: int = 20,
+    tol: float = 1e-4,
+    seed: int | None = 0,
+    progress: bool = False,
     **options: Any,
 ) -> NestedTopicsFit:
     """Fit a tree of topics to a corpus: a stream's pass, then passes over all documents.
@@ -74,18 +78,16 @@ def fit_nested_topics(
     ----------
     documents
         As for `NestedCRPTopics.learn_many`.
-    n_starts : int, default 3
-        Orders of the documents, the given one first; the fit of the largest bound is returned.
-    max_passes : int, default 20
-        After the first, for each.
-    tol : float, default 1e-4
-        Ends when a pass raises the bound by less than this part of it.
-    seed : int, default 0
-        Of the other orders.
     start : NestedTopicSamples, optional
         Draws for the same matrix of counts: the fit begins with the best of them, paths and levels,
         and not with a stream's pass ("Var. inference (G)" of Wang and Blei 2009). Then there is one
         start.
+    n_starts : int, default 3
+        Orders of the documents, the given one first; the fit of the largest bound is returned.
+    max_sweeps, seed, progress
+        As for `fit_seqddcrp`; sweeps are passes after the first.
+    tol : float, default 1e-4
+        Ends when a pass raises the bound by less than this part of it.
     **options
         Of `NestedCRPTopics`, but ``window`` and ``forgetting``.
 
@@ -105,7 +107,7 @@ def fit_nested_topics(
     >>> len(set(fit.paths[::5, -1]))  # all cats on one path
     1
     """
-    max_passes, n_starts = whole("max_passes", max_passes), whole("n_starts", n_starts, 1)
+    max_sweeps, n_starts = whole("max_sweeps", max_sweeps), whole("n_starts", n_starts, 1)
     of_counts = sparse.issparse(documents) or isinstance(documents, np.ndarray)
     documents = sparse_rows(documents) if of_counts else read_documents(documents)
     n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
@@ -113,15 +115,23 @@ def fit_nested_topics(
         message = "documents: expected at least one, got none"
         raise SchemaError(message)
     if start is not None:
-        return _climb(_planted(documents, start, options), np.arange(n), max_passes, tol)
-    rng = generator(seed)
-    orders = [np.arange(n), *(rng.permutation(n) for _ in range(n_starts - 1))]
-    fits = (_topics_in_order(documents, at, max_passes, tol, options) for at in orders)
+        return _climb(_planted(documents, start, options), np.arange(n), max_sweeps, tol)
+    fits = [
+        _topics_in_order(documents, at, max_sweeps, tol, options)
+        for at in _orders(n, n_starts, seed, progress=progress)
+    ]
     return max(fits, key=lambda fit: float(fit.bound_trace[-1]))
 
 
+def _orders(n: int, n_starts: int, seed: int | None, *, progress: bool) -> Iterator[IntArray]:
+    """Yield orders of the rows, the given one first."""
+    rng = generator(seed)
+    for start in tqdm(range(n_starts), unit=" starts", disable=not progress):
+        yield rng.permutation(n) if start else np.arange(n)
+
+
 def _topics_in_order(
-    documents: Any, at: IntArray, max_passes: int, tol: float, options: dict[str, Any]
+    documents: Any, at: IntArray, max_sweeps: int, tol: float, options: dict[str, Any]
 ) -> NestedTopicsFit:
     """Fit from one order of the documents."""
     model = NestedCRPTopics(**{**options, "window": len(at)})
@@ -129,7 +139,7 @@ def _topics_in_order(
         model.learn_many([_summed(documents[d]) for d in at.tolist()])
     else:
         model.learn_many(documents[at])
-    return _climb(model, at, max_passes, tol)
+    return _climb(model, at, max_sweeps, tol)
 
 
 def _planted(documents: Any, start: NestedTopicSamples, options: dict[str, Any]) -> NestedCRPTopics:
@@ -158,10 +168,10 @@ def _planted(documents: Any, start: NestedTopicSamples, options: dict[str, Any])
     return model
 
 
-def _climb(model: NestedCRPTopics, at: IntArray, max_passes: int, tol: float) -> NestedTopicsFit:
+def _climb(model: NestedCRPTopics, at: IntArray, max_sweeps: int, tol: float) -> NestedTopicsFit:
     """Pass over the documents, which came in the order ``at``, as long as the bound rises."""
     trace = [model.objective]
-    for _ in range(max_passes):
+    for _ in range(max_sweeps):
         before = model.to_bytes()
         model.refine()
         if model.objective < trace[-1]:  # the beam of places is narrow: rarely, a pass loses
@@ -184,7 +194,14 @@ def _summed(document: Document) -> dict[Word, float]:
 
 @checked
 def fit_nested_components(
-    X: Any, *, max_sweeps: int = 200, tol: float = 1e-5, **options: Any
+    X: Any,
+    *,
+    n_starts: int = 1,
+    max_sweeps: int = 200,
+    tol: float = 1e-5,
+    seed: int | None = 0,
+    progress: bool = False,
+    **options: Any,
 ) -> NestedComponentsFit:
     """Fit a tree of components to a data set: a stream's pass, then coordinate ascent with growth.
 
@@ -194,7 +211,10 @@ def fit_nested_components(
     Parameters
     ----------
     X : array_like or table of shape (N, D)
-    max_sweeps : int, default 200
+    n_starts : int, default 1
+        Orders of the points, the given one first; the fit of the largest bound is returned.
+    max_sweeps, seed, progress
+        As for `fit_seqddcrp`.
     tol : float, default 1e-5
         Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it,
         three times in a row.
@@ -217,15 +237,22 @@ def fit_nested_components(
     >>> bool((np.diff(fit.bound_trace) > -1e-6).all())
     True
     """
-    max_sweeps = whole("max_sweeps", max_sweeps)
+    max_sweeps, n_starts = whole("max_sweeps", max_sweeps), whole("n_starts", n_starts, 1)
     X = sliceable(X)
     n = len(X)
     if n < 2:
         message = f"X: expected at least two points, got {n}"
         raise SchemaError(message)
     options["warmup"] = min(int(options.get("warmup", 256)), n)
-    model = NestedCRPComponents(**options)
-    model.learn_many(X)
-    model.recall(X)
-    trace = model.refine(max_sweeps, tol)
+    options["seed"] = int(generator(seed).integers(1 << 31)) if seed is None else seed
+    fits: list[tuple[list[float], NestedCRPComponents]] = []
+    for at in _orders(n, n_starts, seed, progress=progress):
+        model = NestedCRPComponents(**options)
+        rows = X
+        if fits:
+            rows = X.take(at) if isinstance(X, pa.Table) else [X[i] for i in at.tolist()]
+        model.learn_many(rows)
+        model.recall(rows)
+        fits.append((model.refine(max_sweeps, tol), model))
+    trace, model = max(fits, key=lambda fit: fit[0][-1])
     return NestedComponentsFit(model, model.paths_many(X), np.array(trace))

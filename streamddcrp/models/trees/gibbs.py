@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamddcrp.arguments import checked, generator, number_array
-from streamddcrp.cards import ResultCard
+from streamddcrp.arguments import as_list, checked, generator, number_array
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.sweeps import checked_sweeps, kept_sweeps
+from streamddcrp.estimator.sweeps import Draws, Plan
 from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
-from streamddcrp.models.trees.tree import slots_of
+from streamddcrp.models.trees.tree import by_level, slots_of
 from streamddcrp.records import empty, resized
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive, whole
@@ -89,8 +87,8 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NestedTopicSamples(ResultCard):
-    """S draws of the paths of N documents and the levels of T tokens.
+class NestedTopicSamples(Draws):
+    """Draws of the paths of N documents and the levels of T tokens.
 
     Attributes
     ----------
@@ -99,22 +97,22 @@ class NestedTopicSamples(ResultCard):
         it lives; numbers of dead ones are used again.
     levels : ndarray of int8, shape (S, T)
         Levels, 0 to L - 1, of the tokens of all documents in a row, sorted by word in each.
-    log_joint : ndarray of float64, shape (S,)
-        log p(paths) + log p(levels) + log p(words | paths, levels), in nats.
     n_nodes : ndarray of int64, shape (S,)
-        Nodes of the tree, the root among them.
+        Nodes of the tree, the root among them. ``log_joint`` is log p(paths) + log p(levels) +
+        log p(words | paths, levels).
     corpus : Corpus
-    gamma, eta : float
-    alpha : ndarray of float64, shape (L,)
+    gamma : float
+    eta, alpha : ndarray of float64, shape (L,)
     """
+
+    _traced = ("n_nodes",)
 
     paths: NDArray[np.int32]
     levels: NDArray[np.int8]
-    log_joint: FloatArray
     n_nodes: IntArray
     corpus: Corpus
     gamma: float
-    eta: float
+    eta: FloatArray
     alpha: FloatArray
 
     @property
@@ -138,7 +136,7 @@ class NestedTopicSamples(ResultCard):
         ----------
         observed, held_out : array_like or scipy sparse of whole numbers, shape (M, V)
         last : int, default 5
-            Draws of the tree, the last ones, over which probabilities are averaged.
+            Draws of the tree, the last ones of every chain, over which probabilities are averaged.
         burn_in, n_draws : int, default 10 and 20
             For each tree: rounds of a document's path and levels before those that count, and
             those.
@@ -158,7 +156,7 @@ class NestedTopicSamples(ResultCard):
             raise ConfigError(message)
         rng = generator(seed)
         prob = np.zeros(len(held.words))
-        some = range(max(0, len(self.paths) - last), len(self.paths))
+        some = np.arange(len(self)).reshape(self.n_chains, -1)[:, -last:].ravel().tolist()
         for s in some:
             complete(
                 rng, burn_in, n_draws, seen.words, seen.first, held.words, held.first, prob,
@@ -189,13 +187,14 @@ class NestedTopicSamples(ResultCard):
             ``children`` (the largest first).
         """
         state = self._state(self.best if draw is None else draw)
-        total = self.eta * self.corpus.n_words
+        names = None if names is None else as_list("names", names)
         if names is not None and len(names) != self.corpus.n_words:
             message = f"names: expected {self.corpus.n_words}, got {len(names)}"
             raise ConfigError(message)
 
         def node(k: int) -> dict[str, Any]:
-            prob = (self.eta + state.counts[:, k]) / (total + state.tokens[k])
+            prob = self.eta[state.level[k]] + state.counts[:, k]
+            prob /= prob.sum()
             top = np.argsort(-prob, kind="stable")[:n_words]
             top = top[state.counts[top, k] > 0.0].tolist()
             below = np.flatnonzero((state.parent == k) & (state.level > 0))
@@ -211,7 +210,7 @@ class NestedTopicSamples(ResultCard):
         return node(0)
 
     @property
-    def _prior(self) -> tuple[float, float, float]:
+    def _prior(self) -> tuple[float, FloatArray, FloatArray]:
         return self.gamma, self.eta, self.eta * self.corpus.n_words
 
     def _state(self, draw: int) -> State:
@@ -225,13 +224,14 @@ def sample_nested_topics(
     *,
     depth: int = 3,
     gamma: float = 1.0,
-    eta: float = 0.3,
-    alpha: tuple[float, ...] = (5.0, 2.0, 1.0),
+    eta: Any = 0.3,
+    alpha: Any = (5.0, 2.0, 1.0),
     paths: ArrayLike | None = None,
+    n_chains: int = 4,
     n_sweeps: int = 200,
     burn_in: int = 200,
     thin: int = 10,
-    seed: int | None = None,
+    seed: int | None = 0,
     progress: bool = False,
 ) -> NestedTopicSamples:
     """Sample the paths of documents down a tree of topics, and the levels of their tokens.
@@ -244,22 +244,16 @@ def sample_nested_topics(
         Levels L of the tree, the root among them.
     gamma : float, default 1.0
         Concentration: how readily a document leaves the branches there are.
-    eta : float, default 0.3
-        Prior weight of each word in a topic; smaller means more, sharper topics.
+    eta : float or tuple of L floats, default 0.3
+        Prior weight of each word in a topic, or in those of each level; smaller means more, sharper
+        topics.
     alpha : tuple of L floats, default (5.0, 2.0, 1.0)
         Prior weights of the levels in a document, the root first.
     paths : array_like of int, shape (N, L), optional
         Where the chain starts: nodes of each document by any numbers, the root first, such as the
         paths of another fit. Default: documents are assigned one after the other.
-    n_sweeps : int, default 200
-        Sweeps after the burn-in.
-    burn_in : int, default 200
-        Sweeps before the first draw.
-    thin : int, default 10
-        Sweeps for each draw that is kept.
-    seed : int, optional
-    progress : bool, default False
-        Show a progress bar.
+    n_chains, n_sweeps, burn_in, thin, seed, progress
+        As for `sample_ddcrp`.
 
     Returns
     -------
@@ -288,44 +282,58 @@ def sample_nested_topics(
     >>> (node[:, :, None] == node[:, None]).mean(axis=0)[0] > 0.5  # who shares the first's topic
     array([ True, False,  True, False])
     """
-    depth, gamma, eta = whole("depth", depth, 2), positive("gamma", gamma), positive("eta", eta)
-    n_sweeps, burn_in, thin = checked_sweeps(n_sweeps, burn_in, thin)
-    weights = np.array([positive("alpha", a) for a in alpha])
-    if len(weights) != depth:
-        message = f"alpha must be {depth} positive numbers, one for each level; got {alpha!r}"
-        raise ConfigError(message)
+    depth, gamma = whole("depth", depth, 2), positive("gamma", gamma)
+    plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
+    etas, weights = by_level("eta", eta, depth), by_level("alpha", alpha, depth)
     corpus = as_corpus(documents)
-    N, T = len(corpus.first) - 1, len(corpus.words)
+    N = len(corpus.first) - 1
     if N == 0:
         message = "documents: there are none; give at least one row"
         raise SchemaError(message)
-    rng = generator(seed)
-    prior = gamma, eta, eta * corpus.n_words
-    z = rng.choice(depth, T, p=weights / weights.sum())
-    path = np.full((N, depth), -1)
-    state = State.root(corpus.n_words, 16 * depth)
-    if paths is not None:
-        path[:] = _as_paths(paths, N, depth)
-        state = State.of(corpus, path, z)
+    prior = gamma, etas, etas * corpus.n_words
+    start = np.full((N, depth), -1) if paths is None else _as_paths(paths, N, depth)
+    drawn = plan.run(
+        lambda rng: _Chain(corpus, start.copy(), prior, weights, rng), seed, progress=progress
+    )
+    joint, path, levels, n_nodes = map(np.array, drawn)
+    return NestedTopicSamples(
+        plan.chain, joint, path, levels, n_nodes, corpus, gamma, etas, weights
+    )
 
-    def go(rounds: int) -> None:
-        nonlocal state
-        d = 0
-        while d < N:
-            d = sweep(rng, d, rounds, corpus.words, corpus.first, z, path, weights, prior, *state)
-            if d < N:
-                n_words, slots = state.counts.shape
-                state = resized(state, {"V": n_words, "K": 2 * slots})
 
-    go(_FIRST)
-    S = n_sweeps // thin
-    drawn, levels = np.empty((S, N, depth), np.int32), np.empty((S, T), np.int8)
-    trace, n_nodes = np.empty(S), np.empty(S, np.int64)
-    for s in kept_sweeps(partial(go, 1), S, burn_in, thin, progress=progress):
-        drawn[s], levels[s] = path, z
-        trace[s] = log_joint(corpus.first, z, path, weights, prior, *state)
-        n_nodes[s] = (state.level >= 0).sum()
-    return NestedTopicSamples(drawn, levels, trace, n_nodes, corpus, gamma, eta, weights)
+class _Chain:
+    """The state of the sampler; without a path documents are assigned one after the other."""
+
+    def __init__(
+        self, corpus: Corpus, path: IntArray, prior: tuple[float, FloatArray, FloatArray],
+        alpha: FloatArray, rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self.corpus, self.path, self.prior, self.alpha, self.rng = corpus, path, prior, alpha, rng
+        depth = len(alpha)
+        self.z = rng.choice(depth, len(corpus.words), p=alpha / alpha.sum())
+        known = path[0, 0] >= 0
+        self.state = (
+            State.of(corpus, path, self.z) if known else State.root(corpus.n_words, 16 * depth)
+        )
+        self.sweep(_FIRST)
+
+    def sweep(self, rounds: int = 1) -> None:
+        """Draw the path and the levels of every document so many times."""
+        d, words, first = 0, self.corpus.words, self.corpus.first
+        while d < len(self.path):
+            d = sweep(
+                self.rng, d, rounds, words, first, self.z, self.path, self.alpha, self.prior,
+                *self.state,
+            )  # fmt: skip
+            if d < len(self.path):
+                n_words, slots = self.state.counts.shape
+                self.state = resized(self.state, {"V": n_words, "K": 2 * slots})
+
+    def draw(self) -> tuple[Any, ...]:
+        """Return log joint, paths, levels, and number of nodes."""
+        joint = log_joint(self.corpus.first, self.z, self.path, self.alpha, self.prior, *self.state)
+        n_nodes = int((self.state.level >= 0).sum())
+        return joint, self.path.astype(np.int32), self.z.astype(np.int8), n_nodes
 
 
 def _as_paths(paths: ArrayLike, N: int, L: int) -> IntArray:

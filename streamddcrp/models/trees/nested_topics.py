@@ -17,10 +17,10 @@ from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.planting import plant
 from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
-from streamddcrp.models.trees.tree import ids_of, slots_of
+from streamddcrp.models.trees.tree import by_level, ids_of, slots_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import positive, whole
+from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _SPARE = 0.75  # of max_words that are left when words are forgotten
@@ -120,8 +120,8 @@ class NestedCRPTopics(TreeModel):
         self._tree = TopicTree.empty(
             Settings(
                 gamma=float(gamma),
-                eta=_by_level("eta", eta, depth),
-                alpha=_by_level("alpha", alpha, depth),
+                eta=by_level("eta", eta, depth),
+                alpha=by_level("alpha", alpha, depth),
                 forgetting=float(forgetting),
                 window=window,
                 revisits=revisits,
@@ -402,11 +402,3 @@ def distinctive_words(
         probs = (eta + own[best, i]) / (V * eta + float(own[:, i].sum()))
         out.append([(names[v], float(p)) for v, p in zip(best, probs, strict=True)])
     return out
-
-
-def _by_level(name: str, value: Any, depth: int) -> FloatArray:
-    """Return a positive number for each level, from one for all or one for each."""
-    also = f"one for each of {depth} levels"
-    if not (np.iterable(value) and len(list(value)) == depth):
-        value = (positive(name, value, also),) * depth
-    return np.array([positive(name, number, also) for number in value])

@@ -8,6 +8,7 @@ import numpy as np
 from streamddcrp.models.trees.kernels.tree import stick_bound, subtree_sums
 from streamddcrp.records import MOST, Within, check, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import positive
 
 
 class Change(NamedTuple):
@@ -146,6 +147,14 @@ def slots_of(nodes: IntArray) -> IntArray:
         out[:, l] = n + number.ravel()
         n = int(out.max()) + 1
     return out
+
+
+def by_level(name: str, value: Any, depth: int) -> FloatArray:
+    """Return a positive number for each level, from one for all or one for each."""
+    also = f"one for each of {depth} levels"
+    if not (np.iterable(value) and len(list(value)) == depth):
+        value = (positive(name, value, also),) * depth
+    return np.array([positive(name, number, also) for number in value])
 
 
 def ids_of(tree: Any, slots: IntArray) -> IntArray:

@@ -202,6 +202,15 @@ def test_columns_are_chosen_and_all_is_in_sight(feeder, visit):
     assert "columns=" in page.url
     page.click("#columns button")
     until(page, words, lambda x: x == found)
+    ticked = """(async () => {
+      WebSocket.prototype.send = () => {}  // no answer comes
+      const labels = [...document.querySelectorAll('#columns label')]
+      const box = labels.find(x => x.textContent === 'c9').firstChild
+      box.click()
+      document.querySelector('#chart').dispatchEvent(new PointerEvent('pointermove'))  // draws
+      for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame)
+      return box.checked })()"""
+    assert look(page, ticked)  # a choice stands while its answer is on the way
 
 
 def test_a_thousand_keys(feeder, visit):

@@ -212,7 +212,8 @@ function draw(panels = false) {
     scene.height = graph ? Math.max(room() - 180 - 110 * Math.min(history.shown.length, 3), 260) : Math.max(room(), 420)
     const bands = graph ? drawStories($("bands"), scene) : null
     if (graph) scene.height = room() - scene.height
-    chooser.show(scene.job.features.slice(0, scene.job.text ? 0 : COLUMNS), history.shown, view.columns !== null)
+    const chosen = view.columns ?? history.shown // an answer to an older choice may be on its way
+    chooser.show(scene.job.features.slice(0, scene.job.text ? 0 : COLUMNS), chosen, view.columns !== null)
     plot = drawSeries($("chart"), { ...scene, left: bands?.left, paint: bands?.paint })
     facts()
     if (panelsDue && tables && history.length) {

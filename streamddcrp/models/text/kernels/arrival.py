@@ -301,7 +301,10 @@ def predict_document(
     doc = scratch.read
     every = find_document(data, 0, len(data), listed, lexicon, doc[: layout.MOST_WORDS])
     U = set_aside(words, doc, every)
-    if tables.masses.shape[0] > 0:
+    old = find_copy(window, counts, code_of(doc, every), doc, U) if config.copies else -1
+    if old >= 0 and not config.clocked and config.clocks < 2:
+        pass  # no time goes by
+    elif tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:
         exponent, sums[layout.ALPHA] = elapsed(config, window, counts, sums, t)
@@ -310,7 +313,6 @@ def predict_document(
     k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     out[SCORE] += surprise_aside(words, sums, doc, U, every - U)
-    old = find_copy(window, counts, code_of(doc, every), doc, U) if config.copies else -1
     if old >= 0:
         follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
     if U == 0:

@@ -4,8 +4,9 @@
 -1 in a free slot; docs (K,), documents through a node; tokens (K,); counts (V, K), tokens of each
 word. ``corpus``: words of document d are words[first[d]:first[d+1]], equal ones next to each other,
 and z their levels; path (N, L) has the slots of its nodes, -1 before it is assigned. ``prior`` =
-(gamma, eta, V eta); alpha (L,). ``work``: n_at (L,), words of the document at each level, and
-arrays for fits (K + L,), prefixes (K,), weights (K + L,), levels (L,) and former levels (longest,).
+(gamma, eta, V eta), the latter two (L,); alpha (L,). ``work``: n_at (L,), words of the document at
+each level, and arrays for fits (K + L,), prefixes (K,), weights (K + L,), levels (L,) and former
+levels (longest,).
 """
 
 import math
@@ -23,14 +24,14 @@ def _fit_words(d, corpus, prior, tree, work):
 
     Under a new node: in slot K + l.
     """
-    (words, first, z, _), (_, eta, total) = corpus, prior
+    (words, first, z, _), (_, etas, totals) = corpus, prior
     (_, level, _, tokens, counts), (n_at, fit, _, product, _, _) = tree, work
     K, L = len(level), len(n_at)
     n_at[:] = 0.0
     fit[:] = 0.0
     product[:] = 1.0
     for l in range(L):
-        last, repeat, factors = -1, 0.0, 0
+        last, repeat, factors, eta, total = -1, 0.0, 0, etas[l], totals[l]
         for j in range(first[d], first[d + 1]):
             if z[j] != l:
                 continue
@@ -98,14 +99,15 @@ def _guess_fit(d, corpus, alpha, prior, tree, work):
     total[:] = 0.0
     factors = 0
     for j in range(first[d], first[d + 1]):
-        w, rest = words[j], 1.0
+        w = words[j]
         for l in range(L):
             share = alpha[l] / scale
-            rest -= share
-            new = max(rest, 0.0) * eta / whole
+            new = 0.0
+            for below in range(l + 1, L):
+                new += alpha[below] / scale * eta[below] / whole[below]
             for k in range(K):
                 if level[k] == l:
-                    x = share * (eta + counts[w, k]) / (whole + tokens[k])
+                    x = share * (eta[l] + counts[w, k]) / (whole[l] + tokens[k])
                     if l > 0:
                         x += mix[parent[k]]
                     mix[k] = x
@@ -191,7 +193,7 @@ def _draw_levels(rng, d, times, corpus, alpha, prior, tree, work):
             total = 0.0
             for l in range(L):
                 k = path[d, l]
-                total += (alpha[l] + n_at[l]) * (eta + counts[w, k]) / (whole + tokens[k])
+                total += (alpha[l] + n_at[l]) * (eta[l] + counts[w, k]) / (whole[l] + tokens[k])
                 weight[l] = total
             u, new = rng.random() * total, 0
             while new < L - 1 and weight[new] <= u:
@@ -218,7 +220,7 @@ def _levels_in_order(rng, d, again, corpus, alpha, prior, tree, work):
         w, total = words[j], 0.0
         for l in range(L):
             k = path[d, l]
-            total += (alpha[l] + n_at[l]) * (eta + counts[w, k]) / (whole + tokens[k])
+            total += (alpha[l] + n_at[l]) * (eta[l] + counts[w, k]) / (whole[l] + tokens[k])
             cum[l] = total
         out += math.log(total / (scale + j - first[d]))
         if not again:
@@ -359,7 +361,7 @@ def complete(
             for j in range(held_first[d], held_first[d + 1]):
                 for l in range(L):
                     k = path[d, l]
-                    beta = (eta + counts[held[j], k]) / (whole + tokens[k])
+                    beta = (eta[l] + counts[held[j], k]) / (whole[l] + tokens[k])
                     out[j] += (alpha[l] + n_at[l]) / scale * beta
         _clear(d, corpus, tree)
         _enter(d, -1.0, path, level, docs)
@@ -368,7 +370,7 @@ def complete(
 @kernel
 def log_joint(first, z, path, alpha, prior, parent, level, docs, tokens, counts):
     """Log p(paths) + log p(levels) + log p(words | paths, levels)."""
-    gamma, eta, whole = prior
+    gamma, etas, wholes = prior
     L, out = path.shape[1], 0.0
     n_at = np.empty(L)
     for k in range(len(level)):
@@ -378,6 +380,7 @@ def log_joint(first, z, path, alpha, prior, parent, level, docs, tokens, counts)
             out += math.lgamma(gamma) - math.lgamma(gamma + docs[k])
         if level[k] > 0:
             out += math.log(gamma) + math.lgamma(docs[k])
+        eta, whole = etas[level[k]], wholes[level[k]]
         out += math.lgamma(whole) - math.lgamma(whole + tokens[k])
         for w in range(len(counts)):
             if counts[w, k] > 0.0:

@@ -5,25 +5,19 @@ other path, so its score is log p(c_i = i) + a_ii, not the sum over tables. O(N^
 (N, N) memory; `fit_seqddcrp` reaches the same fixed points without either.
 """
 
-from typing import Any
-
 import numpy as np
 
-from streamddcrp.likelihoods.kernels.families import table_scores
+from streamddcrp.decay import make_decay
+from streamddcrp.models.seqddcrp.batch import _Batch
+from streamddcrp.models.seqddcrp.link_prior import link_prior
 from streamddcrp.reachability import LaplacianInverse
 
 
-def fit_rank_one(
-    batch: Any, max_sweeps: int, tol: float, rng: np.random.Generator
-) -> tuple[list[float], bool]:
-    """Sweep a ``_Batch`` in random order until it settles; leaves the links in it.
-
-    Returns
-    -------
-    trace : list of float
-        Bound after each sweep.
-    converged : bool
-    """
+def fit_in_random_order(X, likelihood, *, alpha, decay, seed, tol, max_sweeps=200):
+    """Sweep in random order until the bound rests; return a `SeqDDCRPFit`."""
+    X, rng = np.ascontiguousarray(X, dtype=float), np.random.default_rng(seed)
+    prior = link_prior(make_decay(decay), alpha, len(X))
+    batch = _Batch(X, likelihood.family, likelihood.hyper(X.shape[1]), prior, "singletons")
     n, width = batch.links.shape
     row = np.minimum(np.arange(n), batch.prior.log_weight.shape[0] - 1)
     log_prior = np.full((n, n), -np.inf)
@@ -36,18 +30,13 @@ def fit_rank_one(
         links[j] = batch.links[i, j - i + width]
         inverse.append(links)
     bound = batch.restore()
-    trace: list[float] = []
+    trace = []
     settled = 0
     while len(trace) < max_sweeps and settled < 2:
         expected = np.zeros((n, n))  # E log p(x_s | theta_k)
         own = np.flatnonzero(batch.birth)
-        scores = np.empty(batch.n_tables)
         for s in range(n):
-            table_scores(
-                batch.family, batch.hyper, batch.X[s], batch.stats[: batch.n_tables], True,
-                batch.post, scores,
-            )  # fmt: skip
-            expected[s, own] = scores
+            expected[s, own] = likelihood.expected_log_lik(X[s], batch.stats[: batch.n_tables])
         for i in rng.permutation(n):
             R = inverse.to_dense()
             received = R[i:, i] @ expected[i:]  # a_i: what the table of i would receive
@@ -66,4 +55,4 @@ def fit_rank_one(
         before, bound = bound, batch.restore()
         trace.append(bound)
         settled = settled + 1 if bound - before <= tol * abs(bound) else 0
-    return trace, settled == 2
+    return batch.result(trace, settled == 2)
