@@ -20,18 +20,12 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def generator(seed: int | None) -> np.random.Generator:
-    """Return a generator of random numbers; for None one that is new each time.
-
-    Raises ConfigError.
-    """
+    """Return a generator of random numbers, a new one for None; raises ConfigError."""
     return np.random.default_rng(None if seed is None else as_whole("seed", seed))
 
 
 def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = False) -> Any:
-    """Return an array of numbers: of floats, or, if they must be ``whole``, of int64.
-
-    Raises SchemaError if they are no numbers, or have not so many dimensions.
-    """
+    """Return an array of float64, or of int64 if ``whole``; SchemaError if it cannot be."""
     good, out = False, np.empty(())
     with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
         given = np.asarray(values)
@@ -42,25 +36,20 @@ def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = 
             good = not whole or bool((out == given).all())
     if not good or (ndim is not None and out.ndim != ndim):
         shape = {1: " of shape (N,)", 2: " of shape (N, D)"}.get(ndim or 0, "")
-        message = (
+        raise SchemaError(
             f"{name} must be {'whole ' if whole else ''}numbers in an array{shape}, got "
             f"{values!r:.60}"
         )
-        raise SchemaError(message)
     return out
 
 
 def as_list(name: str, values: Any) -> list[Any]:
-    """Return what a list, an array, a series or an Arrow column holds, as a list.
-
-    Raises SchemaError if it holds nothing that can be counted off.
-    """
+    """Return a list, array, series or Arrow column as a list; SchemaError if it is none."""
     with suppress(TypeError):
         if hasattr(values, "to_pylist"):
             return list(values.to_pylist())
         return list(values.tolist() if isinstance(values, np.ndarray) else values)
-    message = f"{name}: expected a list, got {values!r:.60}"
-    raise SchemaError(message)
+    raise SchemaError(f"{name}: expected a list, got {values!r:.60}")
 
 
 def _dimensions(value: Any) -> int:
@@ -117,10 +106,7 @@ def _test(hint: Any) -> _Test | None:
 
 
 def checked(function: _Function) -> _Function:
-    """Refuse arguments that are not of the kind that the signature says.
-
-    Raises ConfigError when the function is called.
-    """
+    """Refuse, at the call, arguments that are not of the annotated kind: ConfigError."""
     parameters = inspect.signature(function).parameters
     tests = {name: _test(parameter.annotation) for name, parameter in parameters.items()}
     if not any(tests.values()):
@@ -131,8 +117,7 @@ def checked(function: _Function) -> _Function:
         for name, value in itertools.chain(zip(parameters, given, strict=False), options.items()):
             test = tests.get(name)
             if test is not None and not test[1](value):
-                message = f"{name} must be {test[0]}, got {value!r:.60}"
-                raise ConfigError(message)
+                raise ConfigError(f"{name} must be {test[0]}, got {value!r:.60}")
         return function(*given, **options)
 
     return typing.cast(_Function, call)

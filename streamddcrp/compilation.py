@@ -45,13 +45,7 @@ _roots = None if _settings.DISABLE_JIT else _inside()
 
 
 def kernel(function: Any = None, /, **options: Any) -> Any:
-    """Compile a function that Python or other kernels call.
-
-    Parameters
-    ----------
-    **options
-        Further options of `numba.njit`.
-    """
+    """Compile a function that Python or other kernels call, with options of `numba.njit`."""
     if function is None:
         return lambda f: kernel(f, **options)
     if _settings.DISABLE_JIT:

@@ -259,10 +259,7 @@ def _sums_of(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
 
 
 def solved(eight: Any, columns: Any) -> Any:
-    """Return the z for which z = ``eight`` + A z.
-
-    A is a strictly lower triangle of which ``columns`` (8, 8) has the columns as rows.
-    """
+    """Return z = ``eight`` + A z, A strictly lower; rows of ``columns`` (8, 8) are its columns."""
     for lane in range(LANES - 1):
         eight = eight + eight[lane] * columns[lane]
     return eight

@@ -61,10 +61,7 @@ def log_add_exp(a, b):
 
 @kernel
 def log_decay(code, location, scale, distance):
-    """Log weight of a link over ``distance`` under decay family ``code``.
-
-    ``location`` is the width or the knee, ``scale`` the length scale; see `streamddcrp.decay`.
-    """
+    """Log weight of a link by decay ``code``, ``location`` (width or knee) and length ``scale``."""
     if code == EXPONENTIAL:
         return -distance / scale
     if code == NO_DECAY:
@@ -101,10 +98,7 @@ def _series(r):
 
 @kernel(fastmath={"contract"})
 def exp_all(x, n, work):
-    """Replace the first ``n`` of ``x``, all at most 700, by their exp; ``work`` is as long as it.
-
-    Relative error below 3e-16; a sixth of the time of as many calls of `math.exp`.
-    """
+    """Replace the first ``n`` of ``x``, at most 700, by their exp, to 3e-16."""
     shifted, bits = work.view(np.int64), x.view(np.int64)
     for i in range(n):
         y = max(x[i], _LEAST)

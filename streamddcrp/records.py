@@ -45,10 +45,7 @@ Bound = float | str  # a number; "K", the length of an axis; or "<K", the last i
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Which values an array may hold, both ends included.
-
-    ``of`` gives limits of their own to places of the last axis: the counters of a state.
-    """
+    """Which values an array may hold, both ends included; ``of``: own limits by last axis."""
 
     least: Bound
     most: Bound
@@ -168,10 +165,7 @@ def empty(group: type[_Group], lengths: Lengths) -> _Group:
 def _plan(
     group: Any, lengths: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[tuple[Any, Any, Any, int], ...], int]:
-    """Return shape, type, value and place of the arrays of a group, and the bytes of all.
-
-    Each begins with a line of the memory: what is read at once is then never in two of them.
-    """
+    """Return shape, type, value and place, on cache lines, of a group's arrays, and bytes."""
     axes, plan, place = dict(lengths), [], 0
     for f in declared(group):
         shape, dtype = f.shape(axes, f.room), np.dtype(f.dtype)
@@ -223,11 +217,7 @@ def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
 
 
 def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
-    """Write what `arrays_of` returned into an empty state.
-
-    Raises CheckpointError if an array is missing, or its type, shape or range is not the declared
-    one.
-    """
+    """Write what `arrays_of` returned into an empty state, as declared; else CheckpointError."""
     for name, array, shape, within in _parts(state, lengths):
         stored = stored_array(name, arrays)
         check_one(name, stored, shape, array.dtype, within, lengths)
@@ -263,8 +253,7 @@ def check(
 def stored_array(name: str, arrays: Mapping[str, Array]) -> Array:
     """Return an array of a stored state, or refuse the state; see `check`."""
     if name not in arrays:
-        message = f"the stored state lacks the array {name!r}"
-        raise CheckpointError(message)
+        raise CheckpointError(f"the stored state lacks the array {name!r}")
     return arrays[name]
 
 
@@ -274,27 +263,21 @@ def check_one(
 ) -> None:  # fmt: skip
     """Check one stored array; see `check`."""
     if stored.shape != shape or stored.dtype != dtype:
-        message = (
+        raise CheckpointError(
             f"array {name!r} of the stored state has type {stored.dtype} and shape "
             f"{stored.shape}; expected {np.dtype(dtype)} and {shape}"
         )
-        raise CheckpointError(message)
     if not within.holds(stored, lengths):
-        message = (
+        raise CheckpointError(
             f"array {name!r} of the stored state has values out of range ({within}); the state "
             "was altered: use another copy"
         )
-        raise CheckpointError(message)
 
 
 def refuse_if(wrong: bool, what: str) -> None:
-    """Refuse a stored state whose parts do not belong together.
-
-    Raises CheckpointError.
-    """
+    """Refuse a stored state whose parts do not belong together: CheckpointError."""
     if wrong:
-        message = f"the stored state does not hold together ({what}); use another copy"
-        raise CheckpointError(message)
+        raise CheckpointError(f"the stored state does not hold together ({what}); use another copy")
 
 
 def nbytes_of(state: Any) -> int:

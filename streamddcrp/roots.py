@@ -200,10 +200,7 @@ class _Kernel(CPUDispatcher):
 
 
 def _plain(kind: Any) -> Any:
-    """Return the type of an argument of a large kernel: one for all signed integers and constants.
-
-    For short loops over arrays it pays to know where they begin.
-    """
+    """Return an argument's type in a large kernel, one for all integers; short loops gain by it."""
     kind = types.unliteral(kind)
     return types.int64 if kind in types.signed_domain else kind
 

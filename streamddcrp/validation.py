@@ -23,52 +23,37 @@ def is_finite(value: Any) -> bool:
 
 
 def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
-    """Return an option that must be a whole number from ``least`` to ``most``.
-
-    Raises ConfigError if it is not one, or out of range; a float such as 3.0 is one.
-    """
+    """Return an option: a whole number, 3.0 too, from ``least`` to ``most``; else ConfigError."""
     good = type(value) is int or (is_finite(value) and float(value).is_integer())
     if not good or abs(value) > LARGEST or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        message = f"{name} must be a whole number {limits}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} must be a whole number {limits}, got {value!r}")
     return int(value)
 
 
 def particle_count(value: Any, each: int = 1, options: str = "") -> int:
-    """Return the option ``n_particles``, each of which keeps so many numbers by other ``options``.
-
-    Raises ConfigError if it is no whole number from 1 to 65,536, or all would keep more than 2^26
-    numbers.
-    """
+    """Return ``n_particles``, 1 to 65,536, with 2^26 numbers at most by other ``options``."""
     n = whole("n_particles", value, 1, MOST_PARTICLES)
     most = _ROOM // each
     if n > most:
-        message = (
+        raise ConfigError(
             f"n_particles must be a whole number from 1 to {most} with these {options}, by which "
             f"each particle keeps some {each} numbers; got {n}"
         )
-        raise ConfigError(message)
     return n
 
 
 def positive(name: str, value: Any, also: str = "") -> float:
-    """Return an option that must be a positive finite number; ``also`` names what else may stand.
-
-    Raises ConfigError.
-    """
+    """Return a positive finite number, or raise ConfigError; ``also`` names what else may stand."""
     if not is_finite(value) or value <= 0:
-        message = f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
+        )
     return float(value)
 
 
 def choice(name: str, value: Any, options: Collection[Any]) -> Any:
-    """Return an option that must be one of ``options``.
-
-    Raises ConfigError.
-    """
+    """Return an option that must be one of ``options``; raises ConfigError."""
     if not isinstance(value, str) or value not in options:
-        message = f"{name} must be one of {sorted(options)}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{name} must be one of {sorted(options)}, got {value!r}")
     return value

@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,26 +46,6 @@ def serve_flight(
     --checkpoint each row is learned once: a client that sends its last batch again, after either
     side was killed, gets the same answer. docs/live.md has a client of 20 lines.
     """
-    token = None
-    if token_env is not None and not (token := os.environ.get(token_env)):
-        raise ConfigError(f"--token-env names {token_env}, which is not set")
-    if token_file is not None:
-        token = Path(token_file).read_text(encoding="utf-8").strip()
-    try:
-        _serve(model, columns, checkpoint, memory_limit, listen, token)
-    except KeyboardInterrupt:
-        sys.stderr.flush()
-        os._exit(INTERRUPTED)  # open calls still wait for clients; all that was answered is stored
-
-
-def _serve(
-    model: str | None,
-    named: dict[str, Any],
-    checkpoint: str | None,
-    memory_limit: str,
-    listen: str,
-    token: str | None,
-) -> None:
     from streamddcrp_connectors.live.answers import Answers  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp_connectors.live.flightserver import FlightService  # noqa: PLC0415
     from streamddcrp_connectors.run.address import Address  # noqa: PLC0415
@@ -74,12 +54,17 @@ def _serve(
     from streamddcrp_connectors.run.interrupts import Interrupts  # noqa: PLC0415
     from streamddcrp_connectors.run.runner import open_store  # noqa: PLC0415
 
-    columns = Columns.of(**named)
+    token = None
+    if token_env is not None and not (token := os.environ.get(token_env)):
+        raise ConfigError(f"--token-env names {token_env}, which is not set")
+    if token_file is not None:
+        token = Path(token_file).read_text(encoding="utf-8").strip()
+    wanted = Columns.of(**columns)
     ((host, port),) = Address.parse(f"flight://{listen}", port=8815).hosts[:1]
-    recipe = find_recipe(model, default="text" if columns.text else DEFAULT)
-    with ExitStack() as stack:
+    recipe = find_recipe(model, default="text" if wanted.text else DEFAULT)
+    with suppress(KeyboardInterrupt), ExitStack() as stack:
         store = stack.enter_context(open_store(Path(checkpoint))) if checkpoint else None
-        answers = Answers(recipe, columns, store, memory_limit)
+        answers = Answers(recipe, wanted, store, memory_limit)
         with Interrupts() as interrupts:
             service = FlightService(host, port, token)
             click.echo(f"streamddcrp: answers on {host}:{service.port}", err=True)
@@ -91,3 +76,5 @@ def _serve(
                 ending = threading.Thread(target=service.shutdown, daemon=True)
                 ending.start()
                 ending.join(_SHUTDOWN)
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)  # open calls still wait for clients; all that was answered is stored

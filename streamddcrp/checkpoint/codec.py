@@ -78,11 +78,9 @@ def encode_state(
     ((2, 3), {'n': 7})
     """
     if version < 1:
-        message = f"version must be at least 1, got {version}"
-        raise CheckpointError(message)
+        raise CheckpointError(f"version must be at least 1, got {version}")
     if len(arrays) > MAX_ARRAYS:
-        message = f"a state holds at most {MAX_ARRAYS} arrays, got {len(arrays)}"
-        raise CheckpointError(message)
+        raise CheckpointError(f"a state holds at most {MAX_ARRAYS} arrays, got {len(arrays)}")
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     places = _places([array.nbytes for array in stored.values()])
     whole = np.zeros(places[-1], np.uint8)
@@ -98,15 +96,15 @@ def encode_state(
     try:
         text = json.dumps(head, sort_keys=True, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
-        message = f"meta must hold plain JSON values only: {error}"
-        raise CheckpointError(message) from error
+        raise CheckpointError(f"meta must hold plain JSON values only: {error}") from error
     key = state_key()
     body = b"".join((
         len(text).to_bytes(_LENGTH, "little"), text, packed, _MAGIC if key is None else _KEYED
     ))  # fmt: skip
     if max(len(body) + _DIGEST, len(whole)) > MAX_BYTES:
-        message = f"the state takes {len(whole)} bytes; at most {MAX_BYTES} can be stored"
-        raise CheckpointError(message)
+        raise CheckpointError(
+            f"the state takes {len(whole)} bytes; at most {MAX_BYTES} can be stored"
+        )
     return body + _digest_of(body, key)
 
 
@@ -140,27 +138,25 @@ def decode_state(
         found, version, meta, arrays = _read(memoryview(blob)[:-_TAIL])
     except (pa.ArrowException, LookupError, ValueError, TypeError, MemoryError, OSError,
             RecursionError) as error:  # fmt: skip
-        message = f"the bytes are not a state written by this package: {error}"
-        raise CheckpointError(message) from error
+        raise CheckpointError(
+            f"the bytes are not a state written by this package: {error}"
+        ) from error
     if found != model_id:
-        message = (
+        raise CheckpointError(
             f"the state is of a {found!r} model, expected {model_id!r}; restore it with that class"
         )
-        raise CheckpointError(message)
     current = max(upgrades, default=0) + 1
     if version > current:
-        message = (
+        raise CheckpointError(
             f"the state of {model_id!r} has format version {version}, this release reads up to "
             f"{current}; install a newer streamddcrp"
         )
-        raise CheckpointError(message)
     for step in range(version, current):
         if step not in upgrades:
-            message = (
+            raise CheckpointError(
                 f"the state of {model_id!r} has format version {version}, which this release no "
                 f"longer reads; open and save it with an older streamddcrp first"
             )
-            raise CheckpointError(message)
         arrays, meta = upgrades[step](arrays, meta)
     return arrays, meta
 
@@ -191,8 +187,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             finally:
                 os.close(folder)
     except (OSError, ValueError) as error:
-        message = f"cannot write the checkpoint {target}: {getattr(error, 'strerror', 0) or error}"
-        raise CheckpointError(message) from error
+        raise CheckpointError(
+            f"cannot write the checkpoint {target}: {getattr(error, 'strerror', 0) or error}"
+        ) from error
 
 
 def read_blob(path: str | os.PathLike[str]) -> bytes:
@@ -200,8 +197,9 @@ def read_blob(path: str | os.PathLike[str]) -> bytes:
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
-        message = f"cannot read the checkpoint {path!s}: {getattr(error, 'strerror', 0) or error}"
-        raise CheckpointError(message) from error
+        raise CheckpointError(
+            f"cannot read the checkpoint {path!s}: {getattr(error, 'strerror', 0) or error}"
+        ) from error
 
 
 def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
@@ -210,11 +208,13 @@ def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.str not in DTYPES:
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     if array.dtype.str not in DTYPES:
-        message = f"array {name!r} has type {given.dtype}; a state holds only {', '.join(DTYPES)}"
-        raise CheckpointError(message)
+        raise CheckpointError(
+            f"array {name!r} has type {given.dtype}; a state holds only {', '.join(DTYPES)}"
+        )
     if array.ndim > MAX_DIMS:
-        message = f"array {name!r} has {array.ndim} axes, at most {MAX_DIMS} can be stored"
-        raise CheckpointError(message)
+        raise CheckpointError(
+            f"array {name!r} has {array.ndim} axes, at most {MAX_DIMS} can be stored"
+        )
     return array
 
 
@@ -228,8 +228,7 @@ def state_key() -> bytes | None:
     text = os.environ.get(KEY)
     key = None if text is None else text.encode(errors="surrogateescape")
     if key is not None and len(key) < _LEAST_KEY:
-        message = f"{KEY} must have at least {_LEAST_KEY} bytes, got {len(key)}"
-        raise ConfigError(message)
+        raise ConfigError(f"{KEY} must have at least {_LEAST_KEY} bytes, got {len(key)}")
     return key
 
 
@@ -243,17 +242,17 @@ def _digest_of(body: bytes | memoryview, key: bytes | None) -> bytes:
 def _check_digest(blob: bytes) -> None:
     """Refuse a blob that is not byte for byte what was written."""
     if len(blob) > MAX_BYTES:
-        message = f"the state takes {len(blob)} bytes; more than {MAX_BYTES} are never written"
-        raise CheckpointError(message)
+        raise CheckpointError(
+            f"the state takes {len(blob)} bytes; more than {MAX_BYTES} are never written"
+        )
     key, magic = state_key(), bytes(blob[-_TAIL:-_DIGEST])
     if len(blob) > _TAIL and magic == (_KEYED if key is None else _MAGIC):
-        message = (
+        raise CheckpointError(
             f"the state was written with a key; set {KEY} to it"
             if key is None
             else f"the state was written without a key, and {KEY} is set; it may be forged. Unset "
             "it to read a state that you trust, and save that again"
         )
-        raise CheckpointError(message)
     intact = (
         len(blob) > _TAIL
         and magic == (_MAGIC if key is None else _KEYED)
@@ -262,12 +261,11 @@ def _check_digest(blob: bytes) -> None:
         )
     )
     if not intact:
-        message = (
+        raise CheckpointError(
             f"the state ({len(blob)} bytes) is truncated, altered or not a state at all: its "
             f"{'checksum' if key is None else f'HMAC with the key in {KEY}'} does not match; use "
             "an earlier checkpoint"
         )
-        raise CheckpointError(message)
 
 
 def _read(body: memoryview) -> tuple[str, int, Meta, Arrays]:

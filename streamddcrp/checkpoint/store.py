@@ -70,8 +70,7 @@ class SqliteStore:
         self.path = Path("(temporary)" if path is None else path)
         with self._guard("open"):
             if "\0" in str(self.path):
-                message = "a path has no NUL"
-                raise OSError(message)
+                raise OSError("a path has no NUL")
             if path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(
@@ -104,11 +103,13 @@ class SqliteStore:
             version = self._db.execute("pragma user_version").fetchone()[0]
             empty = self._db.execute("select count(*) from sqlite_master").fetchone()[0] == 0
             if not empty and found != _APPLICATION_ID:
-                message = f"{self.path} is a database of another program; choose another checkpoint"
-                raise CheckpointError(message)
+                raise CheckpointError(
+                    f"{self.path} is a database of another program; choose another checkpoint"
+                )
             if version > _VERSION:
-                message = f"{self.path} was written by a newer streamddcrp; install that release"
-                raise CheckpointError(message)
+                raise CheckpointError(
+                    f"{self.path} was written by a newer streamddcrp; install that release"
+                )
             if empty:
                 self._db.execute(f"pragma application_id={_APPLICATION_ID}")
                 self._db.execute(f"pragma user_version={_VERSION}")
@@ -145,11 +146,10 @@ class SqliteStore:
         self._damaged()
 
     def _damaged(self) -> NoReturn:
-        message = (
+        raise CheckpointError(
             f"{self.path} is damaged (states are missing or changed), or was written with another "
             "STREAMDDCRP_STATE_KEY; restore it from a copy, or set the key"
         )
-        raise CheckpointError(message)
 
     def offset(self, source: str) -> Any | None:
         """Return the JSON value last committed for ``source``, or None."""
@@ -193,14 +193,7 @@ class SqliteStore:
             yield key, blob
 
     def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
-        """Keep states until the next commit, which takes them in; a crash loses them.
-
-        Parameters
-        ----------
-        op : str
-        states : iterable of (str, bytes)
-            Keys and their states.
-        """
+        """Keep states by key until the next commit, which takes them in; a crash loses them."""
         with self._guard("write"):
             self._put("aside", op, states)
 
@@ -224,15 +217,12 @@ class SqliteStore:
         source: str,
         offset: Any,
     ) -> None:
-        """Write the changed states and the cursor in one transaction: all or nothing.
+        """Write the changed states of ``op`` and the cursor in one transaction: all or nothing.
 
         Parameters
         ----------
-        op : str
-            Operator the states belong to.
         dirty : mapping of str to bytes, or iterable of (str, bytes)
             States by key that changed since the last commit, beside those put aside.
-        source : str
         offset : JSON value
             Where ``source`` stands *after* the last row that the states have learned.
         """
@@ -290,8 +280,7 @@ class SqliteStore:
 
     def _check(self, digest: bytes, *parts: str | bytes, what: str) -> None:
         if digest != _digest(*parts):
-            message = f"{what} in {self.path} is damaged; restore the file from a copy"
-            raise CheckpointError(message)
+            raise CheckpointError(f"{what} in {self.path} is damaged; restore the file from a copy")
 
     @contextmanager
     def _guard(self, action: str) -> Iterator[None]:
@@ -317,10 +306,7 @@ def _sealed(n: int, total: int) -> tuple[bytes, bytes]:
 
 
 def _digest(*parts: str | bytes) -> bytes:
-    """SHA-256 of the parts, each with its length, so that no two lists of parts read the same.
-
-    With a key in the environment an HMAC with it; see `streamddcrp.checkpoint.codec`.
-    """
+    """SHA-256 of the parts, each with its length; an HMAC where the environment has a key."""
     key = state_key()
     total = hashlib.sha256() if key is None else hmac.new(key, digestmod="sha256")
     for part in parts:

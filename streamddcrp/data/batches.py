@@ -29,20 +29,10 @@ class Batch(NamedTuple):
 def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> Batch:
     """Convert a batch to floats in the schema's order; nulls and NaN are missing values.
 
-    Parameters
-    ----------
-    batch : object with the Arrow C stream or array interface, or array_like of shape (N, D)
-        Arrow tables and batches; frames and lazy frames of polars, pandas and whatever else
-        narwhals reads; a dict of columns; a list of dicts, one for each row. A plain array, a
-        masked or a sparse one has columns 0 .. D - 1.
-    vectorizer : Vectorizer
-    learn : bool
-        Whether the schema may learn from the batch.
-
-    Raises
-    ------
-    SchemaError
-        If a column is not numeric, comes twice, or holds infinity.
+    ``batch``: Arrow data (C stream or array interface), frames and lazy frames that narwhals reads,
+    a dict of columns, a list of dicts, or an array_like (N, D), also masked or sparse, with columns
+    0 .. D - 1. ``learn``: whether the schema may learn. SchemaError if a column is not numeric,
+    comes twice, or holds infinity.
     """
     rows = sliceable(batch)
     if isinstance(rows, pa.Table):
@@ -51,11 +41,10 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
         with suppress(ValueError):  # rows of several lengths
             rows = np.stack(rows.to_numpy(zero_copy_only=False))
     if isinstance(rows, pa.Array | pa.ChunkedArray):
-        message = (
+        raise SchemaError(
             f"batch: expected named columns, got one column of {rows.type}; make it a table of one "
             "column, series.to_frame()"
         )
-        raise SchemaError(message)
     if _are_dicts(rows):
         return _from_dicts(rows, vectorizer, learn=learn)
     X = as_matrix(_unmasked(rows))
@@ -63,12 +52,11 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     names = list(range(X.shape[1]))
     known = vectorizer.columns
     if known is not None and known != tuple(names):
-        message = (
+        raise SchemaError(
             f"batch: an array with columns 0 to {X.shape[1] - 1} does not fit the schema "
             f"{list(known)}; pass a table with these columns, or an array of that width to a "
             "model that has only seen arrays"
         )
-        raise SchemaError(message)
     check_matrix(X)
     vectorizer.align(names, len(X), learn=learn)
     return Batch(X, [kind] * X.shape[1])
@@ -88,16 +76,14 @@ def sliceable(batch: object, name: str = "batch") -> Any:
         return rows.toarray()
     has = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
     if not has or isinstance(rows, type) or getattr(rows, "ndim", 1) == 0:
-        message = f"{name}: expected a table, or an array of shape (N, D), got {batch!r:.40}"
-        raise SchemaError(message)
+        raise SchemaError(
+            f"{name}: expected a table, or an array of shape (N, D), got {batch!r:.40}"
+        )
     return rows
 
 
 def as_arrow(batch: Any) -> Any:
-    """Return frames, lazy frames and dicts of columns as tables, series as Arrow arrays.
-
-    Arrays with named fields become tables, too; anything else comes back as it is.
-    """
+    """Return frames and dicts of columns as tables, series as arrays, anything else as it is."""
     if hasattr(batch, "dims") and hasattr(batch, "to_pandas"):  # of xarray
         named = getattr(batch, "ndim", 1) == 1 or batch.dims[1] in batch.coords
         batch = batch.to_pandas() if named else batch.values
@@ -119,8 +105,7 @@ def as_arrow(batch: Any) -> Any:
             frame = frame.collect()
         return frame.to_arrow() if isinstance(frame, nw.DataFrame | nw.Series) else batch
     except (pa.ArrowException, TypeError, ValueError) as error:
-        message = f"batch: Arrow cannot hold it: {error}"
-        raise SchemaError(message) from None
+        raise SchemaError(f"batch: Arrow cannot hold it: {error}") from None
 
 
 def _native(array: NDArray[Any]) -> NDArray[Any]:
@@ -163,17 +148,15 @@ def _of_columns(columns: Mapping[Any, Any]) -> Any:
     try:
         return pa.table({str(name): _column_of(column) for name, column in columns.items()})
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        message = (
+        raise SchemaError(
             f"batch: a dict has to hold columns of equal length ({error}); "
             "pass a single row to learn_one"
-        )
-        raise SchemaError(message) from None
+        ) from None
 
 
 def _column_of(values: Any) -> Any:
     if isinstance(values, str | bytes):
-        message = f"got {values!r:.40}"
-        raise TypeError(message)
+        raise TypeError(f"got {values!r:.40}")
     return as_arrow(values)
 
 
@@ -192,8 +175,7 @@ def _from_dicts(rows: Sequence[Any], vectorizer: Vectorizer, *, learn: bool) -> 
         try:
             read.append(vectorizer.transform(row, learn=learn or vectorizer.columns is None).copy())
         except SchemaError as error:
-            message = f"row {i}, {error}"
-            raise SchemaError(message, row=i) from None
+            raise SchemaError(f"row {i}, {error}", row=i) from None
         types = widest(types, row_types(row, vectorizer.columns or ()))
     return Batch(np.stack(read), types or [])
 
@@ -201,11 +183,10 @@ def _from_dicts(rows: Sequence[Any], vectorizer: Vectorizer, *, learn: bool) -> 
 def _refuse_words(table: Any) -> None:
     for name, kind in zip(table.column_names, table.schema.types, strict=True):
         if not (_is_number(kind) or pa.types.is_null(kind)):
-            message = (
+            raise SchemaError(
                 f"column {name!r}: expected numbers, got {kind}; drop or encode the column, "
                 "and pass times as t"
             )
-            raise SchemaError(message)
 
 
 def _from_arrow(table: Any, vectorizer: Vectorizer, *, learn: bool) -> Batch:
@@ -272,15 +253,13 @@ def batch_times(t: object, n_rows: int) -> FloatArray:
     if isinstance(t, (pa.Array, pa.ChunkedArray)):
         if t.null_count:
             row = first_null(t)
-            message = f"row {row}, time: missing; every row needs a time"
-            raise SchemaError(message, row=row)
+            raise SchemaError(f"row {row}, time: missing; every row needs a time", row=row)
         kind = t.type
         if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind) or _is_number(kind)):
-            message = (
+            raise SchemaError(
                 f"t: expected numbers or time stamps, got {kind}; convert text first, for instance "
                 "with pandas.to_datetime"
             )
-            raise SchemaError(message)
         t = t.to_numpy() if isinstance(t, pa.ChunkedArray) else t.to_numpy(zero_copy_only=False)
     return as_times(t, n_rows)
 
@@ -394,6 +373,5 @@ def as_observations(X: object) -> FloatArray:
         rows = np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
     check_matrix(rows, None if table is None else table.column_names)
     if len(rows) == 0:
-        message = "X has no rows; at least one observation is needed"
-        raise ConfigError(message)
+        raise ConfigError("X has no rows; at least one observation is needed")
     return rows

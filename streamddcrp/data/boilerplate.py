@@ -10,20 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.data.documents import Word
 from streamddcrp.data.kernels.boilerplate import BETWEEN_LOOKS, FIRST_LOOK, MOST_READ, choose_words
-from streamddcrp.records import (
-    CHANCE,
-    MOST,
-    Within,
-    check,
-    counters,
-    empty,
-    index,
-    refuse_if,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 _Ints = NDArray[np.int32]
@@ -38,11 +28,13 @@ class _Words(NamedTuple):
 class _Stored(NamedTuple):
     """What `Boilerplate.state` returns."""
 
-    aside: Annotated[FloatArray, "A", CHANCE]
+    aside: Annotated[FloatArray, "A", rec.CHANCE]
     # texts, those due, part of all words that is set aside
-    numbers: Annotated[FloatArray, "3", counters({1: Within(FIRST_LOOK, MOST), 2: CHANCE})]
-    sizes: Annotated[IntArray, "N", up_to("T")]  # of the recent texts
-    words: Annotated[_Ints, "T", index("V")]
+    numbers: Annotated[
+        FloatArray, "3", rec.counters({1: rec.Within(FIRST_LOOK, rec.MOST), 2: rec.CHANCE})
+    ]
+    sizes: Annotated[IntArray, "N", rec.up_to("T")]  # of the recent texts
+    words: Annotated[_Ints, "T", rec.index("V")]
 
 
 class _Texts(NamedTuple):
@@ -53,15 +45,8 @@ class _Texts(NamedTuple):
 
 
 class Boilerplate:
-    """Words that are set aside, over a vocabulary that grows.
+    """Words that are set aside, as a part of all words in ``aside`` (V,); the vocabulary grows.
 
-    Attributes
-    ----------
-    aside : ndarray of float64, shape (V,)
-        Of boilerplate its part of all words, else 0.
-
-    Examples
-    --------
     >>> found = Boilerplate()
     >>> rng = np.random.default_rng(0)
     >>> story = rng.integers(0, 10, 300)
@@ -102,7 +87,7 @@ class Boilerplate:
             return False
         sizes, recent = self._recent
         V = max(int(recent.max(initial=-1)) + 1, len(self.aside))
-        words = empty(_Words, {"V": V})
+        words = rec.empty(_Words, {"V": V})
         words.aside[: len(self.aside)] = self.aside
         n = len(sizes)
         text = np.zeros(1 << max(len(recent) - 1, 1).bit_length(), np.int32)
@@ -127,10 +112,7 @@ class Boilerplate:
         return sparse.csr_array(parts, shape=X.shape)
 
     def surprise(self, X: Any) -> FloatArray:
-        """Return the surprise (N,) that words of rows are, or are not, set aside: nats.
-
-        Those that are come in their part of all words.
-        """
+        """Return the nats (N,) of which words of boilerplate each row has, at their usual rates."""
         out = np.zeros(X.shape[0])
         if not self._part:
             return out
@@ -148,10 +130,7 @@ class Boilerplate:
         return {names[w]: float(self.aside[w]) for w in self.words.tolist()}
 
     def keep(self, used: Any) -> None:
-        """Drop the words that are not used, (V,) of bool, from recent texts, too; others move up.
-
-        Those that are set aside must stay.
-        """
+        """Drop words that are not used, (V,) of bool; the others move up. Those aside must stay."""
         sizes, words = self._recent
         here = used[words]
         text = np.repeat(np.arange(len(sizes)), sizes)
@@ -169,15 +148,14 @@ class Boilerplate:
 
     @classmethod
     def restore(cls, arrays: Any, n_words: int) -> Self:
-        """Rebuild from `state`, of a vocabulary of so many words.
-
-        Raises CheckpointError.
-        """
+        """Rebuild from `state`, with so many words; raises CheckpointError."""
         lengths = {"V": n_words, "T": len(arrays["boilerplate.words"])}
-        known = check(_Stored, arrays, lengths, "boilerplate.")
+        known = rec.check(_Stored, arrays, lengths, "boilerplate.")
         stored = _Stored(*(arrays[f"boilerplate.{name}"] for name in _Stored._fields))
         whole = int(stored.sizes.sum()) == known["T"] and known["A"] <= n_words
-        refuse_if(not whole or bool(stored.numbers[2]) != bool(stored.aside.any()), "boilerplate")
+        rec.refuse_if(
+            not whole or bool(stored.numbers[2]) != bool(stored.aside.any()), "boilerplate"
+        )
         self = cls()
         seen, due, self._part = stored.numbers.tolist()
         self.seen, self._next = int(seen), int(due)

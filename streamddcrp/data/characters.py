@@ -54,10 +54,7 @@ def single() -> NDArray[np.uint8]:
 
 @cache
 def compositions() -> tuple[IntArray, NDArray[np.int32]]:
-    """Return pairs of letters and marks in order, and the letters that they make, for the kernels.
-
-    After lower-casing; i with a dot is i.
-    """
+    """Return the sorted pairs of letter and mark, lower case, and the letters that they make."""
     found = {ord("i") << 21 | 0x307: ord("i")}
     for point in range(_POINTS):
         parts = unicodedata.decomposition(chr(point)).split()

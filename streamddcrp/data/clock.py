@@ -96,16 +96,9 @@ class Wanted(NamedTuple):
 def find_kind(cells: Any, name: str = "", wanted: Wanted = Wanted()) -> str | None:  # noqa: B008
     """Return the kind by which most of the cells can be read; None if none can.
 
-    Parameters
-    ----------
-    cells : pyarrow.Array of strings
-        A sample, trimmed; null where nothing stood.
-    name : str
-        Of the column: serial days of a spreadsheet are known by the word "date" in it.
-    wanted : Wanted
+    ``cells``: a sample of trimmed strings, null where empty; ``name`` of the column: serial days of
+    a spreadsheet need the word "date" in it.
 
-    Examples
-    --------
     >>> find_kind(pa.array(["3/1/2021", "17/1/2021"])), find_kind(pa.array(["1704067200000"]))
     ('day', 'ms')
     """
@@ -153,10 +146,9 @@ def _roughness(times: Any) -> tuple[int, int]:
 
 
 def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
-    """Return what numbers count, by their size: seconds to nanoseconds, or days of a spreadsheet.
+    """Return what numbers count by their size: seconds to nanoseconds, or days of a spreadsheet.
 
-    ``name`` is that of the column; ``cells``, strings: the numbers as they were written, since
-    20210105 is a date.
+    ``cells``: the numbers as written, since 20210105 is a date; ``name``: that of the column.
     """
     values = numbers.drop_null().cast(pa.float64(), safe=False).to_numpy()
     if not len(values) or not np.isfinite(values).all():
@@ -177,10 +169,9 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
 
 
 def parse(cells: Any, kind: str) -> tuple[Any, str]:
-    """Read strings, or numbers, as times of a kind; what cannot be read becomes null.
+    """Read strings or numbers as times of a kind; null where that fails, and later cells' kind.
 
-    Returns the times, of float64 or timestamp[ns], with the zone UTC where the cells have zones;
-    and the kind for the cells that follow.
+    Times are float64 or timestamp[ns], in UTC where the cells have zones.
     """
     form, _, clock = kind.partition("@")
     if form in TYPES:

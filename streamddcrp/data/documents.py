@@ -55,10 +55,7 @@ class Vocabulary:
         return out
 
     def encode_columns(self, rows: Any, *, learn: bool = True) -> Any:
-        """Return a sparse matrix of counts, whose columns are words, as `encode` would.
-
-        With ``learn`` False columns that are not known are left out.
-        """
+        """Return a sparse matrix of counts whose columns are words, as `encode` would."""
         columns, first, which = np.unique(rows.indices, return_index=True, return_inverse=True)
         number = np.array([self._at.get(word, -1) for word in columns.tolist()], np.int64)
         new = np.flatnonzero(number < 0)
@@ -113,10 +110,7 @@ def _is_words(kind: Any) -> bool:
 
 
 def read_document(x: Any, row: int | None = None) -> Document:
-    """Return the words of a text, a list of words or a dict of counts, with their counts.
-
-    Raises SchemaError if it is none of these, or a count is not a number >= 0.
-    """
+    """Return words and counts of a text, a list of words or a dict; SchemaError for others."""
     x = text_of(x)
     if isinstance(x, Mapping):
         return [(w, c) for w in sorted(x, key=_order) if (c := _count(w, x[w], row)) > 0.0]
@@ -124,22 +118,20 @@ def read_document(x: Any, row: int | None = None) -> Document:
         return [(word, 1.0) for word in tokenize(x)]
     place = "" if row is None else f"row {row}: "
     if not isinstance(x, list | tuple | np.ndarray) or getattr(x, "ndim", 1) == 0:
-        message = (
+        raise SchemaError(
             f"{place}expected a text, a list of words or a dict of counts, got {x!r}; give '' "
-            "for a text without words"
+            "for a text without words",
+            row=row,
         )
-        raise SchemaError(message, row=row)
     for word in x:
         if not isinstance(word, str):
-            message = f"{place}expected a word, got {word!r}"
-            raise SchemaError(message, row=row)
+            raise SchemaError(f"{place}expected a word, got {word!r}", row=row)
     return [(str(word), 1.0) for word in x]
 
 
 def _order(word: Any) -> tuple[bool, Any]:
     if not isinstance(word, str | int) or isinstance(word, bool):
-        message = f"column {word!r}: words must be text or integers"
-        raise SchemaError(message)
+        raise SchemaError(f"column {word!r}: words must be text or integers")
     return isinstance(word, str), word
 
 
@@ -147,22 +139,16 @@ def _count(word: Word, value: Any, row: int | None) -> float:
     if isinstance(value, numbers.Real) and not value < 0.0 and value <= MOST_COUNT:
         return float(value)
     place = "" if row is None else f"row {row}, "
-    message = f"{place}column {word!r}: {value!r} is not a count; give a number from 0 to 1e15"
-    raise SchemaError(message, row=row)
+    raise SchemaError(
+        f"{place}column {word!r}: {value!r} is not a count; give a number from 0 to 1e15", row=row
+    )
 
 
 def read_documents(batch: Any) -> list[Document]:
-    """Return the documents of a batch.
+    """Return the documents of a batch; SchemaError, with ``row``, if one is missing or unusable.
 
-    Parameters
-    ----------
-    batch : sequence or series of documents, Arrow array of texts, table or frame with one column of
-        texts or with columns of counts, or array or scipy sparse matrix of counts (N, V)
-
-    Raises
-    ------
-    SchemaError
-        With ``row``, if a document is missing or unusable.
+    ``batch``: documents in a sequence or series, an Arrow array of texts, a table or frame with one
+    column of texts or columns of counts, or an array or sparse matrix of counts (N, V).
     """
     batch = as_arrow(batch)
     if isinstance(batch, pa.Array | pa.ChunkedArray):
@@ -175,14 +161,14 @@ def read_documents(batch: Any) -> list[Document]:
         parts = zip(np.split(rows.indices, cuts), np.split(rows.data, cuts), strict=True)
         items = [dict(zip(w.tolist(), c.tolist(), strict=True)) for w, c in parts][: rows.shape[0]]
     elif isinstance(batch, str):
-        message = "batch: expected several documents, got one; put it into a list"
-        raise SchemaError(message)
+        raise SchemaError("batch: expected several documents, got one; put it into a list")
     else:
         try:
             items = list(batch)
         except TypeError:
-            message = f"batch: expected a list of documents, got a {type(batch).__name__}"
-            raise SchemaError(message) from None
+            raise SchemaError(
+                f"batch: expected a list of documents, got a {type(batch).__name__}"
+            ) from None
     items = [text_of(x) for x in items]
     cut = iter(tokenize_all([x for x in items if isinstance(x, str)]))
     return [
@@ -192,15 +178,11 @@ def read_documents(batch: Any) -> list[Document]:
 
 
 def sparse_rows(batch: Any) -> Any:
-    """Return an array or sparse matrix of counts (N, V) as sparse rows.
-
-    Raises SchemaError.
-    """
+    """Return an array or sparse matrix of counts (N, V) as sparse rows; raises SchemaError."""
     if not sparse.issparse(batch):
         batch = number_array("batch", batch, ndim=2)
     elif batch.dtype.kind not in "iufb" or batch.ndim != 2:
-        message = f"batch: expected a matrix of counts, got {batch!r:.60}"
-        raise SchemaError(message)
+        raise SchemaError(f"batch: expected a matrix of counts, got {batch!r:.60}")
     return sparse.csr_array(batch)
 
 
@@ -215,21 +197,18 @@ def text_of(x: Any) -> Any:
 
 
 def read_counts(batch: Any) -> Any:
-    """Return an array or sparse matrix of counts (N, V), checked, in rows.
-
-    Raises SchemaError, with ``row``, if an entry is no count.
-    """
+    """Return counts (N, V), checked, as sparse rows; raises SchemaError with ``row``."""
     rows = sparse_rows(batch)
     data = rows.data
     bad = ~((data >= 0) & (data <= MOST_COUNT))
     if bad.any():
         at = int(bad.argmax())
         row = int(np.searchsorted(rows.indptr, at, side="right")) - 1
-        message = (
+        raise SchemaError(
             f"row {row}, column {int(rows.indices[at])}: {data[at]!r} is not a count; give a "
-            "number from 0 to 1e15"
+            "number from 0 to 1e15",
+            row=row,
         )
-        raise SchemaError(message, row=row)
     rows = rows.astype(np.float64)
     rows.sum_duplicates()
     rows.eliminate_zeros()
@@ -262,18 +241,14 @@ def _of_table(table: Any) -> list[Any]:
 
 
 def is_one_text(table: Any, test: Callable[[Any], bool]) -> bool:
-    """Return whether a table is one column of texts; refuse one among others.
-
-    ``test`` decides for the type of a column.
-    """
+    """Return whether a table is one column of texts, by ``test``; refuse one among others."""
     if not any(map(test, table.schema.types)):
         return False
     if table.num_columns > 1:
-        message = (
+        raise SchemaError(
             f"batch: expected one column of texts, or columns of counts; got "
             f"{', '.join(map(repr, table.column_names))}; leave the others out"
         )
-        raise SchemaError(message)
     return True
 
 
@@ -281,8 +256,7 @@ def refuse_missing(column: Any, place: str) -> None:
     """Refuse a column of texts of which one is missing."""
     if column.null_count:
         row = first_null(column)
-        message = f"row {row}{place}: missing; give '' for a text without words"
-        raise SchemaError(message, row=row)
+        raise SchemaError(f"row {row}{place}: missing; give '' for a text without words", row=row)
 
 
 class Bags(NamedTuple):

@@ -55,8 +55,7 @@ class Cut:
     def pieces(self, place: Place, t: FloatArray | None, n: int) -> tuple[list[Piece], Place]:
         """Cut n rows at times (N,); return the pieces, and the place of the stream after them.
 
-        Raises OrderError if a row is of an epoch that is closed; ``row`` is its number. Raises
-        SchemaError if there are no times, and the epochs are periods.
+        OrderError, with ``row``, for a row of a closed epoch; SchemaError if periods have no times.
         """
         if self.kind == "rows":
             return self._by_rows(place, t, n)

@@ -41,10 +41,7 @@ NO_PARENTS = Parents(np.empty(0, np.int64), np.zeros(1, np.int64))
 
 
 def as_parents(parents: Any, n_rows: int) -> Parents:
-    """Return a sequence of sequences of arrival indices, or an Arrow list array, as two arrays.
-
-    Raises SchemaError if it does not have a row for each of the batch, or holds something else.
-    """
+    """Return sequences of arrival indices, one a row, or an Arrow list array, as two arrays."""
     if hasattr(parents, "combine_chunks"):
         parents = parents.combine_chunks()
     if hasattr(parents, "flatten") and hasattr(parents, "offsets"):
@@ -58,16 +55,16 @@ def as_parents(parents: Any, n_rows: int) -> Parents:
         ]
         if None in lists:
             row = lists.index(None)
-            message = f"row {row}, parents: expected a list of arrival indices; [] for none"
-            raise SchemaError(message, row=row)
+            raise SchemaError(
+                f"row {row}, parents: expected a list of arrival indices; [] for none", row=row
+            )
         sizes = [len(row) for row in lists if row is not None]
         offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
         values = [i for row in lists if row is not None for i in row]
     if len(offsets) != n_rows + 1:
-        message = (
+        raise SchemaError(
             f"parents: expected one list for each of the {n_rows} rows, got {len(offsets) - 1}"
         )
-        raise SchemaError(message)
     values = number_array("parents", values, whole=True)
     return Parents(values, np.ascontiguousarray(offsets))
 
@@ -132,10 +129,7 @@ def _built(order: IntArray, parents: list[frozenset[int]]) -> DecomposableGraph:
 
 
 def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGraph:
-    """Return the graph of items that come in a perfect ordering, each with its parents.
-
-    Raises SchemaError if parents do not exist or come later, or form no clique.
-    """
+    """Return the graph of items in a perfect ordering with their parents; raises SchemaError."""
     if not isinstance(parents, Parents):
         parents = as_parents(parents, len(parents))
     n = len(parents.offsets) - 1
@@ -150,32 +144,22 @@ def window(n: int, order: int) -> DecomposableGraph:
 
 
 def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
-    """Return a graph given by its edges, with a perfect ordering by maximum cardinality search.
+    """Return the graph of ``n`` items and edges (E, 2), in the order of a cardinality search.
 
-    Parameters
-    ----------
-    n : int
-        Number of items.
-    edges : array_like of int, shape (E, 2)
-
-    Raises
-    ------
-    SchemaError
-        If an edge does not join two of the items, or the graph is not decomposable: the message
-        names two items that lack an edge.
+    SchemaError if an edge does not join two of the items, or if the graph is not decomposable: the
+    message names two items that lack an edge.
     """
     pairs = number_array("edges", edges, ndim=None, whole=True)
     pairs = pairs if pairs.size else np.empty((0, 2), np.int64)
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        message = f"edges must have shape (E, 2), got {pairs.shape}"
-        raise SchemaError(message)
+        raise SchemaError(f"edges must have shape (E, 2), got {pairs.shape}")
     wrong = (pairs < 0).any(1) | (pairs >= n).any(1) | (pairs[:, 0] == pairs[:, 1])
     if wrong.any():
         row = int(wrong.argmax())
-        message = (
-            f"edges: edge {row} is {pairs[row].tolist()}; it must join two of items 0 to {n - 1}"
+        raise SchemaError(
+            f"edges: edge {row} is {pairs[row].tolist()}; it must join two of items 0 to {n - 1}",
+            row=row,
         )
-        raise SchemaError(message, row=row)
     near: list[set[int]] = [set() for _ in range(n)]
     for a, b in pairs.astype(np.int64).tolist():
         near[a].add(b)
@@ -187,11 +171,10 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
         last = max(mine, key=lambda j: place[j], default=-1)
         for j in mine - {last}:
             if j not in near[last]:
-                message = (
+                raise SchemaError(
                     f"edges: the graph is not decomposable; items {j} and {last} are both joined "
                     f"to {k} and need an edge of their own"
                 )
-                raise SchemaError(message)
         parents[k] = mine
     return _built(order, parents)
 

@@ -51,11 +51,7 @@ class Lists(NamedTuple):
 
 
 def stop_words_of(language: str) -> tuple[str, ...]:
-    """Return the words of the list that the package ``stop-words`` keeps of a language.
-
-    Raises MissingExtraError if the package is not installed. Raises ConfigError if it has no such
-    language.
-    """
+    """Return a language's words by the package ``stop-words``; ConfigError if it has none."""
     lists = _package(f"stop words by the name of a language, {language!r},")
     choice("stop_words", language, {*lists.AVAILABLE_LANGUAGES, "english", "auto"})
     words = lists.get_stop_words(language)
@@ -66,10 +62,7 @@ def stop_words_of(language: str) -> tuple[str, ...]:
 
 @cache
 def known_lists() -> Lists:
-    """Return the lists that languages are recognised by.
-
-    Raises MissingExtraError if the package ``stop-words`` is not installed.
-    """
+    """Return the lists that languages are recognised by; needs the package ``stop-words``."""
     package = _package('stop_words="auto"')
     names = tuple(sorted({*package.AVAILABLE_LANGUAGES} - {"english"}))
     table = WordTable((), repeats=True)
@@ -85,24 +78,18 @@ def _package(wanted: str) -> Any:
     try:
         return import_module("stop_words")
     except ImportError:
-        message = (
+        raise MissingExtraError(
             f"{wanted} needs the package stop-words; install streamddcrp[words], or give a list "
             "of words"
-        )
-        raise MissingExtraError(message) from None
+        ) from None
 
 
 def check_languages(names: object) -> list[str]:
-    """Return names of languages from a state.
-
-    Raises ConfigError if they are not names, each once.
-    """
+    """Return the names of languages of a state, each once; raises ConfigError."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        message = f"languages: expected a list of names, got {names!r:.80}"
-        raise ConfigError(message)
+        raise ConfigError(f"languages: expected a list of names, got {names!r:.80}")
     if len(set(names)) < len(names):
-        message = f"languages: each can be there once, got {names!r:.80}"
-        raise ConfigError(message)
+        raise ConfigError(f"languages: each can be there once, got {names!r:.80}")
     return names
 
 
@@ -123,17 +110,9 @@ def is_due(seen: int) -> bool:
 def recognise(listed: IntArray, sizes: IntArray, known: Sequence[int]) -> int:
     """Return the number of the language that texts are in, or -1.
 
-    Parameters
-    ----------
-    listed : ndarray of int, shape (N, L)
-        Different words of each text that are in each list, and in no list of a known language.
-    sizes : ndarray of int, shape (N,)
-        Different words of each text that are in no list of a known language.
-    known : sequence of int
-        Languages that are not looked for.
+    ``listed`` (N, L): different words of a text in each list and in no known language's; ``sizes``
+    (N,): those in no known language's; ``known``: languages that are not looked for.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> listed = np.tile([[2, 0], [1, 1]], (10, 1))
     >>> recognise(listed, np.full(20, 7), []), recognise(listed[:4], np.full(4, 7), [])

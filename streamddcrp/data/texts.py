@@ -34,30 +34,18 @@ class Texts(NamedTuple):
 
 
 def read_text(x: Any) -> Texts:
-    """Read one document: a text, words, a dict of counts, or a row with one column, a text.
-
-    Raises SchemaError if it is none of these.
-    """
+    """Read a text, words, a dict of counts, or a row of one text; SchemaError for others."""
     return _of_rows([x], None)
 
 
 def read_texts(batch: Any) -> Texts:
-    """Read a batch of documents; texts in Arrow's layout are not copied.
+    """Read a batch of documents, as `read_documents` does; texts in Arrow's layout are not copied.
 
-    Parameters
-    ----------
-    batch : sequence or series of documents, Arrow array of texts, table or frame with one column of
-        texts or with columns of counts, or array or scipy sparse matrix of counts (N, V)
-        Texts in binary columns need not be valid UTF-8.
-
-    Raises
-    ------
-    SchemaError
-        With ``row``, if a document is missing or unusable; if there are several columns of texts.
+    Binary columns need not be valid UTF-8. SchemaError, with ``row``, if a document is missing or
+    unusable; if there are several columns of texts.
     """
     if isinstance(batch, str | bytes):
-        message = "batch: expected several documents, got one; put it into a list"
-        raise SchemaError(message)
+        raise SchemaError("batch: expected several documents, got one; put it into a list")
     batch = as_arrow(batch)
     if isinstance(batch, pa.Array | pa.ChunkedArray):
         return _of_arrow(batch, "")
@@ -85,8 +73,7 @@ def _is_text(kind: Any) -> bool:
 def _of_arrow(column: Any, place: str) -> Texts:
     kind = column.type
     if not (_is_text(kind) or pa.types.is_null(kind)):
-        message = f"batch: expected texts or lists of words, got {kind}"
-        raise SchemaError(message)
+        raise SchemaError(f"batch: expected texts or lists of words, got {kind}")
     refuse_missing(column, place)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _of_rows(column.to_pylist(), 0)
@@ -115,8 +102,7 @@ def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:
     if None in texts:
         row = texts.index(None)
         if rows[row] is None:
-            message = f"row {row}: missing; give '' for a text without words"
-            raise SchemaError(message, row=row)
+            raise SchemaError(f"row {row}: missing; give '' for a text without words", row=row)
         raise _mixed(row, rows[row], "a text")
     return _packed([joined([text]) for text in texts if text is not None], listed=False)
 

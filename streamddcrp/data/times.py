@@ -33,10 +33,6 @@ def as_time(t: object, *, row: int | None = None) -> float:
     row : int, optional
         Its number in a batch, for the error message.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     SchemaError
@@ -243,8 +239,7 @@ def typical_gap(times: FloatArray) -> float:
 def check_clocked(before: bool | None, now: bool) -> None:
     """Refuse rows with times after rows without, and the other way round; None: no row yet."""
     if before is not None and before != now:
-        message = (
+        raise SchemaError(
             f"t: the rows before came {'with' if before else 'without'} times; "
             "every row needs a time, or none has one"
         )
-        raise SchemaError(message)

@@ -93,14 +93,7 @@ class Vectorizer:
     def fix(self, columns: Iterable[Feature]) -> None:
         """Fix the schema, sorted, from the names of a batch.
 
-        Parameters
-        ----------
-        columns : iterable of str or int
-
-        Raises
-        ------
-        SchemaError
-            If there is a schema already, a name comes twice, or there is none.
+        SchemaError if there is a schema already, a name comes twice, or there is none.
         """
         names = _sorted(columns)
         if self._columns is not None:
@@ -302,10 +295,7 @@ class Vectorizer:
 
 
 def refuse_unless_mapping(x: object) -> None:
-    """Refuse a row that is not a mapping.
-
-    Raises SchemaError.
-    """
+    """Refuse a row that is not a mapping: SchemaError."""
     if type(x) is not dict and not hasattr(x, "items"):
         msg = (
             f"row: expected a mapping of feature names to numbers, got {type(x).__name__} "

@@ -21,18 +21,11 @@ FEATURES = (
 
 
 def dominant_period(X: FloatArray) -> int:
-    """Return the period, in rows, at which the signal has most energy.
+    """Return the period, in rows, at which a signal's first rows (N, D), N >= 64, have most energy.
 
     The highest peak of the periodogram (linear trend removed, Hann window), columns scaled alike
     and added, among periods of 8 rows to an eighth of the rows: of a longer one too little is seen.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-        First rows of a signal, N >= 64.
-
-    Examples
-    --------
     >>> dominant_period(np.sin(2 * np.pi * np.arange(256.0) / 16)[:, None])
     16
     """
@@ -52,24 +45,12 @@ def dominant_period(X: FloatArray) -> int:
 
 
 def window_features(X: FloatArray, length: int, hop: int) -> FloatArray:
-    """Return the features of all whole windows of a signal in units of its usual amplitude.
+    """Return the features of all whole windows of a signal (N, D) in units of its usual amplitude.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    length, hop : int
-        Rows in a window, at least 12; rows from one window to the next.
-
-    Returns
-    -------
-    ndarray of float64, shape (1 + (N - length) // hop, 11 D)
-        For each column, in the order of `FEATURES`: mean; log standard deviation of the values and
-        of their steps; skewness of both; log amplitude in six bands of the periodogram (Hann
-        window), log-spaced from one cycle a window to one cycle in two rows.
-
-    Notes
-    -----
-    O(length log length) a window.
+    Of shape (1 + (N - length) // hop, 11 D), for each column in the order of `FEATURES`: mean; log
+    standard deviation of the values and of their steps; skewness of both; log amplitude in six
+    bands of the periodogram (Hann window), log-spaced from one cycle a window to one in two rows.
+    O(length log length) a window; ``length`` is at least 12.
     """
     windows = np.lib.stride_tricks.sliding_window_view(X, length, axis=0)[::hop]
     rows = np.array(windows, order="C")  # (windows, D, length): sums run along memory
@@ -100,15 +81,12 @@ def _band_edges(n_bins: int) -> IntArray:
 
 
 def refuse_beyond(X: FloatArray, names: Sequence[str]) -> None:
-    """Refuse rows (N, D) with a value beyond 1e100, as likelihoods do: its square overflows.
-
-    Raises SchemaError with the first offending row in ``row``.
-    """
+    """Refuse values beyond 1e100, whose squares overflow: SchemaError with the first ``row``."""
     bad = np.abs(X) > 1e100
     if bad.any():
         i, j = (int(index) for index in np.argwhere(bad)[0])
-        message = (
+        raise SchemaError(
             f"row {i}, column {names[j]!r}: expected a number between -1e100 and 1e100, got "
-            f"{X[i, j]}; correct the value, or leave it missing"
+            f"{X[i, j]}; correct the value, or leave it missing",
+            row=i,
         )
-        raise SchemaError(message, row=i)

@@ -130,30 +130,12 @@ class _Stored(NamedTuple):
 
 
 class WordTable:
-    """Words and their indexes.
+    """Words and their indexes; ``arrays`` is what kernels take, another one after `grow`.
 
-    Parameters
-    ----------
-    stop_words : iterable of str, optional
-        Words to leave out; None: a short English list, `ENGLISH`; (): none.
-    repeats : bool
-        Whether a word counts each time it comes; else once a document. With repeats nothing is
-        learned from the texts, so that a text is the same words wherever it comes.
-    keep : iterable of str
-        What of raw texts is read as words instead of being left out: some of `RAW`.
+    ``stop_words``: None for `ENGLISH`. ``repeats``: a word counts each time it comes, else once a
+    document; nothing is then learned from the texts, so that a text is the same words everywhere.
+    ``keep``: of `RAW`, what of raw texts is read as words. ConfigError if an option is wrong.
 
-    Attributes
-    ----------
-    arrays : WordArrays
-        What kernels take; another one after `grow`.
-
-    Raises
-    ------
-    ConfigError
-        One of ``stop_words`` is not a word, or of ``keep`` not known.
-
-    Examples
-    --------
     >>> table = WordTable()
     >>> words, ends = table.encode(["C++ or C#?", "Let's learn c++!", "学习語言"])
     >>> table.decode(words), ends.tolist()
@@ -187,8 +169,7 @@ class WordTable:
         wrong = [stop for stop in stops if not isinstance(stop, str)]
         wrong += [text for text, n in zip(texts, np.diff(ends).tolist(), strict=True) if n != 1]
         if wrong:
-            message = f"stop_words: {wrong[0]!r} is not one word; give each word by itself"
-            raise ConfigError(message)
+            raise ConfigError(f"stop_words: {wrong[0]!r} is not one word; give each word by itself")
 
     def __len__(self) -> int:
         """Count live words, without stop words."""
@@ -211,13 +192,7 @@ class WordTable:
         return self.decode(np.flatnonzero(self.arrays.seen == STOP))
 
     def grow(self, n_more: int) -> None:
-        """Make room for so many more words; indexes stay as they are.
-
-        Raises
-        ------
-        ConfigError
-            There would be more than 2^29 words.
-        """
+        """Make room for so many more words, up to 2^29 (else ConfigError); indexes stay."""
         if self.arrays.piece_sums[at.DUE] > 0 and not len(self.arrays.piece_keys):
             self.arrays = _with_pieces(self.arrays)
         old = self.arrays
@@ -225,8 +200,7 @@ class WordTable:
         if need <= self.capacity:
             return
         if need > _MOST:
-            message = f"{need:,} different words at a time; at most {_MOST:,} are possible"
-            raise ConfigError(message)
+            raise ConfigError(f"{need:,} different words at a time; at most {_MOST:,} are possible")
         new = _empty(1 << (need - 1).bit_length())
         n = self.capacity
         for name in "letters", "length", "seen", "free":
@@ -238,21 +212,10 @@ class WordTable:
     def encode(
         self, documents: Sequence[str] | Sequence[Sequence[str]], *, most: int = 1 << 20
     ) -> tuple[IntArray, IntArray]:
-        """Read texts, or lists of words, all of them kept: `release` is the caller's.
+        """Read texts, or lists of words as they are, without stop words; `release` is the caller's.
 
-        Parameters
-        ----------
-        documents : list of str, or of lists of str
-            Words of a list are taken as they are; stop words are left out of both.
-        most : int
-            Words of a document that count; others after them are left out.
-
-        Returns
-        -------
-        words : ndarray of int, shape (M,)
-            Indexes, one document after the other.
-        ends : ndarray of int, shape (N + 1,)
-            Where each document begins, and the end.
+        ``most``: words of a document that count. Returns indexes (M,), one document after the
+        other, and (N + 1,) where each begins, and the end.
         """
         listed = bool(len(documents)) and not isinstance(documents[0], str)
         parts = [joined([x] if isinstance(x, str) else x) for x in documents]
@@ -263,16 +226,9 @@ class WordTable:
     def read(
         self, data: NDArray[np.uint8], offsets: IntArray, *, listed: bool, most: int = 1 << 20
     ) -> tuple[IntArray, IntArray]:
-        """Read documents from a buffer of bytes; see `encode`.
+        """Read documents from bytes, the i-th from ``offsets[i]`` on; see `encode`.
 
-        Parameters
-        ----------
-        data : ndarray of uint8
-        offsets : ndarray of int64, shape (N + 1,)
-            Where each document begins, and the end.
-        listed : bool
-            Whether these are words, the byte 255 between; else texts in UTF-8.
-        most : int
+        ``listed``: these are words with the byte 255 between; else texts in UTF-8.
         """
         out = np.empty(1024, np.int64)
         ends = np.zeros(len(offsets), np.int64)
@@ -287,10 +243,7 @@ class WordTable:
                 out = np.concatenate([out, np.empty(len(out) + need, np.int64)])
 
     def leave_out(self, words: Sequence[str]) -> IntArray:
-        """Make more words stop words; return their indexes, of those that were none, in order.
-
-        Nothing may hold them afterwards; they are not released.
-        """
+        """Make more words stop words; return the new ones' indexes, which nothing may hold."""
         found = np.unique(self.encode([list(words)])[0])
         self.arrays.seen[found] = STOP
         self.arrays.counts[STOPS] += len(found)
@@ -329,13 +282,7 @@ class WordTable:
 
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]], *, keep: Iterable[str] = ()) -> Self:
-        """Make the table whose `state` this is; what it keeps is no part of it.
-
-        Raises
-        ------
-        CheckpointError
-            The arrays do not belong together.
-        """
+        """Make the table whose `state` this is, but for ``keep``; raises CheckpointError."""
         none_added = () if "word_more_stops" in state else ("more_stops",)
         check(_Stored, state, {}, "word_", none_added)
         length, free = state["word_length"], state["word_free"]
@@ -350,8 +297,9 @@ class WordTable:
             and length[more].all()
         )
         if not sound:
-            message = "the words of the checkpoint are inconsistent; use another checkpoint"
-            raise CheckpointError(message)
+            raise CheckpointError(
+                "the words of the checkpoint are inconsistent; use another checkpoint"
+            )
         table = cls((), keep=keep)
         kept_raw = table.arrays.counts[KEEP]
         arrays = table.arrays = _empty(max(_START, 1 << (used - 1).bit_length()))

@@ -63,37 +63,16 @@ class Decay(ABC):
 
     @abstractmethod
     def log_weight(self, distances: ArrayLike) -> FloatArray:
-        """Return log f(d), -inf where f is 0.
-
-        Parameters
-        ----------
-        distances : array_like of float
-            Any shape, values in [0, inf].
-
-        Returns
-        -------
-        ndarray of float64
-            Of the shape of `distances`.
-        """
+        """Return log f(d), -inf where f is 0, for distances in [0, inf] of any shape."""
 
     def weight(self, distances: ArrayLike) -> FloatArray:
         """Return f(d) = exp(log f(d)), of the shape of `distances`."""
         return np.exp(self.log_weight(distances))
 
     def horizon(self, eps: float = 1e-12) -> float:
-        """Return the smallest distance beyond which f(d) < eps f(0).
+        """Return the smallest distance beyond which f(d) < eps f(0), for 0 < eps <= 1, or ``inf``.
 
         It bounds the window a method must keep, and so its memory.
-
-        Parameters
-        ----------
-        eps : float
-            0 < eps <= 1.
-
-        Returns
-        -------
-        float
-            ``inf`` where f never falls that low.
         """
         bar = log_eps(eps) + float(self.log_weight(0.0))
         return _last_distance(lambda d: float(self.log_weight(d)) >= bar)
@@ -101,12 +80,11 @@ class Decay(ABC):
     def to_config(self) -> dict[str, Any]:
         """Return a description that JSON can hold; `decay_from_config` reads it."""
         if not self.name:
-            message = (
+            raise ConfigError(
                 f"{type(self).__name__} holds a Python function, which a checkpoint or a "
                 f"configuration file cannot; use sums and products of the named families, or pass "
                 f"the decay again when the model is restored"
             )
-            raise ConfigError(message)
         options = getattr(self, "__match_args__", ())
         return {"family": self.name} | {option: getattr(self, option) for option in options}
 
@@ -202,10 +180,7 @@ class Scaled(Decay):
 
 
 def _last_distance(heavy: Callable[[float], bool]) -> float:
-    """Return the largest distance at which a falling condition holds, exact to one rounding.
-
-    Doubles until the condition fails, then bisects over the floating point numbers.
-    """
+    """Return the largest float where a falling condition holds, by doubling and bisection."""
     low, high = 0.0, 1.0
     while heavy(high):
         low, high = high, 2.0 * high
@@ -226,8 +201,7 @@ def checked_distances(distances: ArrayLike) -> FloatArray:
     d = np.asarray(distances, dtype=np.float64)
     if not np.all(d >= 0.0):
         wrong = d[~(d >= 0.0)].flat[0]
-        message = f"distances: expected values >= 0 (infinity is allowed), got {wrong}"
-        raise SchemaError(message)
+        raise SchemaError(f"distances: expected values >= 0 (infinity is allowed), got {wrong}")
     return d
 
 
@@ -248,14 +222,12 @@ def _number(owner: str, name: str, value: float, *, positive: bool) -> float:
         number = math.nan
     if not math.isfinite(number) or (positive and number <= 0.0):
         rule = "a finite number > 0" if positive else "a finite number"
-        message = f"{owner}: {name} must be {rule}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be {rule}, got {value!r}")
     return number
 
 
 def log_eps(eps: float) -> float:
     """Return the logarithm of a fraction of f(0)."""
     if not 0.0 < eps <= 1.0:
-        message = f"eps: expected a fraction of f(0), 0 < eps <= 1, got {eps!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"eps: expected a fraction of f(0), 0 < eps <= 1, got {eps!r}")
     return math.log(eps)

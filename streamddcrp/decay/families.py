@@ -209,11 +209,9 @@ class UserDecay(Decay):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            message = f"UserDecay: expected a function of distances, got {self.function!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"UserDecay: expected a function of distances, got {self.function!r}")
         if self.weight(np.array([[0.0, 1.0], [2.0, 4.0]]))[0, 0] == 0.0:
-            message = "UserDecay: the function is 0 at distance 0, so no link is possible"
-            raise ConfigError(message)
+            raise ConfigError("UserDecay: the function is 0 at distance 0, so no link is possible")
 
     def weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
@@ -221,25 +219,22 @@ class UserDecay(Decay):
             with np.errstate(all="ignore"):
                 f = np.asarray(self.function(d), dtype=np.float64)
         except Exception as error:
-            message = (
+            raise ConfigError(
                 f"UserDecay: the function failed on an array of distances of shape {d.shape} "
                 f"({type(error).__name__}: {error}); it must take arrays, as numpy functions do, "
                 f"or be wrapped in numpy.vectorize"
-            )
-            raise ConfigError(message) from error
+            ) from error
         if f.shape != d.shape:
-            message = (
+            raise ConfigError(
                 f"UserDecay: the function returned shape {f.shape} for distances of shape "
                 f"{d.shape}; it must return one weight a distance"
             )
-            raise ConfigError(message)
         wrong = ~((f >= 0.0) & (f < np.inf))
         if wrong.any():
-            message = (
+            raise ConfigError(
                 f"UserDecay: the function returned {f[wrong].flat[0]} at distance "
                 f"{d[wrong].flat[0]}; weights must be finite and not negative"
             )
-            raise ConfigError(message)
         return f
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
@@ -256,10 +251,6 @@ def make_decay(spec: object) -> Decay:
         ``None`` or ``"none"``: no decay. ``("exponential", 8.0)``, ``("window", 5)``,
         ``("logistic", 3.0)`` or ``("logistic", 3.0, 0.5)``, ``("linear_window", 4)``. A dict as
         `Decay.to_config` returns it. A function of an array of distances. Or a decay.
-
-    Returns
-    -------
-    Decay
 
     Raises
     ------
@@ -286,26 +277,14 @@ def make_decay(spec: object) -> Decay:
         return decay_from_config(spec)
     elif callable(spec) and not isinstance(spec, type):
         return UserDecay(spec)
-    message = (
+    raise ConfigError(
         f'decay: expected a pair such as ("exponential", 8.0), a decay, a function of distances, '
         f"or None; got {spec!r}"
     )
-    raise ConfigError(message)
 
 
 def decay_from_config(config: Mapping[str, Any]) -> Decay:
-    """Rebuild a decay from what `Decay.to_config` returned.
-
-    Parameters
-    ----------
-    config : mapping
-        ``{"family": name, ...}`` with the parameters of the family.
-
-    Returns
-    -------
-    Decay
-        Equal to the one described.
-    """
+    """Rebuild an equal decay from what `Decay.to_config` returned: its family and parameters."""
     options = {str(key): value for key, value in config.items()}
     name = options.pop("family", None)
     if name == "sum":
@@ -314,8 +293,7 @@ def decay_from_config(config: Mapping[str, Any]) -> Decay:
         return _pair(Product, "product", "factors", options)
     if name == "scaled":
         if set(options) != {"factor", "decay"} or not isinstance(options["decay"], Mapping):
-            message = f'decay: "scaled" takes "factor" and "decay", got {options!r}'
-            raise ConfigError(message)
+            raise ConfigError(f'decay: "scaled" takes "factor" and "decay", got {options!r}')
         return Scaled(options["factor"], decay_from_config(options["decay"]))
     return _family(name, (), options)
 
@@ -331,8 +309,9 @@ def _pair(
         and all(isinstance(part, Mapping) for part in parts)
     )
     if not well_formed:
-        message = f'decay: "{name}" takes a list of two decays under "{key}", got {options!r}'
-        raise ConfigError(message)
+        raise ConfigError(
+            f'decay: "{name}" takes a list of two decays under "{key}", got {options!r}'
+        )
     left, right = options[key]
     return kind(decay_from_config(left), decay_from_config(right))
 
@@ -342,13 +321,11 @@ def _family(
 ) -> Decay:
     family = FAMILIES.get(name) if isinstance(name, str) else None
     if family is None:
-        message = f"decay: expected one of {', '.join(map(repr, FAMILIES))}; got {name!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"decay: expected one of {', '.join(map(repr, FAMILIES))}; got {name!r}")
     try:
         return family(*parameters, **(options or {}))
     except TypeError:
         fields = getattr(family, "__match_args__", ())
         takes = ", ".join(fields) if fields else "no parameter"
         given = repr(parameters or options) if parameters or options else "none"
-        message = f"decay: {name!r} takes {takes}; got {given}"
-        raise ConfigError(message) from None
+        raise ConfigError(f"decay: {name!r} takes {takes}; got {given}") from None

@@ -34,17 +34,15 @@ class Groups:
     def __init__(self, batch: object, t: object, by: str) -> None:
         table = named_columns(batch)
         if table is None:
-            message = (
+            raise SchemaError(
                 f"batch: a {type(batch).__name__} has no column {by!r}, the key; pass a table "
                 "with named columns"
             )
-            raise SchemaError(message)
         if table.column_names.count(by) != 1 or table.num_columns < 2:
-            message = (
+            raise SchemaError(
                 f"batch: expected one column {by!r}, the key, and others to learn from; the "
                 f"columns are {', '.join(map(repr, table.column_names)) or 'none'}"
             )
-            raise SchemaError(message)
         self.column = _as_keys(table.column(by), by)
         codes = self.column.dictionary_encode()
         index = codes.indices.to_numpy()
@@ -100,8 +98,7 @@ def naming(key: Key, groups: Groups | None = None) -> Iterator[None]:
             row = groups.row(key, row)
         text = re.sub(r"^row \d+\b[:,]? *", "", str(error))
         place = f"key {key!r}" if row is None else f"row {row}, key {key!r}"
-        message = f"{place}: {text}"
-        raise error.retold(message, row) from error
+        raise error.retold(f"{place}: {text}", row) from error
     except StreamDDCRPError as error:
         error.add_note(f"key {key!r}")
         raise
@@ -119,8 +116,7 @@ def check_key(key: object) -> Key:
         problem = "missing" if key is None else f"{key!r} is a {type(key).__name__}"
     except (UnicodeError, OverflowError):
         problem = f"{key!r} cannot be stored"
-    message = f"{problem}; a key must be text or a whole number of at most 64 bits"
-    raise SchemaError(message)
+    raise SchemaError(f"{problem}; a key must be text or a whole number of at most 64 bits")
 
 
 def _as_keys(column: Any, by: str) -> Any:
@@ -130,17 +126,14 @@ def _as_keys(column: Any, by: str) -> Any:
         kind = kind.value_type
     if column.null_count:
         row = int(np.asarray(column.is_null().to_numpy()).argmax())
-        message = f"row {row}, column {by!r}: missing; every row needs a key"
-        raise SchemaError(message, row=row)
+        raise SchemaError(f"row {row}, column {by!r}: missing; every row needs a key", row=row)
     whole = pa.types.is_integer(kind)
     if not (whole or kind in (pa.string(), pa.large_string(), pa.string_view())):
-        message = f"column {by!r} has type {kind}; a key must be text or a whole number"
-        raise SchemaError(message)
+        raise SchemaError(f"column {by!r} has type {kind}; a key must be text or a whole number")
     try:
         keys = pc.cast(column, kind).cast(pa.int64() if whole else pa.string())
     except pa.ArrowInvalid as error:
-        message = f"column {by!r}: {error}"
-        raise SchemaError(message) from error
+        raise SchemaError(f"column {by!r}: {error}") from error
     return keys.combine_chunks()
 
 
@@ -300,9 +293,8 @@ def bytes_of(memory_limit: str | int) -> int:
     found = re.fullmatch(r" *(\d+(?:\.\d+)?) *([KMG]I?|)B? *", str(memory_limit).upper())
     size = float(found[1]) * _UNITS[found[2]] if found else 0
     if not size >= 1:
-        message = (
+        raise ConfigError(
             "memory_limit must be a number of bytes or a text such as '200 MB', "
             f"got {memory_limit!r}"
         )
-        raise ConfigError(message)
     return int(size)

@@ -62,10 +62,6 @@ def estimate_evidence(
     **side
         Further arguments of ``learn_many``: times ``t``, ``group``, ``parents``.
 
-    Returns
-    -------
-    Evidence
-
     Raises
     ------
     ConfigError

@@ -93,8 +93,9 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         self.memory_limit = memory_limit
         self.store = store
         if isinstance(model, type) or not {"clone", "step_many"} <= {*dir(model)}:
-            message = f"model must be a model of this package that learns rows, got {model!r:.60}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"model must be a model of this package that learns rows, got {model!r:.60}"
+            )
         self._fresh = model.clone()
         self._integer: bool | None = None  # whether the keys are numbers, once there is one
         self._unread: set[str] = set()  # keys that may have new events
@@ -148,8 +149,6 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
 
         Parameters
         ----------
-        batch, t
-            As for `learn_many`.
         index : bool, default False
             Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
@@ -185,19 +184,17 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         try:
             key = check_key(x.get(self.by))
         except SchemaError as error:
-            message = f"column {self.by!r}: {error}"
-            raise SchemaError(message) from error
+            raise SchemaError(f"column {self.by!r}: {error}") from error
         return key, {name: value for name, value in x.items() if name != self.by}
 
     def _name(self, key: Key) -> str:
         """Return the name of a key in the store; refuse text among numbers, and numbers in text."""
         integer = isinstance(key, int)
         if self._integer not in (None, integer):
-            message = (
+            raise SchemaError(
                 f"key {key!r}: the keys before were {'whole numbers' if self._integer else 'text'};"
                 " give all keys as one or the other"
             )
-            raise SchemaError(message)
         return str(key)
 
     def _note(self, keys: list[Key], names: list[str]) -> None:
@@ -235,13 +232,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         return found
 
     def plot(self, key: Key) -> Any:
-        """Draw the last rows of one key, as the ``plot`` of its model does.
-
-        Raises
-        ------
-        UnknownKeyError
-            The key has not learned.
-        """
+        """Draw the last rows of one key by its model's ``plot``; UnknownKeyError without rows."""
         return self._peek(key).plot()
 
     def _ask(self, method: str, x: Features, t: Any) -> Any:
@@ -279,8 +270,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
     def _peek(self, key: Key) -> Any:
         model = self._residents.peek(self._name(check_key(key)))
         if model is None:
-            message = f"no row of the key {key!r} was learned"
-            raise UnknownKeyError(message)
+            raise UnknownKeyError(f"no row of the key {key!r} was learned")
         return model
 
     def events(self) -> list[Event]:
@@ -373,8 +363,9 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         header = [("", self._header())]
         if path is None or Path(path).resolve() == self._store.path.resolve():
             if self.store is None:
-                message = "save() without a path needs a store: give Keyed(..., store=FILE)"
-                raise ConfigError(message)
+                raise ConfigError(
+                    "save() without a path needs a store: give Keyed(..., store=FILE)"
+                )
             self._store.put_aside(_HEADER, header)
             self._residents.commit(CURSOR, cursor)
             return
@@ -387,25 +378,23 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a copy of what `save` wrote, or of a store that is not in use.
 
-        Raises
-        ------
-        CheckpointError
-            If the file is damaged, of something else or in use.
+        CheckpointError if the file is damaged, of something else or in use.
         """
         if not Path(path).is_file():
-            message = f"cannot read the checkpoint {os.fspath(path)}: there is no such file"
-            raise CheckpointError(message)
+            raise CheckpointError(
+                f"cannot read the checkpoint {os.fspath(path)}: there is no such file"
+            )
         with SqliteStore(path) as saved:
             header = saved.get(_HEADER, "")
             if header is None:
-                message = f"{os.fspath(path)} holds nothing that a Keyed saved"
-                raise CheckpointError(message)
+                raise CheckpointError(f"{os.fspath(path)} holds nothing that a Keyed saved")
             arrays, meta = decode_state(header, _HEADER)
             with refusing_misfits():
                 model_class: Any = getattr(import_module("streamddcrp"), meta["class"], None)
                 if not hasattr(model_class, "from_bytes"):
-                    message = f"its models are of class {meta['class']!r}, unknown to this release"
-                    raise CheckpointError(message)
+                    raise CheckpointError(
+                        f"its models are of class {meta['class']!r}, unknown to this release"
+                    )
                 fresh = model_class.from_bytes(arrays["fresh"].tobytes())
                 fleet = cls(fresh, by=meta["by"], memory_limit=meta["memory"])
             fleet._store.put_aside(_HEADER, [("", header)])
@@ -448,8 +437,9 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         names = self._store.keys(OP)
         if header is None:
             if names:
-                message = f"{self._store.path} holds states that no Keyed saved; choose another"
-                raise CheckpointError(message)
+                raise CheckpointError(
+                    f"{self._store.path} holds states that no Keyed saved; choose another"
+                )
             return
         arrays, meta = decode_state(header, _HEADER)
         with refusing_misfits():
@@ -458,17 +448,15 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
             refuse_unless_plain(meta, flags=("integer",), none=("integer",))
             _ = [int(name) for name in names if meta["integer"]]
         if then != now:
-            message = (
+            raise CheckpointError(
                 f"{self._store.path} was made with {then[0]} by {then[1]!r}, not {now[0]} by "
                 f"{now[1]!r}; choose another store"
             )
-            raise CheckpointError(message)
         if type(self.model).from_bytes(stored).to_bytes() != self._fresh.to_bytes():
-            message = (
+            raise CheckpointError(
                 f"{self._store.path} was made with other options of {then[0]}; give the same ones, "
                 "or choose another store"
             )
-            raise CheckpointError(message)
         self._integer = meta["integer"]
         self._unread.update(names)
 

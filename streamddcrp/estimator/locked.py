@@ -100,11 +100,10 @@ def _holding(method: Any) -> Callable[..., Any]:
             except (ArithmeticError, np.linalg.LinAlgError) as error:
                 if not given[0]._was_read:
                     raise
-                message = (
+                raise CheckpointError(
                     "the stored state that the model was read from has numbers that cannot be used "
                     f"({error}); use another copy"
-                )
-                raise CheckpointError(message) from error
+                ) from error
 
     setattr(hold, _MARK, True)
     return hold

@@ -36,10 +36,9 @@ def summary_of(
     features: Sequence[str],
     more: dict[str, Any] | None = None,
 ) -> pa.Table:
-    """Return one row per live table; its statistics are means over the particles that have it.
+    """Return one row per live table, from ``total`` (N, S), its statistics summed over particles.
 
-    ``total`` (N, S): statistics of each name, summed over the particles with their weights;
-    ``more``: further columns, of live tables.
+    They count with the particles' weights; ``more``: further columns.
     """
     live = live_names(names)
     last_seen, prob = names.last_seen[live], names.weight[live]
@@ -56,10 +55,9 @@ def summary_of(
 
 @dataclass
 class ParticleEngine:
-    """Likelihood, settings and state of particles that follow a stream.
+    """Likelihood, settings and state of particles; ``side`` inputs come with the rows.
 
-    The engine of a model supplies the methods that raise NotImplementedError here. Side inputs
-    (``side``: parents, groups) come with the rows.
+    The engine of a model supplies the methods that raise NotImplementedError here.
     """
 
     likelihood: Likelihood

@@ -96,10 +96,7 @@ class ParticleModel(TimeLine, RowModel):
         self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
         times: FloatArray,
     ) -> ParticleEngine:  # fmt: skip
-        """Return an engine that has seen nothing; ``times`` are those of the warm-up.
-
-        The side inputs of the rows, where a model has them, come after ``n_features``.
-        """
+        """Return an engine that has seen nothing, given side inputs and times of the warm-up."""
         raise NotImplementedError
 
     def _continued(
@@ -297,11 +294,7 @@ class PartitionModel(ParticleModel):
 def best_of(
     blank: ParticleEngine, family: Likelihood, X: FloatArray, t: FloatArray, *side: Any
 ) -> ParticleEngine:
-    """Let engines with different spreads of the prior learn the first rows; return the best one.
-
-    ``blank`` has seen nothing; its likelihood is ``family``, scaled, which says whether the spread
-    is free.
-    """
+    """Let engines that differ in the prior's spread learn the first rows; return the best."""
     if not family.free_spread:
         blank.step(X, t, *side)
         return blank

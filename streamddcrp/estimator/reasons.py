@@ -15,6 +15,7 @@ from streamddcrp.contract import Part, said
 from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
 from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.base import lacking
 from streamddcrp.likelihoods.kernels.parts import explain, outlook
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -67,12 +68,7 @@ class Explanation(ResultCard):
         return said(p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST)
 
     def plot(self) -> Any:
-        """Draw the excess of each part, the largest 20 of them, with its words beside it.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw the excess of each part, of 20 at most, with its words; return the figure."""
         from streamddcrp.plots.reasons import plot_parts  # noqa: PLC0415 -- only for pictures
 
         return plot_parts(self.parts, self.score, self.shared)
@@ -120,12 +116,7 @@ class Explanations(Sequence[Explanation]):
         return pa.table(columns)
 
     def plot(self) -> Any:
-        """Draw the excess of each part, row by row: the 20 largest parts.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-        """
+        """Draw the excess of each part, row by row, for the 20 largest parts; return the figure."""
         from streamddcrp.plots.reasons import plot_rows  # noqa: PLC0415 -- only for pictures
 
         return plot_rows(self.names, [{p.name: p.excess for p in row.parts} for row in self])
@@ -164,13 +155,7 @@ class Explains:
         return explanation(parts, score, score)
 
     def explain_many(self, batch: object, t: Any = None) -> Explanations:
-        """Explain each row of a batch as if it came next; see `explain_one`.
-
-        Parameters
-        ----------
-        batch, t
-            As for ``step_many``.
-        """
+        """Explain each row of a batch as if it came next; see `explain_one`."""
         table = named_columns(batch)
         rows: Any = as_matrix(sliceable(batch)).tolist() if table is None else table.to_pylist()
         if table is None:
@@ -205,7 +190,7 @@ def explanation(
 def explained(
     likelihood: Likelihood, hyper: FloatArray, post: FloatArray, log_weights: FloatArray,
     home: int, x: FloatArray, past: FloatArray | None,
-) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:  # fmt: skip
+) -> tuple[IntArray, tuple[float, float], FloatArray, FloatArray]:  # fmt: skip
     """Explain a row (D,) under a mixture of tables with posteriors ``post`` (K, Q).
 
     Returns the columns that are parts (n,); surprise of the row, and its excess over what ``home``,
@@ -219,17 +204,17 @@ def explained(
     usual = explain(
         likelihood.family, hyper, hyper.copy(), post, log_weights, home, rows, out, seen
     )
-    view, (said, alone) = likelihood.in_units(seen, D), out[:2]
-    surprise = said[0] - said[1:]
-    view[2, at] = alone[0] - alone[1:] - view[2, at]
-    scores = np.array([said[0], alone[0] - usual])
+    view, surprise, excess = likelihood.in_units(seen, D), out[0, 1:], out[1, 1:]
+    if len(at) == D:
+        np.subtract(excess, view[2], view[2])
+    else:
+        view[2, at] = excess - view[2, at]
+    score = out.item(0, 0)
     slopes = likelihood.log_slopes(x[None])
     if slopes is not None:
-        scores[0] -= slopes[0]
-        lacking = np.repeat(x[None], len(at), axis=0)
-        lacking[np.arange(len(at)), at] = np.nan
-        surprise -= slopes[0] - likelihood.log_slopes(lacking)
-    return at, scores, surprise, view
+        score -= slopes[0]
+        surprise -= slopes[0] - likelihood.log_slopes(lacking(x, at)[1:])
+    return at, (score, out.item(1, 0) - usual), surprise, view
 
 
 def differences(
@@ -273,6 +258,8 @@ def parts_of(
     names: Sequence[str], x: FloatArray, at: IntArray, surprise: FloatArray, view: FloatArray
 ) -> list[Part]:
     """Return the parts of a row as `explained` describes them."""
-    expected, sd, excess = view[:, at].tolist()
-    present = [names[d] for d in at.tolist()]
-    return list(map(Part, present, x[at].tolist(), expected, sd, surprise.tolist(), excess))
+    values = x
+    if len(at) < len(x):
+        names, values, view = [names[d] for d in at.tolist()], x[at], view[:, at]
+    expected, sd, excess = view.tolist()
+    return list(map(Part, names, values.tolist(), expected, sd, surprise.tolist(), excess))

@@ -34,13 +34,7 @@ _TIME, _LABEL, _SCORE, _VALUES = range(4)
 
 
 class Recent:
-    """A ring of the last rows with their labels and scores; its size does not change.
-
-    Parameters
-    ----------
-    n_columns : int
-        Of a row; the first 32 are kept.
-    """
+    """A ring, of fixed size, of the last rows (32 columns at most), labels and scores."""
 
     def __init__(self, n_columns: int) -> None:
         self.n = 0  # rows so far
@@ -228,8 +222,6 @@ class RowModel(ScikitLearn, Explains, RowLearner):
 
         Parameters
         ----------
-        batch, t
-            As for `learn_many`.
         index : bool, default False
             Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
@@ -312,8 +304,7 @@ class RowModel(ScikitLearn, Explains, RowLearner):
             return time
         if t is None:
             return float(self._n_seen)
-        message = "t: the rows before came without times; predict without one, too"
-        raise SchemaError(message)
+        raise SchemaError("t: the rows before came without times; predict without one, too")
 
     @property
     def n_seen(self) -> int:

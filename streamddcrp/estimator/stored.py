@@ -26,15 +26,11 @@ _MISFITS = (
 
 @contextmanager
 def refusing_misfits() -> Iterator[None]:
-    """Refuse a stored state in which something is missing, or is of another kind.
-
-    Raises CheckpointError.
-    """
+    """Refuse a stored state in which something is missing or of another kind: CheckpointError."""
     try:
         yield
     except _MISFITS as error:
-        message = f"the state does not fit this release: {error}"
-        raise CheckpointError(message) from error
+        raise CheckpointError(f"the state does not fit this release: {error}") from error
 
 
 class Stored(OneAtATime, ModelCard):
@@ -63,10 +59,7 @@ class Stored(OneAtATime, ModelCard):
     def from_bytes(cls, blob: bytes) -> Self:
         """Restore from `to_bytes`.
 
-        Raises
-        ------
-        CheckpointError
-            If the blob is damaged, of another class or of a newer version.
+        CheckpointError if the blob is damaged, of another class or of a newer version.
         """
         arrays, meta = decode_state(blob, cls.__name__)
         with refusing_misfits():
@@ -89,10 +82,7 @@ def refuse_unless_plain(
     meta: Mapping[str, Any], *, counts: Iterable[str] = (), numbers: Iterable[str] = (),
     flags: Iterable[str] = (), none: Container[str] = (),
 ) -> None:  # fmt: skip
-    """Check settings of a state: whole numbers from 0, numbers and bools; ``none`` may be missing.
-
-    Raises CheckpointError.
-    """
+    """Refuse stored settings that are no counts, numbers or bools; ``none`` may be missing."""
     for name in counts:
         refuse_if(type(meta[name]) is not int or not 0 <= meta[name] <= MOST, name)
     for name in numbers:
@@ -105,29 +95,20 @@ def refuse_unless_plain(
 
 
 def check_types(types: Any, n_columns: int) -> None:
-    """Check in which types the columns of a warm-up came, of a stored state; None: no row yet.
-
-    Raises CheckpointError.
-    """
+    """Check the types of a warm-up's columns in a stored state; None: no row yet."""
     plain = types is None or (isinstance(types, list) and {*types} <= {"bool", "int", "float"})
     refuse_if(not plain or (types is not None and len(types) != n_columns), "types")
 
 
 def check_clock(meta: Mapping[str, Any]) -> None:
-    """Check whether rows came with times, and then that of the last one, of a stored state.
-
-    Raises CheckpointError.
-    """
+    """Check whether rows came with times, and then that of the last one, in a stored state."""
     names = ("last_time", "clocked")
     refuse_unless_plain(meta, numbers=names[:1], flags=names[1:], none=names)
     refuse_if((meta["clocked"] is True) != (meta["last_time"] is not None), "clocked, last_time")
 
 
 def past_of(likelihood: Likelihood, arrays: Mapping[str, Any], n_features: int) -> Any:
-    """Return the rows that a likelihood regresses on, or None where it does not; checked.
-
-    Raises CheckpointError.
-    """
+    """Return the checked rows that a likelihood regresses on, or None where it does not."""
     past, wanted = arrays.get("past"), likelihood.prepare(np.full((1, n_features), np.nan))[1]
     refuse_if((past is None) != (wanted is None), "past")
     if wanted is not None:

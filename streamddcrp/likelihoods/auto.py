@@ -66,8 +66,9 @@ def choose_likelihood(
     """
     rows = np.asarray(X, dtype=np.float64)
     if rows.ndim != 2 or rows.size == 0:
-        message = f"X must have shape (N, D) with at least one row and column, got {rows.shape}"
-        raise SchemaError(message)
+        raise SchemaError(
+            f"X must have shape (N, D) with at least one row and column, got {rows.shape}"
+        )
     kinds, parts = _parts(rows, types)
     labels = np.array(range(rows.shape[1]) if names is None else names)
     chosen = [
@@ -119,10 +120,7 @@ def _some(labels: NDArray[Any]) -> str:
 
 
 def _is_poisson(column: FloatArray) -> bool:
-    """Whether successive values (N,) differ about as much as Poisson counts of their mean.
-
-    Whole numbers that differ by less or more are measurements: they are rounded numbers.
-    """
+    """Whether successive values (N,) differ about as much as Poisson counts of their mean."""
     values = column[np.isfinite(column)]
     if len(values) < FEWEST_COUNTS:
         return True

@@ -76,19 +76,9 @@ class Likelihood:
         return all(getattr(self, name) is not None for name in needed)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        """Return the family with parameters that were left out taken from the first rows.
+        """Return the family, parameters that were left out being taken from the first rows (N, D).
 
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-            NaN marks a missing value.
-        names : sequence of str, length D, optional
-            Names of the columns, for families that know columns by name.
-
-        Returns
-        -------
-        Likelihood
-            The family itself if nothing was left out.
+        ``names``: of the columns, for families that know columns by name. NaN is a missing value.
         """
         if self.is_scaled:
             return self
@@ -108,13 +98,8 @@ class Likelihood:
     def spread_by(self, factor: float, X: FloatArray) -> Self:
         """Return the prior with tables expected to have ``factor`` times the variance.
 
-        Parameters
-        ----------
-        factor : float
-            Positive; the same for all columns that vary.
-        X : ndarray of float64, shape (N, D)
-            The first rows. Columns at rest there keep their nominal variance: the less of it, the
-            better they would be predicted, so they would outvote the columns that vary.
+        Columns at rest in the first rows ``X`` keep their nominal variance: the less of it, the
+        better they would be predicted, so they would outvote the columns that vary.
         """
         if self._spread is None:
             return self
@@ -167,33 +152,22 @@ class Likelihood:
         return int(families.n_stats(self.family, np.array([float(n_features)])))
 
     def hyper(self, n_features: int) -> FloatArray:
-        """Return the prior in the layout of the kernels.
+        """Return the prior as a fresh array in the layout of `kernels.families`.
 
-        Returns
-        -------
-        ndarray of float64
-            A fresh array, which the caller may change; its layout is that of `kernels.families`.
-
-        Raises
-        ------
-        ConfigError
-            If a parameter was left out.
-        SchemaError
-            If the parameters are for another number of features.
+        ConfigError if a parameter was left out, SchemaError if they are for another number of
+        features.
         """
         if not self.is_scaled:
-            message = (
+            raise ConfigError(
                 f"{self} lacks parameters; give them, or take them from rows with scaled(X), as a "
                 "model does with its first rows"
             )
-            raise ConfigError(message)
         if self.n_features is not None and self.n_features != n_features:
-            message = (
+            raise SchemaError(
                 f"{type(self).__name__} has parameters for {self.n_features} features, the data "
                 f"have {n_features}; give parameters for {n_features} features, or single numbers "
                 "for all of them"
             )
-            raise SchemaError(message)
         return np.concatenate([[float(self._row_length(n_features))], self._prior(n_features)])
 
     def prepare(
@@ -237,18 +211,12 @@ class Likelihood:
         -------
         ndarray of float64, shape (1 + n, C)
         """
-        rows = np.repeat(x[np.newaxis], 1 + len(at), axis=0)
-        rows[1 + np.arange(len(at)), at] = np.nan
-        return np.ascontiguousarray(self.prepare(rows, past)[0])
+        return np.ascontiguousarray(self.prepare(lacking(x, at), past)[0])
 
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
         """Return mean, standard deviation and expected surprise (3, D) of each column.
 
-        Parameters
-        ----------
-        view : ndarray of float64, shape (3, C)
-            Mean, variance and expected surprise of the columns as `prepare` makes them; altered.
-        n_features : int
+        ``view`` (3, C): mean, variance and expected surprise of columns as of `prepare`; altered.
         """
         view[1] = np.sqrt(view[1])
         return view
@@ -285,8 +253,7 @@ class Likelihood:
         """
         rows = np.asarray(x, dtype=np.float64)
         if rows.ndim not in {1, 2}:
-            message = f"x must have shape (D,) or (N, D), got {rows.shape}"
-            raise SchemaError(message)
+            raise SchemaError(f"x must have shape (D,) or (N, D), got {rows.shape}")
         hyper = self.hyper(rows.shape[-1])
         matrix = np.ascontiguousarray(self.prepare(np.atleast_2d(rows), past)[0])
         out = np.empty((len(matrix), self.n_stats(rows.shape[-1])))
@@ -312,18 +279,9 @@ class Likelihood:
     def log_predictive(
         self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
     ) -> FloatArray:
-        """Return the log density of a row at each table, the parameter integrated out.
+        """Return the log density (K,) of a row (D,) at each table, the parameter integrated out.
 
-        Parameters
-        ----------
-        x : array_like of float, shape (D,)
-        stats : array_like of float, shape (K, P)
-            A row of zeros stands for a new table.
-        past : ndarray of float64, shape (n_lags, D), optional
-
-        Returns
-        -------
-        ndarray of float64, shape (K,)
+        ``stats`` (K, P): a row of zeros is a new table; ``past``: as for `suffstats`.
         """
         return self._scores(families.log_predictives, x, stats, past)
 
@@ -334,19 +292,10 @@ class Likelihood:
         return self._scores(families.expected_log_liks, x, stats, past)
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
-        """Refuse rows that hold a value which the family cannot explain.
+        """Refuse rows (N, D) with a value that the family cannot explain; NaN, missing, passes.
 
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-            NaN marks a missing value and passes.
-        names : sequence of str, length D, optional
-            Names of the columns, for the message.
-
-        Raises
-        ------
-        SchemaError
-            With the first offending row in ``row``.
+        ``names``: of the columns, for the message. SchemaError with the first offending row in
+        ``row``.
         """
         good = self._in_support(X)
         if good is True or good.all():
@@ -356,11 +305,11 @@ class Likelihood:
             return
         i, j = (int(index) for index in np.argwhere(bad)[0])
         column = f"column {j}" if names is None else f"column {names[j]!r}"
-        message = (
+        raise SchemaError(
             f"row {i}, {column}: {type(self).__name__} expects {self._support}, got {X[i, j]}; "
-            "correct the value, leave it missing, or choose another likelihood"
+            "correct the value, leave it missing, or choose another likelihood",
+            row=i,
         )
-        raise SchemaError(message, row=i)
 
     @property
     def suits_any(self) -> bool:
@@ -378,33 +327,11 @@ class Likelihood:
         return np.abs(X) <= 1e100  # beyond, squares overflow
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
-        """Draw theta from the posterior, then rows given theta.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (P,)
-        size : int, optional
-            Number of rows; None for a single one.
-
-        Returns
-        -------
-        ndarray of float64, shape (D,) or (size, D)
-        """
+        """Draw theta given ``stats`` (P,), then a row (D,), or rows (size, D), given theta."""
         raise NotImplementedError
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return parameters of each table by name; the family says which.
-
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, D)
-            NaN for a column that has no such parameter.
-        """
+        """Return parameters (K, D) by name for ``stats`` (K, P); NaN where a column has none."""
         raise NotImplementedError
 
     def intervals(self, stats: ArrayLike, level: float = 0.95) -> dict[str, FloatArray]:
@@ -446,20 +373,13 @@ class Likelihood:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild from `to_config`.
-
-        Raises
-        ------
-        ConfigError
-            If the description is of another family, incomplete or has unknown entries.
-        """
+        """Rebuild from `to_config`; ConfigError if it is of another family or incomplete."""
         expected = {"family", *(field.name for field in fields(cls))}
         if config.get("family") != cls.__name__ or set(config) != expected:
-            message = (
+            raise ConfigError(
                 f"{cls.__name__}: the description must have the entries {sorted(expected)} with "
                 f"family {cls.__name__!r}, got {dict(config)!r}"
             )
-            raise ConfigError(message)
         return cls(**{name: value for name, value in config.items() if name != "family"})
 
     def _scores(
@@ -469,8 +389,7 @@ class Likelihood:
         D, hyper, post = self._posteriors(stats)
         row = np.asarray(x, dtype=np.float64)
         if row.shape != (D,):
-            message = f"x must have shape ({D},) to fit the statistics, got {row.shape}"
-            raise SchemaError(message)
+            raise SchemaError(f"x must have shape ({D},) to fit the statistics, got {row.shape}")
         ready, out = self.prepare(row[np.newaxis], past)[0][0], np.empty(len(post))
         kernel(self.family, hyper, post, np.ascontiguousarray(ready), len(post), out)
         slopes = self.log_slopes(row[np.newaxis])
@@ -484,11 +403,10 @@ class Likelihood:
         if D is None:
             D = bisect_left(range(P), P, key=self.n_stats)
         if matrix.ndim != 2 or self.n_stats(D) != P:
-            message = (
+            raise SchemaError(
                 f"stats must have shape (K, P) with P = n_stats(D) of {type(self).__name__}, "
                 f"got {matrix.shape}; build them with suffstats"
             )
-            raise SchemaError(message)
         hyper = self.hyper(D)
         post = np.empty((len(matrix), int(families.n_post(self.family, hyper))))
         families.posteriors(self.family, hyper, matrix, len(matrix), post)
@@ -498,3 +416,15 @@ class Likelihood:
 def _listed(value: Any) -> Any:
     """Return tuples as lists, as JSON would give them back."""
     return [_listed(item) for item in value] if isinstance(value, tuple) else value
+
+
+def lacking(x: FloatArray, at: IntArray) -> FloatArray:
+    """Return a row (D,), and again without each of the columns ``at``: (1 + n, D)."""
+    D = len(x)
+    rows = np.empty((1 + len(at), D))
+    rows[:] = x
+    if len(at) == D:  # a stride is quicker than indices
+        rows.reshape(-1)[D :: D + 1] = np.nan
+    else:
+        rows[1 + np.arange(len(at)), at] = np.nan
+    return rows

@@ -32,31 +32,25 @@ def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
         except ValueError:
             array = None
     if array is None or array.dtype.kind not in "fiu" or not np.all(np.isfinite(array)):
-        message = f"{owner}: {name} must be finite numbers, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be finite numbers, got {value!r}")
     return np.asarray(array, dtype=np.float64)
 
 
 def column_parameter(
     owner: str, name: str, value: ArrayLike, *, least: float | None = None
 ) -> float | tuple[float, ...]:
-    """Return a float (for all features) or a tuple of floats (one for each), checked.
-
-    They must be ``least`` or more; positive if that is None.
-    """
+    """Return a float, or a tuple for each feature, checked: ``least`` or more; None: positive."""
     if type(value) is float and 0.0 < value < math.inf and (least is None or value >= least):
         return value
     array = as_array(owner, name, value)
     if array.ndim > 1 or array.size == 0:
-        message = (
+        raise ConfigError(
             f"{owner}: {name} must be a number, or one number for each feature; "
             f"got an array of shape {array.shape}"
         )
-        raise ConfigError(message)
     if not np.all(array > 0.0 if least is None else array >= least):
         rule = "positive" if least is None else f"{least:g} or more"
-        message = f"{owner}: {name} must be {rule}, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be {rule}, got {value!r}")
     return float(array) if array.ndim == 0 else tuple(array.tolist())
 
 
@@ -64,8 +58,7 @@ def scalar_parameter(owner: str, name: str, value: ArrayLike) -> float:
     """Return a positive float, checked."""
     number = column_parameter(owner, name, value)
     if isinstance(number, tuple):
-        message = f"{owner}: {name} must be one positive number, got {value!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"{owner}: {name} must be one positive number, got {value!r}")
     return number
 
 
@@ -74,11 +67,10 @@ def common_width(owner: str, **values: Any) -> int | None:
     widths = {name: len(value) for name, value in values.items() if isinstance(value, tuple)}
     if len(set(widths.values())) > 1:
         found = ", ".join(f"{name} has {width}" for name, width in widths.items())
-        message = (
+        raise ConfigError(
             f"{owner}: all parameters must have one value for each feature or be single "
             f"numbers; {found}"
         )
-        raise ConfigError(message)
     return next(iter(widths.values()), None)
 
 
@@ -107,10 +99,7 @@ def column_variances(X: FloatArray) -> FloatArray:
 
 
 def column_steps(X: FloatArray) -> FloatArray:
-    """Return the resolution (D,) of columns of which many values occur again, 0 for the others.
-
-    It is the median distance from a value to the nearest other one: the step of the grid.
-    """
+    """Return the steps (D,) of columns with many equal values: median nearest distances, or 0."""
     return np.array([_step(_finite(column)) for column in X.T])
 
 

@@ -124,11 +124,10 @@ class DirichletMultinomial(_Counts):
         if number is None:
             return
         if not isinstance(number, int | np.integer) or isinstance(number, bool) or number < 1:
-            message = (
+            raise ConfigError(
                 "DirichletMultinomial: n_categories must be a whole number above 0, or None for "
                 f"an open vocabulary; got {number!r}"
             )
-            raise ConfigError(message)
         object.__setattr__(self, "n_categories", int(number))
 
     @property
@@ -143,36 +142,25 @@ class DirichletMultinomial(_Counts):
         if self.n_categories is not None:
             return np.array([self.concentration, self.concentration * self.n_categories])
         if n_features > NOMINAL_VOCABULARY:
-            message = (
+            raise SchemaError(
                 f"DirichletMultinomial: an open vocabulary has room for {NOMINAL_VOCABULARY} "
                 f"columns, the data have {n_features}; hash the words into fewer columns"
             )
-            raise SchemaError(message)
         return np.array([self.concentration / NOMINAL_VOCABULARY, self.concentration])
 
     def sample(
         self, rng: Generator, stats: ArrayLike, size: int | None = None, *, n_tokens: int = 1
     ) -> FloatArray:
-        """Draw category probabilities from the posterior, then rows of counts given them.
+        """Draw category probabilities given ``stats`` (P,), then counts (D,), or rows (size, D).
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (P,)
-            With an open vocabulary, rows are drawn given that all words are among its columns.
-        size : int, optional
-            Number of rows; None for a single one.
-        n_tokens : int
-            Number of tokens in each row; the family does not model it.
-
-        Returns
-        -------
-        ndarray of float64, shape (D,) or (size, D)
+        Each row has ``n_tokens`` tokens, which the family does not model. With an open vocabulary,
+        all words are among the columns.
         """
         D, _, post = self._posteriors(stats)
         if D == 0:
-            message = "cannot draw rows without columns; give stats with at least one category"
-            raise SchemaError(message)
+            raise SchemaError(
+                "cannot draw rows without columns; give stats with at least one category"
+            )
         # log Gamma(c) draws as log Gamma(c + 1) + log U / c: masses may be far below 1e-3
         mass = post[0, 2 : 2 + D]
         logs = np.log(rng.gamma(mass + 1.0)) + np.log1p(-rng.random(D)) / mass

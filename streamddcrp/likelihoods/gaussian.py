@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv, stdtrit
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.base import Likelihood
+from streamddcrp.likelihoods.base import Likelihood, lacking
 from streamddcrp.likelihoods.columns import (
     TABLE_VARIANCE,
     as_array,
@@ -244,11 +244,10 @@ def _checked_plane(value: Any) -> tuple[tuple[float, ...], ...]:
     plane = as_array("NormalGamma", "plane", value)
     fine = plane.ndim == 2 and len(plane) > 2 and plane.shape[1] > 0 and (plane[1] > 0.0).all()
     if not fine or not np.allclose(plane[2:] @ plane[2:].T, np.eye(len(plane) - 2), atol=1e-6):
-        message = (
+        raise ConfigError(
             "NormalGamma: plane must hold a centre, a positive scale and one or more orthonormal "
             f"directions, each of one number for each column; got {value!r}"
         )
-        raise ConfigError(message)
     return tuple(tuple(row) for row in plane.tolist())
 
 
@@ -263,11 +262,10 @@ def _checked_warp(value: Any) -> tuple[Warp | None, ...]:
         for warp in known
     )
     if not maps or not fine or not {warp.side for warp in known} <= {-1.0, 0.0, 1.0}:
-        message = (
+        raise ConfigError(
             f"NormalGamma: warp must be None or the {len(Warp._fields)} numbers of a Warp for each "
             f"column, got {value!r}"
         )
-        raise ConfigError(message)
     return maps
 
 
@@ -322,11 +320,10 @@ class NormalWishart(Likelihood):
         super().__post_init__()
         width = self.n_features
         if width is not None and self.dof is not None and self.dof <= width - 1:
-            message = (
+            raise ConfigError(
                 f"NormalWishart: dof must exceed the number of features less one, {width - 1}; "
                 f"got {self.dof}"
             )
-            raise ConfigError(message)
 
     @property
     def n_features(self) -> int | None:
@@ -349,11 +346,10 @@ class NormalWishart(Likelihood):
 
     def _prior(self, n_features: int) -> FloatArray:
         if self.dof <= n_features - 1:
-            message = (
+            raise SchemaError(
                 f"NormalWishart: dof {self.dof} is too small for {n_features} features; "
                 f"it must exceed {n_features - 1}"
             )
-            raise SchemaError(message)
         D = n_features
         mean = columns(self.mean, D)
         packed = self._scatter(D)[np.tril_indices(D)]
@@ -371,9 +367,8 @@ class NormalWishart(Likelihood):
         return filled, None
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        rows = np.repeat(self.prepare(x[np.newaxis])[0], 1 + len(at), axis=0)
-        rows[1 + np.arange(len(at)), at] = np.nan  # which predictions integrate out
-        return rows
+        whole = x if len(at) == len(x) else self.prepare(x[np.newaxis])[0][0]
+        return lacking(whole, at)  # predictions integrate out what is missing
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, post = self._posteriors(stats)

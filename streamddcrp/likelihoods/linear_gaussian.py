@@ -64,11 +64,10 @@ class LinearGaussian:
 
     def __post_init__(self) -> None:
         if (self.sigma_x is None) != (self.sigma_y is None):
-            message = (
+            raise ConfigError(
                 "LinearGaussian: give both sigma_x and sigma_y, or neither, and then noise_shape, "
                 "noise_rate and ratio"
             )
-            raise ConfigError(message)
         for name in ("sigma_x", "sigma_y", "noise_shape", "noise_rate"):
             value = getattr(self, name)
             if value is not None:
@@ -76,8 +75,9 @@ class LinearGaussian:
         given = self.ratio if isinstance(self.ratio, list | tuple) else (self.ratio,)
         checked = tuple(scalar_parameter("LinearGaussian", "ratio", value) for value in given)
         if not checked or len(set(checked)) < len(checked):
-            message = f"LinearGaussian: ratio must be different positive numbers, got {self.ratio}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"LinearGaussian: ratio must be different positive numbers, got {self.ratio}"
+            )
         object.__setattr__(self, "ratio", checked)
 
     @property
@@ -115,8 +115,9 @@ class LinearGaussian:
         Z, X = self._checked(Z, X)
         n_terms = len(self.ratios) ** Z.shape[1]
         if n_terms > _MOST_TERMS:
-            message = f"{n_terms} ways to give {Z.shape[1]} features their ratios; fix the ratio"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"{n_terms} ways to give {Z.shape[1]} features their ratios; fix the ratio"
+            )
         every = product(self.ratios, repeat=Z.shape[1])
         logs = [self.log_density(Z, X, np.array(ratio)) for ratio in every]
         return float(np.logaddexp.reduce(logs) - math.log(n_terms))
@@ -146,8 +147,9 @@ class LinearGaussian:
     def _checked(Z: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
         features, rows = np.asarray(Z, dtype=np.float64), np.asarray(X, dtype=np.float64)
         if features.ndim != 2 or rows.ndim != 2 or len(features) != len(rows):
-            message = f"expected Z (N, K) and X (N, D), got {features.shape} and {rows.shape}"
-            raise SchemaError(message)
+            raise SchemaError(
+                f"expected Z (N, K) and X (N, D), got {features.shape} and {rows.shape}"
+            )
         return features, rows
 
     @staticmethod

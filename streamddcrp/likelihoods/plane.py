@@ -45,10 +45,7 @@ class Plane(NamedTuple):
         return np.asarray(images[:, Q:] + self.scale**2 * (images[:, :Q] @ self.axes**2))
 
     def steps(self, step: FloatArray) -> FloatArray:
-        """Return the steps (Q + D,) that rounding of the columns (D,) leaves in their images.
-
-        A value uniform in its cell has the variance h^2 / 12, and variances of sums add.
-        """
+        """Return the rounding steps of images (Q + D,): variances h^2 / 12 of cells add up."""
         along = np.sqrt((self.axes * step / self.scale) ** 2 @ np.ones(len(step)))
         return np.concatenate([along, step])
 

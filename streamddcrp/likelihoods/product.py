@@ -55,16 +55,14 @@ class Product(Likelihood):
         except (TypeError, ValueError):
             parts = ()
         if not parts or not all(columns for _, columns in parts):
-            message = (
+            raise ConfigError(
                 "Product: parts must be pairs of a family and its columns, by position or name; "
                 f"got {self.parts!r}"
             )
-            raise ConfigError(message)
         object.__setattr__(self, "parts", parts)
         for part, columns in parts:
             if isinstance(part, Product) or part.n_features not in {None, len(columns)}:
-                message = f"Product: {part} does not fit the columns {list(columns)}"
-                raise ConfigError(message)
+                raise ConfigError(f"Product: {part} does not fit the columns {list(columns)}")
 
     @property
     def least_power(self) -> float:
@@ -138,8 +136,9 @@ class Product(Likelihood):
             raise SchemaError(message + (str(list(names)) if names else f"{n_features} columns"))
         for j in set(range(n_features)) - found:
             column = j if names is None else names[j]
-            message = f"Product: column {column!r} is in no part; give it one, or leave it out"
-            raise SchemaError(message)
+            raise SchemaError(
+                f"Product: column {column!r} is in no part; give it one, or leave it out"
+            )
         return placed
 
     def _row_length(self, n_features: int) -> int:

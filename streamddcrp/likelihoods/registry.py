@@ -29,10 +29,6 @@ def make_likelihood(spec: Any) -> Likelihood:
     spec : Likelihood, sequence or mapping
         A likelihood; or its name and its parameters in order; or a description by `to_config`.
 
-    Returns
-    -------
-    Likelihood
-
     Raises
     ------
     ConfigError
@@ -51,40 +47,23 @@ def make_likelihood(spec: Any) -> Likelihood:
     name = parts[0] if isinstance(parts, Sequence) and len(parts) > 0 else None
     cls = FAMILIES.get(name) if isinstance(name, str) else None
     if cls is None:
-        message = (
+        raise ConfigError(
             "likelihood must be a likelihood object or a tuple of a name and its parameters, with "
             f"one of the names {sorted(FAMILIES)}; got {spec!r}"
         )
-        raise ConfigError(message)
     try:
         return cls(*parts[1:])
     except TypeError as error:
         names = ", ".join(field.name for field in fields(cls))
-        message = f"likelihood must be ({name!r}, {names}), got {spec!r}"
-        raise ConfigError(message) from error
+        raise ConfigError(f"likelihood must be ({name!r}, {names}), got {spec!r}") from error
 
 
 def likelihood_from_config(config: Mapping[str, Any]) -> Likelihood:
-    """Rebuild a likelihood from its `to_config`.
-
-    Parameters
-    ----------
-    config : mapping
-
-    Returns
-    -------
-    Likelihood
-
-    Raises
-    ------
-    ConfigError
-        If the family is unknown or the description does not fit it.
-    """
+    """Rebuild a likelihood from its `to_config`; ConfigError if no family fits it."""
     by_class = {cls.__name__: cls for cls in FAMILIES.values()}
     cls = by_class.get(config.get("family", ""))
     if cls is None:
-        message = (
+        raise ConfigError(
             f"unknown likelihood family {config.get('family')!r}; known are {sorted(by_class)}"
         )
-        raise ConfigError(message)
     return cls.from_config(config)

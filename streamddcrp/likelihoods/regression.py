@@ -169,19 +169,19 @@ class Regression(_Linear):
         super().__post_init__()
         targets = as_columns(self.targets)
         if not targets:
-            message = (
+            raise ConfigError(
                 "Regression: targets must be positions or names of columns, each once; "
                 f"got {self.targets!r}"
             )
-            raise ConfigError(message)
         object.__setattr__(self, "targets", targets)
         if self.names is not None:
             object.__setattr__(self, "names", tuple(map(str, self.names)))
         for name in ("shape", "rate"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != len(targets):
-                message = f"Regression: {name} has {len(value)} numbers for {len(targets)} targets"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"Regression: {name} has {len(value)} numbers for {len(targets)} targets"
+                )
         _ = self.n_features  # refuses names for another number of columns
 
     @property
@@ -211,11 +211,10 @@ class Regression(_Linear):
         places = [names.index(c) if c in names else c for c in self.targets]
         for given, place in zip(self.targets, places, strict=True):
             if not isinstance(place, int) or not 0 <= place < n_features:
-                message = (
+                raise SchemaError(
                     f"Regression: there is no column {given!r}; the data have "
                     f"{list(names) if names else f'{n_features} columns'}"
                 )
-                raise SchemaError(message)
         return np.array(places), np.setdiff1d(np.arange(n_features), places)
 
     def _shape_of_rows(self, n_features: int) -> tuple[int, int]:
@@ -250,21 +249,10 @@ class Regression(_Linear):
         *,
         x: ArrayLike | None = None,
     ) -> FloatArray:
-        """Draw coefficients and noise from the posterior, then targets given regressors.
+        """Draw coefficients and noise given ``stats`` (P,), then targets in rows (D,) or (size, D).
 
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        stats : array_like of float, shape (n_stats,)
-        size : int, optional
-            Number of rows; None for a single one.
-        x : array_like of float, shape (n_features,) or (size, n_features), optional
-            Rows with the regressors; default: the prior means. The family does not model them.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_features,) or (size, n_features)
-            ``x`` with targets drawn.
+        ``x``: the rows with the regressors, which the family does not model; default: the prior
+        means.
         """
         n_features, w, sd = self._draw(rng, stats)
         targets, regressors = self._split(n_features)

@@ -20,10 +20,7 @@ _FIXED = (
 
 
 def take_up(family: int, hyper: FloatArray, arrays: Mapping[str, Array]) -> None:
-    """Write what was learned of the stored array ``hyper`` into that of the family, in place.
-
-    Raises CheckpointError if it differs in anything else, or a weight or a rate is not positive.
-    """
+    """Write what was learned of the stored ``hyper`` into the family's; CheckpointError."""
     stored = arrays["hyper"]
     check_one("hyper", stored, hyper.shape, np.float64, REAL)
     learned, positive = (np.zeros(len(hyper), np.bool_) for _ in range(2))
@@ -60,5 +57,4 @@ def _learned(code: int, hyper: FloatArray, h: int) -> Iterator[tuple[slice, bool
             yield slice(at + P, at + 2 * P), True
             yield slice(at + 2 * P + 1, at + 2 * P + 2), True
     elif code not in _FIXED:
-        message = f"family {code} does not say what is learned of its prior"
-        raise NotImplementedError(message)
+        raise NotImplementedError(f"family {code} does not say what is learned of its prior")

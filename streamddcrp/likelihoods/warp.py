@@ -155,10 +155,7 @@ def find_warp(x: FloatArray, step: float = 0.0) -> Warp | None:
 
 
 def far_runs(X: FloatArray) -> NDArray[np.bool_]:
-    """Return which values (N, D) lie in runs of far ones on one side, longer than by chance.
-
-    Were values independent, with a share p of far ones, n p^length runs would be expected.
-    """
+    """Return which values (N, D) lie in runs of far ones on a side, longer than by chance."""
     found = np.zeros(X.shape, dtype=bool)
     for d, x in enumerate(X.T):
         known = np.flatnonzero(np.isfinite(x))
@@ -186,9 +183,6 @@ def _robust(x: FloatArray) -> tuple[float, float]:
 
 
 def _gains(w: FloatArray, log_slope: FloatArray, z: FloatArray) -> FloatArray:
-    """Return what maps add to the log likelihood of values z (N,) under one Gaussian.
-
-    A row of ``w`` and of ``log_slope`` for each map: images and logs of the slopes.
-    """
+    """Return what maps, a row of ``w`` and ``log_slope`` each, add to the log likelihood of z."""
     gains = log_slope.sum(axis=1) - 0.5 * len(z) * np.log(w.var(axis=1) / z.var())
     return np.where(np.isfinite(gains), gains, -np.inf)

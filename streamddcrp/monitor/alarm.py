@@ -47,18 +47,11 @@ _HUGE = 1e300  # stands for infinity: its mean with other scores is a number
 
 
 class Alarms(NamedTuple):
-    """What `Alarm.step_many` says of each row.
+    """What `Alarm.step_many` says of each of N rows.
 
-    Attributes
-    ----------
-    score : ndarray of float64, shape (N,)
-        Mean of the last ``average`` scores; NaN where the score was missing.
-    threshold : ndarray of float64, shape (N,)
-        As it was before the row; infinite while too few rows have been seen.
-    alarm : ndarray of bool, shape (N,)
-        Whether the score exceeds the threshold.
-    began, ended : ndarray of bool, shape (N,)
-        Whether an alarm begins with the row, or is over with it. ``began.sum()`` is how many began.
+    ``score``: mean of the last ``average`` scores, NaN where missing; ``threshold``: before the
+    row, infinite while too few rows have been seen; ``alarm``: whether the score exceeds it;
+    ``began``, ``ended``: whether an alarm begins with the row, or is over with it.
     """
 
     score: FloatArray

@@ -59,8 +59,7 @@ def change_points(
     (array([2, 8]), False)
     """
     if not 0.5 <= threshold < 1:
-        message = f"threshold must be at least 0.5 and below 1, got {threshold!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"threshold must be at least 0.5 and below 1, got {threshold!r}")
     p = number_array("p_change", p_change)
     said = (p > threshold).astype(np.int64) - (p < 1.0 - threshold)  # 1: changed, -1: goes on
     said = np.concatenate([[-1 if armed else 1], said])
@@ -186,14 +185,14 @@ def relocate_changes(changes: ArrayLike, signal: ArrayLike, within: int) -> IntA
     X = number_array("signal", signal, ndim=None)
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2:
-        message = f"signal must have shape (N,) or (N, D), got {X.shape}"
-        raise SchemaError(message)
+        raise SchemaError(f"signal must have shape (N,) or (N, D), got {X.shape}")
     edges = np.concatenate([[0], number_array("changes", changes, whole=True), [len(X)]])
     if len(edges) == 2:
         return edges[1:-1]
     if not (np.diff(edges) > 0).all():
-        message = f"changes must rise and lie between 1 and {len(X) - 1}, the rows of the signal"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"changes must rise and lie between 1 and {len(X) - 1}, the rows of the signal"
+        )
     family = Autoregression(ORDER, kappa=KAPPA).scaled(X)
     family.check_rows(X)
     X = np.concatenate([np.full((ORDER, X.shape[1]), np.nan), X])
@@ -236,10 +235,7 @@ def _likeness(
 def _each(
     family: Autoregression, X: FloatArray, known: FloatArray, start: int, end: int
 ) -> FloatArray:
-    """Return the statistics (N, P) of rows of a signal, which has ``ORDER`` rows before it.
-
-    Lags come from ``known``, the signal with gaps filled.
-    """
+    """Return the statistics (N, P) of rows behind ``ORDER`` others; ``known`` has no gaps."""
     return family.suffstats(X[start + ORDER : end + ORDER], known[start : start + ORDER])
 
 

@@ -187,26 +187,14 @@ def _with_birth(born, n, label, score, level):
 
 @kernel
 def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdicts, out):
-    """Judge each score, then learn it.
+    """Judge each score (N,), then learn it.
 
-    Parameters
-    ----------
-    pace : ndarray, shape (N_PACE,)
-        With its period the rate follows from the times ``t``.
-    own : group
-        Of K keys: ``recent`` (K, k), rings of the last scores; ``top`` (K, 2, MOST), largest scores
-        of the former and of the present block, falling; ``counts`` (K, N_COUNTS); ``level`` (K,);
-        ``born`` (K, N_BORN).
-    fleet : group
-        Of each age the same of all keys: ``top``, ``counts``; ``level`` (2,), mean and rows.
-        Without ages each key is judged by itself.
-    codes, t, scores : ndarray, shape (N,)
-        ``t`` is not read without a period.
-    labels : ndarray of int64, shape (N,) or (0,)
-    verdicts : ndarray of int8, shape (N,) or (0,)
-        Of each row's regime. A PLANNED row raises no alarm, one of a FAULT always does; neither
-        enters the calibration.
-    out : group of ndarray, shape (N,)
+    ``pace``: with its period the rate follows from times ``t``. ``own``, of K keys: ``recent`` (K,
+    k), rings of scores; ``top`` (K, 2, MOST), largest ones of the former and present block,
+    falling; ``counts``, ``level``, ``born``. ``fleet``: the same by age, of all keys; ``level``
+    (2,): mean and rows; without ages each key is judged by itself. ``labels``, ``verdicts`` (N,) or
+    empty: regimes: a PLANNED row raises no alarm, one of a FAULT always does; neither enters the
+    calibration.
     """
     k = own.recent.shape[1]
     for i in range(scores.shape[0]):
@@ -273,20 +261,11 @@ def mark_changes(codes, starts, n_codes, hold, cost, out_change):
 
         V(e) = max over b <= e - hold of V(b) + E(b, e) - cost [b > 0].
 
-    E adds up run by run. A run of fewer than ``hold`` rows adds -cost - log(n_codes) at least:
-    then it is a visit, of which nothing is learned. Of the boundaries b, those with the largest
-    V(b) + E(b, e) are remembered.
-
-    Parameters
-    ----------
-    codes : ndarray of int64, shape (R,)
-        The label of each run of equal labels, as a number below ``n_codes``.
-    starts : ndarray of int64, shape (R + 1,)
-        First rows of the runs, and the number of rows.
-    cost : float
-        Of a change, in nats.
-    out_change : ndarray of bool, shape (R,)
-        Whether a segment begins with the run.
+    E adds up run by run. A run of fewer than ``hold`` rows adds -cost - log(n_codes) at least: then
+    it is a visit, of which nothing is learned. Only boundaries b of the largest V(b) + E(b, e) are
+    kept. ``codes`` (R,): labels of runs, below ``n_codes``; ``starts`` (R + 1,): their first rows,
+    and the end; ``cost``: of a change, in nats; ``out_change`` (R,): whether a segment begins with
+    the run.
     """
     n_runs, n_rows = len(codes), starts[-1]
     label = np.empty(n_rows + 1)  # log Gamma of a label's share of a segment, by its rows

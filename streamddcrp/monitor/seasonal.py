@@ -77,11 +77,6 @@ class Seasonal(Options, RowLearner, base.Transformer):
     def step_many(self, batch: object, t: object = None) -> pa.RecordBatch:
         """Transform each row of a batch by the rows before it, then learn it, in one pass.
 
-        Parameters
-        ----------
-        batch, t
-            As for `learn_many`.
-
         Returns
         -------
         pyarrow.RecordBatch
@@ -113,23 +108,8 @@ class Seasonal(Options, RowLearner, base.Transformer):
     def transform_one(self, x: Features, t: Any = None) -> dict[Hashable, Any]:
         """Return a row less its season, as the rows learned so far show it; changes nothing.
 
-        Parameters
-        ----------
-        x : mapping
-            As for `learn_one`; other columns than those learned are left out.
-        t : number or time stamp, optional
-            The time of the row. Default: that of the last row learned; where rows come without
-            times, the row is taken for the one after the last.
-
-        Returns
-        -------
-        dict
-            None where a value is missing.
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`.
+        None where a value is missing; columns that were not learned are left out. Without ``t`` the
+        time is that of the last row learned, or, without times, of the row after it.
         """
         row = self._vectorizer.transform(x, learn=False).copy()
         names = self._vectorizer.columns or tuple(sorted(x))

@@ -79,11 +79,11 @@ class WindowFeatures(Options, Stored, base.Transformer):
         self.period = period
         self.warmup = warmup
         if period is not None and not period >= 3:
-            message = f"period must be at least 3 rows, or None to estimate it, got {period!r}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"period must be at least 3 rows, or None to estimate it, got {period!r}"
+            )
         if not warmup >= SHORTEST**2:
-            message = f"warmup must be at least {SHORTEST**2} rows, got {warmup!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"warmup must be at least {SHORTEST**2} rows, got {warmup!r}")
         self._vectorizer = Vectorizer()
         self._hop = period
         self._n_seen = 0
@@ -97,17 +97,9 @@ class WindowFeatures(Options, Stored, base.Transformer):
         return None if self._hop is None else _PERIODS * self._hop
 
     def learn_one(self, x: Features) -> None:
-        """Learn one row of the signal.
+        """Learn one row of the signal; None, or an absent column, repeats the value before.
 
-        Parameters
-        ----------
-        x : mapping
-            Column name to number; None, or an absent column, repeats the value before.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number, or the first is missing. Nothing was learned.
+        SchemaError if a value is not a finite number, or the first is missing. Nothing was learned.
         """
         mark = self._vectorizer.mark()
         try:
@@ -241,7 +233,8 @@ def _filled(X: FloatArray, last: FloatArray | None) -> FloatArray:
     if last is None:
         if missing[0].any():
             column = int(missing[0].argmax())
-            message = f"row 0, column {column}: missing in the first row, so there is none before"
-            raise SchemaError(message, row=0)
+            raise SchemaError(
+                f"row 0, column {column}: missing in the first row, so there is none before", row=0
+            )
         last = X[0]
     return carried_forward(np.concatenate([last[None], X]))[1:]

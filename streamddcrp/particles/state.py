@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
@@ -21,19 +22,6 @@ from streamddcrp.particles.kernels.names import (
     N_NAMES,
     N_SEEN,
 )
-from streamddcrp.records import (
-    ANY,
-    WEIGHT,
-    check_one,
-    counters,
-    declared,
-    empty,
-    index,
-    nbytes_of,
-    refuse_if,
-    up_to,
-)
-from streamddcrp.records import check as check_group
 from streamddcrp.typing import FloatArray, IntArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -48,8 +36,8 @@ class Names(NamedTuple):
     opener: Annotated[IntArray, "N", -1]  # arrival index: the table's id; -1: the place is free
     last_seen: Annotated[IntArray, "N", -1]  # last arrival that most probably sat there; -1: none
     reported: Annotated[BoolArray, "N"]  # whether its birth has been reported
-    weight: Annotated[FloatArray, "N", WEIGHT]  # of the particles that have it
-    n_holders: Annotated[IntArray, "N", up_to("P")]  # how many they are
+    weight: Annotated[FloatArray, "N", rec.WEIGHT]  # of the particles that have it
+    n_holders: Annotated[IntArray, "N", rec.up_to("P")]  # how many they are
 
 
 class Pool(NamedTuple):
@@ -59,7 +47,7 @@ class Pool(NamedTuple):
     post: Annotated[FloatArray, "C Q"]  # the posterior given ``stats``
     members: Annotated[UintArray, "C"]  # exclusive or of the members' hashes
     mixed: Annotated[UintArray, "C"]  # hash of ``members``; their exclusive or is a partition's
-    name: Annotated[IntArray, "C", index("N")]  # position in `Names`
+    name: Annotated[IntArray, "C", rec.index("N")]  # position in `Names`
     holders: Annotated[IntArray, "C"]  # how often particles hold it
     free: Annotated[IntArray, "C"]  # free places, the first ``n_free[0]`` entries
     n_free: Annotated[IntArray, "1"]
@@ -105,7 +93,7 @@ class ParticleState:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        return nbytes_of(self)
+        return rec.nbytes_of(self)
 
     @property
     def n_seen(self) -> int:
@@ -125,7 +113,7 @@ def room(needed: int, least: int) -> int:
 
 def empty_names(n: int) -> Names:
     """Return room for so many names."""
-    return empty(Names, {"N": n})
+    return rec.empty(Names, {"N": n})
 
 
 def empty_parts(
@@ -137,12 +125,12 @@ def empty_parts(
         "P": n_particles, "M": n_children, "H": room(2 * n_children, 2), "C": n_clusters,
         "S": int(n_stats(family, hyper)), "Q": int(n_post(family, hyper)),
     }  # fmt: skip
-    pool = empty(Pool, lengths)
+    pool = rec.empty(Pool, lengths)
     pool.free[:] = np.arange(n_clusters)[::-1]
     pool.n_free[0] = n_clusters - 1  # place 0, the last of the list, is the empty cluster's
     posterior(family, hyper, pool.stats[0], pool.post[0])
     return {
-        "pool": pool, "memo": empty(Memo, lengths), "children": empty(Children, lengths),
+        "pool": pool, "memo": rec.empty(Memo, lengths), "children": rec.empty(Children, lengths),
         "names": empty_names(n_names), "events": empty_events(),
         "counts": np.zeros(n_counts, np.int64), "sums": np.zeros(1),
     }  # fmt: skip
@@ -161,7 +149,7 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
     alive = particles.weight > 0
     inside = alive[:, None] & (np.arange(K) < particles.n_tables[:, None])
     arrays: Arrays = {}
-    for field in declared(type(particles)):  # type: ignore[arg-type]
+    for field in rec.declared(type(particles)):  # type: ignore[arg-type]
         axes = field.room
         cut = tuple({"K": slice(K), **index}.get(axis, slice(None)) for axis in axes)
         values = getattr(particles, field.name)[cut]
@@ -195,36 +183,35 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
     return arrays, at
 
 
-COUNTS = counters({MOST_TABLES: up_to("K"), N_NAMES: up_to("N"), N_LIVE: up_to("N")})
+COUNTS = rec.counters(
+    {MOST_TABLES: rec.up_to("K"), N_NAMES: rec.up_to("N"), N_LIVE: rec.up_to("N")}
+)
 _BY_CLUSTER = ("members", "mixed", "name")
 
 
 def check(
     group: Any, arrays: Mapping[str, NDArray[Any]], n_counts: int, n_stats: int, **lengths: int
 ) -> dict[str, int]:
-    """Check what `arrays_of` returned, before any of it is used; return all lengths in use.
+    """Check what `arrays_of` returned before its use; return all lengths, or CheckpointError.
 
     ``group`` is that of the particles, ``lengths`` what is known: of ``P``, and its further axes.
-
-    Raises CheckpointError if an array is missing, of another type or shape, or names a place that
-    is not there.
     """
     clusters, openers = arrays["pool.name"], arrays["names.opener"]
     known = {**lengths, "K": int(arrays["particles.entry"].shape[1]), "N": len(openers)}
     known |= {"C": len(clusters), "E": len(arrays["events.kind"])}
-    check_one("counts", arrays["counts"], (n_counts,), np.int64, COUNTS, known)
-    check_one("sums", arrays["sums"], (1,), np.float64, ANY)  # NaN: no evidence
-    check_group(group, arrays, known | {"C": len(clusters) + 1}, "particles.")
-    check_group(Names, arrays, known, "names.")
-    check_group(EventRing, arrays, known, "events.")
-    for field in declared(Pool):
+    rec.check_one("counts", arrays["counts"], (n_counts,), np.int64, COUNTS, known)
+    rec.check_one("sums", arrays["sums"], (1,), np.float64, rec.ANY)  # NaN: no evidence
+    rec.check(group, arrays, known | {"C": len(clusters) + 1}, "particles.")
+    rec.check(Names, arrays, known, "names.")
+    rec.check(EventRing, arrays, known, "events.")
+    for field in rec.declared(Pool):
         if field.name in _BY_CLUSTER:
             name = f"pool.{field.name}"
-            check_one(name, arrays[name], clusters.shape, field.dtype, field.within, known)
+            rec.check_one(name, arrays[name], clusters.shape, field.dtype, field.within, known)
     stats, counts = arrays["pool.stats"], arrays["counts"]
-    check_one("pool.stats", stats, (len(clusters), stats.shape[1]), np.float64, ANY)
+    rec.check_one("pool.stats", stats, (len(clusters), stats.shape[1]), np.float64, rec.ANY)
     particles, K = arrays["particles.n_tables"], known["K"]
-    refuse_if(
+    rec.refuse_if(
         stats.shape[1] > n_stats
         or counts[MOST_TABLES] != K
         or bool((particles > K).any())
@@ -240,14 +227,11 @@ def check(
 def restore(
     state: Any, family: int, hyper: FloatArray, arrays: Mapping[str, NDArray[Any]], **index: Any
 ) -> None:
-    """Write what `arrays_of` returned into an empty state.
-
-    The statistics may be shorter than those of ``hyper``: words that had not been seen.
-    """
+    """Write what `arrays_of` returned into an empty state; unseen words may lack statistics."""
     particles, pool = state.particles, state.pool
     entry, stats = arrays["particles.entry"], arrays["pool.stats"]
     state.counts[:] = arrays["counts"]
-    for field in declared(type(particles)):  # type: ignore[arg-type]
+    for field in rec.declared(type(particles)):  # type: ignore[arg-type]
         cut = {"K": slice(entry.shape[1]), **index}
         at = tuple(cut.get(axis, slice(None)) for axis in field.room)
         getattr(particles, field.name)[at] = arrays[f"particles.{field.name}"]
@@ -276,9 +260,8 @@ def learn_rows(
 ) -> _State:
     """Let a kernel learn rows in order; return the state, or a larger one that replaced it.
 
-    ``kernel`` is called with the settings, the state, ``inputs``, the number of rows done, and
-    ``outputs``; it returns the number of rows done, fewer than all where it runs out of
-    room. ``grown`` returns the state with more room. The first input has one entry per row.
+    ``kernel(config, state, *inputs, done, *outputs)`` returns the rows done, fewer than those of
+    the first input where it runs out of room; ``grown`` makes more.
     """
     n = len(inputs[0])
     run, done = entry_point(kernel), 0

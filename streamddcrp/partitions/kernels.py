@@ -28,10 +28,7 @@ def join(links, out):
 
 @kernel
 def number_tables(labels, out):
-    """Renumber the tables of each sample 0, 1, ... in the order of their first customers.
-
-    ``labels`` (S, N) with values in [0, N), ``out`` (S, N); returns the numbers of tables (S,).
-    """
+    """Renumber tables (S, N) of samples 0, 1, .. by first customers; return their numbers (S,)."""
     S, N = labels.shape
     n_tables = np.zeros(S, np.int64)
     slot = np.empty(N, np.int64)
@@ -47,10 +44,7 @@ def number_tables(labels, out):
 
 @kernel
 def add_together(tables, weights, out):
-    """Add the weight of each sample to all pairs that share a table in it; fills both triangles.
-
-    ``tables`` (S, N) as `number_tables` makes them, ``weights`` (S,), ``out`` (N, N) of zeros.
-    """
+    """Add ``weights`` (S,) to all pairs (N, N) that share a table in a sample; both triangles."""
     S, N = tables.shape
     last = np.empty(N, np.int64)  # the latest customer of each table
     before = np.empty(N, np.int64)  # the one of the same table before each customer

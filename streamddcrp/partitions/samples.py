@@ -245,10 +245,6 @@ def vi_loss(labels: ArrayLike, estimate: ArrayLike, weights: ArrayLike | None = 
     weights : array_like of float, shape (S,), optional
         Weights of the samples. Default: equal.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> vi_loss([[0, 0, 1, 1], [0, 0, 0, 0]], [0, 0, 1, 1])  # log(2) / 2

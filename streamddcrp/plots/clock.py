@@ -23,8 +23,6 @@ _SPANS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("min
 class Clock:
     """When the rows of a series were.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> clock = Clock(np.array(["2024-05-01T08:00", "2024-05-03T20:30"], dtype="datetime64[ns]"))
     >>> clock.at(1), clock.span(0, 1)

@@ -12,12 +12,11 @@ _LETTERS = 24  # of such a name
 
 
 def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None) -> Any:
-    """Draw one lane per feature, marked at the rows that have it, and what the feature looks like.
+    """Draw one lane per feature, marked at the rows that have it; return the lanes' axes.
 
-    The lanes have one colour, since each is a feature. Beside them a map of the loadings: red adds
-    to a column, blue takes away from it, by the column's largest. ``assignments`` and ``loadings``
-    are from the methods of a model of these names, ``columns`` the names of D columns. With ``ax``
-    the lanes are drawn there, alone. Returns the axes of the lanes.
+    Beside them a map of the loadings: red adds to a column, blue takes away, by the column's
+    largest. ``assignments`` and ``loadings`` are those of a model, ``columns`` its D names. With
+    ``ax`` the lanes are drawn there, alone.
     """
     with styled({"axes.grid": False}):
         return _drawn(assignments, loadings, list(columns), ax)

@@ -53,8 +53,9 @@ def matplotlib(part: str) -> Any:
     try:
         return importlib.import_module(f"matplotlib.{part}")
     except ImportError as error:
-        message = "pictures need matplotlib: pip install 'streamddcrp[plot]'"
-        raise MissingExtraError(message) from error
+        raise MissingExtraError(
+            "pictures need matplotlib: pip install 'streamddcrp[plot]'"
+        ) from error
 
 
 def pyplot() -> Any:
@@ -64,10 +65,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def styled(style: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
-    """Draw in the style of the pictures here, and more of it; settings of users stay as they are.
-
-    A glyph that the font lacks, in the name of a column, is no reason for a warning.
-    """
+    """Draw in the style of the pictures here; no warning for a glyph that the font lacks."""
     with warnings.catch_warnings(), matplotlib("style").context(["default", STYLE, dict(style)]):
         warnings.filterwarnings("ignore", message="Glyph")
         yield

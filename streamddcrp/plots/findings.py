@@ -185,11 +185,7 @@ def _regime(
 
 
 def _moments(scores: FloatArray) -> tuple[int, ...]:
-    """Return up to `N_MOMENTS` rows of high score, each the highest for a while around it.
-
-    "A while" is a hundredth of the series, at least `segments.HOLD` rows, to each side; only scores
-    in the upper twentieth are looked at.
-    """
+    """Return up to `N_MOMENTS` rows of high score, each the highest for a while around it."""
     known = scores[~np.isnan(scores)]
     if len(known) == 0:
         return ()

@@ -42,10 +42,7 @@ def label_lanes(ax: Any, names: Sequence[str], shares: Sequence[float]) -> None:
 
 
 def lanes_of_causes(causes: tuple[Cause, ...]) -> list[Cause]:
-    """Return those drawn, in the order of their ids: on and, since they began, off in many rows.
-
-    A feature that stays on for good is a part of the level, and says nothing about the later rows.
-    """
+    """Return features to draw, by id: on and, since they began, off in many rows; not the level."""
 
     def presence(cause: Cause) -> tuple[int, int]:
         n_on = int(cause.on.sum())
@@ -55,10 +52,7 @@ def lanes_of_causes(causes: tuple[Cause, ...]) -> list[Cause]:
 
 
 def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
-    """Draw one lane per feature, a bar where it is on.
-
-    ``x, end`` (N,): where the bar of each row begins and ends.
-    """
+    """Draw one lane per feature, a bar where it is on, from ``x`` to ``end`` (N,) of each row."""
     shown = lanes_of_causes(causes)
     for lane, cause in enumerate(shown):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cause.on, [False]])))
@@ -84,10 +78,7 @@ def draw_lanes(
     urls: Mapping[Any, str],
     unnamed: bool,
 ) -> None:
-    """Draw one lane per regime, a bar for each visit, and a lane for the ``others``.
-
-    ``urls`` are the links of visits; ``unnamed`` says whether there are grey rows of no regime.
-    """
+    """Draw one lane per regime, a bar for each visit, and a lane for the ``others``."""
     name_of = findings.series.name_of
     rows = [([regime], colours[regime.label], short(name_of(regime.label))) for regime in lanes]
     if others:

@@ -39,13 +39,8 @@ DARK = (
 
 
 def colours_of(labels: Iterable[int]) -> dict[int, str]:
-    """Give each of up to twelve labels a colour of its own.
+    """Give up to twelve labels colours by id, the next free one where two labels meet.
 
-    A label's colour is that of its id, counted round the palette, so that it is the same in every
-    picture; only where two labels meet there does the later one take the next free colour.
-
-    Examples
-    --------
     >>> colours_of([0, 12, 3])
     {0: '#0072B2', 3: '#D55E00', 12: '#E69F00'}
     """
@@ -70,8 +65,6 @@ def colours_of(labels: Iterable[int]) -> dict[int, str]:
 def ink_on(colour: str) -> str:
     """Return the black or the white, nearly, that can be read on a colour.
 
-    Examples
-    --------
     >>> ink_on("#E69F00"), ink_on("#0072B2")
     ('#010101', '#FEFEFE')
     """

@@ -11,10 +11,7 @@ HOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A stretch of rows that belongs to one regime, from the place ``first`` to ``last``.
-
-    Both of these have the label, some between them may not.
-    """
+    """A stretch of one regime: rows ``first`` and ``last`` have its label, not all between."""
 
     label: int
     first: int
@@ -22,26 +19,13 @@ class Visit:
 
 
 def visits(labels: IntArray, hold: int = HOLD) -> list[Visit]:
-    """Cut a series of labels into visits of regimes.
+    """Cut labels (N,) into visits of regimes, in the order of time.
 
-    The rule: a regime has arrived once its label has held for ``hold`` rows in a row, and it stays
-    until another label has. Whatever flickers in between is no visit: it neither ends the regime at
-    hand nor makes a birth or a return. A visit begins with the first row of the first run that held
-    and ends with the last row of the last one; so the rows of two visits never overlap, and two
-    visits that follow each other have different labels.
+    A regime has arrived once its label has held for ``hold`` rows in a row, and it stays until
+    another label has: flicker in between neither ends it nor makes a birth or a return. A visit
+    begins with the first row of the first run that held and ends with the last row of the last one;
+    so visits never overlap, and two in sequence have different labels.
 
-    Parameters
-    ----------
-    labels : ndarray of int64, shape (N,)
-    hold : int
-
-    Returns
-    -------
-    visits : list of Visit
-        In the order of time. Empty if no label ever held.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> for visit in visits(np.array([0, 0, 0, 7, 0, 0, 0, 1, 1, 1, 0, 0, 0])):
     ...     print(visit)

@@ -63,10 +63,7 @@ def draw_stories(
 
 
 def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
-    """Spread documents evenly over the time of their stretches.
-
-    Returns times (T,), mass (K, T), and the width of each of the T steps.
-    """
+    """Spread documents evenly over their stretches; return times, mass (K, T) and widths."""
     begin, end = tracks["begin"].to_numpy(), tracks["end"].to_numpy()
     if not len(begin):
         return np.zeros(0), np.zeros((0, 0)), 1.0

@@ -86,24 +86,13 @@ class LaplacianInverse:
 
     @classmethod
     def from_links(cls, links: ArrayLike, *, bandwidth: int | None = None) -> Self:
-        """Build the inverse of a whole matrix of links.
+        """Build the inverse of link probabilities (N, N), read below the diagonal.
 
-        Parameters
-        ----------
-        links : array_like of float, shape (N, N)
-            Link probabilities; entries on and above the diagonal are not read.
-        bandwidth : int, optional
-            As for the class.
-
-        Returns
-        -------
-        LaplacianInverse
-            Of N customers; O(N^3), or O(W N^2) with a bandwidth.
+        O(N^3), or O(W N^2) with a ``bandwidth``, as for the class.
         """
         A = np.asarray(links, dtype=np.float64)
         if A.ndim != 2 or A.shape[0] != A.shape[1]:
-            message = f"links: expected a square matrix, got shape {A.shape}"
-            raise SchemaError(message)
+            raise SchemaError(f"links: expected a square matrix, got shape {A.shape}")
         inverse = cls(bandwidth=bandwidth)
         for i, row in enumerate(A):
             inverse.append(row[:i])
@@ -136,23 +125,9 @@ class LaplacianInverse:
     def revise(self, i: int, row: ArrayLike, *, self_link: float | None = None) -> None:
         """Replace the links of customer i: a rank-1 update of rows >= i and columns < i.
 
-        O(i^2 + (n - i) i); with a bandwidth O(W i + (n - i) i).
-
-        Parameters
-        ----------
-        i : int
-            Customer, 0 <= i < n, counted from the oldest one kept.
-        row : array_like of float, shape (i,)
-            Its new link probabilities to the customers before it; as for `append`.
-        self_link : float, optional
-            As for `append`.
-
-        Raises
-        ------
-        ConfigError
-            If there is no customer i.
-        SchemaError
-            As for `append`. Nothing is changed then.
+        ``i`` counts from the oldest one kept (ConfigError if there is none); ``row`` (i,) and
+        ``self_link``: as for `append`, whose errors change nothing. O(i^2 + (n - i) i); with a
+        bandwidth O(W i + (n - i) i).
         """
         n = len(self)
         if not 0 <= i < n:
@@ -167,25 +142,16 @@ class LaplacianInverse:
         kernels.revise(self._A, first, shift, self._start, at, self._end, self._work, self._R)
 
     def evict(self, k: int = 1) -> None:
-        """Forget the k oldest customers. O(k), exact.
+        """Forget the k oldest customers, 0 <= k <= n (ConfigError if there are fewer). O(k), exact.
 
-        Paths between the customers that remain pass through later customers only, so their block
-        of R does not change. Tables opened by a forgotten customer have no column any more: the
-        rows of `table_probabilities` then sum to less than 1.
-
-        Parameters
-        ----------
-        k : int
-            0 <= k <= n.
-
-        Raises
-        ------
-        ConfigError
-            If there are fewer than k customers.
+        Paths between the customers that remain pass through later customers only, so their block of
+        R does not change. Tables opened by a forgotten customer have no column any more: the rows
+        of `table_probabilities` then sum to less than 1.
         """
         if not 0 <= k <= len(self):
-            message = f"k: expected a number of customers between 0 and {len(self)}, got {k}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"k: expected a number of customers between 0 and {len(self)}, got {k}"
+            )
         self._start += k
 
     @property
@@ -239,39 +205,34 @@ class LaplacianInverse:
         kept = n if self._bandwidth is None else min(n, self._bandwidth)
         if links.ndim != 1 or links.size not in {n, kept}:
             lengths = f"{n}" if kept == n else f"{kept} (the bandwidth) or {n}"
-            message = (
+            raise SchemaError(
                 f"row: expected one link probability for each earlier customer, length {lengths}; "
                 f"got shape {links.shape}"
             )
-            raise SchemaError(message)
         wrong = np.flatnonzero(~((links >= 0.0) & (links <= 1.0 + SUM_TOLERANCE)))
         if wrong.size:
-            message = (
+            raise SchemaError(
                 f"row: entry {wrong[0]} is {links[wrong[0]]}; probabilities must lie between "
                 f"0 and 1 (exponentiate log probabilities first)"
             )
-            raise SchemaError(message)
         if links.size > kept:
             if links[: n - kept].any():
                 far = int(np.flatnonzero(links[: n - kept])[0])
-                message = (
+                raise SchemaError(
                     f"row: entry {far} links {n - far} customers back, beyond the bandwidth of "
                     f"{self._bandwidth}; set it to 0 or construct with a larger bandwidth"
                 )
-                raise SchemaError(message)
             links = links[n - kept :]
         total = float(links.sum())
         if self_link is not None:
             if not self_link >= 0.0:
-                message = f"self_link: expected a probability, got {self_link}"
-                raise SchemaError(message)
+                raise SchemaError(f"self_link: expected a probability, got {self_link}")
             total += self_link
         if total > 1.0 + SUM_TOLERANCE:
             what = "row" if self_link is None else "row and self_link"
-            message = (
+            raise SchemaError(
                 f"{what}: the probabilities sum to {total:.17g}, above 1; normalise them first"
             )
-            raise SchemaError(message)
         return links, max(0.0, 1.0 - total) if self_link is None else float(self_link)
 
     def _reach(self, at: int) -> tuple[int, int]:
@@ -315,8 +276,7 @@ def _checked_bandwidth(bandwidth: object) -> int | None:
         pass
     elif isinstance(bandwidth, int | np.integer) and bandwidth >= 1:
         return int(bandwidth)
-    message = (
+    raise ConfigError(
         f"bandwidth: expected an integer >= 1, or None for links to all earlier customers; "
         f"got {bandwidth!r}"
     )
-    raise ConfigError(message)

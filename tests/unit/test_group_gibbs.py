@@ -119,7 +119,7 @@ def test_density_of_new_rows_is_the_ratio_of_evidences(layers):
     )
     *_, log_z = enumerated(layers, 0.8)
     new = np.array([[1.7]])
-    fields = "chain", "log_joint", "labels", "auxiliary", "n_clusters", "alpha"
+    fields = "chain", "log_joint", "labels", "auxiliary", "n_clusters", "alpha", "root_items"
     parts = [
         replace(draws, **{name: getattr(draws, name)[a : a + 80] for name in fields})
         for a in range(0, 8000, 80)
@@ -166,3 +166,42 @@ def test_what_is_refused():
     draws = sample_group_dp(X, PRIOR, group=list("abab"), n_sweeps=2, seed=0)
     with pytest.raises(SchemaError, match="expected 1 columns"):
         draws.log_predictive([[0.0, 1.0]], ["a"])
+
+
+def test_number_of_auxiliary_items_is_drawn_from_its_posterior(monkeypatch):
+    """Of 1, 2 or 3 items: shares, and clusters given each, by the evidences of the enumeration."""
+    monkeypatch.setattr("streamddcrp.models.graph.group_gibbs.MOST", 3)
+    group, log_z, clusters = [0, 1, 0, 1], [], []
+    for n in (1, 2, 3):
+        parents = [list(range(i)) for i in range(n)]
+        parents += [
+            [*range(n), *(n + j for j in range(i) if group[j] == g)] for i, g in enumerate(group)
+        ]
+        graph = from_parents(parents)
+        rows = np.concatenate([np.full((n, 1), np.nan), X])
+        found, p, value = oracle.posterior(
+            rows, parents, graph.cliques, graph.separators, 0.8, PRIOR
+        )
+        log_z.append(value)
+        clusters.append(sum(q * len(set(z[n:])) for z, q in zip(found, p, strict=True)))
+    exact = np.exp(np.array(log_z) - np.logaddexp.reduce(log_z))
+    draws = sample_group_dp(
+        X,
+        PRIOR,
+        group=list("abab"),
+        n_shared="auto",
+        n_chains=1,
+        alpha=0.8,
+        n_sweeps=S // 5,
+        seed=9,
+    )
+    for n, share, mean in zip((1, 2, 3), exact, clusters, strict=True):
+        at = draws.root_items == n
+        assert at.mean() == pytest.approx(share, abs=4 * block_error(at))
+        some = draws.n_clusters[at][: at.sum() // 100 * 100]
+        assert some.mean() == pytest.approx(mean, abs=4 * block_error(some))
+    assert "root_items" in draws.traces()
+    assert draws.auxiliary.shape == (S // 5, 3)
+    assert np.isfinite(draws.log_predictive(X[:2], ["a", "c"])).all()
+    with pytest.raises(ConfigError, match="n_shared"):
+        sample_group_dp(X, PRIOR, group=list("abab"), n_shared="many")

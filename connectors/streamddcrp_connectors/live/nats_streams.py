@@ -31,6 +31,7 @@ PORT = 4222
 _TIMEOUT = 5.0  # seconds for an answer of the server
 _UNANSWERED = 512  # messages that may wait for the server's word
 _ID, _AFTER = "Nats-Msg-Id", "Nats-Expected-Last-Msg-Id"
+_LASTING = (nats.js.errors.APIError, nats.errors.BadSubjectError, nats.errors.MaxPayloadError)
 _WRONG_LAST = 10070  # the server's number of the error that the last message is another one
 Result = TypeVar("Result")
 
@@ -53,29 +54,10 @@ class _Connection:
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Do the work in the thread, and wait for it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        name = self._address.name
         try:
             return future.result()
-        except nats.js.errors.ServiceUnavailableError as error:
-            message = error.description or "JetStream is not ready"  # or the stream is full
-            raise ConnectionError(message) from error
-        except nats.js.errors.NotFoundError as error:
-            message = f"{name}: {error.description or 'no such stream'}; make it first"
-            raise ConfigError(message) from error
-        except nats.js.errors.APIError as error:
-            raise ConfigError(f"{name}: {error.description}") from error
-        except nats.js.errors.NoStreamResponseError as error:
-            raise ConfigError(f"{name}: no stream takes this subject; make one first") from error
-        except (nats.errors.BadSubjectError, nats.errors.MaxPayloadError) as error:
-            raise ConfigError(f"{name}: {_plain(error)}") from error
         except (nats.errors.Error, OSError, EOFError) as error:
-            message = _plain(error)
-            if "CERTIFICATE_VERIFY_FAILED" in message:
-                message = f"{name}: the server's certificate is not known; name its ca=FILE"
-                raise ConfigError(message) from error
-            if "authorization" in message.lower():
-                raise ConfigError(f"{name} refuses the user, password or token") from error
-            raise ConnectionError(message) from error
+            raise _meaning(error, self._address.name) from error
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
@@ -136,38 +118,37 @@ async def _quiet(_: Exception) -> None:
     """Errors of a connection come to those who use it as well."""
 
 
-def _plain(error: BaseException) -> str:
-    """Say in words what happened."""
+def _meaning(error: Exception, name: str) -> Exception:
+    """Return what an error of the client means for a run: it waits, or ends with a message."""
+    errors = nats.js.errors
+    said = getattr(error, "description", None) or str(error).removeprefix("nats: ")
     if isinstance(error, TimeoutError | nats.errors.TimeoutError):
-        return "no answer"
-    return str(error).removeprefix("nats: ") or type(error).__name__
+        return ConnectionError("no answer")
+    if isinstance(error, errors.ServiceUnavailableError):  # or the stream is full
+        return ConnectionError(said or "JetStream is not ready")
+    if isinstance(error, errors.NotFoundError):
+        said = f"{said or 'no such stream'}; make it first"
+    elif isinstance(error, errors.NoStreamResponseError):
+        said = "no stream takes this subject; make one first"
+    elif "CERTIFICATE_VERIFY_FAILED" in said:
+        said = "the server's certificate is not known; name its ca=FILE"
+    elif "authorization" in said.lower():
+        return ConfigError(f"{name} refuses the user, password or token")
+    elif not isinstance(
+        error, errors.APIError | nats.errors.BadSubjectError | nats.errors.MaxPayloadError
+    ):
+        return ConnectionError(said or type(error).__name__)
+    return ConfigError(f"{name}: {said}")
 
 
-class _Inbox:
-    """Messages that have come and wait to be taken; a full one holds the server back."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._messages: list[Any] = []
-        self._came, self._taken = asyncio.Event(), asyncio.Event()
-
-    async def put(self, message: Any) -> None:
-        """Add a message, waiting for room."""
-        while len(self._messages) >= self._most:
-            self._taken.clear()
-            await self._taken.wait()
-        self._messages.append(message)
-        self._came.set()
-
-    async def take(self, most: int) -> list[Any]:
-        """Return what there is; wait `POLL` seconds for a first message."""
-        if not self._messages:
-            self._came.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._came.wait(), POLL)
-        messages, self._messages = self._messages[:most], self._messages[most:]
-        self._taken.set()
-        return messages
+async def _taken(inbox: asyncio.Queue[Any], most: int) -> list[Any]:
+    """Return the messages that are there; wait `POLL` seconds for a first one."""
+    messages = []
+    with contextlib.suppress(TimeoutError):
+        messages.append(await asyncio.wait_for(inbox.get(), POLL))
+        while len(messages) < most and not inbox.empty():
+            messages.append(inbox.get_nowait())
+    return messages
 
 
 class NatsSource(MessageSource):
@@ -190,11 +171,11 @@ class NatsSource(MessageSource):
         """Connect, and yield the messages after a number of the stream."""
         self.close()
         self._connection = connection = _Connection(self._address)
-        inbox = _Inbox(self._batch_rows)
+        inbox: asyncio.Queue[Any] = asyncio.Queue(self._batch_rows)  # a full one stops the server
         at = connection.wait(self._subscribed(connection, inbox, at))
         yield [], at
         while True:
-            messages = connection.wait(inbox.take(self._most))
+            messages = connection.wait(_taken(inbox, self._most))
             if not messages and not connection.client.is_connected:
                 raise ConnectionError("the connection is lost")
             if messages:
@@ -206,7 +187,9 @@ class NatsSource(MessageSource):
             self._connection.close()
             self._connection = None
 
-    async def _subscribed(self, connection: _Connection, inbox: _Inbox, at: int | None) -> int:
+    async def _subscribed(
+        self, connection: _Connection, inbox: asyncio.Queue[Any], at: int | None
+    ) -> int:
         """Begin to read after a number; return the number, found if it was None."""
         stream = self._address.path
         state = (await connection.stream.stream_info(stream)).state

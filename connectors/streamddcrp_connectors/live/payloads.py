@@ -54,7 +54,7 @@ class Payloads:
                 batch, kind = self._json.decode(b"\n".join(group), self.columns, kind)
                 made.append(batch)
         if not made:
-            made.append(assemble(self.columns, self._nothing(0), {}, lambda _: {}))
+            made.append(self._refused(0, "", None))
         return joined(made), kind
 
     def _decode_arrow(self, message: bytes, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
@@ -71,18 +71,17 @@ class Payloads:
             raw = pa.record_batch([_whole(table.column(name)) for name in found.names], names=names)
             batch, then = canonical(raw, self.columns, kind)
         except (pa.ArrowException, OSError, SchemaError, ConfigError) as error:
-            shown = repr(message[:_SHOWN])
-            refused = dict.fromkeys(range(n_rows), Refusal(f"message: {error}", shown))
-            return assemble(self.columns, self._nothing(n_rows), refused, lambda _: {}), kind
+            return self._refused(n_rows, str(error), repr(message[:_SHOWN])), kind
         if kind is not None and then != kind:
-            reason = f"message: the time is of kind {then}, that of earlier rows {kind}"
-            refused = dict.fromkeys(range(n_rows), Refusal(reason, {}))
-            return assemble(self.columns, self._nothing(n_rows), refused, lambda _: {}), kind
+            reason = f"the time is of kind {then}, that of earlier rows {kind}"
+            return self._refused(n_rows, reason, {}), kind
         return batch, then
 
-    def _nothing(self, n_rows: int) -> list[Any]:
-        """Columns of nulls, which take the types of the rows they are joined with."""
-        return [pa.nulls(n_rows) for _ in self.columns.names]
+    def _refused(self, n_rows: int, reason: str, shown: Any) -> Any:
+        """Return refused rows; nulls take the types of the rows they are joined with."""
+        nothing = [pa.nulls(n_rows) for _ in self.columns.names]
+        refused = dict.fromkeys(range(n_rows), Refusal(f"message: {reason}", shown))
+        return assemble(self.columns, nothing, refused, lambda _: {})
 
 
 def _whole(column: Any) -> Any:

@@ -64,8 +64,6 @@ def _guard(name: str) -> Iterator[None]:
         yield
     except redis.AuthenticationError as error:
         raise ConfigError(f"{name} refuses the user or password") from error
-    except (redis.exceptions.NoPermissionError, redis.exceptions.ReadOnlyError) as error:
-        raise ConfigError(f"{name}: {error}") from error
     except (
         redis.ConnectionError,
         redis.TimeoutError,

@@ -19,10 +19,11 @@ Memory: one batch of rows at a time (Parquet: its pages and one batch).
 import inspect
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,7 +35,7 @@ from streamddcrp_connectors.run.contents import HEAD, SUFFIXES, is_document, pac
 from streamddcrp_connectors.run.places import Place, is_pattern
 from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_installed
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
-from streamddcrp_connectors.run.typed import Typed, look
+from streamddcrp_connectors.run.typed import look
 
 __all__ = ["Offset", "Source", "open_source"]
 
@@ -180,28 +181,21 @@ def _head(path: Path) -> bytes | None:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-class ParquetSource:
-    """Rows of a Parquet file, streamed; see `_after` for the offset."""
+class _TypedFile(ABC):
+    """A file of typed columns; the offset is ``{"row"}``, its size, and digests of its ends."""
 
     replayable = True
+    format: ClassVar[str]
 
     def __init__(self, path: str | Place, columns: Columns, batch_rows: int) -> None:
-        self._place = place = _place(path)
-        self.name = place.name
-        self._batch_rows = batch_rows
-        self._opened = place.open()
-        _refuse_empty(self._opened, self.name, "parquet")
+        self._place = path if isinstance(path, Place) else Place.local(path)
+        self.name, self._batch_rows = self._place.name, batch_rows
+        self.n_rows: int | None = None
+        self._file = self._opened()
         try:
-            self._file = pq.ParquetFile(
-                self._opened, pre_buffer=False, buffer_size=1 << 17, page_checksum_verification=True
-            )
-        except (pa.ArrowException, OSError) as error:
-            raise SchemaError(f"{self.name} is not a whole Parquet file: {error}") from error
-        schema = self._file.schema_arrow
-        self.n_rows: int | None = self._file.metadata.num_rows
-        first = partial(self._file.iter_batches, ROWS, use_threads=False)
-        try:
-            self._typed = look(schema, first, columns, self.name)
+            if self._file.size() == 0:
+                raise SchemaError(f"{self.name} is empty: it has not even a {self.format} header")
+            self._typed = look(*self._first(), columns, self.name)
         except BaseException:
             self.close()
             raise
@@ -209,65 +203,108 @@ class ParquetSource:
         self.unordered = self._typed.unordered
 
     def identity(self) -> dict[str, Any]:
-        return {"path": os.path.realpath(self.name), "format": "parquet"}
+        return {"path": os.path.realpath(self.name), "format": self.format}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        row = _row(self._place, offset)
-        _check_length(row, self.n_rows, self.name)
-        skip = row
-        groups: list[int] = []
-        for group in range(self._file.metadata.num_row_groups):
-            n_rows = self._file.metadata.row_group(group).num_rows
-            if not groups and skip >= n_rows:
-                skip -= n_rows
-            else:
-                groups.append(group)
-        batches = self._file.iter_batches(
-            self._batch_rows, row_groups=groups, columns=list(self.columns.raw), use_threads=False
-        )
-        yield from _after(batches, skip, row, self._typed, self._place)
+        row = 0
+        if offset is not None:
+            self._place.check(offset)
+            row = offset["row"]
+        batches, skip = self._from(row)
+        seen, kind = self._place.fingerprint(), self._typed.kind
+        while True:
+            try:
+                raw = next(batches, None)
+                if raw is not None:
+                    raw = raw.select(list(self.columns.raw))
+                    raw.validate(full=True)  # a damaged file must not crash what reads it
+            except (pa.ArrowException, OSError) as error:
+                raise SchemaError(f"{self.name} is damaged after row {row}: {error}") from error
+            if raw is None:
+                break
+            past = min(skip, raw.num_rows)
+            skip -= past
+            raw = raw.slice(past)
+            if raw.num_rows:
+                row += raw.num_rows
+                batch, kind = canonical(raw, self.columns, kind, cells=self._typed.cells)
+                yield batch, {"row": row} | seen
+        self._check_length(row - skip, row)
 
     def close(self) -> None:
         self._file.close()
-        self._opened.close()
+
+    def _opened(self) -> Any:
+        return self._place.open()
+
+    def _check_length(self, n_rows: int, row: int) -> None:
+        if row > n_rows:
+            message = f"has {n_rows} rows, fewer than the {row} read before: was it replaced?"
+            raise SchemaError(f"{self.name} {message}")
+
+    @abstractmethod
+    def _first(self) -> tuple[Any, Callable[[], Iterator[Any]]]:
+        """Return the schema, and what yields the first rows."""
+
+    @abstractmethod
+    def _from(self, row: int) -> tuple[Iterator[Any], int]:
+        """Return batches, and how many rows of them are to be passed over."""
 
 
-class ArrowSource:
-    """Rows of an Arrow IPC file or stream, memory-mapped; see `_after` for the offset."""
+class ParquetSource(_TypedFile):
+    """Rows of a Parquet file, streamed."""
 
-    replayable = True
+    format = "parquet"
 
-    def __init__(self, path: str | Place, columns: Columns, batch_rows: int) -> None:
-        self._place = place = _place(path)
-        self.name = place.name
-        self.n_rows: int | None = None
-        self._batch_rows = batch_rows
-        self._mapped: Any = place.open(mapped=True)
-        _refuse_empty(self._mapped, self.name, "arrow")
-        schema, batches = self._open()
-        self._typed = look(schema, lambda: batches, columns, self.name)
-        self.columns, self.understood = self._typed.columns, self._typed.understood
-        self.unordered = self._typed.unordered
+    def _first(self) -> tuple[Any, Callable[[], Iterator[Any]]]:
+        try:
+            self._parquet = pq.ParquetFile(
+                self._file, pre_buffer=False, buffer_size=1 << 17, page_checksum_verification=True
+            )
+        except (pa.ArrowException, OSError) as error:
+            raise SchemaError(f"{self.name} is not a whole Parquet file: {error}") from error
+        self.n_rows = self._parquet.metadata.num_rows
+        first = partial(self._parquet.iter_batches, ROWS, use_threads=False)
+        return self._parquet.schema_arrow, first
 
-    def identity(self) -> dict[str, Any]:
-        return {"path": os.path.realpath(self.name), "format": "arrow"}
-
-    def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        row = _row(self._place, offset)
-        _, batches = self._open()
-        parts = (
-            batch.slice(start, self._batch_rows)
-            for batch in batches
-            for start in range(0, batch.num_rows, self._batch_rows)
+    def _from(self, row: int) -> tuple[Iterator[Any], int]:
+        self._check_length(self._parquet.metadata.num_rows, row)
+        groups: list[int] = []
+        for group in range(self._parquet.metadata.num_row_groups):
+            n_rows = self._parquet.metadata.row_group(group).num_rows
+            if not groups and row >= n_rows:
+                row -= n_rows
+            else:
+                groups.append(group)
+        batches = self._parquet.iter_batches(
+            self._batch_rows, row_groups=groups, columns=list(self.columns.raw), use_threads=False
         )
-        yield from _after(parts, row, row, self._typed, self._place)
+        return batches, row
 
-    def close(self) -> None:
-        self._mapped.close()
 
-    def _open(self) -> tuple[Any, Iterator[Any]]:
-        self._mapped.close()
-        self._mapped = mapped = self._place.open(mapped=True)
+class ArrowSource(_TypedFile):
+    """Rows of an Arrow IPC file or stream, memory-mapped."""
+
+    format = "arrow"
+
+    def _opened(self) -> Any:
+        return self._place.open(mapped=True)
+
+    def _first(self) -> tuple[Any, Callable[[], Iterator[Any]]]:
+        schema, batches = self._read()
+        return schema, lambda: batches
+
+    def _from(self, row: int) -> tuple[Iterator[Any], int]:
+        return (
+            batch.slice(start, self._batch_rows)
+            for batch in self._read()[1]
+            for start in range(0, batch.num_rows, self._batch_rows)
+        ), row
+
+    def _read(self) -> tuple[Any, Iterator[Any]]:
+        """Return the schema and all batches of the file, opened again."""
+        self._file.close()
+        self._file = mapped = self._opened()
         try:
             if mapped.read(6) == b"ARROW1":
                 reader = pa.ipc.open_file(mapped)
@@ -279,57 +316,3 @@ class ArrowSource:
         except (pa.ArrowException, OSError) as error:
             message = f"{self.name} is not a whole Arrow IPC file or stream: {error}"
             raise SchemaError(message) from error
-
-
-def _place(path: str | Place) -> Place:
-    return path if isinstance(path, Place) else Place.local(path)
-
-
-def _refuse_empty(file: Any, name: str, format: str) -> None:
-    if file.size() == 0:
-        raise SchemaError(f"{name} is empty: it has not even a {format} header")
-
-
-def _check_length(row: int, n_rows: int | None, where: str) -> None:
-    if n_rows is not None and row > n_rows:
-        message = f"{where} has {n_rows} rows, fewer than the {row} read before: was it replaced?"
-        raise SchemaError(message)
-
-
-def _row(place: Place, offset: Offset | None) -> int:
-    """Return how many rows were read, after a check that it was of this file."""
-    if offset is None:
-        return 0
-    place.check(offset)
-    row: int = offset["row"]
-    return row
-
-
-def _after(
-    batches: Iterator[Any], skip: int, row: int, typed: Typed, place: Place
-) -> Iterator[tuple[Any, Offset]]:
-    """Drop the first ``skip`` rows, convert the others, count from ``row``.
-
-    The offset is ``{"row"}`` with the size of the file, and digests of its ends.
-    """
-    seen, where = place.fingerprint(), place.name
-    columns, kind = typed.columns, typed.kind
-    while True:
-        try:
-            raw = next(batches, None)
-            if raw is not None:
-                raw = raw.select(list(columns.raw))
-                raw.validate(full=True)  # a damaged file must not crash what reads it
-        except (pa.ArrowException, OSError) as error:
-            raise SchemaError(f"{where} is damaged after row {row}: {error}") from error
-        if raw is None:
-            break
-        past = min(skip, raw.num_rows)
-        skip -= past
-        raw = raw.slice(past)
-        if raw.num_rows:
-            row += raw.num_rows
-            batch, kind = canonical(raw, columns, kind, cells=typed.cells)
-            yield batch, {"row": row} | seen
-    if skip:
-        _check_length(row, row - skip, where)

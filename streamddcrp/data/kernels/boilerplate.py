@@ -115,14 +115,12 @@ def rest_says(words, texts, seen, n, least):
 
 @uncounted
 def choose(words, texts, seen):
-    """Find the boilerplate of the newest texts.
+    """Find the boilerplate of the newest texts; return what part of all words is it, and new.
 
-    Of words known as such ``words.aside`` becomes their part of all words, or 0 where they count
-    again; of new ones minus it, until the caller has taken them out. ``words`` has ``mark`` and
-    ``listed`` (work space, ``mark`` zero) and ``aside``, by word; ``texts`` a ring of words
-    ``text``, and ``start``, ``length`` and ``aside`` by text: text i is at i modulo their length,
-    ``length + aside`` words from ``start`` on; ``seen``: texts so far. Returns what part of all
-    words is boilerplate, and new.
+    ``words.aside`` becomes the part of all words for known boilerplate, 0 where a word counts
+    again, minus the part for new ones until the caller has taken them out. ``words.mark`` (zero)
+    and ``listed`` are work space. ``texts`` is a ring: text i, of ``seen``, is at i modulo its
+    length, with ``length + aside`` words of ``text`` from ``start`` on.
     """
     n, read = count_texts(words, texts, seen)
     part, fresh = 0.0, 0.0

@@ -18,13 +18,8 @@ def _is_parent(i, of, first, parents, offsets, kept, n_kept):
 def check_parents(first, r, parents, offsets, kept, n_kept):
     """Find the first row whose parents are not a clique of the last r items.
 
-    The others of a clique must be parents of its last member; that is enough, because the parents
-    of any item are a clique.
-
-    Returns
-    -------
-    row, rule, i, j : int
-        -1 and zeros where all is well; i and j the items that break the rule.
+    Returns the row (-1: all is well), the rule, and the two items that break it. The other parents
+    must be parents of the last one; that is enough, because the parents of any item are a clique.
     """
     for b in range(len(offsets) - 1):
         n = first + b

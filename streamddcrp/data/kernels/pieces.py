@@ -187,10 +187,7 @@ def first_word(words, begin, end):
 
 @uncounted
 def copy_piece(words, begin, end):
-    """Copy characters of the run into ``words.word``; return how many bytes they take.
-
-    `LONGEST` at most, and no half character.
-    """
+    """Copy whole characters of the run, at most `LONGEST` bytes; return how many bytes."""
     first = words.starts[begin]
     n = min(words.starts[end] - first, characters.LONGEST)
     while 0 < n < words.starts[end] - first and words.run[first + n] & 0xC0 == 0x80:

@@ -41,11 +41,7 @@ def _end_of_link(data, i, stop):
 
 @uncounted
 def skip_link(data, i, end, stop):
-    """Return the end of a link that begins at ``i`` with a word that ends at ``end``, or -1.
-
-    A link has a scheme (https://), or begins with ``www.``, or is a name of a host with a path
-    (t.co/x).
-    """
+    """Return the end of a link (https://, www. or host/path) that begins at ``i``, or -1."""
     if data[end] == COLON:
         is_link = _byte(data, end + 1, stop) == SLASH and _byte(data, end + 2, stop) == SLASH
         return _end_of_link(data, end, stop) if is_link else -1
@@ -105,10 +101,7 @@ def skip_ticker(data, i, stop):
 
 @uncounted
 def read_initials(data, i, stop, word):
-    """Read letters with dots between, as in U.S., into ``word``; return where they end, and n.
-
-    A dot follows the last one, too; ``n`` is 0 if these are none. An 's behind them is no part.
-    """
+    """Read letters with a dot after each, as U.S., into ``word``; return their end and number."""
     n = 0
     while n < 2 * MOST_INITIALS and _is_letter(_byte(data, i, stop)):
         b = _byte(data, i + 1, stop)

@@ -104,10 +104,9 @@ def best_template(known, tokens, n, key):
 
 @entry
 def find_templates(known, counts, data, offsets, learn, done, out):
-    """Write the numbers of the templates of lines ``done`` .. N - 1; return how many are done.
+    """Write the templates of lines ``done`` .. N - 1; return how many are done, as room allows.
 
-    A template that is not known has the number -1, or with ``learn`` the next one. Stops where
-    there is no more room for templates.
+    A template that is not known has the number -1, or with ``learn`` the next one.
     """
     for row in range(done, len(out)):
         start, stop = offsets[row], offsets[row + 1]

@@ -263,13 +263,12 @@ def has_room(words, n_bytes, most):
 
 @uncounted
 def read_document(data, start, stop, listed, words, out):
-    """Write the indexes of the different words of ``data[start:stop]``, first come first.
+    """Write the indexes of the different words of ``data[start:stop]``; return how many.
 
-    Of all words, if the table is one with repeats. Stop words are left out, and what does not fit
-    into ``out`` (of int64). Unknown words get an index, the last one released or the next.
-    `has_room` must have said yes. What the document has to teach about scripts without spaces waits
-    for `learn_pieces`. ``listed``: these are words as they are with the byte `BETWEEN` between;
-    else it is a text. Returns how many indexes were written.
+    First come first; all words, where the table has repeats. Stop words are left out, and what
+    ``out`` has no room for. An unknown word gets the index last released or the next; `has_room`
+    must have said yes. Scripts without spaces wait for `learn_pieces`. ``listed``: words with the
+    byte `BETWEEN` between, no text.
     """
     counts = words.counts
     counts[DOCUMENTS] += 1
@@ -329,11 +328,7 @@ def find_word(words, eights, n):
 
 @uncounted
 def forget_new(words, found, n):
-    """Take out the words that came with the last document; they are -1 then.
-
-    Indexes are free as before, in the same order: nothing was released since, so ``words.free``
-    still has those that were taken.
-    """
+    """Take out the words that came with the last document (-1 then); indexes are free as before."""
     counts = words.counts
     for i in range(n - 1, -1, -1):
         if words.seen[found[i]] < 0:

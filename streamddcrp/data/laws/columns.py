@@ -35,15 +35,7 @@ LASTING = 0.99  # phi from which a drift that also jumps says nothing by its lev
 
 @dataclass(slots=True)
 class Contest:
-    """K laws that compete in each of D columns.
-
-    Attributes
-    ----------
-    filters : Filters
-        Of D times K; those of a column at rest have not begun.
-    score : ndarray, shape (D K,)
-        How well they have told the values.
-    """
+    """K laws that compete in each of D columns: their ``filters``, and ``score`` (D K,) of each."""
 
     filters: Filters
     score: FloatArray
@@ -54,10 +46,7 @@ class Contest:
         return cls(Filters.of(BEST * n_columns), np.zeros(BEST * n_columns))
 
     def begin(self, X: FloatArray, options: Sequence[str], *, from_scratch: bool) -> None:
-        """Hold a contest of all laws over rows (N, D); with the best of each column it goes on.
-
-        Without ``from_scratch``, only in columns whose jumps are far larger than expected.
-        """
+        """Hold a contest of all laws over rows (N, D), or only where jumps are far too large."""
         for d, option in enumerate(options):
             scale, among, at = scale_of(X[:, d]), AMONG[option], BEST * d
             known = self.filters.laws.law[at, 2]
@@ -113,12 +102,7 @@ def _credit(score: float, law: Law) -> float:
 
 
 class Laws:
-    """The laws of the columns of a stream.
-
-    Parameters
-    ----------
-    given : mapping of name to {"auto", "level", "slow"}, optional
-    """
+    """The laws of a stream's columns; ``given``: name to "auto", "level" or "slow"."""
 
     def __init__(self, given: Mapping[Any, str] | None = None) -> None:
         self._given = {str(name): str(law) for name, law in (given or {}).items()}
@@ -179,10 +163,7 @@ class Laws:
         return np.zeros(n_columns) if self._filters is None else self._filters.ahead()
 
     def look_for_held(self, X: FloatArray, free: Sequence[bool], names: Sequence[Any]) -> bool:
-        """Judge by the last rows (N, D) which columns hold values; whether others do than before.
-
-        ``free`` says which columns may have a law.
-        """
+        """Judge by rows (N, D) which ``free`` columns hold values; return whether that changed."""
         given = [self._given.get(str(name)) for name in names]
         may = [ok and law != "level" for ok, law in zip(free, given, strict=True)]
         return self.held.look(X, may)
@@ -196,18 +177,10 @@ class Laws:
         *,
         from_scratch: bool,
     ) -> bool:
-        """Choose laws after ``n_rows`` rows; return whether any has changed. `begin` uses them.
+        """Choose laws after ``n_rows`` rows by the last ones (N, D); return whether any changed.
 
-        Parameters
-        ----------
-        X : ndarray, shape (N, D)
-            The last rows.
-        n_rows : int
-        free : sequence of bool, length D
-            Which columns may have a law.
-        names : sequence, length D
-        from_scratch : bool
-            Whether to judge by these rows only, by all laws: rows before them do not count.
+        `begin` uses them. ``free`` (D,): which columns may have a law. ``from_scratch``: judge all
+        laws by these rows only.
         """
         before = self._chosen or [None] * X.shape[1]
         given = [self._given.get(str(name), "auto") for name in names]

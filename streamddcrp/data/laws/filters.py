@@ -6,19 +6,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp import records as rec
 from streamddcrp.data.laws.kernels import LEVELS, NEVER, SLOTS, shift_laws, step_laws
-from streamddcrp.records import (
-    FINITE,
-    MOST,
-    Within,
-    arrays_of,
-    empty,
-    index,
-    nbytes_of,
-    refuse_if,
-    restore,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 FEWEST = 32  # values from which a column may have a law
@@ -75,23 +64,23 @@ AMONG: dict[str, list[Law]] = {
 class State(NamedTuple):
     """What the filters of the columns know: drift, level and their covariance, by hypothesis."""
 
-    guess: Annotated[FloatArray, "D S 5", FINITE]
-    log_w: Annotated[FloatArray, "D S", NEVER, Within(NEVER, 1e-6)]
-    label: Annotated[IntArray, "D S", -1, index("L", none=True)]
+    guess: Annotated[FloatArray, "D S 5", rec.FINITE]
+    log_w: Annotated[FloatArray, "D S", NEVER, rec.Within(NEVER, 1e-6)]
+    label: Annotated[IntArray, "D S", -1, rec.index("L", none=True)]
     age: Annotated[IntArray, "D S"]
-    level: Annotated[FloatArray, "D L 2", FINITE]
+    level: Annotated[FloatArray, "D L 2", rec.FINITE]
     last: Annotated[IntArray, "D L"]
-    n_levels: Annotated[IntArray, "D", up_to("L")]
-    noise: Annotated[FloatArray, "D 2", 1e-300, Within(1e-300, 1e300)]
-    jumps: Annotated[FloatArray, "D", Within(0.0, MOST)]
+    n_levels: Annotated[IntArray, "D", rec.up_to("L")]
+    noise: Annotated[FloatArray, "D 2", 1e-300, rec.Within(1e-300, 1e300)]
+    jumps: Annotated[FloatArray, "D", rec.Within(0.0, rec.MOST)]
     n: Annotated[IntArray, "D", -1]  # values learned; -1: the column has no law
 
 
 class Rules(NamedTuple):
     """The laws of the columns."""
 
-    law: Annotated[FloatArray, "D 5", FINITE]  # phi, q, variance of a jump, center, trend
-    kind: Annotated[IntArray, "D 2", Within(0, 1)]  # whether it jumps, what is subtracted
+    law: Annotated[FloatArray, "D 5", rec.FINITE]  # phi, q, variance of a jump, center, trend
+    kind: Annotated[IntArray, "D 2", rec.Within(0, 1)]  # whether it jumps, what is subtracted
 
     def of(self, d: int) -> Law:
         """Return the law of a column."""
@@ -117,7 +106,9 @@ class Filters:
     def of(cls, n_columns: int) -> "Filters":
         """Return the filters of columns without laws."""
         lengths = lengths_of(n_columns)
-        return cls(empty(Rules, lengths), empty(State, lengths), Scratch(np.zeros((SLOTS, 3))))
+        return cls(
+            rec.empty(Rules, lengths), rec.empty(State, lengths), Scratch(np.zeros((SLOTS, 3)))
+        )
 
     def begin(self, d: int, law: Law, scale: "Scale", subtracted: int) -> None:
         """Give a column a law, before its first value."""
@@ -144,11 +135,11 @@ class Filters:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        return nbytes_of(self)
+        return rec.nbytes_of(self)
 
     def arrays(self, part: str) -> dict[str, Any]:
         """Return copies of the arrays, for a checkpoint; their names begin with ``part``."""
-        found = arrays_of(self, lengths_of(len(self.laws.law)))
+        found = rec.arrays_of(self, lengths_of(len(self.laws.law)))
         return {part + name: array for name, array in found.items()}
 
     def take(self, k: int, other: "Filters", at: int) -> None:
@@ -160,10 +151,10 @@ class Filters:
     def restore(self, arrays: Mapping[str, Any], part: str = "") -> None:
         """Take up stored arrays, whose names begin with ``part``; raises CheckpointError."""
         mine = {name.removeprefix(part): x for name, x in arrays.items() if name.startswith(part)}
-        restore(self, lengths_of(len(self.laws.law)), mine)
+        rec.restore(self, lengths_of(len(self.laws.law)), mine)
         law = self.laws.law
         in_range = (law >= [0.0, 0.0, 0.0, -np.inf, 0.0]) & (law <= [1.0, 1e6, 1e300, np.inf, 1.0])
-        refuse_if(not in_range.all(), "laws")
+        rec.refuse_if(not in_range.all(), "laws")
 
 
 class Scale(NamedTuple):

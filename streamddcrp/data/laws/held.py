@@ -49,10 +49,7 @@ class Held:
         return bool(self.columns.any())
 
     def look(self, X: FloatArray, free: Sequence[bool]) -> bool:
-        """Judge columns by rows (N, D) as they came; return whether the verdict has changed.
-
-        ``free`` says which columns may be held.
-        """
+        """Judge the ``free`` columns by rows (N, D) as they came; return if the verdict changed."""
         before = self.columns if len(self.columns) else np.zeros(X.shape[1], dtype=np.int64)
         odds = np.array([evidence(column) for column in X.T])
         self.columns = (np.where(before == 1, odds > -LEAD, odds > LEAD) & free).astype(np.int64)

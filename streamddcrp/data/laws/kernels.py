@@ -68,10 +68,7 @@ def _spread(trend, guess):
 
 @kernel
 def _branch(y, law, d, state):
-    """Write the hypotheses that the best one jumps in this row [4]; return how many slots.
-
-    None where the value is near what the best hypothesis foresees.
-    """
+    """Write hypotheses that the best one jumps in this row [4], if it is far; return slots."""
     log_w, guess, label = state.log_w[d], state.guess[d], state.label[d]
     n_levels, best, jump, trend = state.n_levels[d], _best(log_w), law[d, 2], law[d, 4]
     chance = (1.0 + state.jumps[d]) / (FIRST_ROWS + state.n[d])
@@ -222,21 +219,11 @@ def _remember(d, state):
 
 @kernel
 def step_laws(law, kind, state, seen, X, out, score):
-    """Subtract from each value what its column's law foresees, then learn it.
+    """Subtract from each value of ``X`` (N, D) what its column's law foresees, then learn it.
 
-    Parameters
-    ----------
-    law : ndarray, shape (D, 5)
-        phi, q, variance of a jump, center, and 1 for a trend, else 0, of each column.
-    kind : ndarray of int64, shape (D, 2)
-        1 where the level may jump; 1 where drift and level are subtracted.
-    state : `State`
-    seen : ndarray, shape (SLOTS, 3)
-        Work space.
-    X, out : ndarray, shape (N, D)
-        NaN: missing.
-    score : ndarray, shape (D,)
-        The log densities of the values are added.
+    ``law`` (D, 5): phi, q, variance of a jump, center, and whether it is a trend. ``kind`` (D, 2):
+    whether the level may jump; whether drift and level are subtracted. ``seen`` (SLOTS, 3): work
+    space. NaN is missing. ``score`` (D,): the log densities are added.
     """
     for i in range(X.shape[0]):
         for d in range(X.shape[1]):

@@ -19,14 +19,8 @@ class Rivals:
     """Whether columns are told better with a season, or by a law without one.
 
     Filters of several laws follow the values as they are and those less the season, and the best of
-    each compete. A column that only follows a plan is levels that come again, one that lags behind
-    such a column is a trend with jumps: neither is a season.
-
-    Parameters
-    ----------
-    n_columns : int
-    first : int
-        Rows from which scores count.
+    each compete; scores count from row ``first`` on. A column that only follows a plan is levels
+    that come again, one that lags behind such a column is a trend with jumps: neither is a season.
     """
 
     def __init__(self, n_columns: int, first: int) -> None:
@@ -73,10 +67,7 @@ class Rivals:
         return self.filters.arrays("rivals.") | own
 
     def restore(self, arrays: Mapping[str, Any], n_rows: int) -> None:
-        """Restore what `arrays` returned after a number of rows; raises CheckpointError.
-
-        A state of before there were rivals has none: they begin now.
-        """
+        """Restore `arrays`, or begin where a state has none; raises CheckpointError."""
         if not any(name.startswith("rivals.") for name in arrays):
             return
         self.n_rows = n_rows

@@ -27,15 +27,10 @@ LARGEST = 1e150  # values whose squares would overflow are not learned
 
 @kernel
 def fill_basis(turns, place, out_z):
-    """Write 1, and sine and cosine of the harmonics at a moment.
+    """Write 1, and sine and cosine of the harmonics at a moment, to ``out_z`` (Q,).
 
-    Parameters
-    ----------
-    turns : ndarray, shape (number of periods,)
-        Share of each period that has passed.
-    place : ndarray of int64, shape (number of periods, most harmonics)
-        Where the pair of harmonic j + 1 of a period stands; -1: it is left out.
-    out_z : ndarray, shape (Q,)
+    ``turns``: share of each period that has passed; ``place`` (periods, harmonics): where the pair
+    of harmonic j + 1 stands, -1 where it is left out.
     """
     out_z[0] = 1.0
     for k in range(place.shape[0]):
@@ -318,27 +313,13 @@ def _judge(setting, d, y, rival, z, state):
 
 @kernel
 def step_seasons(setting, place, prior, state, space, foreseen, X, rival, turns, out):
-    """Subtract the season from each row as the rows before it have it, then learn the row.
+    """Subtract from each row of ``X`` (N, D) the season known before it, then learn the row.
 
-    Each harmonic is subtracted times the share of its power that is not noise, so one that is not
-    known yet is not subtracted.
-
-    Parameters
-    ----------
-    setting, state : `Setting`, `State`
-    place : ndarray of int64
-        As for `fill_basis`.
-    prior : ndarray, shape (Q,)
-        Variances of the coefficients before the first value, in units of the noise.
-    space : ndarray, shape (2 + 2 D, Q)
-        Work space.
-    foreseen : ndarray, shape (3, D)
-        Work space: error, its variance and the probability of a jump.
-    X, out : ndarray, shape (N, D)
-        NaN: missing; nothing is learned of it.
-    rival : ndarray, shape (N, D)
-        The rows as they are without these seasons: themselves, or less those already in use.
-    turns : ndarray, shape (N, number of periods)
+    Each harmonic is subtracted times the share of its power that is not noise. ``place``: as for
+    `fill_basis`; ``prior`` (Q,): variances of the coefficients before the first value, in units of
+    the noise; ``space`` (2 + 2 D, Q): work space; ``foreseen`` (3, D): error, its variance,
+    probability of a jump. NaN is missing, and not learned. ``rival`` (N, D): the rows without these
+    seasons; ``turns``: (N, periods).
     """
     D, z, b = X.shape[1], space[0], space[1]
     errors, spreads, jumps = foreseen[0], foreseen[1], foreseen[2]

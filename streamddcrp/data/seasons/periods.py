@@ -62,18 +62,9 @@ Asking = Generator[Question, FloatArray, list[float]]
 
 
 def read_periods(option: Any) -> tuple[list[float], bool]:
-    """Read the option of given periods; "auto" and "calendar" are none.
+    """Read given periods ("auto", "calendar": none), rising; and whether they need rows with times.
 
-    Returns
-    -------
-    periods : list of float
-        Rising. Numbers as they are, names and durations in seconds.
-    needs_clock : bool
-        Whether they only make sense for rows with times.
-
-    Raises
-    ------
-    ConfigError
+    Numbers stay as they are, names and durations become seconds; raises ConfigError.
     """
     single = isinstance(option, str) or not isinstance(option, Iterable)
     items = [option] if single else as_list("period", option)
@@ -85,8 +76,7 @@ def read_periods(option: Any) -> tuple[list[float], bool]:
         else:
             found.add(positive("period", item, "a name such as 'day', or 'auto'"))
     if not found:
-        message = f"period must have at least one period, got {option!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"period must have at least one period, got {option!r}")
     return sorted(found), needs_clock
 
 
@@ -98,11 +88,10 @@ def _duration(text: str) -> float:
     except ConfigError:
         cut = make_cut(None)
     if cut.kind != "period":
-        message = (
+        raise ConfigError(
             f"period must be 'auto', 'calendar', {', '.join(map(repr, CLOCK))}, a duration such as "
             f"'12h', a number, or a list of these; got {text!r}"
         )
-        raise ConfigError(message)
     return cut.size
 
 
@@ -155,25 +144,11 @@ def likely_period(X: FloatArray) -> float | None:
 
 
 class Search:
-    """The search for periods in rows, in portions.
+    """The search for periods in rows (N, D), in portions; in the unit of their times, if any.
 
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-        NaN: missing.
-    t : ndarray of float64, shape (N,), or None
-        Times; a period is then in their unit, else in rows.
-    known : iterable of float
-        Periods found before, which are candidates again.
-
-    Attributes
-    ----------
-    found : list of float or None
-        The periods that the rows show, rising; empty where they show none. None: not known yet.
-    leads : list of float
-        What the tests done so far have given; with them, another search goes on from here.
-    gap : float
-        Usual distance of two rows.
+    ``known``: periods found before, candidates again. ``found``: the periods, rising; None: not
+    known yet. ``leads``: results of the tests so far, from which another search can go on. ``gap``:
+    usual distance of two rows.
     """
 
     def __init__(self, X: FloatArray, t: FloatArray | None, known: Iterable[float] = ()) -> None:
@@ -208,10 +183,9 @@ class Search:
     def go(self, work: int) -> int:
         """Do more tests, of a column each, and return how much of the work is left.
 
-        Work is counted in coefficients times rows; the last test may take more than was left. Where
-        columns are so many that to find their peaks takes as much, there are no tests yet.
-        What is known is asked for again from the start, which takes no time: a search is its rows
-        and its leads.
+        Work is coefficients times rows; the last test may exceed it. With very many columns finding
+        their peaks comes first. A restored search repeats what it knows at no cost: its state is
+        rows and leads.
         """
         if self.found is not None:
             return work

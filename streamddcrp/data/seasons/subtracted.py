@@ -31,21 +31,10 @@ _WORK = 300_000  # coefficients times rows that are learned for a search with ea
 
 
 class Subtraction:
-    """Subtracts the seasons of rows, of which it learns them.
+    """Learns the seasons of rows and subtracts them; ``option``: see `streamddcrp.Seasonal`.
 
-    Parameters
-    ----------
-    option : "calendar", "auto", str, float or list of str or float
-        The period or periods; see `streamddcrp.Seasonal`.
-
-    Attributes
-    ----------
-    tracker : Tracker or None
-        None while the periods are not known, and where there are none.
-    is_new : bool
-        Whether the last row of the last step has changed the periods.
-    is_first : bool
-        Whether there were none before.
+    ``tracker``: None while, or where, there are no periods; ``is_new``: whether the last row of the
+    last step changed the periods; ``is_first``: whether there were none before.
     """
 
     def __init__(self, option: Any) -> None:
@@ -66,11 +55,10 @@ class Subtraction:
     def check(self, t: FloatArray | None) -> None:
         """Refuse rows without times where the periods are those of the clock."""
         if self._needs_clock and t is None:
-            message = (
+            raise SchemaError(
                 "t: the season's period is measured by the clock, so every row needs a time; "
                 "without times give the period as a number of rows"
             )
-            raise SchemaError(message)
 
     @property
     def is_sought(self) -> bool:
@@ -343,10 +331,7 @@ class Subtraction:
         self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int,
         last_time: float | None,
     ) -> None:  # fmt: skip
-        """Take up what `state` returned of rows of so many columns; raises CheckpointError.
-
-        ``last_time`` is that of the last row; None where rows have no times.
-        """
+        """Take up `state` of rows of so many columns; raises CheckpointError."""
         refuse_if(type(meta["rows"]) is not int or not 0 <= meta["rows"] <= MOST, "rows of season")
         self.n_rows, self._kept = meta["rows"], [] if meta["waits"] else None
         if "season.kept.x" in arrays:

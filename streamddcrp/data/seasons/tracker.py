@@ -78,11 +78,9 @@ class Memory:
 
 
 def places(rows: Sequence[float], harmonics: int = HARMONICS) -> tuple[IntArray, int]:
-    """Return where the harmonics of periods, in rows and rising, stand, and how many numbers.
+    """Return where the harmonics of rising periods stand, and how many numbers, the level's first.
 
-    The first number is the level's.
-    Longer periods than the first have at most ``harmonics`` of them. A frequency that several
-    periods have belongs to the first of them.
+    Periods after the first have at most ``harmonics``; a shared frequency is the earlier period's.
     """
     most = [FIRST_HARMONICS, *[harmonics] * (len(rows) - 1)]
     place = np.full((len(rows), max(most)), -1, dtype=np.int64)
@@ -122,23 +120,11 @@ def setting_for(rows: Sequence[float], n_numbers: int, *, judges: bool) -> Setti
 
 
 class Tracker:
-    """Seasons of D columns with given periods.
+    """Seasons of D columns with given rising ``periods``, in the unit of the times.
 
-    Parameters
-    ----------
-    periods : sequence of float
-        Rising, in the unit of the times.
-    gap : float
-        Usual distance of two rows in that unit.
-    n_columns : int
-    harmonics : int
-        At most, of a longer period than the shortest.
-    judges : bool
-        Whether to count by how much the season leads: for periods that are only supposed.
-
-    Notes
-    -----
-    O(Q^2) time a row and column and O(D Q^2) memory, with Q twice the number of harmonics and 1.
+    ``gap``: usual distance of two rows; ``harmonics``: most of a period longer than the shortest;
+    ``judges``: whether to count by how much the season leads, for periods that are only supposed.
+    O(Q^2) time a row and column and O(D Q^2) memory, Q twice the number of harmonics and 1.
     """
 
     def __init__(
@@ -193,11 +179,7 @@ class Tracker:
         return nbytes_of(self.memory)
 
     def step(self, X: FloatArray, t: FloatArray, rival: FloatArray | None = None) -> FloatArray:
-        """Return rows (N, D) at times (N,), less the season; learn them.
-
-        ``rival`` are the rows that those of a season on trial are compared with: by default the
-        rows as they are.
-        """
+        """Return rows (N, D) less the season and learn them; ``rival``: rows it competes with."""
         X, out = np.ascontiguousarray(X), np.empty(X.shape)
         other = X if rival is None else np.ascontiguousarray(rival)
         step_seasons(

@@ -45,19 +45,10 @@ def on_trial(gap: float, used: list[float], n_columns: int, day: float = DAY) ->
 
 
 class Watch:
-    """A trial of periods that may come into use.
+    """A trial of periods that may come into use; ``gap``: usual distance of rows, in seconds.
 
-    Parameters
-    ----------
-    n_columns : int
-    gap : float
-        Usual distance of two rows, in seconds.
-    periods : list of float
-        On trial, from `on_trial`.
-    day : float
-        The first one.
-    n_chosen : float, default 1
-        Periods among which it has been chosen by the same rows.
+    ``day`` is the first of them; ``n_chosen``: periods among which these were chosen by the same
+    rows.
     """
 
     def __init__(

@@ -19,10 +19,7 @@ _LEAST = -1e300  # instead of -inf, which times a count of zero is NaN
 
 @kernel
 def draw_parameters(family, hyper, stats, post, rng, out):
-    """Draw theta given ``stats`` (P,) and their ``post`` (Q,); write its eta to ``out`` (P,).
-
-    ``rng`` is a numpy Generator. The cost is that of `posterior`.
-    """
+    """Draw theta given ``stats`` (P,) and ``post`` (Q,); write its eta to ``out`` (P,)."""
     out[0] = 0.0
     for i in range(families.n_parts(family, hyper)):
         code, h, _, s, q = families.part_of(family, hyper, i)

@@ -327,10 +327,7 @@ def expected_log_liks(
 def table_scores(
     family: int, hyper: Array, x: Array, stats: Array, expected: bool, post: Array, out: Array
 ) -> None:
-    """Score ``x`` at each row of ``stats`` by `expected_log_lik`, else by `log_predictive`.
-
-    For callers that keep no posteriors: ``post`` (Q,) is work space, ``out`` (K,).
-    """
+    """Write log densities of ``x`` at each row of ``stats``, predictive or expected, to ``out``."""
     for k in range(stats.shape[0]):
         posterior(family, hyper, stats[k], post)
         if expected:

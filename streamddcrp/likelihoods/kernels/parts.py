@@ -145,10 +145,10 @@ def explain(
     """Say how surprising rows are, to a mixture and to table ``home`` alone; do `outlook` for it.
 
     ``out`` (2 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). ``out[0]`` is filled with
-    -log sum_k w_k p(row | k), ``out[1]`` with -log p(row | home) where each column counts once,
-    whatever its share and power: these keep columns that repeat each other from outvoting others,
-    but a column is as odd given the others as it is. ``whole``: a copy of ``hyper``, altered.
-    O(n K) densities, O(K) of a full covariance.
+    -log sum_k w_k p(row | k), and what each part adds to it; ``out[1]`` likewise of
+    -log p(row | home), where each column counts once, whatever its share and power: these keep
+    columns that repeat each other from outvoting others, but a column is as odd as it is.
+    ``whole``: a copy of ``hyper``, altered. O(n K) densities, O(K) of a full covariance.
     """
     code, h, c, _, q = families.part_of(family, hyper, 0)
     at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART
@@ -174,6 +174,9 @@ def explain(
         out[1, i] = -out[2 + home, i]
         if not at_once:
             out[1, i] = -_log_density(family, whole, post[home], rows[i])
+    for j in range(2):
+        for i in range(1, rows.shape[0]):
+            out[j, i] = out[j, 0] - out[j, i]
     return outlook(family, whole, post[home], rows[0], view)
 
 

@@ -33,10 +33,7 @@ def _move_mean(
     start_mean: float, start_precision: float, post: Array, mean: int, half: int, sizes: Array,
     n_tables: int,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return the weighted mean of the tables' means, and the sum of the weights, precisions.
-
-    ``mean`` and ``half`` say where ``post`` holds a table's mean and half its precision.
-    """
+    """Return the weighted mean of the tables' means, at place ``mean``, and the sum of weights."""
     weight = PSEUDO_TABLES * start_precision
     total = weight * start_mean
     for m in range(n_tables):

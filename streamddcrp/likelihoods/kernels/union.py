@@ -41,10 +41,7 @@ def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
 def log_union(
     family: int, hyper: Array, stats: Array, log_stats: float, more: Array, work: Array, post: Array
 ) -> float:
-    """Log m(``stats`` + ``more``), given log m(``stats``); ``more`` the smaller, best.
-
-    ``work`` (P,) and ``post`` (Q,) are work space.
-    """
+    """Log m(``stats`` + ``more``), given log m(``stats``); ``more`` the smaller, best."""
     if family == families.DIRICHLET_MULTINOMIAL:
         return log_stats + _words_gain(hyper, stats, more)
     for p in range(len(stats)):
@@ -69,10 +66,7 @@ def mixture_scores(
     family: int, hyper: Array, post: Array, log_weights: Array, X: Array, log_joint: Array,
     out: Array,
 ) -> None:  # fmt: skip
-    """-log sum_m w_m p(x | m) of each row of ``X`` (N, D). O(N K D).
-
-    ``post`` (K, Q), ``log_weights`` (K,), ``out`` (N,); ``log_joint`` (K,) is work space.
-    """
+    """-log sum_m w_m p(x | m) of each row of ``X`` (N, D), to ``out`` (N,). O(N K D)."""
     K = log_weights.shape[0]
     for i in range(X.shape[0]):
         families.log_predictives(family, hyper, post, X[i], K, log_joint)

@@ -14,24 +14,19 @@ def checked_alpha(alpha: float) -> float:
     try:
         return positive("alpha", alpha)
     except ConfigError as error:
-        message = (
+        raise ConfigError(
             f"{error}: it is the weight of a self-link, the only link of a customer with no one in "
             f"reach, such as an isolated vertex of a graph or the first customer of a sequence"
-        )
-        raise ConfigError(message) from None
+        ) from None
 
 
 class Candidates(NamedTuple):
-    """Whom each of N customers may link to besides itself, with weights f(d).
+    """Whom each of N customers may link to besides itself, with weights f(d); two layouts.
 
-    The weights of a row share a factor, ``exp(-log_scale)``, by which the weight of the self-link
-    is multiplied too. There are two layouts:
-
-    * ``shared``: candidate q of customer i is customer i - 1 - q, q < min(i, W), with weight
-      ``weight[q]``. One table of weights serves all; ``start`` and ``customer`` are empty and
-      ``log_scale`` has one entry.
-    * rows: the candidates of customer i are ``customer[start[i]:start[i + 1]]``, ascending, with
-      the weights at the same places.
+    The weights of a row share a factor, ``exp(-log_scale)``; so does the weight of the self-link.
+    ``shared``: candidate q of customer i is i - 1 - q, q < min(i, W), with ``weight[q]``; ``start``
+    and ``customer`` are empty, ``log_scale`` has one entry. Rows: the candidates of customer i are
+    ``customer[start[i]:start[i + 1]]``, ascending, with the weights at the same places.
     """
 
     n: int
@@ -111,8 +106,6 @@ class Candidates(NamedTuple):
     def log_prior(self) -> FloatArray:
         """Return log p(c_i = j), (N, N), rows normalised, -inf where there is no link; O(N^2).
 
-        Examples
-        --------
         >>> from streamddcrp.models.ddcrp.distances import Distances
         >>> import numpy as np
         >>> np.exp(Distances.by_index(3).candidates("none", 0.5).log_prior())

@@ -96,11 +96,7 @@ class Chain:
         sum_tables(self._state)
 
     def forward(self, rng: Generator) -> None:
-        """Sweep once from the first customer to the last.
-
-        From the start, where all are self-linked, sequential links are then drawn one after
-        the other, each given the customers before.
-        """
+        """Sweep once, first to last; a fresh chain draws each link given the customers before."""
         self._run(rng, 1, 1, True, *self._output(0))
 
     def sweep(self, rng: Generator, n_sweeps: int = 1) -> None:
@@ -124,10 +120,7 @@ class Chain:
         self._run(rng, n_draws, thin, False, out_links, out_labels, out_n_tables, out_log_joint)
 
     def redraw_links(self, rng: Generator) -> None:
-        """Draw all links given the tables, under the current candidates; sequential only.
-
-        Links given the tables are independent, p(c_i = j) in proportion to f_ij within the table.
-        """
+        """Draw all links given the tables, independently, in proportion to f; sequential only."""
         redraw_links(rng, self._state)
 
     @property

@@ -48,34 +48,22 @@ class Distances:
 
     def __init__(self, n: int, sequential: bool) -> None:
         if type(self) is Distances:
-            message = "Distances: make them by one of its methods, such as Distances.by_time"
-            raise ConfigError(message)
+            raise ConfigError(
+                "Distances: make them by one of its methods, such as Distances.by_time"
+            )
         self.n = whole("n, the number of customers,", n, 1)
         self.sequential = bool(sequential)
 
     @staticmethod
     @checked
     def by_index(n: int, *, sequential: bool = True) -> "Distances":
-        """Take the difference of arrival indices, ``|i - j|``.
-
-        Parameters
-        ----------
-        n : int
-        sequential : bool, default True
-        """
+        """Take the difference ``|i - j|`` of the arrival indices of ``n`` customers."""
         return _Index(n, sequential)
 
     @staticmethod
     @checked
     def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
-        """Take the difference of times, ``|t_i - t_j|``.
-
-        Parameters
-        ----------
-        t : array_like of numbers or time stamps, shape (N,)
-            Stamps become seconds. If sequential, they must not fall.
-        sequential : bool, default True
-        """
+        """Take the difference of times, or stamps in seconds; sequential ones must not fall."""
         times = as_times(t)
         if sequential:
             check_times(times, given=t)
@@ -86,13 +74,9 @@ class Distances:
     def by_covariates(
         Z: ArrayLike, metric: str = "euclidean", *, sequential: bool = False
     ) -> "Distances":
-        """Take the distance of covariates, such as places; for other metrics `by_function`.
+        """Take the distance of covariates (N, C), such as places; for other metrics `by_function`.
 
-        Parameters
-        ----------
-        Z : array_like of float, shape (N, C)
-        metric : {"euclidean", "cityblock", "chebyshev"}
-        sequential : bool, default False
+        ``metric``: "euclidean", "cityblock" or "chebyshev".
         """
         choice("metric", metric, NORMS)
         places = as_matrix(Z)
@@ -117,14 +101,10 @@ class Distances:
     @staticmethod
     @checked
     def by_matrix(D: Any, *, sequential: bool = False) -> "Distances":
-        """Take distances from a matrix, d_ij in row i; it need not be symmetric.
+        """Take distances from a matrix (N, N), d_ij in row i; it need not be symmetric.
 
-        Parameters
-        ----------
-        D : array_like or scipy sparse matrix, shape (N, N)
-            Of a sparse matrix the stored entries are the links that are possible, also where a 0 is
-            stored. The diagonal is not read.
-        sequential : bool, default False
+        Of a sparse matrix the stored entries, 0 included, are the possible links. The diagonal is
+        not read.
         """
         return _Stored(*_entries(D, "D"), sequential)
 
@@ -133,18 +113,14 @@ class Distances:
     def by_function(
         function: Callable[[IntArray, IntArray], ArrayLike], n: int, *, sequential: bool = False
     ) -> "Distances":
-        """Take distances from a function; all pairs are asked for, O(N^2).
+        """Take distances from a function; all pairs of ``n`` customers are asked for, O(N^2).
 
-        Parameters
-        ----------
-        function : callable
-            Takes two arrays of customers i and j, shape (B,), returns d_ij >= 0, shape (B,).
-        n : int
-        sequential : bool, default False
+        It takes two arrays of customers i and j, shape (B,), and returns d_ij >= 0, shape (B,).
         """
         if not callable(function):
-            message = f"function: expected a function of two arrays of indices, got {function!r}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"function: expected a function of two arrays of indices, got {function!r}"
+            )
         return _Function(function, Distances.by_index(n).n, sequential)
 
     def between(self, i: IntArray, j: IntArray) -> FloatArray:
@@ -320,17 +296,15 @@ class _Function(Distances):
         try:
             d = np.asarray(self._function(i, j), dtype=np.float64)
         except Exception as error:
-            message = (
+            raise ConfigError(
                 f"function: failed on two arrays of {i.size} indices ({type(error).__name__}: "
                 f"{error}); it must take arrays, or be wrapped in numpy.vectorize"
-            )
-            raise ConfigError(message) from error
+            ) from error
         if d.shape != i.shape:
-            message = (
+            raise ConfigError(
                 f"function: returned shape {d.shape} for {i.size} pairs; it must return one "
                 f"distance per pair, or be wrapped in numpy.vectorize"
             )
-            raise ConfigError(message)
         _check_values(i, j, d, "function")
         return d
 
@@ -353,14 +327,12 @@ def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
     """Return the finite entries of a square matrix off its diagonal, and its size."""
     matrix = D if sp.issparse(D) else number_array(name, D, ndim=None)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        message = (
+        raise SchemaError(
             f"{name}: expected a square matrix, a row and a column for each customer; got shape "
             f"{matrix.shape}"
         )
-        raise SchemaError(message)
     if matrix.dtype.kind not in "fiub":
-        message = f"{name}: expected numbers, got an array of type {matrix.dtype}"
-        raise SchemaError(message)
+        raise SchemaError(f"{name}: expected numbers, got an array of type {matrix.dtype}")
     n = int(matrix.shape[0])
     if sp.issparse(D):
         coo = D.tocsr().tocoo()  # adds up entries of one place
@@ -379,11 +351,11 @@ def _check_values(i: IntArray, j: IntArray, d: FloatArray, name: str) -> None:
     wrong = ~(d >= 0.0)
     if wrong.any():
         at = int(wrong.argmax())
-        message = (
+        raise SchemaError(
             f"{name}: row {i[at]}, column {j[at]}: {d[at]} is not a distance; expected numbers "
-            f">= 0, infinity where there is no link"
+            f">= 0, infinity where there is no link",
+            row=int(i[at]),
         )
-        raise SchemaError(message, row=int(i[at]))
 
 
 def _adjacency(graph: Any) -> sp.csr_array:
@@ -394,8 +366,7 @@ def _adjacency(graph: Any) -> sp.csr_array:
         i, j = np.array(ends, np.int64).reshape(-1, 2).T
         n = len(place)
         if n == 0:
-            message = "graph: has no vertices; at least one customer is needed"
-            raise SchemaError(message)
+            raise SchemaError("graph: has no vertices; at least one customer is needed")
     else:
         i, j, value, n = _entries(graph, "graph")
         i, j = i[value != 0.0], j[value != 0.0]

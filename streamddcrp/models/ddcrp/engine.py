@@ -16,10 +16,9 @@ AT_ONCE = 1 << 18  # random numbers drawn in one piece, 2 MB
 
 
 def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
-    """Return the random numbers of arrivals ``first`` on, whatever the cutting into calls.
+    """Return the random numbers of arrivals ``first`` on, (N, 4 ceil((1 + P U) / 4)), by counting.
 
-    Philox counts: arrival n owns the numbers from n times the row's length on. Shape (N, 4 ceil((1
-    + P U) / 4)) with U = 2 + 2 rejuvenate, or 1 without rejuvenation.
+    U = 2 + 2 rejuvenate, or 1 without. Philox: arrival n owns the numbers from n row lengths on.
     """
     blocks = _blocks(config)
     bits = np.random.Philox(key=config.seed, counter=first * blocks)
@@ -33,10 +32,7 @@ def _blocks(config: Config) -> int:
 
 
 def given_weights(decay: Decay, config: Config, state: State, t: FloatArray) -> FloatArray:
-    """Return weights of links where the kernel does not evaluate the decay: column gap - 1.
-
-    Shape (N, W); one row for all arrivals where distances are numbers of arrivals.
-    """
+    """Return weights (N, W) of links by gap - 1, one row where distances are of indices."""
     if not (config.clocked and config.decay_code == CALLER_GIVEN):
         return config.by_gap[None, :]
     past = state.ring.t[in_ring(state)]
@@ -55,10 +51,7 @@ def given_weights(decay: Decay, config: Config, state: State, t: FloatArray) -> 
 def step(
     config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray
 ) -> tuple[State, FloatArray]:
-    """Predict and learn rows (N, D) in order; return the state and the outputs (N, 6).
-
-    The state is updated in place, or replaced by a larger one. ``given``: see `given_weights`.
-    """
+    """Learn rows (N, D); return the state, perhaps a larger one, and outputs (N, 6)."""
     X, t = np.ascontiguousarray(X), np.ascontiguousarray(t)
     out = np.empty((len(X), N_OUTPUTS))
     piece = max(1, AT_ONCE // (4 * _blocks(config)))

@@ -52,10 +52,7 @@ class DDCRPFilter(ParticleEngine):
         cls, options: Mapping[str, Any], likelihood: Likelihood, *, n_features: int, clocked: bool,
         first_time: float, time_unit: float, arrays: Mapping[str, Any] | None = None,
     ) -> "DDCRPFilter":  # fmt: skip
-        """Return a filter that has seen nothing, or the one that `to_state` described.
-
-        ``options``: decay, alpha, n_particles, rejuvenate and seed, as for `make_config`.
-        """
+        """Return a new filter, or the one of `to_state`; ``options`` as for `make_config`."""
         hyper = likelihood.hyper(n_features)
         config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
         if arrays is not None:
@@ -173,11 +170,6 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
         if time_unit is not None:
             positive("time_unit", time_unit, "None")
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "rejuvenate": 3}
 
     @property
     def _waits_for_times(self) -> bool:  # type: ignore[override]  # a constant elsewhere

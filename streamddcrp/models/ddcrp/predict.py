@@ -134,8 +134,7 @@ def held_out_log_likelihood(
     links = _TestLinks(data, where, make_decay(decay), own, alone=alone)
     if hasattr(posterior, "table_probs"):  # a SeqDDCRPFit
         if weights is not None:
-            message = "weights are of samples; a variational posterior has none"
-            raise ConfigError(message)
+            raise ConfigError("weights are of samples; a variational posterior has none")
         samples: Any = _Soft(posterior, data, links)
     else:
         samples = _Hard(getattr(posterior, "labels", posterior), weights, data, links)
@@ -180,10 +179,9 @@ class _Data:
     def __init__(self, X: ArrayLike, X_test: ArrayLike, likelihood: Any) -> None:
         train, test = as_observations(X), as_observations(X_test)
         if train.shape[1] != test.shape[1]:
-            message = (
+            raise SchemaError(
                 f"X_test must have as many columns as X; got shapes {test.shape} and {train.shape}"
             )
-            raise SchemaError(message)
         family = make_likelihood(likelihood)
         for rows in train, test:
             family.check_rows(rows)
@@ -203,18 +201,16 @@ def _distances(
 ) -> Distances | None:
     """Return the distances of all rows, None where every test row is customer N."""
     if distances is not None and t is not None:
-        message = "give distances or t, not both"
-        raise ConfigError(message)
+        raise ConfigError("give distances or t, not both")
     if t is not None:
         distances = Distances.by_time(t)
     if distances is None:
         return None if alone else Distances.by_index(n + m)
     if distances.n != n + m:
-        message = (
+        raise SchemaError(
             f"distances must be of the {n} training rows and then the {m} test rows, {n + m} "
             f"customers; got {distances.n}"
         )
-        raise SchemaError(message)
     return distances
 
 
@@ -234,11 +230,11 @@ class _TestLinks:
             log_weight = decay.log_weight(gap)
             top = max(float(log_weight.max()), log_alpha)
             if top == -np.inf:
-                message = (
+                raise SchemaError(
                     f"test row {m}: no earlier row to link to at these distances under {decay!r}; "
-                    "let it open a table (restricted=False), or choose a wider decay"
+                    "let it open a table (restricted=False), or choose a wider decay",
+                    row=m,
                 )
-                raise SchemaError(message, row=m)
             weight = np.exp(log_weight - top)
             kept = weight > _LIGHT
             self.opens[m] = np.exp(log_alpha - top)
@@ -263,8 +259,9 @@ class _Hard:
     ) -> None:
         self._tables, n_tables = as_samples(labels)
         if self._tables.shape[1] != data.n:
-            message = f"labels are of {self._tables.shape[1]} customers, X has {data.n} rows"
-            raise SchemaError(message)
+            raise SchemaError(
+                f"labels are of {self._tables.shape[1]} customers, X has {data.n} rows"
+            )
         self.weights = as_weights(weights, len(self._tables))
         self._data, self._links = data, links
         self._reached = np.zeros(data.n, np.bool_)
@@ -292,11 +289,10 @@ class _Soft:
     def __init__(self, fit: Any, data: _Data, links: _TestLinks) -> None:
         n, K = fit.table_probs.shape
         if n != data.n or fit.stats.shape != (K, data.n_stats):
-            message = (
+            raise SchemaError(
                 f"the fit is of {n} customers with statistics {fit.stats.shape}; X has {data.n} "
                 f"rows, and this likelihood {data.n_stats} statistics per table"
             )
-            raise SchemaError(message)
         row = np.repeat(np.arange(data.m), np.diff(links.ptr))[links.to_train]
         shape = (data.m, n)
         entries = links.share[links.to_train], (row, links.to[links.to_train])

@@ -45,8 +45,6 @@ _HEAVY = 1e15  # bounds of alpha, in units of the weight of a link
 class PriorSummary:
     """Prior moments of the tables of N customers.
 
-    Examples
-    --------
     >>> print(prior_summary(1.0, ("exponential", 5.0), 1000))
     1000 customers, alpha = 1, Exponential(scale=5.0)
     tables            183.3, between 163 and 204 with 90 %
@@ -114,10 +112,6 @@ def prior_summary(
     seed : int, optional
         For these draws.
 
-    Returns
-    -------
-    PriorSummary
-
     Raises
     ------
     ConfigError
@@ -161,10 +155,6 @@ def alpha_for(
     table_size : float
         Customers a table: N / n_tables, or 1 + F / alpha of an endless stream.
 
-    Returns
-    -------
-    float
-
     Raises
     ------
     ConfigError
@@ -178,11 +168,9 @@ def alpha_for(
     0.7
     """
     if (n_tables is None) == (table_size is None):
-        message = f"give n_tables or table_size; got {n_tables!r} and {table_size!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"give n_tables or table_size; got {n_tables!r} and {table_size!r}")
     if table_size is not None and not 1.0 < table_size < np.inf:
-        message = f"table_size must be more than 1, got {table_size!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"table_size must be more than 1, got {table_size!r}")
     decay = make_decay(decay)
     if distances is None:
         return _endless(decay, table_size)
@@ -192,11 +180,10 @@ def alpha_for(
     for _ in range(2):  # the second time with the links that this alpha leaves
         links = where.candidates(decay, alpha)
         if not links.sequential:
-            message = (
+            raise ConfigError(
                 "alpha_for needs links to earlier customers only: the general process has no "
                 "formula for its number of tables; compare prior_summary for several alphas"
             )
-            raise ConfigError(message)
         alpha = _solve(links.log_mass, wanted)
     return alpha
 
@@ -205,22 +192,20 @@ def _endless(decay: Decay, table_size: float | None) -> float:
     """Return F / (table_size - 1)."""
     horizon = decay.horizon(1e-17)
     if table_size is None or not horizon < 1e8:
-        message = (
+        raise ConfigError(
             "without a number of customers, alpha follows from table_size and from a decay that "
             f"ends: give the number of customers too; got table_size={table_size!r}, {decay!r}"
         )
-        raise ConfigError(message)
     return float(decay.weight(np.arange(1.0, np.ceil(horizon) + 1.0)).sum() / (table_size - 1.0))
 
 
 def _solve(log_mass: FloatArray, wanted: float) -> float:
     alone = int((log_mass == -np.inf).sum())
     if not alone < wanted < len(log_mass):
-        message = (
+        raise ConfigError(
             f"the expected number of tables of {len(log_mass)} customers, {alone} of them with "
             f"no one to link to, lies between {alone} and {len(log_mass)}; wanted: {wanted}"
         )
-        raise ConfigError(message)
 
     def excess(log_alpha: float) -> float:
         return float((1.0 / (1.0 + np.exp(log_mass - log_alpha))).sum() - wanted)

@@ -239,10 +239,6 @@ def sample_ddcrp(
     progress : bool, default False
         Show a progress bar.
 
-    Returns
-    -------
-    DDCRPSamples
-
     Raises
     ------
     ConfigError

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp import records as rec
 from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
 from streamddcrp.decay import Decay
 from streamddcrp.errors import ConfigError
@@ -29,22 +30,6 @@ from streamddcrp.particles.kernels.names import (
     N_SEEN,
 )
 from streamddcrp.particles.state import Names, ParticleState, empty_names, room
-from streamddcrp.records import (
-    ANY,
-    CHANCE,
-    FINITE,
-    MOST,
-    PREPARED,
-    WEIGHT,
-    Within,
-    check,
-    check_one,
-    counters,
-    empty,
-    index,
-    refuse_if,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import particle_count, positive, whole
 
@@ -79,13 +64,11 @@ def make_config(
     *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int,
     rejuvenate: int, seed: int, clocked: bool,
 ) -> Config:  # fmt: skip
-    """Check the options of `DDCRPSampler` and put them into the kernels' terms.
+    """Check the options of `DDCRPFilter` and put them into the kernels' terms; raises ConfigError.
 
     Exponential and no decay are followed without bound; any other one is cut where it falls below
-    1e-12 ``alpha``, and must fall that low. ``seed`` is the key of the random numbers, at most
-    2^63 - 1. ``clocked``: distances are differences of times; else of arrival indices.
-
-    Raises ConfigError if an option is out of its range, or the decay reaches without end.
+    1e-12 ``alpha``, and must fall that low. ``seed``: key of the random numbers. ``clocked``:
+    distances are of times; else of arrival indices.
     """
     n_particles = particle_count(n_particles)
     rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)
@@ -96,17 +79,15 @@ def make_config(
         share = TAIL * alpha / float(decay.weight(0.0))
         reach = decay.horizon(min(max(share, 1e-300), 0.5))
         if math.isinf(reach):
-            message = (
+            raise ConfigError(
                 "decay: it never falls below 1e-12 alpha, so nothing could be forgotten; multiply "
                 "it by a window"
             )
-            raise ConfigError(message)
         if not clocked and reach > LARGEST_REACH:
-            message = (
+            raise ConfigError(
                 f"decay: links reach {reach:.0f} arrivals back, and every particle would keep so "
                 f"many; at most {LARGEST_REACH}, or take an exponential decay or none"
             )
-            raise ConfigError(message)
         if not clocked:
             by_gap = np.trim_zeros(decay.weight(np.arange(1.0, math.floor(reach) + 1.0)), "b")
     given = not carried and (not clocked or decay.code == CALLER_GIVEN)
@@ -122,19 +103,19 @@ def make_config(
 class Particles(NamedTuple):
     """What there is once per particle."""
 
-    weight: Annotated[FloatArray, "P", CHANCE]  # sums to 1
-    n_tables: Annotated[IntArray, "P", up_to("K")]
+    weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1
+    n_tables: Annotated[IntArray, "P", rec.up_to("K")]
     # table of the last customer; -1: it is gone
-    last: Annotated[IntArray, "P", -1, index("K", none=True)]
+    last: Annotated[IntArray, "P", -1, rec.index("K", none=True)]
 
 
 class Tables(NamedTuple):
     """Tables of each particle, in the order in which it opened them."""
 
-    name: Annotated[IntArray, "P K", up_to("G")]  # position in `Names`
-    retained: Annotated[IntArray, "P K", up_to("B")]  # members in the ring
+    name: Annotated[IntArray, "P K", rec.up_to("G")]  # position in `Names`
+    retained: Annotated[IntArray, "P K", rec.up_to("B")]  # members in the ring
     # decayed weight of the members that have left the ring
-    carried: Annotated[FloatArray, "P K", WEIGHT]
+    carried: Annotated[FloatArray, "P K", rec.WEIGHT]
     stats: Annotated[FloatArray, "P K S"]  # sums over all members
     post: Annotated[FloatArray, "P K Q"]  # the posterior that belongs to ``stats``
 
@@ -142,18 +123,18 @@ class Tables(NamedTuple):
 class Ring(NamedTuple):
     """Customers that may be linked to one by one."""
 
-    t: Annotated[FloatArray, "B", FINITE]
-    label: Annotated[IntArray, "P B", index("K")]  # table
+    t: Annotated[FloatArray, "B", rec.FINITE]
+    label: Annotated[IntArray, "P B", rec.index("K")]  # table
     # customer linked to, -1: had left the ring; only if rejuvenated
-    link: Annotated[IntArray, "P B", Within(-1, MOST)]
+    link: Annotated[IntArray, "P B", rec.Within(-1, rec.MOST)]
 
 
 class Recent(NamedTuple):
     """Customers whose links are resampled."""
 
-    x: Annotated[FloatArray, "L D", PREPARED]
+    x: Annotated[FloatArray, "L D", rec.PREPARED]
     # decay weights of their links to customers of the ring
-    weight: Annotated[FloatArray, "L B", WEIGHT]
+    weight: Annotated[FloatArray, "L B", rec.WEIGHT]
     name: Annotated[IntArray, "L", -1]  # in `Names`, of the table they open; -1: none has it yet
 
 
@@ -218,9 +199,9 @@ def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> Stat
         "Q": int(n_post(*rows)),
     }  # fmt: skip
     state = State(
-        empty(Particles, lengths), empty(Tables, lengths), empty(Ring, lengths),
-        empty(Recent, lengths), empty_names(n_names), empty_events(), np.zeros(N_COUNTS, np.int64),
-        np.zeros(N_SUMS), empty(Scratch, lengths),
+        rec.empty(Particles, lengths), rec.empty(Tables, lengths), rec.empty(Ring, lengths),
+        rec.empty(Recent, lengths), empty_names(n_names), empty_events(),
+        np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS), rec.empty(Scratch, lengths),
     )  # fmt: skip
     state.particles.weight[:] = 1.0 / config.n_particles
     posterior(*rows, np.zeros(lengths["S"]), state.scratch.prior_post)
@@ -230,8 +211,7 @@ def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> Stat
 def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint.
 
-    What follows from the rest (cached posteriors, scratch) is left out, and names are sorted: equal
-    states give equal bytes, whatever their capacities.
+    What follows from the rest is left out, and names are sorted: equal states give equal bytes.
     """
     used = np.flatnonzero(state.names.opener >= 0)
     used = used[np.argsort(state.names.opener[used])]
@@ -249,7 +229,9 @@ def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
 
 
-COUNTS = counters({MOST_TABLES: up_to("K"), N_NAMES: up_to("G"), N_LIVE: up_to("G")})
+COUNTS = rec.counters(
+    {MOST_TABLES: rec.up_to("K"), N_NAMES: rec.up_to("G"), N_LIVE: rec.up_to("G")}
+)
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -260,18 +242,20 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         "P": config.n_particles, "K": shape[-1], "B": len(arrays["ring.t"]), "G": len(openers),
         "N": len(openers), "L": len(arrays["recent.x"]), "E": len(arrays["events.kind"]),
     }  # fmt: skip
-    check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
-    check_one("sums", arrays["sums"], (N_SUMS,), np.float64, ANY)
+    rec.check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
+    rec.check_one("sums", arrays["sums"], (N_SUMS,), np.float64, rec.ANY)
     for part, group in _GROUPS.items():
-        check(group, arrays, lengths, f"{part}.", without=("post",))
+        rec.check(group, arrays, lengths, f"{part}.", without=("post",))
     recent = arrays["recent.x"], arrays["recent.weight"]
-    check_one("recent.x", recent[0], (lengths["L"], recent[0].shape[-1]), np.float64, PREPARED)
-    check_one("recent.weight", recent[1], (lengths["L"], lengths["B"]), np.float64, WEIGHT)
+    rec.check_one(
+        "recent.x", recent[0], (lengths["L"], recent[0].shape[-1]), np.float64, rec.PREPARED
+    )
+    rec.check_one("recent.weight", recent[1], (lengths["L"], lengths["B"]), np.float64, rec.WEIGHT)
     seen, first, n_tables = counts[N_SEEN], counts[FIRST], arrays["particles.n_tables"]
     width = int(config.hyper[0]), int(n_stats(config.family, config.hyper))
     labels, links = arrays["ring.label"], arrays["ring.link"]
     taken = np.arange(lengths["K"]) < n_tables[:, None]
-    refuse_if(
+    rec.refuse_if(
         counts[MOST_TABLES] != lengths["K"]
         or seen - first != lengths["B"]
         or counts[N_NAMES] != len(openers)
@@ -288,7 +272,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     )
     members = np.zeros((config.n_particles, lengths["K"]), np.int64)
     np.add.at(members, (np.arange(config.n_particles)[:, None], labels), 1)
-    refuse_if(bool((members != arrays["tables.retained"])[taken].any()), "members of tables")
+    rec.refuse_if(bool((members != arrays["tables.retained"])[taken].any()), "members of tables")
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:

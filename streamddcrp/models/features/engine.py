@@ -89,10 +89,7 @@ def _grown(state: State, config: Config) -> State:
 
 
 def step(config: Config, state: State, X: FloatArray, t: FloatArray) -> tuple[State, Reported]:
-    """Predict and learn rows (N, D) in order, NaN where a value is missing, at times (N,).
-
-    The state is updated in place, or replaced by a larger one; `Reported` has 64 columns of ids.
-    """
+    """Learn rows (N, D), NaN missing; return the state, or a larger one, and what is reported."""
     rows, seen, reported = _prepared(X)
     inputs = rows, seen, np.ascontiguousarray(t)
     return learn_rows(step_rows, config, state, _grown, inputs, reported), reported
@@ -203,11 +200,10 @@ class Scales:
 
 
 def scales_of(X: FloatArray, baseline: bool | None, *, scaled: bool) -> Scales:
-    """Find the units in which the first rows (N, D) are of order one.
+    """Find the units in which first rows (N, D) are of order one, and whether there is a baseline.
 
-    Columns of like spread are taken to have one unit and share a scale; others have their own.
-    There is a baseline where a column stays on one side of zero, so that "nothing on" cannot mean
-    zero.
+    Columns of like spread share a scale. There is a baseline where a column stays on one side of
+    zero, so that "nothing on" cannot mean zero.
     """
     D = X.shape[1]
     seen = ~np.isnan(X)

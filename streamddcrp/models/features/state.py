@@ -12,26 +12,10 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp import records as rec
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.particles.state import BoolArray, UintArray
-from streamddcrp.records import (
-    ANY,
-    CHANCE,
-    FINITE,
-    MOST,
-    WEIGHT,
-    Within,
-    check,
-    check_one,
-    counters,
-    declared,
-    empty,
-    index,
-    nbytes_of,
-    refuse_if,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import particle_count, positive, whole
 
@@ -59,10 +43,7 @@ class Config(NamedTuple):
 def make_config(
     *, window: int, alpha: float, n_particles: int, moves: int, seed: int, ratios: Sequence[float]
 ) -> Config:
-    """Check the options of `TimeVaryingIBP` and put them into the kernels' order.
-
-    Raises ConfigError if an option is out of its range.
-    """
+    """Check the options of `TimeVaryingIBP` and put them into the kernels' order."""
     window = whole("window", window, 1, LONGEST)
     n_particles = particle_count(n_particles, 2 * window + 1 + N_SLOTS * N_SLOTS, "window")
     moves = whole("moves", moves, 0, 1 << 16)
@@ -78,25 +59,25 @@ def make_config(
 class Particles(NamedTuple):
     """Particles; the first ``counts[N_ACTIVE]`` of them are in use."""
 
-    weight: Annotated[FloatArray, "P", CHANCE]  # sums to 1
+    weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1
     # Of the noise variance's inverse gamma, or the variance itself where it is known.
-    rate: Annotated[FloatArray, "P", WEIGHT]
+    rate: Annotated[FloatArray, "P", rec.WEIGHT]
     past: Annotated[UintArray, "P"]  # hash of features that are dead
     owners: Annotated[UintArray, "P H"]  # features of row u as bits, at u mod H
-    n_owners: Annotated[IntArray, "P K", up_to("R")]  # of the last r rows; 0: the slot is free
+    n_owners: Annotated[IntArray, "P K", rec.up_to("R")]  # of the last r rows; 0: the slot is free
     first: Annotated[IntArray, "P K"]  # first owner
-    scale: Annotated[IntArray, "P K", index("Q")]  # which ratio of noise to loading variance
+    scale: Annotated[IntArray, "P K", rec.index("Q")]  # which ratio of noise to loading variance
     # position in `Names`, -1 for none
-    name: Annotated[IntArray, "P K", -1, index("G", none=True)]
+    name: Annotated[IntArray, "P K", -1, rec.index("G", none=True)]
     hash: Annotated[UintArray, "P K"]  # sum of the hashes of all owners
-    cov: Annotated[FloatArray, "P K K", FINITE]  # posterior of the loadings
-    mean: Annotated[FloatArray, "P K D", FINITE]
+    cov: Annotated[FloatArray, "P K K", rec.FINITE]  # posterior of the loadings
+    mean: Annotated[FloatArray, "P K D", rec.FINITE]
 
 
 class Rows(NamedTuple):
     """The last r rows (row u at u mod r) and whether each came without gaps."""
 
-    x: Annotated[FloatArray, "R D", FINITE]
+    x: Annotated[FloatArray, "R D", rec.FINITE]
     whole: Annotated[BoolArray, "R"]
 
 
@@ -105,16 +86,16 @@ class Names(NamedTuple):
 
     used: Annotated[BoolArray, "G"]
     label: Annotated[IntArray, "G", -1]  # public id of one that is or was live
-    weight: Annotated[FloatArray, "G", WEIGHT]  # of the particles that have it
+    weight: Annotated[FloatArray, "G", rec.WEIGHT]  # of the particles that have it
     best: Annotated[FloatArray, "G"]  # of the heaviest of them
-    holder: Annotated[IntArray, "G", up_to("P")]  # which that is
-    slot: Annotated[IntArray, "G", up_to("S")]  # and the slot there
+    holder: Annotated[IntArray, "G", rec.up_to("P")]  # which that is
+    slot: Annotated[IntArray, "G", rec.up_to("S")]  # and the slot there
     born: Annotated[IntArray, "G"]
     owners: Annotated[UintArray, "G W"]  # rows of the window that have it there, as bits
     loading: Annotated[FloatArray, "G D"]
-    event_kind: Annotated[IntArray, "E", Within(0, 2)]
+    event_kind: Annotated[IntArray, "E", rec.Within(0, 2)]
     event_label: Annotated[IntArray, "E"]
-    event_index: Annotated[IntArray, "E", Within(-1, MOST)]
+    event_index: Annotated[IntArray, "E", rec.Within(-1, rec.MOST)]
     event_into: Annotated[IntArray, "E", -1]
     event_time: Annotated[FloatArray, "E"]
     event_born: Annotated[IntArray, "E"]
@@ -196,7 +177,7 @@ class State(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return nbytes_of(self)
+        return rec.nbytes_of(self)
 
 
 def _empty(config: Config, n_features: int, n_slots: int) -> State:
@@ -208,11 +189,11 @@ def _empty(config: Config, n_features: int, n_slots: int) -> State:
         "U": at.MOST_NEW + 1, "O": n_options, "C": n_options << at.MOST_ENUMERATED,
         "B": config.n_children, "M": M, "T": 1 << (2 * M - 1).bit_length(), "Y": n_slots * N_NAMES,
     }  # fmt: skip
-    scratch = empty(Scratch, lengths)
+    scratch = rec.empty(Scratch, lengths)
     return State(
-        particles=empty(Particles, lengths),
-        rows=empty(Rows, lengths),
-        names=empty(Names, lengths),
+        particles=rec.empty(Particles, lengths),
+        rows=rec.empty(Rows, lengths),
+        names=rec.empty(Names, lengths),
         counts=np.zeros(at.N_COUNTS, np.int64),
         sums=np.zeros(at.N_SUMS),
         scratch=scratch,
@@ -222,10 +203,7 @@ def _empty(config: Config, n_features: int, n_slots: int) -> State:
 def empty_state(
     config: Config, likelihood: LinearGaussian, n_features: int, baseline: float = 0.0
 ) -> State:
-    """Return the state before any row.
-
-    ``baseline`` : prior variance of the loading that every row has, in noise variances.
-    """
+    """Return the state before any row; ``baseline``: a loading's variance, in that of noise."""
     state = _empty(config, n_features, N_SLOTS)
     particles = state.particles
     state.counts[at.N_ACTIVE] = 1
@@ -246,7 +224,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     K = 1 + int(np.flatnonzero(used.any(axis=0)).max(initial=0))
     used = used[:, :K]
     arrays: dict[str, NDArray[Any]] = {}
-    for field in declared(Particles):
+    for field in rec.declared(Particles):
         axes, values = field.room, getattr(state.particles, field.name)
         sizes = {"P": active, "K": K}
         kept = values[tuple(slice(sizes.get(axis)) for axis in axes)].copy()
@@ -269,13 +247,13 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
 
 
-COUNTS = counters({at.N_ACTIVE: Within(1, "P"), at.N_NAMED: Within(0, MOST)})
+COUNTS = rec.counters({at.N_ACTIVE: rec.Within(1, "P"), at.N_NAMED: rec.Within(0, rec.MOST)})
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Refuse arrays that do not belong together, before any is used."""
     r, n_slots = config.order, arrays["n_slots"]
-    check_one("n_slots", n_slots, (), np.int64, Within(1, config.most_slots + 1))
+    rec.check_one("n_slots", n_slots, (), np.int64, rec.Within(1, config.most_slots + 1))
     active, K = arrays["particles.weight"].shape[-1], arrays["particles.n_owners"].shape[-1]
     lengths = {
         "P": active, "K": K, "H": 2 * r + 1, "R": r, "W": 1 + (r - 1) // 64, "G": N_NAMES,
@@ -283,18 +261,18 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         "D": arrays["rows.x"].shape[-1],
     }  # fmt: skip
     counts = arrays["counts"]
-    check_one("counts", counts, (at.N_COUNTS,), np.int64, COUNTS, {"P": config.n_particles})
-    check_one("sums", arrays["sums"], (at.N_SUMS,), np.float64, ANY)
-    check(Particles, arrays, lengths, "particles.")
-    check(Rows, arrays, lengths, "rows.")
+    rec.check_one("counts", counts, (at.N_COUNTS,), np.int64, COUNTS, {"P": config.n_particles})
+    rec.check_one("sums", arrays["sums"], (at.N_SUMS,), np.float64, rec.ANY)
+    rec.check(Particles, arrays, lengths, "particles.")
+    rec.check(Rows, arrays, lengths, "rows.")
     if "names.used" in arrays:  # they are made again where states are joined
         lengths["P"] = config.n_particles
-        check(Names, arrays, lengths, "names.", without=_NOT_STORED)
+        rec.check(Names, arrays, lengths, "names.", without=_NOT_STORED)
     used, owners = arrays["particles.n_owners"] > 0, arrays["particles.owners"]
     live = np.zeros(active, np.uint64)
     for k in range(1, K):
         live |= used[:, k].astype(np.uint64) << np.uint64(k)
-    refuse_if(
+    rec.refuse_if(
         counts[at.N_ACTIVE] != active or n_slots < K or bool((owners & ~live[:, None]).any()),
         "features and their owners",
     )

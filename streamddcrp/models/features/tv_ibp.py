@@ -118,17 +118,12 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         )  # fmt: skip
         whole("warmup", warmup, 1)
         if baseline is not None and not isinstance(baseline, bool):
-            message = f"baseline must be True, False or None, got {baseline!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"baseline must be True, False or None, got {baseline!r}")
         super().__init__()
         self._engine: FeatureEngine | None = None
         self._waiting: FloatArray = np.empty((0, 0))  # rows of the warm-up
         self._waiting_times: FloatArray = np.empty(0)
         self._combinations = views.Combinations()
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"n_particles": 10, "moves": 2, "missing": True}
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -137,8 +132,6 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
 
         Parameters
         ----------
-        batch, t
-            As for `learn_many`.
         index : bool, default False
             Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
@@ -207,11 +200,11 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         NormalGamma().check_rows(X, names)  # what no family of numbers takes
         if not self.missing and np.isnan(X).any():
             row, d = (int(i) for i in np.argwhere(np.isnan(X))[0])
-            message = (
+            raise SchemaError(
                 f"row {row}, column {names[d]!r}: missing; fill it in, drop the row, or allow "
-                "missing values by missing=True"
+                "missing values by missing=True",
+                row=row,
             )
-            raise SchemaError(message, row=row)
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
         assert self._engine is not None  # for mypy
@@ -234,23 +227,10 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         return {} if predicted is None else predicted[1]()
 
     def transform_many(self, batch: object) -> pa.Table:
-        """Return the probabilities of live features, one column ``feature_ID`` each.
+        """Return the probabilities of live features (N rows), one column ``feature_ID`` each.
 
-        Every row is taken as if it came next. In warm-up there are no columns.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-
-        Returns
-        -------
-        pyarrow.Table
-            N rows of float64 in [0, 1].
-
-        Raises
-        ------
-        SchemaError
-            Other columns than before, an infinite value, or a missing one without ``missing=True``.
+        Every row is taken as if it came next. In warm-up there are no columns. SchemaError for
+        other columns than before, an infinite value, or a missing one without ``missing=True``.
         """
         reported, _ = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         ids = reported.ids[0].tolist() if len(reported.ids) else []
@@ -264,22 +244,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         return dict(zip(self._vectorizer.columns or (), fit[0].tolist(), strict=False))
 
     def reconstruct(self, batch: object) -> pa.Table:
-        """Return rows without their noise, as `reconstruct_one` does.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-
-        Returns
-        -------
-        pyarrow.Table
-            N rows of float64, under the names of the columns.
-
-        Raises
-        ------
-        SchemaError
-            As for `transform_many`.
-        """
+        """Return N rows without their noise, under the names of the columns."""
         _, fit = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})

@@ -33,8 +33,7 @@ class Stored(NamedTuple):
 class Combinations:
     """Labels of sets of features: the arrival index of the first row that had the set.
 
-    A set that no row had for 65,536 rows is forgotten, and has a new label when it comes again: so
-    memory does not grow with the stream.
+    Sets are forgotten after 65,536 rows without them: memory does not grow with the stream.
     """
 
     def __init__(self) -> None:
@@ -43,10 +42,7 @@ class Combinations:
         self.last: IntArray = np.empty(0, np.int64)
 
     def labels(self, ids: IntArray, rows: IntArray, *, learn: bool = True) -> IntArray:
-        """Return the labels of rows with ids (N, F), in any order, -1 for none.
-
-        ``rows`` (N,): their arrival indices, ascending. ``learn``: whether they are remembered.
-        """
+        """Return labels of sets of ids (N, F), -1: none, in rows (N,); ``learn``: remember them."""
         n_old, N = len(self.key), len(ids)
         key = np.concatenate([self.key, _keys(ids)])
         at = np.concatenate([self.last, rows])
@@ -69,10 +65,7 @@ class Combinations:
     def of_rows(
         self, reported: Reported, first: int, *, learn: bool = True
     ) -> tuple[IntArray, FloatArray]:
-        """Label rows from ``first`` on by what is on, those with something new by their own index.
-
-        Return also the probability of each label (N,).
-        """
+        """Label rows from ``first`` on, new ones by their index; return the probabilities, too."""
         out, ids, probs = reported
         on = np.where(probs > ON, ids, -1)
         started = ~np.isnan(out[:, SCORE])

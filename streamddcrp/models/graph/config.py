@@ -66,10 +66,7 @@ def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
 
 
 def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
-    """Check alpha; return its value, NaN where it has a prior, and nodes and log weights of that.
-
-    Raises ConfigError if it is neither a positive number nor ("gamma", shape, rate).
-    """
+    """Check alpha; return it, or for a prior NaN, and the prior's nodes and log weights."""
     also = 'or ("gamma", shape, rate) of positive numbers'
     if isinstance(alpha, tuple | list) and len(alpha) == 3 and str(alpha[0]) == "gamma":
         return math.nan, *alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
@@ -79,10 +76,7 @@ def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
 def alpha_weights(
     config: Any, base: FloatArray, n_clusters: IntArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the values of alpha that are summed over and their posterior probabilities.
-
-    ``base`` (B, J): that of `Grid`; ``n_clusters`` and ``weight`` (P,): of the particles.
-    """
+    """Return the values of alpha that are summed over, and their posterior probabilities."""
     if len(config.nodes) == 0:
         return np.array([config.alpha]), np.ones(1)
     nodes, of_particle = alpha_by_particle(config, base, n_clusters)
@@ -118,33 +112,25 @@ def make_config(
     moves: int = 1,
     seed: int = 0,
 ) -> Config:
-    """Check the options of `GraphCRP` and put them into the kernels' order.
-
-    Without ``family`` and ``hyper``, code and prior of the likelihood, they are only checked.
-
-    Raises ConfigError if an option is out of its range.
-    """
+    """Check the options of `GraphCRP`, without ``hyper`` only that; raises ConfigError."""
     r, rejuvenate = whole("window", window, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
     choice("resampling", resampling, SCHEMES)
     if rejuvenate > r:
-        message = (
+        raise ConfigError(
             f"rejuvenate must not exceed window, {r}: older items are no parents any more, "
             f"got {rejuvenate}"
         )
-        raise ConfigError(message)
     if rejuvenate > 0 and given:
-        message = "rejuvenate: items are resampled only where their parents are the window"
-        raise ConfigError(message)
+        raise ConfigError("rejuvenate: items are resampled only where their parents are the window")
     moves = moves if rejuvenate else 0
     each = r + rejuvenate + CLUSTER * (1 + 2 * moves)
     n_particles = particle_count(n_particles, each, "r, rejuvenate and moves")
     fixed, nodes, log_prior = concentration(alpha)
     discount, most = _discount(discount, n_clusters, fixed)
     if whole_graph and most == 0:
-        message = "whole_graph: the whole graph has n_clusters clusters; say how many"
-        raise ConfigError(message)
+        raise ConfigError("whole_graph: the whole graph has n_clusters clusters; say how many")
     merges = bool(merge) and resampling in {"optimal", "n_best"}
     return Config(
         family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
@@ -154,27 +140,23 @@ def make_config(
 
 
 def _discount(discount: Any, n_clusters: Any, alpha: float) -> tuple[float, int]:
-    """Return the discount and the number of clusters, 0 for any; alpha is NaN where learned.
-
-    A symmetric Dirichlet over K clusters is the discount -alpha / K.
-    """
+    """Return the discount, -alpha / K for a symmetric Dirichlet of K clusters, and K, 0: any."""
     if discount != 0:
         discount = positive("discount", discount, "0")
     if discount >= 1:
-        message = f"discount must be a number from 0 to below 1, got {discount!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"discount must be a number from 0 to below 1, got {discount!r}")
     if n_clusters is None and not discount:
         return 0.0, 0
     if math.isnan(alpha):
-        message = (
+        raise ConfigError(
             "discount, n_clusters: what they make of alpha's prior is not known by the number of "
             "clusters alone; set alpha to a number"
         )
-        raise ConfigError(message)
     if n_clusters is None:
         return discount, 0
     if discount:
-        message = "n_clusters: a discount is for any number of clusters; leave one of them out"
-        raise ConfigError(message)
+        raise ConfigError(
+            "n_clusters: a discount is for any number of clusters; leave one of them out"
+        )
     most = whole("n_clusters", n_clusters, 1, MOST_CLUSTERS)
     return -alpha / most, most

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
@@ -39,43 +40,32 @@ from streamddcrp.particles.state import (
     learn_rows,
     room,
 )
-from streamddcrp.records import (
-    ANY,
-    CHANCE,
-    PREPARED,
-    check,
-    check_one,
-    empty,
-    index,
-    refuse_if,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 
 class Particles(NamedTuple):
     """Particles and their tables."""
 
-    weight: Annotated[FloatArray, "P", CHANCE]  # sums to 1; 0: the place is empty
-    n_tables: Annotated[IntArray, "P", up_to("K")]  # places in use, gaps included
+    weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1; 0: the place is empty
+    n_tables: Annotated[IntArray, "P", rec.up_to("K")]  # places in use, gaps included
     opened: Annotated[IntArray, "P"]  # tables ever opened
     key: Annotated[UintArray, "P"]  # hash of what the future depends on
     # place of the table's cluster in the pool; -1: no table
-    entry: Annotated[IntArray, "P K", -1, index("C", none=True)]
+    entry: Annotated[IntArray, "P K", -1, rec.index("C", none=True)]
     near: Annotated[IntArray, "P K"]  # members among the last r items
     held: Annotated[IntArray, "P K"]  # members among the last R items
     # tables of the items in memory
-    label: Annotated[NDArray[np.int32], "P R", index("K", none=True)]
+    label: Annotated[NDArray[np.int32], "P R", rec.index("K", none=True)]
 
 
 class Recent(NamedTuple):
     """The last items."""
 
-    x: Annotated[FloatArray, "L D", PREPARED]
+    x: Annotated[FloatArray, "L D", rec.PREPARED]
     # of the table they open; -1 while no particle has it
-    name: Annotated[IntArray, "R", -1, index("N", none=True)]
+    name: Annotated[IntArray, "R", -1, rec.index("N", none=True)]
     parents: Annotated[IntArray, "I W"]  # in ascending order, where they are given
-    n_parents: Annotated[IntArray, "I", up_to("W")]
+    n_parents: Annotated[IntArray, "I", rec.up_to("W")]
 
 
 class Scratch(NamedTuple):
@@ -131,17 +121,17 @@ def _empty(
         "I": config.r if config.given else 1, "W": n_parents, "J": n_nodes, "B": 1,
         "T": 256 if n_nodes else 1,
     }  # fmt: skip
-    grid = empty(Grid, lengths)
+    grid = rec.empty(Grid, lengths)
     grid.base[:] = config.log_prior
     parts = shared.empty_parts(
         config.family, config.hyper, n_particles=P, n_children=P * (n_tables + 1), n_clusters=C,
         n_names=n_names, n_counts=N_COUNTS,
     )  # fmt: skip
     return State(
-        particles=empty(Particles, lengths),
+        particles=rec.empty(Particles, lengths),
         grid=grid,
-        recent=empty(Recent, lengths),
-        scratch=empty(Scratch, lengths),
+        recent=rec.empty(Recent, lengths),
+        scratch=rec.empty(Scratch, lengths),
         **parts,
     )
 
@@ -184,19 +174,19 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     }  # fmt: skip
     stats = int(n_stats(config.family, config.hyper))
     known = shared.check(Particles, arrays, N_COUNTS, stats, **lengths)
-    check(Recent, arrays, known, "recent.")
-    check_one("grid.base", arrays["grid.base"], config.nodes.shape, np.float64, ANY)
+    rec.check(Recent, arrays, known, "recent.")
+    rec.check_one("grid.base", arrays["grid.base"], config.nodes.shape, np.float64, rec.ANY)
     particles, parents = arrays["particles.n_tables"], arrays["recent.parents"]
     most = config.n_clusters if config.whole_graph else 2 * (r + more + 2)
     wrong = lengths["D"] > int(config.hyper[0]) or known["K"] > most
     wrong = wrong or bool((parents >= max(seen, 1)).any())
     alive, labels = arrays["particles.weight"] > 0, arrays["particles.label"]
-    refuse_if(
+    rec.refuse_if(
         wrong or bool((labels >= particles[:, None])[alive].any() or (labels[alive] < 0).any()),
         "items, tables and parents",
     )
     near, held, entry = (arrays[f"particles.{name}"][alive] for name in ("near", "held", "entry"))
-    refuse_if(
+    rec.refuse_if(
         bool((near != _members(labels[alive, -r:], known["K"])).any())
         or bool((held != _members(labels[alive], known["K"])).any() or (entry[near > 0] < 0).any()),
         "items and tables",
@@ -242,10 +232,9 @@ def step(
     config: Config, state: State, X: FloatArray, t: FloatArray,
     parents: IntArray = NO_PARENTS.items, offsets: IntArray = NO_PARENTS.offsets,
 ) -> tuple[State, FloatArray]:  # fmt: skip
-    """Predict and learn rows (N, D) in order; return the state and outputs (N, 6).
+    """Learn rows (N, D) at times (N,); return the state, perhaps larger, and outputs (N, 6).
 
-    The state is updated in place, or replaced by a larger one. Times (N,) are for the events. Where
-    parents are given: the checked ones of row b from ``offsets[b]`` on.
+    ``parents``, where given, are checked; those of row b are from ``offsets[b]`` on.
     """
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets

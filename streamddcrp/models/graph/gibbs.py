@@ -110,10 +110,6 @@ def sample_graph_crp(
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
-    Returns
-    -------
-    GraphCRPSamples
-
     Raises
     ------
     ConfigError

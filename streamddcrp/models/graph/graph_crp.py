@@ -139,20 +139,13 @@ class GraphCRP(PartitionModel, base.Clusterer):
         options = {name: getattr(self, name) for name in names}
         return make_config(given=given, **options, **likelihood)
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"n_particles": 10}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0), "window": 5, "rejuvenate": 3}
-
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, parents: Any = None) -> None:
-        """Learn one row.
+        """Learn one row as `SeqDDCRP.learn_one` does; the time is only that of events.
 
         Parameters
         ----------
-        x, t
-            As for `SeqDDCRP.learn_one`; the time is only that of events.
         parents : sequence of int, optional
             Arrival indices of its parents, all neighbours of each other; [] for none. All rows come
             with parents, or none does.
@@ -168,38 +161,16 @@ class GraphCRP(PartitionModel, base.Clusterer):
         self._learn_row(x, t, None if parents is None else [parents])
 
     def learn_many(self, batch: object, t: object = None, parents: Any = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch, t
-            As for `SeqDDCRP.learn_many`.
-        parents : sequence of N sequences of int, or Arrow array of lists, optional
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
-        """
+        """Learn a batch, bit for bit as one by one, with the ``parents`` of each row, if any."""
         self._learn_batch(batch, t, parents)
 
     def step_many(
         self, batch: object, t: object = None, parents: Any = None, *, index: bool = False
     ) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
+        """Predict each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Parameters
-        ----------
-        batch, t, parents
-            As for `learn_many`.
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            The columns of `SeqDDCRP.step_many`. The ``label`` of a new table is the row's arrival
-            index; ``p_change`` is the probability of another table than that of the row before.
+        The ``label`` of a new table is the row's arrival index; ``p_change`` is the probability of
+        another table than that of the row before.
         """
         held = index_of(batch, index)
         return with_index(held, with_times(predictions(self._learn_batch(batch, t, parents)), t))

@@ -117,8 +117,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         super().__init__(likelihood, warmup)
         self._layers = layers_of(n_shared)
         if markov and len(self._layers) > 1:
-            message = f"n_shared must be one number in a Markov chain, got {n_shared!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"n_shared must be one number in a Markov chain, got {n_shared!r}")
         self._alpha, *self._prior = concentration(alpha)
         n_tables = sum(self._layers) + whole("moves", moves, 0, 1 << 16)
         particle_count(n_particles, CLUSTER * (n_tables + 1), "n_shared and moves")
@@ -126,64 +125,27 @@ class GroupDP(ParticleModel, base.Clusterer):
         whole("max_groups", max_groups, 1, 1 << 20)
         whole("seed", seed, 0, (1 << 63) - 1)
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"n_particles": 5}
-        given = ("normal_gamma", 0.0, 0.05, 1.5, 1.0)
-        yield {"likelihood": given, "n_shared": 3, "alpha": ("gamma", 1.0, 1.0)}
-
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, group: Any = None) -> None:
-        """Learn one row.
+        """Learn one row, as `SeqDDCRP.learn_one` does; the time is only that of events.
 
         Parameters
         ----------
-        x, t
-            As for `SeqDDCRP.learn_one`; the time is only that of events.
         group : str, int, or tuple of two of them, optional
             Its group; with two layers its node and its group. Default: one group for all. Not in a
             Markov chain.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number or outside the family's support, or the group has the
-            wrong form. Nothing was learned.
-        OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
         """
         self._learn_row(x, t, [group])
 
     def learn_many(self, batch: object, t: object = None, group: Any = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
-
-        Parameters
-        ----------
-        batch, t
-            As for `SeqDDCRP.learn_many`.
-        group : sequence of length N, optional
-            Groups, as for `learn_one`.
-        """
+        """Learn a batch, bit for bit as one by one, with the ``group`` of each row, if any."""
         self._learn_batch(batch, t, group)
 
     def step_many(
         self, batch: object, t: object = None, group: Any = None, *, index: bool = False
     ) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
-
-        Parameters
-        ----------
-        batch, t, group
-            As for `learn_many`.
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            As that of `GraphCRP.step_many`.
-        """
+        """Predict each row of a batch, then learn it; return what `GraphCRP.step_many` does."""
         held = index_of(batch, index)
         return with_index(held, with_times(predictions(self._learn_batch(batch, t, group)), t))
 
@@ -199,8 +161,9 @@ class GroupDP(ParticleModel, base.Clusterer):
     def _path(self, group: Any, row: int = 0) -> Path:
         """Return a group's name as text, checked."""
         if self.markov and group not in (None, ""):
-            message = f"row {row}, group: expected none in a Markov chain, got {group!r}"
-            raise SchemaError(message, row=row)
+            raise SchemaError(
+                f"row {row}, group: expected none in a Markov chain, got {group!r}", row=row
+            )
         return path_of(group, len(self._layers), row)
 
     def _blank(
@@ -310,8 +273,9 @@ class GroupDP(ParticleModel, base.Clusterer):
             The model is not a Markov chain.
         """
         if not self.markov:
-            message = "markov must be True for transitions; groups have weights in summary()"
-            raise ConfigError(message)
+            raise ConfigError(
+                "markov must be True for transitions; groups have weights in summary()"
+            )
         return np.zeros((0, 0)) if self._engine is None else self._engine.transitions()
 
     # -- checkpoints -----------------------------------------------------------------------------

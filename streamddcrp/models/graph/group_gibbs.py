@@ -17,12 +17,18 @@ from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Grid, concentration
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
 from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
+from streamddcrp.models.graph.kernels.auxiliary import free_slot
+from streamddcrp.models.graph.kernels.cells import add_to, take_from
 from streamddcrp.models.graph.kernels.children import N_COUNTS
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
 from streamddcrp.partitions import named
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.validation import choice
+
+MOST = 50  # auxiliary items where their number is drawn
+_CHANGES = 10  # of it that are proposed in a sweep
 
 
 class Clusters(NamedTuple):
@@ -43,11 +49,14 @@ class GroupDPSamples(Draws):
     labels : ndarray of int32, shape (S, N)
         Clusters, named after their smallest row.
     auxiliary : ndarray of int32, shape (S, M)
-        Clusters of the auxiliary items of the root, then of each node; -1: one without rows.
+        Clusters of the auxiliary items of the root, then of each node; -1: one without rows, or
+        no item.
     n_clusters : ndarray of int64, shape (S,)
         Clusters with rows.
     alpha : ndarray of float64, shape (S,)
         ``log_joint`` is log p(x, clusters of rows and auxiliary items) at it.
+    root_items : ndarray of int64, shape (S,)
+        Number of auxiliary items of the root.
     X : ndarray of float64, shape (N, D)
         The rows.
     group : ndarray of int64, shape (N,)
@@ -55,17 +64,18 @@ class GroupDPSamples(Draws):
     groups : list
         the groups in the order of their first rows, as text or (node, name).
     n_shared : list of int
-        Auxiliary items of the root and, with two layers, of each node.
+        Auxiliary items of the root, at most, and, with two layers, of each node.
     likelihood : Likelihood
         With the parameters that were taken from the rows.
     """
 
-    _traced = ("n_clusters", "alpha")
+    _traced = ("n_clusters", "alpha", "root_items")
 
     labels: NDArray[np.int32]
     auxiliary: NDArray[np.int32]
     n_clusters: IntArray
     alpha: FloatArray
+    root_items: IntArray
     X: FloatArray
     group: IntArray
     groups: list[Any]
@@ -124,7 +134,7 @@ class GroupDPSamples(Draws):
         nodes = list(dict.fromkeys(path[0] for path in known))
         out = np.zeros((len(paths), len(tables) + 1))
         for c, path in enumerate(paths):
-            items, size, share = self.auxiliary[s, :n_root], n_root, 1.0
+            items, size, share = self.auxiliary[s, :n_root], int(self.root_items[s]), 1.0
             if len(path) == 2 and path[0] in nodes:
                 first = n_root + nodes.index(path[0]) * n_node
                 items, size = self.auxiliary[s, first : first + n_node], n_node
@@ -146,7 +156,7 @@ def sample_group_dp(
     likelihood: Any = "auto",
     *,
     group: Any,
-    n_shared: int | tuple[int, int] = 20,
+    n_shared: int | tuple[int, int] | str = 20,
     alpha: Any = ("gamma", 1.0, 1.0),
     n_chains: int = 4,
     n_sweeps: int = 1000,
@@ -170,16 +180,14 @@ def sample_group_dp(
         As for `GroupDP`; numbers left out come from the rows.
     group : sequence of length N
         Group of each row: a name, or (node, name) where there are two layers.
-    n_shared : int or tuple of two int, default 20
-        Auxiliary items; two numbers: of the root, and of each node between root and groups.
+    n_shared : int, tuple of two int or "auto", default 20
+        Auxiliary items; two numbers: of the root, and of each node between root and groups. "auto":
+        one layer, the number drawn, too, by adding and removing items; its prior is flat on 1 to
+        50.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration of every group; with a prior it is drawn, too.
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
-
-    Returns
-    -------
-    GroupDPSamples
 
     Raises
     ------
@@ -203,7 +211,8 @@ def sample_group_dp(
     True
     """
     rows = as_observations(X)
-    layers, (value, *_) = layers_of(n_shared), concentration(alpha)
+    learned = isinstance(n_shared, str) and choice("n_shared", n_shared, ("auto",)) == "auto"
+    layers, (value, *_) = layers_of(MOST if learned else n_shared), concentration(alpha)
     paths = _paths(group, len(rows), len(layers))
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
@@ -219,13 +228,14 @@ def sample_group_dp(
     prior = None if not math.isnan(value) else (float(alpha[1]), float(alpha[2]))
     prepared = np.ascontiguousarray(family.prepare(rows)[0])
     drawn = plan.run(
-        lambda rng: _Chain(prepared, number, node, config, prior, rng), seed, progress=progress
-    )
-    log_joint, labels, auxiliary, n_clusters, alphas = map(np.array, drawn)
+        lambda rng: _Chain(prepared, number, node, config, prior, rng, learned=learned), seed,
+        progress=progress,
+    )  # fmt: skip
+    log_joint, labels, auxiliary, n_clusters, alphas, items = map(np.array, drawn)
     groups = [path[0] if len(path) == 1 else path for path in found]
     return GroupDPSamples(
-        plan.chain, log_joint, labels, auxiliary, n_clusters, alphas, rows, number, groups, layers,
-        family,
+        plan.chain, log_joint, labels, auxiliary, n_clusters, alphas, items, rows, number, groups,
+        layers, family,
     )  # fmt: skip
 
 
@@ -256,7 +266,7 @@ class _Chain:
 
     def __init__(
         self, rows: FloatArray, group: IntArray, node: IntArray, config: Config,
-        prior: tuple[float, float] | None, rng: np.random.Generator,
+        prior: tuple[float, float] | None, rng: np.random.Generator, *, learned: bool = False,
     ) -> None:  # fmt: skip
         n, A = len(rows), 1 + int(node.max())
         M = config.n_root + (A - 1) * config.n_node
@@ -282,23 +292,79 @@ class _Chain:
         self.state.groups.node[:], self.state.groups.n[:] = node, (A, len(node))
         self.state.groups.size[:] = np.bincount(group, minlength=len(node))
         posterior(family, hyper, self.state.clusters.stats[0], self.state.clusters.prior)
-        self.labels, self.n = np.full(n, -1), 0
-        items = np.where(node > 0, config.n_node, config.n_root)  # above each group
-        parents = [np.arange(config.n_root)]
-        parents += [config.n_root + np.arange(config.n_node)] * (A - 1)
-        parents += [m + np.arange(s) for m, s in zip(items, self.state.groups.size, strict=True)]
+        self.labels, self.n, self.learned = np.full(n, -1), 0, learned
+        self._set_items(config.n_root)
+
+    def _set_items(self, n_root: int) -> None:
+        """Set the number of auxiliary items of the root, and with it of all parents."""
+        self.config = config = self.config._replace(n_root=n_root)
+        node, size = self.state.groups.node, self.state.groups.size
+        items = np.where(node > 0, config.n_node, n_root)  # above each group
+        parents = [np.arange(n_root)]
+        parents += [n_root + np.arange(config.n_node)] * (int(node.max()))
+        parents += [m + np.arange(s) for m, s in zip(items, size, strict=True)]
         self.n_parents, times = np.unique(np.concatenate(parents), return_counts=True)
         self.n_parents, self.times = self.n_parents.astype(np.float64), times.astype(np.float64)
 
     def sweep(self) -> None:
-        """Draw all clusters once, then alpha."""
+        """Draw all clusters once, then the number of auxiliary items, and alpha."""
         self.sweep_rows()
+        for _ in range(_CHANGES if self.learned else 0):
+            self._change_items()
         if self.prior is not None:
             alpha = draw_alpha(
                 self.config.alpha, *self.prior, len(self._tables), self.n_parents, self.times,
                 self.rng,
             )  # fmt: skip
             self.config = self.config._replace(alpha=alpha)
+
+    def _change_items(self) -> None:
+        """Add an auxiliary item of the root, or remove one; accept, or undo it.
+
+        A new one joins a table of a items with weight a; one of rows alone, or none, with an equal
+        share of alpha. Any is as likely to be removed. A table of several groups needs an item.
+        """
+        N, more = self.config.n_root, self.rng.random() < 0.5
+        if (MOST if more else 1) == N:
+            return
+        before, n_aux = self.log_joint(), self.state.particles.n_aux[0]
+        if more:
+            tables, share = self._shares()
+            pick = int(self.rng.choice(len(share), p=share))
+            k, log_ratio = int(tables[pick]), -math.log(share[pick])
+        else:
+            k = int(self.rng.choice(len(n_aux), p=n_aux / N))
+        self._put(k, more=more)
+        if not more:
+            tables, share = self._shares()
+            at = np.flatnonzero(tables == (k if n_aux[k] or self.state.clusters.size[k] else -1))
+            log_ratio = math.log(share[at[0]])
+            own = dense(self.state.own, 0, int(self.state.groups.n[1]), len(n_aux))[:, k]
+            if n_aux[k] == 0 and (own > 0).sum() > 1:
+                log_ratio = -math.inf
+        if math.log(1.0 - self.rng.random()) >= self.log_joint() - before + log_ratio:
+            self._put(self._placed if more else k, more=not more)
+
+    def _shares(self) -> tuple[IntArray, FloatArray]:
+        """Return tables, and -1, with the probabilities that a new item joins them."""
+        tables = np.append(self._tables, -1)
+        items = np.append(self.state.particles.n_aux[0][tables[:-1]], 0)
+        alone = items == 0
+        share = np.where(alone, self.config.alpha / alone.sum(), items)
+        return tables, share / (self.config.alpha + self.config.n_root)
+
+    def _put(self, k: int, *, more: bool) -> None:
+        """Put one more item of the root at a table, -1: a new one, or one fewer."""
+        particles, aux = self.state.particles, self.state.aux
+        if more:
+            if k < 0:
+                k = int(free_slot(particles.entry, particles.n_aux, particles.n_tables, 0))
+            add_to(aux, 0, 0, k, 1)
+        else:
+            take_from(aux, 0, 0, k)
+        particles.n_aux[0, k] += 1 if more else -1
+        self._placed = k
+        self._set_items(self.config.n_root + (1 if more else -1))
 
     def sweep_rows(self) -> None:
         """Draw all clusters, of rows and auxiliary items, once."""
@@ -323,7 +389,10 @@ class _Chain:
     def draw(self) -> tuple[Any, ...]:
         """Return log joint, names of clusters of rows and auxiliary items, number, and alpha."""
         labels, auxiliary = (part.astype(np.int32) for part in self.names())
-        return self.log_joint(), labels, auxiliary, len(np.unique(labels)), self.config.alpha
+        N = self.config.n_root
+        if self.learned:
+            auxiliary = np.pad(auxiliary, (0, MOST - N), constant_values=-1)
+        return self.log_joint(), labels, auxiliary, len(np.unique(labels)), self.config.alpha, N
 
     def log_joint(self) -> float:
         """Log p(x, clusters): n of an item's m parents in its cluster are n / (alpha + m)."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamddcrp import records as rec
 from streamddcrp.contract import EventRing
 from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Grid
@@ -18,19 +19,6 @@ from streamddcrp.models.graph.kernels.children import CACHED, N_COUNTS, STAMP
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.particles.state import Children, Memo, Names, ParticleState, Pool, room
-from streamddcrp.records import (
-    ANY,
-    CHANCE,
-    MOST,
-    Within,
-    check,
-    check_one,
-    empty,
-    index,
-    refuse_if,
-    stored_array,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 FIXED = np.empty(0)
@@ -52,19 +40,19 @@ class Config(NamedTuple):
     nodes: FloatArray = FIXED
     log_nodes: FloatArray = FIXED
     log_prior: FloatArray = FIXED
-    max_tables: int = MOST  # clusters that any particle has, of all particles together
-    max_groups: int = MOST
+    max_tables: int = rec.MOST  # clusters that any particle has, of all particles together
+    max_groups: int = rec.MOST
 
 
 class Particles(NamedTuple):
     """Particles and their tables."""
 
-    weight: Annotated[FloatArray, "P", CHANCE]
-    n_tables: Annotated[IntArray, "P", up_to("K")]  # places in use
+    weight: Annotated[FloatArray, "P", rec.CHANCE]
+    n_tables: Annotated[IntArray, "P", rec.up_to("K")]  # places in use
     # table of the last row; -1: none, or a forgotten one
-    last: Annotated[IntArray, "P", -1, index("K", none=True)]
+    last: Annotated[IntArray, "P", -1, rec.index("K", none=True)]
     # place of the table's cluster in the pool; -1: no data
-    entry: Annotated[IntArray, "P K", -1, index("C", none=True)]
+    entry: Annotated[IntArray, "P K", -1, rec.index("C", none=True)]
     n_aux: Annotated[IntArray, "P K"]  # auxiliary items of all nodes
 
 
@@ -86,7 +74,7 @@ def dense(cells: Cells, p: int | np.integer, n_rows: int, n_tables: int) -> IntA
 class Groups(NamedTuple):
     """Groups, the same for all particles; in a Markov chain there is one."""
 
-    node: Annotated[IntArray, "G", index("A")]  # the parent of each
+    node: Annotated[IntArray, "G", rec.index("A")]  # the parent of each
     size: Annotated[IntArray, "G"]  # rows that came
     seen: Annotated[IntArray, "G"]  # the last of them
     n: Annotated[IntArray, "2"]  # how many nodes have auxiliary items, and how many groups rows
@@ -137,10 +125,7 @@ def _empty(
     config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int,
     n_cells: int, apart: bool,
 ) -> State:  # fmt: skip
-    """Return an empty state with room for so much, and for one more arrival.
-
-    ``apart``: whether particles may differ in how many items each row has seen.
-    """
+    """Return an empty state with such room; ``apart``: a row's items may differ by particle."""
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
     n_values = len(config.nodes)
@@ -149,20 +134,20 @@ def _empty(
         "P": P, "K": K, "O": K + 1, "N": n_names, "A": n_nodes, "G": n_groups, "J": n_values,
         "B": rows, "T": room(CACHED * rows, 256) if n_values else 1,
     }  # fmt: skip
-    grid = empty(Grid, lengths)
+    grid = rec.empty(Grid, lengths)
     grid.base[:] = config.log_prior
     parts = shared.empty_parts(
         config.family, config.hyper, n_particles=P, n_children=P * (K + 2), n_clusters=C,
         n_names=n_names, n_counts=N_COUNTS,
     )  # fmt: skip
     return State(
-        particles=empty(Particles, lengths),
-        own=empty(Cells, {"P": P, "R": room(n_cells + 1, 64)}),
-        aux=empty(Cells, {"P": P, "R": config.n_root + config.n_node * n_nodes}),
-        groups=empty(Groups, lengths),
+        particles=rec.empty(Particles, lengths),
+        own=rec.empty(Cells, {"P": P, "R": room(n_cells + 1, 64)}),
+        aux=rec.empty(Cells, {"P": P, "R": config.n_root + config.n_node * n_nodes}),
+        groups=rec.empty(Groups, lengths),
         grid=grid,
         recent=np.full(1, -1),
-        scratch=empty(Scratch, lengths),
+        scratch=rec.empty(Scratch, lengths),
         **parts,
     )
 
@@ -209,18 +194,18 @@ def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Refuse arrays that do not belong together, before any is used."""
-    P, G, n = config.n_particles, len(arrays["groups.node"]), stored_array("groups.n", arrays)
-    check_one("groups.n", n, (2,), np.int64, Within(0, G + 1))
+    P, G, n = config.n_particles, len(arrays["groups.node"]), rec.stored_array("groups.n", arrays)
+    rec.check_one("groups.n", n, (2,), np.int64, rec.Within(0, G + 1))
     A, stats = int(n[0]), int(n_stats(config.family, config.hyper))
     known = shared.check(Particles, arrays, N_COUNTS, stats, P=P)
-    check(Groups, arrays, {"A": A, "G": G}, "groups.")
+    rec.check(Groups, arrays, {"A": A, "G": G}, "groups.")
     if len(config.nodes) > 0:
-        base = stored_array("grid.base", arrays)
+        base = rec.stored_array("grid.base", arrays)
         rows = P if config.markov or len(base) > 1 else 1
-        check_one("grid.base", base, (rows, len(config.nodes)), np.float64, ANY)
+        rec.check_one("grid.base", base, (rows, len(config.nodes)), np.float64, rec.ANY)
     n_tables, entry = arrays["particles.n_tables"], arrays["particles.entry"]
     rows_of = n_tables + 1 if config.markov else np.full(P, G)
-    p, _, k, _ = _checked_cells("own", arrays, MOST, rows_of, n_tables)
+    p, _, k, _ = _checked_cells("own", arrays, rec.MOST, rows_of, n_tables)
     most = max(config.n_root, config.n_node)
     q, a, j, count = _checked_cells("aux", arrays, most, np.full(P, A), n_tables)
     of_node, n_aux = np.zeros((P, A), np.int64), np.zeros((P, known["K"]), np.int64)
@@ -229,7 +214,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     has_rows = np.zeros((P, known["K"]), np.bool_)
     has_rows[p, k] = True
     items = np.where(np.arange(A) == 0, config.n_root, config.n_node)
-    refuse_if(
+    rec.refuse_if(
         n[1] != G
         or G * (config.n_node > 0) < A - 1
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
@@ -244,17 +229,17 @@ def _checked_cells(
     name: str, arrays: Mapping[str, NDArray[Any]], most: int, n_rows: IntArray, n_tables: IntArray
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     """Return particles, rows, tables and counts of stored cells, or refuse them."""
-    cell, n = stored_array(f"{name}.cell", arrays), stored_array(f"{name}.n", arrays)
-    count = stored_array(f"{name}.items", arrays)
-    check_one(f"{name}.n", n, n_rows.shape, np.int64, Within(0, len(cell)))
-    refuse_if(n.sum() != cell.size, f"{name}.n")
-    check_one(f"{name}.cell", cell, (cell.size,), np.int64, Within(0, MOST))
-    check_one(f"{name}.items", count, cell.shape, np.int64, Within(1, most))
+    cell, n = rec.stored_array(f"{name}.cell", arrays), rec.stored_array(f"{name}.n", arrays)
+    count = rec.stored_array(f"{name}.items", arrays)
+    rec.check_one(f"{name}.n", n, n_rows.shape, np.int64, rec.Within(0, len(cell)))
+    rec.refuse_if(n.sum() != cell.size, f"{name}.n")
+    rec.check_one(f"{name}.cell", cell, (cell.size,), np.int64, rec.Within(0, rec.MOST))
+    rec.check_one(f"{name}.items", count, cell.shape, np.int64, rec.Within(1, most))
     particle = np.repeat(np.arange(len(n)), n)
     row, table = np.divmod(cell, TABLES)
     mixed = (np.diff(particle) == 0) & (np.diff(cell) <= 0)
     outside = (row >= n_rows[particle]) | (table >= n_tables[particle])
-    refuse_if(bool(mixed.any() or outside.any()), f"{name} and tables")
+    rec.refuse_if(bool(mixed.any() or outside.any()), f"{name} and tables")
     return particle, row, table, count
 
 

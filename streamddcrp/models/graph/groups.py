@@ -37,49 +37,36 @@ Path = tuple[str, ...]  # a group's name, after that of its node where there are
 
 
 def layers_of(n_shared: Any) -> list[int]:
-    """Return the numbers of auxiliary items of the root and, with two layers, of each node.
-
-    Raises ConfigError if ``n_shared`` is not one or two positive whole numbers.
-    """
+    """Return the numbers of auxiliary items of the root and of each node; raises ConfigError."""
     layers = n_shared if isinstance(n_shared, tuple | list) else (n_shared,)
     if len(layers) not in (1, 2):
-        message = f"n_shared must be one or two whole numbers, got {n_shared!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"n_shared must be one or two whole numbers, got {n_shared!r}")
     return [whole("n_shared", n, 1, 1 << 16) for n in layers]
 
 
 def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
-    """Return a group's name as text, checked; None is one group for all.
-
-    Raises SchemaError if it is no name or, with two layers, no pair of names.
-    """
+    """Return a group's name as text, with two layers (node, name); SchemaError if it is none."""
     parts = group if isinstance(group, tuple | list) else (group,)
     if group is None:
         parts = ("",) * n_layers
     if len(parts) != n_layers:
         what = "a name" if n_layers == 1 else "(node, name)"
-        message = f"row {row}, group: expected {what}, got {group!r}"
-        raise SchemaError(message, row=row)
+        raise SchemaError(f"row {row}, group: expected {what}, got {group!r}", row=row)
     return tuple(str(part) for part in parts)
 
 
 def listed(group: Any, n_rows: int) -> list[Any]:
-    """Return the groups of so many rows as a list, from arrays and Arrow columns, too.
-
-    Raises SchemaError if there is not one for each row.
-    """
+    """Return the groups of rows, one each, as a list; raises SchemaError."""
     found = as_list("group", group)
     if len(found) != n_rows:
-        message = f"group: expected one for each of the {n_rows} rows, got {len(found)}"
-        raise SchemaError(message)
+        raise SchemaError(f"group: expected one for each of the {n_rows} rows, got {len(found)}")
     return found
 
 
 def refuse_regression(likelihood: Likelihood, n_features: int) -> None:
     """Refuse a likelihood that regresses on the rows before: ConfigError."""
     if likelihood.prepare(np.zeros((1, n_features)))[1] is not None:
-        message = "likelihood: rows of several groups have no common past to regress on"
-        raise ConfigError(message)
+        raise ConfigError("likelihood: rows of several groups have no common past to regress on")
 
 
 class RowGroups(NamedTuple):
@@ -99,11 +86,10 @@ class RowGroups(NamedTuple):
 def step(
     config: Config, state: State, X: FloatArray, t: FloatArray, group: IntArray, node: IntArray
 ) -> tuple[State, FloatArray]:
-    """Predict and learn rows (N, D) in order; return the state and outputs (N, 6).
+    """Learn rows (N, D) at times (N,); return the state, perhaps larger, and outputs (N, 6).
 
-    The state is updated in place, or replaced by a larger one. Times (N,) are for the events.
-    ``group`` (N,): numbers of groups; ``node``: the parent of each group, 0 is the root. New ones
-    are numbered in the order of their first rows.
+    ``group`` (N,): numbers, new ones in the order of first rows; ``node``: parents of groups, 0 the
+    root.
     """
     n_nodes = int(node.max(initial=0)) + 1
     if len(node) > len(state.groups.node) or n_nodes > n_nodes_of(config, state):
@@ -149,10 +135,7 @@ class GroupEngine(ParticleEngine):
         return np.array(found, np.int64)
 
     def _forget_group(self, t: float) -> None:
-        """Forget one group, not the last one, with the fewest rows for the time it has been away.
-
-        ``t``: time of the last row.
-        """
+        """Forget the group, not the last one, with the fewest rows for its time away."""
         state, others = self.state, len(self.paths) - 1
         away = state.n_seen - state.groups.seen[:others]
         g = int(np.argmin(state.groups.size[:others] / away))

@@ -49,8 +49,9 @@ class BaseMeasure:
 
     def __post_init__(self) -> None:
         if len(number_array("probs", self.probs)) > whole("n_words", self.n_words, 1, _MOST):
-            message = f"n_words: {self.n_words} words are fewer than the {len(self.probs)} given"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"n_words: {self.n_words} words are fewer than the {len(self.probs)} given"
+            )
 
     @property
     def unseen(self) -> float:
@@ -92,21 +93,22 @@ class BaseMeasure:
         except (TypeError, ValueError, OverflowError):
             p = np.empty((0, 0))
         if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
-            message = f"base measure: expected probabilities, one per word; got {_short(values)}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"base measure: expected probabilities, one per word; got {_short(values)}"
+            )
         for word in words or ():
             if not isinstance(word, str):
-                message = f"base measure: expected words with their probabilities, got {word!r}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"base measure: expected words with their probabilities, got {word!r}"
+                )
         size = len(p) if n_words is None else whole("n_words", n_words, 1)
         total = float(p.sum())
         open_ = size > len(p)
         if total > 1.0 + _ROUNDING or (not open_ and total < 1.0 - _ROUNDING):
-            message = (
+            raise ConfigError(
                 f"base measure: the probabilities sum to {total!r}, not 1; divide them by their "
                 "sum, or give the rest to words not listed by a larger n_words"
             )
-            raise ConfigError(message)
         return cls(p / total if not open_ or total > 1.0 else p, size, words)
 
     @classmethod
@@ -138,11 +140,9 @@ class BaseMeasure:
         """
         counts = _count(documents)
         if not counts:
-            message = "base measure: there is no word to count"
-            raise ConfigError(message)
+            raise ConfigError("base measure: there is no word to count")
         if not 0.0 <= smoothing < np.inf:
-            message = f"smoothing must be a number >= 0, got {smoothing!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"smoothing must be a number >= 0, got {smoothing!r}")
         if isinstance(next(iter(counts)), str):
             words = tuple(counts)
             n = np.array([counts[word] for word in words], dtype=np.float64)
@@ -167,15 +167,8 @@ class BaseMeasure:
 
 
 def make_base_measure(spec: object) -> BaseMeasure:
-    """Return the base measure that an option describes.
+    """Return the base measure of a number of equal words, of probabilities by token, or itself.
 
-    Parameters
-    ----------
-    spec : int, array_like of float, mapping of str to float, or BaseMeasure
-        A number of equally likely words; probabilities of tokens or words; or a base measure.
-
-    Examples
-    --------
     >>> make_base_measure(50).unseen
     0.02
     >>> make_base_measure({"yes": 0.75, "no": 0.25}).probs
@@ -186,19 +179,16 @@ def make_base_measure(spec: object) -> BaseMeasure:
     if isinstance(spec, int | np.integer):
         return BaseMeasure.uniform(spec)  # type: ignore[arg-type]
     if isinstance(spec, str) or spec is None:
-        message = (
+        raise ConfigError(
             "base measure: expected the size of the vocabulary, probabilities, or a BaseMeasure "
             f"(BaseMeasure.from_counts learns one from a text); got {_short(spec)}"
         )
-        raise ConfigError(message)
     return BaseMeasure.from_probabilities(spec)  # type: ignore[arg-type]
 
 
 class Vocabulary:
     """Ids of tokens: the listed words first, then new ones as they come, up to the stated size.
 
-    Examples
-    --------
     >>> from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary
     >>> vocabulary = Vocabulary(BaseMeasure.uniform(3))
     >>> vocabulary.encode("to be or to be")
@@ -247,20 +237,16 @@ class Vocabulary:
                 del self._names[n:]
 
     def encode(self, tokens: object) -> IntArray:
-        """Return the ids of tokens, taking up new words.
-
-        A token that the base measure gives no probability is refused, and nothing is taken up then.
-        """
+        """Return the ids of tokens, with new words, none where the base measure refuses a token."""
         found = as_tokens(tokens)
         if len(found) == 0:
             return np.empty(0, dtype=np.int64)
         are_words = not isinstance(found, np.ndarray)
         if self.of_words is not None and self.of_words != are_words:
             kinds = {True: "words", False: "whole numbers"}
-            message = (
+            raise SchemaError(
                 f"tokens: got {kinds[are_words]}, but this vocabulary is of {kinds[not are_words]}"
             )
-            raise SchemaError(message)
         with self.undone(always=False):
             self.of_words = are_words
             ids = self._words(found) if not isinstance(found, np.ndarray) else self._numbers(found)
@@ -299,11 +285,11 @@ class Vocabulary:
                 if word in known:
                     continue
                 if len(self._names) == most:
-                    message = (
+                    raise SchemaError(
                         f"row {row}: the word {word!r} is unknown, and the vocabulary of {most:,} "
-                        "words is full; give the base measure a larger n_words, or leave it out"
+                        "words is full; give the base measure a larger n_words, or leave it out",
+                        row=row,
                     )
-                    raise SchemaError(message, row=row)
                 known[word] = len(self._names)
                 self._names.append(word)
             ids = [known[word] for word in words]
@@ -314,22 +300,22 @@ class Vocabulary:
         wrong = (ids < 0) | (ids >= most)
         if wrong.any():
             row = int(wrong.argmax())
-            message = (
+            raise SchemaError(
                 f"row {row}: token {ids[row]} is not in the vocabulary of {most:,} words, which "
-                f"are numbered 0 to {most - 1}; give the base measure a larger n_words"
+                f"are numbered 0 to {most - 1}; give the base measure a larger n_words",
+                row=row,
             )
-            raise SchemaError(message, row=row)
         return ids
 
     def _check_possible(self, ids: IntArray) -> None:
         impossible = self.g(ids) <= 0.0
         if impossible.any():
             row = int(impossible.argmax())
-            message = (
+            raise SchemaError(
                 f"row {row}: the base measure gives {self.name(int(ids[row]))!r} no probability; "
-                "learn it with smoothing > 0 and n_words above the number of words counted"
+                "learn it with smoothing > 0 and n_words above the number of words counted",
+                row=row,
             )
-            raise SchemaError(message, row=row)
 
 
 def _count(documents: Any) -> Counter[Any]:
@@ -340,14 +326,12 @@ def _count(documents: Any) -> Counter[Any]:
         if isinstance(found, np.ndarray):
             values, n = np.unique(found, return_counts=True)
             if len(values) and values[0] < 0:
-                message = f"base measure: token {values[0]} is negative"
-                raise ConfigError(message)
+                raise ConfigError(f"base measure: token {values[0]} is negative")
             counts.update(dict(zip(values.tolist(), n.tolist(), strict=True)))
         else:
             counts.update(found)
     if len({isinstance(token, str) for token in counts}) > 1:
-        message = "base measure: some tokens are words and some are whole numbers"
-        raise ConfigError(message)
+        raise ConfigError("base measure: some tokens are words and some are whole numbers")
     return counts
 
 

@@ -64,8 +64,7 @@ class Corpus:
             A token is unknown, or a time unusable; the message names the document.
         """
         if isinstance(documents, str):
-            message = "documents: expected several, got one text; put it in a list"
-            raise SchemaError(message)
+            raise SchemaError("documents: expected several, got one text; put it in a list")
         vocabulary = Vocabulary(make_base_measure(base_measure))
         clocks = None if times is None else list(times)
         words: list[IntArray] = []
@@ -76,8 +75,7 @@ class Corpus:
                 if clocks is not None:
                     stamps.append(_clock(clocks, m, len(words[-1])))
             except SchemaError as error:
-                message = f"document {m}, {error}"
-                raise type(error)(message, row=error.row) from None
+                raise type(error)(f"document {m}, {error}", row=error.row) from None
         starts = np.zeros(len(words) + 1, dtype=np.int64)
         np.cumsum([len(word) for word in words], out=starts[1:])
         word = np.concatenate(words) if words else np.empty(0, dtype=np.int64)
@@ -97,8 +95,7 @@ class Corpus:
 
 def _clock(clocks: list[Any], m: int, n: int) -> FloatArray:
     if m >= len(clocks):
-        message = "row 0: it has no times; every document needs them, or none has any"
-        raise SchemaError(message)
+        raise SchemaError("row 0: it has no times; every document needs them, or none has any")
     t = as_times(clocks[m], n)
     check_times(t, given=clocks[m])
     return t

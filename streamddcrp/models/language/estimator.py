@@ -198,8 +198,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
         with self._vocabulary.undone():
             word = self._vocabulary.encode([token])
             if len(word) != 1:
-                message = f"token must be one word or number, got {token!r:.60}"
-                raise SchemaError(message)
+                raise SchemaError(f"token must be one word or number, got {token!r:.60}")
             return -float(np.log(self._chances(word, t)[0][0]))
 
     def score_many(self, tokens: Tokens, t: Any = None) -> FloatArray:
@@ -223,18 +222,10 @@ class LinkLanguageModel(Options, Stored, base.Base):
         return -self.score_one(token, t)
 
     def predict_proba_one(self, t: Any = None) -> dict[Token | None, float]:
-        """Return the probability of every word to come next.
+        """Return the probability of every word, or token id, to come next, at time ``t``; O(V).
 
-        Parameters
-        ----------
-        t : number or time stamp, optional
-            When it comes.
-
-        Returns
-        -------
-        dict
-            Word, or token id, to probability; under None that of all words that neither the base
-            measure lists nor the stream has shown. They sum to 1. O(V).
+        They sum to 1, with those under None of all words that neither the base measure lists nor
+        the stream has shown.
         """
         p, opening = self._chances(np.arange(len(self._vocabulary)), t)
         out: dict[Token | None, float] = {
@@ -379,8 +370,7 @@ def n_tables_probs(p_open: ArrayLike) -> FloatArray:
     """
     p = np.asarray(p_open, dtype=np.float64)
     if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
-        message = f"p_open: expected probabilities in a flat array, got shape {p.shape}"
-        raise SchemaError(message)
+        raise SchemaError(f"p_open: expected probabilities in a flat array, got shape {p.shape}")
     out = np.zeros(len(p) + 1)
     out[0] = 1.0
     for q in p:

@@ -102,8 +102,7 @@ def evidence_surface(
     )
     made = tuple(make_decay(decay) for decay in decays)
     if not len(grid) or not made:
-        message = "evidence_surface: give at least one decay and one alpha"
-        raise ConfigError(message)
+        raise ConfigError("evidence_surface: give at least one decay and one alpha")
     out = np.empty((corpus.n_documents, len(made), len(grid)))
     for p, decay in enumerate(made):
         out[:, p] = _over_alphas(corpus, decay, grid)
@@ -165,10 +164,6 @@ def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     family : {"exponential", "logistic", "linear_window", "window", "none"}
         Its parameter is the scale, the location (with scale 1), the width; "none" has none.
 
-    Returns
-    -------
-    LanguageFit
-
     Notes
     -----
     About a hundred passes over the tokens. The base measure is taken as given; if it was learned
@@ -185,8 +180,7 @@ def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     """
     choice("family", family, _FAMILIES)
     if not len(corpus.word):
-        message = "fit_language: the documents hold no tokens"
-        raise ConfigError(message)
+        raise ConfigError("fit_language: the documents hold no tokens")
     crp_alpha, crp = _best_alpha(corpus, NoDecay())
     if family == "none":
         decay: Decay = NoDecay()

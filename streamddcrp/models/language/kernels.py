@@ -130,11 +130,7 @@ def look_back_at(word, n, start, table, last, previous, out_match):
 
 @kernel
 def within_reach(word, at, first, weights, out_match, out_weight):
-    """Sum weights that were computed outside, for decays of time.
-
-    Token ``at + i`` of ``word`` reaches back to ``first[i]``; ``weights`` holds f of all that it
-    reaches, token after token, the oldest first.
-    """
+    """Sum given weights: token ``at + i`` reaches back to ``first[i]``, oldest first."""
     k = 0
     for i in range(first.size):
         v, own, total = word[at + i], 0.0, 0.0
@@ -197,10 +193,7 @@ def gradient(match, weight, match_slope, weight_slope, g, alpha, out):
 
 @kernel
 def find_pairs(word, first, latest, out_previous, out_count):
-    """Note each token's latest equal word before it, and how many it reaches.
-
-    ``first[i]`` is the oldest token that i may link to; ``latest``, shape (V,), is -1 throughout.
-    """
+    """Note each token's latest equal word (``latest`` (V,), -1), and how many it reaches."""
     for i in range(word.size):
         out_previous[i] = latest[word[i]]
         latest[word[i]] = i

@@ -230,11 +230,10 @@ def tabulate(decay: Decay, alpha: float) -> FloatArray:
     """Return f(0), ..., f(W) for index distances; refuse a decay that reaches too far."""
     horizon = horizon_of(decay, alpha)
     if not horizon < _LONGEST:
-        message = (
+        raise ConfigError(
             f"decay: {decay!r} still has weight {_LONGEST:,} tokens back; use an exponential "
             "decay, none, or one that ends sooner"
         )
-        raise ConfigError(message)
     return np.trim_zeros(decay.weight(np.arange(math.floor(horizon) + 1.0)), "b")
 
 
@@ -251,8 +250,9 @@ def make_memory(decay: Decay, alpha: float, *, clocked: bool) -> Memory:
     if clocked:
         horizon = horizon_of(decay, alpha)
         if math.isinf(horizon):
-            message = f"decay: {decay!r} never ends, so that all tokens would have to be kept"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"decay: {decay!r} never ends, so that all tokens would have to be kept"
+            )
         return Timed(decay, horizon)
     return LookingBack(tabulate(decay, alpha))
 
@@ -264,10 +264,7 @@ def weigh_reach(
     horizon: float,
     weigh: Callable[[FloatArray], FloatArray],
 ) -> Match:
-    """Return ``match`` and ``weight`` of the tokens from ``at`` on, for any function of distance.
-
-    O(pairs within reach) time, O(tokens) memory.
-    """
+    """Return ``match`` and ``weight`` of tokens from ``at`` on, by any function of distance."""
     first = first_within(t, t[at:], horizon)
     reach = np.arange(at, len(t)) - first
     match, weight = np.empty(len(first)), np.empty(len(first))

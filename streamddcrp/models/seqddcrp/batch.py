@@ -316,10 +316,6 @@ def fit_seqddcrp(
     progress : bool, default False
         Show a progress bar with the bound and the number of live tables.
 
-    Returns
-    -------
-    SeqDDCRPFit
-
     Raises
     ------
     ConfigError

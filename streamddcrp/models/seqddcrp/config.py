@@ -74,14 +74,11 @@ def make_config(
     n_sweeps, look_back = whole("n_sweeps", n_sweeps, 0, 1 << 16), whole("look_back", look_back)
     for name, value in (("alpha", alpha), ("gamma", gamma)):
         if not (value > 0 and (math.isfinite(value) or name == "gamma")):
-            message = f"{name} must be a positive number, got {value!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"{name} must be a positive number, got {value!r}")
     if not memory >= 1:
-        message = f"memory must be at least 1 row, or infinity, got {memory!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"memory must be at least 1 row, or infinity, got {memory!r}")
     if not 0 < birth_threshold < 1:
-        message = f"birth_threshold must lie between 0 and 1, got {birth_threshold!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"birth_threshold must lie between 0 and 1, got {birth_threshold!r}")
     recall = recall and math.isfinite(gamma)
     return Config(
         family, hyper, hyper.copy(), *decay, float(alpha), float(alpha_rate),

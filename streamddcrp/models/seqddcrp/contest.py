@@ -89,34 +89,12 @@ class Trial(NamedTuple):
 
 
 class Contest:
-    """A contest of priors over the first rows of a stream.
+    """A contest of priors over the first rows of a stream, less their seasons, and their times.
 
-    Parameters
-    ----------
-    recipe : Recipe
-    family : Likelihood
-    rows : ndarray of float64, shape (N, D)
-        Less their seasons.
-    times : ndarray of float64, shape (N,)
-    names : sequence of str
-        Of the D features.
-    first_time : float or None
-        As for `Recipe.start`.
-    n_before : int
-        Number of rows of the stream before these.
-    opening : float or None
-        The priors begin that open tables with this probability. Which ones begin decides only how
-        early others give up.
-
-    Attributes
-    ----------
-    trials : list of Trial
-        Of priors that have not given up.
-    best : Trial
-    engine : Engine
-        That of the best trial.
-    labels : ndarray of float64, shape (N,)
-        What it said of the rows as they came.
+    ``first_time``: as for `Recipe.start`; ``n_before``: rows of the stream before these;
+    ``opening``: the priors that open tables with this probability begin, which decides only how
+    early others give up. ``trials``: of priors that have not given up; ``best``, its ``engine``,
+    and ``labels`` (N,): what it said of the rows as they came.
     """
 
     best: Trial

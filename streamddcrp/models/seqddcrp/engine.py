@@ -15,17 +15,9 @@ from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import posterior, stats_of_rows
 from streamddcrp.models.seqddcrp.config import Config
+from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.expect import log_priors
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    N_COLUMNS,
-    N_EVENTS,
-    N_FORBIDDEN,
-    N_GROUPS,
-    N_ROWS,
-    N_SEEN,
-    N_TABLES,
-)
 from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN
@@ -37,18 +29,10 @@ from streamddcrp.typing import FloatArray, IntArray
 class Engine:
     """Likelihood, clock and state of a model that has begun.
 
-    Attributes
-    ----------
-    clocked : bool
-        Whether rows come with times; else the time is the arrival index.
-    n_features : int
-        Columns of the rows as they come; the engine's may be longer.
-    opening : float
-        Probability of opening a table from which alpha started.
-    past : ndarray of float64, shape (n_lags, D), or None
-        The last rows, for a likelihood that regresses on them.
-    first_time, time_unit : float
-        The engine's time is (t - first_time) / time_unit.
+    ``clocked``: rows come with times; the engine's time is (t - first_time) / time_unit, else the
+    arrival index. ``n_features``: columns of the rows as they come; the engine's may be longer.
+    ``opening``: probability of opening a table from which alpha started. ``past`` (n_lags, D): the
+    last rows, for a likelihood that regresses on them.
     """
 
     likelihood: Likelihood
@@ -73,7 +57,7 @@ class Engine:
     @property
     def n_forbidden(self) -> int:
         """Rows that wanted a new table when all were in use."""
-        return self.state.counts.item(N_FORBIDDEN)
+        return self.state.counts.item(layout.N_FORBIDDEN)
 
     def kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values for a checkpoint; `Recipe.resume` takes them up."""
@@ -136,7 +120,7 @@ class Engine:
 
     def explain(
         self, x: FloatArray, t: float
-    ) -> tuple[int, tuple[IntArray, FloatArray, FloatArray, FloatArray]]:
+    ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
         """Explain a checked row (D,): the id of the regime expected, and what `explained` says."""
         config, state = self._for_width(len(x))
         time = self.in_time(np.array([t]))
@@ -171,11 +155,12 @@ class Engine:
         others &= table.born[:K] < index
         if not others.any():
             return None
-        n_before = max(index - int(counts[N_SEEN] - counts[N_ROWS]), 0)
-        homes = self.state.rows.probs[:K, : min(n_before, counts[N_ROWS])].argmax(axis=0)
-        known = homes[others[homes]]
-        last = known[-1] if len(known) else np.argmax(np.where(others, table.last_seen[:K], -1))
-        return int(table.ids[last])
+        n_before = max(index - int(counts[layout.N_SEEN] - counts[layout.N_ROWS]), 0)
+        for i in range(min(n_before, int(counts[layout.N_ROWS])) - 1, -1, -1):
+            home = self.state.rows.probs[:K, i].argmax()
+            if others[home]:
+                return int(table.ids[home])
+        return int(table.ids[np.argmax(np.where(others, table.last_seen[:K], -1))])
 
     def differences(self, label: int, before: int, index: int, names: Sequence[str]) -> list[Part]:
         """Say by what a regime that began at row ``index`` differs from another one.
@@ -185,11 +170,11 @@ class Engine:
         controller makes good, comes later. Nothing where a table is gone, or has lost its rows.
         """
         one, other, table = self._column(label), self._column(before), self.state.table
-        n_rows = int(self.state.counts[N_ROWS])
+        n_rows = int(self.state.counts[layout.N_ROWS])
         if one is None or other is None or not n_rows:
             return []
         hyper, X, post = self.config.hyper, self.state.rows.x, table.post[[one, other]]
-        at = index - int(self.state.counts[N_SEEN]) + n_rows
+        at = index - int(self.state.counts[layout.N_SEEN]) + n_rows
         if at >= 0:
             first = at + np.flatnonzero(self.state.rows.probs[one, at:n_rows] > 0.5)[:_FIRST]
             stats = np.zeros((len(first), table.stats.shape[1]))
@@ -217,7 +202,7 @@ class Engine:
 
 
 _FIRST = 8  # rows of a regime that say by what it began
-_BEFORE = [N_SEEN, N_EVENTS, N_ROWS]  # counters of a state, for `note_times`
+_BEFORE = [layout.N_SEEN, layout.N_EVENTS, layout.N_ROWS]  # counters of a state, for `note_times`
 
 
 def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray) -> None:
@@ -228,7 +213,7 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
     """
     n_seen, n_events, n_rows = before
     clock, events = np.concatenate([state.rows.clock[:n_rows], t]), state.events
-    made, w = state.counts[[N_EVENTS, N_ROWS]].tolist()
+    made, w = state.counts[[layout.N_EVENTS, layout.N_ROWS]].tolist()
     state.rows.clock[:w] = clock[len(clock) - w :]
     first, room = n_seen - n_rows, len(events.kind)
     for number in range(max(n_events, made - room), made):
@@ -247,19 +232,8 @@ class Alone:
 
     Does what `Engine.step` and `Engine.predict` do, and leaves out what is as it was for the row
     before: the number of columns, the kinds and places of all arrays, and, where it is predicted
-    and then learned, the row itself.
-
-    Parameters
-    ----------
-    engine : Engine
-        One that `takes` rows in this way.
-
-    Attributes
-    ----------
-    values, t : tuple, float
-        The row taken up, as it came.
-    answer : memoryview of float64, length 9
-        Its prediction, after `step` or `predict`.
+    and then learned, the row itself. ``values, t``: the row taken up, as it came; ``answer``: its
+    prediction, 9 floats.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -269,7 +243,7 @@ class Alone:
         self._form = f"{engine.n_features}d"
         self._X, self._time = np.zeros((1, engine.n_features)), np.empty(1)
         self._place = self._X.data
-        self._out = np.empty((1, N_COLUMNS))
+        self._out = np.empty((1, layout.N_COLUMNS))
         self._rows, self._row, self._out_row = self._X, self._X[0], self._out[0]
         self.answer: Any = memoryview(self._out_row)
         self._slopes = engine.likelihood.log_slopes(self._X)
@@ -316,7 +290,7 @@ class Alone:
         """Predict and learn the row; ``answer`` holds the prediction."""
         engine, learn, counts = self.engine, self._learn, self._counts
         self._time[0] = engine.in_time(self.t)
-        seen, made, w = counts[N_SEEN], counts[N_EVENTS], counts[N_ROWS]
+        seen, made, w = counts[layout.N_SEEN], counts[layout.N_EVENTS], counts[layout.N_ROWS]
         if learn is None or not learn(self._rows, self._time, _NOTHING, 0, self._out):
             config, state = engine.config, engine.state
             engine.state = run(config, state, self._rows, self._time, _NOTHING, self._out)
@@ -324,7 +298,7 @@ class Alone:
                 step_rows, config, state.rows, state.groups, state.atoms, state.table, state.events,
                 state.counts, state.sums, state.scratch,
             )  # fmt: skip
-        if counts[N_EVENTS] == made and counts[N_ROWS] == w + 1:
+        if counts[layout.N_EVENTS] == made and counts[layout.N_ROWS] == w + 1:
             engine.state.rows.clock[w] = self.t
         else:
             note_times(engine.state, [seen, made, w], np.array([self.t]), self._time)
@@ -349,7 +323,7 @@ class Alone:
     def probabilities(self) -> dict[int, float]:
         """Return the probabilities of the tables, and under -1 of a new one, after `predict`."""
         state = self.engine.state
-        return by_table(state, state.scratch.weight[: state.counts[N_TABLES]], self.answer)
+        return by_table(state, state.scratch.weight[: state.counts[layout.N_TABLES]], self.answer)
 
 
 def by_table(state: State, probs: FloatArray, out: Any) -> dict[int, float]:
@@ -373,8 +347,8 @@ def given_weights(
     reach = config.window + config.sweep_every + max(config.halo, 1) + config.sweep_every
     if not clocked:
         return np.ascontiguousarray(decay.log_weight(np.arange(1.0, reach + 1.0))[None, :])
-    w, n_groups = int(state.counts[N_ROWS]), int(state.counts[N_GROUPS])
-    seen = int(state.counts[N_SEEN])
+    w, n_groups = int(state.counts[layout.N_ROWS]), int(state.counts[layout.N_GROUPS])
+    seen = int(state.counts[layout.N_SEEN])
     past = np.full(reach, np.nan)
     past[reach - w :] = state.rows.t[:w]
     gaps = seen - state.groups.arrival[:n_groups]
@@ -390,22 +364,9 @@ def given_weights(
 def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray) -> tuple[
     State, FloatArray
 ]:  # fmt: skip
-    """Predict and learn rows in order; the state is updated in place, or replaced by a larger one.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (N, D)
-    t : ndarray of float64, shape (N,)
-    given : ndarray of float64
-        From `given_weights`.
-
-    Returns
-    -------
-    state : State
-    out : ndarray of float64, shape (N, 7)
-    """
+    """Predict and learn rows (N, D) at times (N,); return the state, perhaps larger, and (N, 7)."""
     X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
-    out = np.empty((len(X), N_COLUMNS))
+    out = np.empty((len(X), layout.N_COLUMNS))
     return run(config, state, X, t, given, out), out
 
 
@@ -436,9 +397,9 @@ def predict_row(config: Config, state: State, x: FloatArray, t: float, given: Fl
     probs : ndarray of float64, shape (K,)
         Probability of each live column; what is missing to 1 is that of a new table.
     """
-    out = np.empty(N_COLUMNS)
+    out = np.empty(layout.N_COLUMNS)
     ask(config, state, np.ascontiguousarray(x), t, given, out)
-    return out, state.scratch.weight[: state.counts[N_TABLES]].copy()
+    return out, state.scratch.weight[: state.counts[layout.N_TABLES]].copy()
 
 
 def ask(

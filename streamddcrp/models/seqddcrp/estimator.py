@@ -253,11 +253,6 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._first_time = 0.0
         self._net, self._marks, self._states, self._watch = [], {}, np.empty(0), None
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"likelihood": ("normal_gamma", 0.0, 0.05, 1.5, 1.0)}
-
     # -- learning --------------------------------------------------------------------------------
 
     @property

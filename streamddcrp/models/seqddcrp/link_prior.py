@@ -16,13 +16,8 @@ _TAIL = 1e-12  # prior weight, as a share of alpha, below which a link is not of
 class LinkPrior:
     """Banded prior of the links of N customers.
 
-    Attributes
-    ----------
-    log_weight : ndarray of float64, shape (1, W) or (N, W)
-        log f of customer i - W + d at column d; one row where distances are arrival indices.
-    log_total : ndarray of float64, shape (N,)
-        log S_i = log(alpha + sum_j f_ij).
-    log_alpha : float
+    ``log_weight``: log f of customer i - W + d at column d, one row where distances are arrival
+    indices; ``log_total`` (N,): log S_i = log(alpha + sum_j f_ij).
     """
 
     log_weight: FloatArray
@@ -31,16 +26,9 @@ class LinkPrior:
 
 
 def link_prior(decay: Decay, alpha: float, n: int, t: FloatArray | None = None) -> LinkPrior:
-    """Lay out the link prior of ``n`` customers; links lighter than 1e-12 alpha are not offered.
+    """Lay out the link prior of ``n`` customers at times (n,), or at indices.
 
-    Parameters
-    ----------
-    decay : Decay
-    alpha : float
-        Weight of opening a table.
-    n : int
-    t : ndarray of float64, shape (n,), optional
-        Arrival times, not decreasing; without them the distance is the difference of indices.
+    ``alpha``: weight of opening a table; links lighter than 1e-12 of it are not offered.
     """
     alpha = positive("alpha", alpha)
     share = _TAIL * alpha / float(decay.weight(0.0))

@@ -27,14 +27,9 @@ _ENDLESS = 10.0  # taken for the weight of earlier arrivals where it grows witho
 class Recipe:
     """How an engine is made from the options of a model and its first rows.
 
-    Attributes
-    ----------
-    reaches : tuple of float
-        Scales of the exponential decay to choose from; empty: the decay is given.
-    alpha, time_unit : float or None
-        None: learned; from the first rows.
-    settings : dict
-        What the options fix of `make_config`.
+    ``reaches``: scales of the exponential decay to choose from, empty: it is given. ``alpha``,
+    ``time_unit``: None: learned; from the first rows. ``settings``: what options fix of
+    `make_config`.
     """
 
     decay: Decay
@@ -74,11 +69,7 @@ class Recipe:
         first_time: float | None, unit: float = 1.0, arrays: Mapping[str, Any] | None = None,
         n_rows: int | None = None,
     ) -> Engine:  # fmt: skip
-        """Return an engine before its first row, or with the state of stored arrays.
-
-        Without ``first_time`` rows come without times. The engine has room for ``n_rows``, or for
-        any number.
-        """
+        """Return an engine before its first row, or of stored arrays, with or without times."""
         hyper, clocked = likelihood.hyper(n_features), first_time is not None
         config = self.config(
             hyper, likelihood.family, decay, clocked=clocked, opening=opening,

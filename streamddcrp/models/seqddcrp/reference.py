@@ -75,37 +75,12 @@ class Reference(Stored):
         self._post = self._posteriors(hyper, stats)
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
-        """Return the surprise of a row in nats.
-
-        Parameters
-        ----------
-        x : mapping
-            Feature name to number; None, or an absent feature, is a missing value.
-
-        Raises
-        ------
-        SchemaError
-            A value is not a finite number or outside the family's support.
-        """
+        """Return the surprise of a row in nats; SchemaError as of `SeqDDCRP.learn_one`."""
         new = self._vectorizer.open
         return float(self._score(lambda: self._vectorizer.row(x, learn=new))[0])
 
     def score_many(self, batch: object) -> FloatArray:
-        """Return the surprise of each row of a batch in nats, in one compiled call.
-
-        Parameters
-        ----------
-        batch : Arrow table or batch, data frame, or array_like of shape (N, D)
-
-        Returns
-        -------
-        ndarray of float64, shape (N,)
-
-        Raises
-        ------
-        SchemaError
-            As for `score_one`, with the row's number in ``row``.
-        """
+        """Return the surprise (N,) of each row of a batch in nats, in one compiled call."""
         new = self._vectorizer.open
         return self._score(lambda: read_batch(batch, self._vectorizer, learn=new).X)
 
@@ -188,8 +163,7 @@ def reference_of(
 ) -> Reference:
     """Copy tables of a stream into a reference; see `SeqDDCRP.reference`."""
     if stream is None:
-        message = "reference: no table yet; learn the rows of the warm-up first"
-        raise ConfigError(message)
+        raise ConfigError("reference: no table yet; learn the rows of the warm-up first")
     table = stream.state.table
     live = np.flatnonzero(table.stats[: stream.state.n_tables, 0] >= LIVE)
     if ids is None:
@@ -200,11 +174,10 @@ def reference_of(
         chosen = live[np.isin(table.ids[live], wanted)]
         unknown = sorted(set(wanted) - set(table.ids[chosen].tolist()))
         if unknown or not len(chosen):
-            message = (
+            raise ConfigError(
                 f"reference: expected ids of live tables, {table.ids[live].tolist()}, "
                 f"got {unknown or ids}; summary() lists them"
             )
-            raise ConfigError(message)
     return Reference(
         stream.likelihood, stream.config.hyper.copy(), table.stats[chosen],
         table.ids[chosen], Vectorizer.from_config(vectorizer.to_config()), stream.past,

@@ -369,13 +369,7 @@ def _used(state: State) -> dict[str, int]:
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
-    """Rebuild the state that `arrays_of` described.
-
-    Raises
-    ------
-    CheckpointError
-        If an array is missing, or not of the declared type and shape.
-    """
+    """Rebuild the state that `arrays_of` described; raises CheckpointError."""
     counts, n_tables = arrays["counts"], len(arrays["table.ids"])
     lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}
     check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)

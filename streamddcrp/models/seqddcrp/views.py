@@ -25,15 +25,7 @@ from streamddcrp.estimator.views import (
 )
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    N_EVENTS,
-    N_ROWS,
-    N_SEEN,
-    OUTLIER,
-    SETTLED,
-    SINCE,
-    STAYING,
-)
+from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
@@ -61,8 +53,8 @@ class TableViews(RowModel):
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
-        outlier = pa.array(out[:, OUTLIER] > 0.0)
-        state = pa.array(out[:, SETTLED].astype(np.int64))
+        outlier = pa.array(out[:, layout.OUTLIER] > 0.0)
+        state = pa.array(out[:, layout.SETTLED].astype(np.int64))
         return predictions(out).append_column("outlier", outlier).append_column("state", state)
 
     @property
@@ -99,7 +91,7 @@ class TableViews(RowModel):
 
     @property
     def _n_events(self) -> int:
-        return 0 if self._stream is None else int(self._stream.state.counts[N_EVENTS])
+        return 0 if self._stream is None else int(self._stream.state.counts[layout.N_EVENTS])
 
     def _note_reasons(self, made: int) -> None:
         """Keep the events after the first ``made``, with their reasons while tables are new."""
@@ -197,21 +189,21 @@ class TableViews(RowModel):
         if self._stream is None:
             return None
         engine, state = self._stream, self._stream.state
-        counts, label, log = state.counts, int(state.counts[STAYING]), state.events
-        since = int(counts[SINCE])
+        counts, label, log = state.counts, int(state.counts[layout.STAYING]), state.events
+        since = int(counts[layout.SINCE])
         stays = dict(zip(state.atoms.stay_ids.tolist(), state.atoms.stays.tolist(), strict=True))
         n, total = stays.get(label, (0.0, 0.0))
-        at = since - int(counts[N_SEEN] - counts[N_ROWS])
+        at = since - int(counts[layout.N_SEEN] - counts[layout.N_ROWS])
         mine = np.flatnonzero((log.label == label) & (np.abs(log.arrival - since) <= SAME))
         began = float(log.begun[mine[-1]]) if len(mine) else math.nan
-        if 0 <= at < counts[N_ROWS]:
+        if 0 <= at < counts[layout.N_ROWS]:
             began = float(state.rows.clock[at])
-        past = since > int(counts[N_SEEN]) - since
+        past = since > int(counts[layout.N_SEEN]) - since
         share = min(total / since, 1.0) if past else 1.0
         reasons = self._reasons("birth", label, None, since)["reasons"] if since else ()
         pace = engine.time_unit if engine.clocked else 1.0
         mark = self._marks.get(label, (None, "normal"))
-        rows = int(counts[N_SEEN]) - since
+        rows = int(counts[layout.N_SEEN]) - since
         longer = chance_of_stay(n, total, rows)
         return Standing(key, label, rows, began, share, longer, reasons, pace, *mark)
 
@@ -299,7 +291,7 @@ class TableViews(RowModel):
         live = set(state.table.ids[live_columns(state)].tolist())
         label: int | None = int(self._states[-ago - 1]) if ago < len(self._states) else -1
         if label not in live:
-            label = self._stream.before(-1, int(state.counts[N_SEEN]) - ago)
+            label = self._stream.before(-1, int(state.counts[layout.N_SEEN]) - ago)
         return self.reference([label] if label is not None and label in live else None)
 
     def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
@@ -358,7 +350,7 @@ class TableViews(RowModel):
 
 def labels_in_window(config: Config, state: State) -> IntArray:
     """Return the id of the table of each row in the window, oldest first."""
-    n_rows = int(state.counts[N_ROWS])
+    n_rows = int(state.counts[layout.N_ROWS])
     path = np.empty(n_rows, np.int64)
     if n_rows:
         entry_point(most_probable_path)(
@@ -385,7 +377,7 @@ def no_stays() -> pa.Table:
 def stays_of(state: State) -> pa.Table:
     """Return one row for each state that has been left, or is the present one."""
     atoms, counts = state.atoms, state.counts
-    present, since = int(counts[STAYING]), int(counts[N_SEEN] - counts[SINCE])
+    present, since = int(counts[layout.STAYING]), int(counts[layout.N_SEEN] - counts[layout.SINCE])
     places = np.flatnonzero(atoms.stay_ids >= 0)
     ids = atoms.stay_ids[places].tolist()
     ended = dict(zip(ids, atoms.stays[places].tolist(), strict=True))

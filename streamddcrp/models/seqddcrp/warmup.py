@@ -27,19 +27,8 @@ from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.models.seqddcrp.contest import FEW, Contest
 from streamddcrp.models.seqddcrp.engine import Engine, note_times
+from streamddcrp.models.seqddcrp.kernels import layout as at
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    LAST_TIME,
-    LIKELY,
-    N_COLUMNS,
-    N_EVENTS,
-    NEXT_ID,
-    OUTLIER,
-    REGIME,
-    SETTLED,
-    STATE,
-    STAYING,
-)
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.records import FINITE, VALUE, check, refuse_if
@@ -89,22 +78,11 @@ class EarlyRows(NamedTuple):
 class WarmUp:
     """The first rows and the model that leads; afterwards, while seasons are sought, the last rows.
 
-    Attributes
-    ----------
-    last : int
-        Rows after which the leader is kept.
-    n_rows : int
-        Rows so far.
-    parts, times, labels : deque of ndarray
-        Chunks of rows, their times, and the labels they were given.
-    n_held : int
-        Rows in the chunks, the first of which may hold rows that are not needed any more.
-    contest : Contest, optional
-        Of candidates for the next leader, while it goes on.
-    late : list of ndarray
-        Rows less their seasons that came since it began.
-    raw : bool
-        Whether the leader has learned rows with their seasons.
+    ``last``: rows after which the leader is kept. ``n_rows``: rows so far. ``parts``, ``times``,
+    ``labels``: chunks of rows, with their times and the labels given; ``n_held``: rows in them, the
+    oldest perhaps not needed any more. ``contest``: of candidates for the next leader, while it
+    goes on; ``late``: rows less their seasons since it began. ``raw``: the leader has learned rows
+    with their seasons.
     """
 
     last: int
@@ -180,12 +158,7 @@ class WarmUp:
         self, recipe: Recipe, leader: Engine, meta: Mapping[str, Any],
         arrays: Mapping[str, FloatArray], names: list[str], first_time: float | None,
     ) -> None:  # fmt: skip
-        """Do again what the contest of a checkpoint had done: a step for each row since, and one.
-
-        Raises
-        ------
-        CheckpointError
-        """
+        """Repeat what a checkpoint's contest had done, a step for each row since, and one."""
         check(ContestRows, arrays, {"D": len(names)}, "contest.")
         rows, family = arrays["contest.x"].copy(), likelihood_from_config(meta["family"])
         n, width = rows.shape
@@ -213,8 +186,8 @@ class WarmUp:
     ) -> FloatArray:
         """Let the leader predict and learn rows, net of seasons, up to the next stage at most."""
         if leader is None:
-            out = np.full((len(X), N_COLUMNS), np.nan)
-            out[:, [LABEL, SETTLED, OUTLIER]], out[:, LIVE_TABLES] = 0, 1
+            out = np.full((len(X), at.N_COLUMNS), np.nan)
+            out[:, [LABEL, at.SETTLED, at.OUTLIER]], out[:, LIVE_TABLES] = 0, 1
         else:
             out = leader.step(X if self.leads_raw else net, t)
         self.parts.append(X.copy())
@@ -385,7 +358,7 @@ def _take_over_ids(
         if was in alive and was not in taken and now not in name:
             name[now] = was
             taken.add(was)
-    next_id = 1 if old is None else int(old.counts[NEXT_ID])
+    next_id = 1 if old is None else int(old.counts[at.NEXT_ID])
     ids: IntArray = new.table.ids[: new.n_tables]
     own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # of mixed states alone
     name |= {label: next_id + i for i, label in enumerate(sorted(own))}
@@ -393,7 +366,7 @@ def _take_over_ids(
     born = new.table.born[: new.n_tables]
     births = []
     reported = new.atoms.reported
-    now_t = float(new.sums[LAST_TIME])
+    now_t = float(new.sums[at.LAST_TIME])
     for m, now in enumerate(ids.tolist()):
         if now not in name:
             name[now] = next_id
@@ -403,17 +376,17 @@ def _take_over_ids(
         elif reported[m] in {REPORTED, REPORTED - STRAY}:
             births.append((name[now], int(born[m])))
         ids[m] = name[now]
-    new.counts[NEXT_ID] = next_id
-    new.counts[REGIME] = name.get(int(new.counts[REGIME]), -1)
-    state = -1 if old is None else int(old.counts[STATE])
-    new.counts[STATE] = state if state in taken else name.get(int(new.counts[STATE]), -1)
-    new.counts[STAYING] = name.get(int(new.counts[STAYING]), -1)
-    new.counts[LIKELY] = -1
+    new.counts[at.NEXT_ID] = next_id
+    new.counts[at.REGIME] = name.get(int(new.counts[at.REGIME]), -1)
+    state = -1 if old is None else int(old.counts[at.STATE])
+    new.counts[at.STATE] = state if state in taken else name.get(int(new.counts[at.STATE]), -1)
+    new.counts[at.STAYING] = name.get(int(new.counts[at.STAYING]), -1)
+    new.counts[at.LIKELY] = -1
     for labels in (new.atoms.mix_id, new.atoms.stay_ids):
         labels[:] = [name.get(label, -1) for label in labels.tolist()]
-    new.counts[N_EVENTS] = 0
+    new.counts[at.N_EVENTS] = 0
     if old is not None:
-        new.counts[N_EVENTS] = old.counts[N_EVENTS]
+        new.counts[at.N_EVENTS] = old.counts[at.N_EVENTS]
         for target, source in zip(new.events, old.events, strict=True):
             target[:] = source
         for was in before if is_last else ():
@@ -421,10 +394,10 @@ def _take_over_ids(
                 stays = Counter({now: n for (w, now), n in shared.items() if w == was})
                 into = name.get(stays.most_common(1)[0][0], -1) if stays else -1
                 kind = DEATH if into < 0 else MERGE
-                record(new.events, new.counts, N_EVENTS, kind, was, into, last, now_t)
+                record(new.events, new.counts, at.N_EVENTS, kind, was, into, last, now_t)
     for label, arrival in births:
-        record(new.events, new.counts, N_EVENTS, BIRTH, label, -1, arrival, now_t)
-    return 0 if old is None else int(old.counts[N_EVENTS])
+        record(new.events, new.counts, at.N_EVENTS, BIRTH, label, -1, arrival, now_t)
+    return 0 if old is None else int(old.counts[at.N_EVENTS])
 
 
 def _reported(state: State | None) -> list[int]:
@@ -433,7 +406,7 @@ def _reported(state: State | None) -> list[int]:
         return []
     pairs = zip(state.table.ids, state.atoms.reported[: state.n_tables], strict=False)
     known = [int(label) for label, reported in pairs if reported in {REPORTED, REPORTED - STRAY}]
-    n = state.counts[N_EVENTS]
+    n = state.counts[at.N_EVENTS]
     kind, label = state.events.kind[:n], state.events.label[:n]
     begun = set(label[(kind == BIRTH) | (kind == SPLIT)].tolist())
     ended = set(label[(kind == MERGE) | (kind == DEATH)].tolist())

@@ -117,10 +117,6 @@ def fit_temporal_dpm(
     tol : float, default 1e-4
         Sweeps have settled when no probability changes by more.
 
-    Returns
-    -------
-    TemporalDPMFit
-
     Raises
     ------
     ConfigError
@@ -305,10 +301,7 @@ def whole_window(
     settings: Settings, emission: Any, rows: list[Any], resp: list[FloatArray], ids: IntArray,
     born: IntArray,
 ) -> Engine:  # fmt: skip
-    """Return an engine whose window holds all epochs, the first one included.
-
-    It is the engine of a stream with ``lag`` >= T - 1 after the last epoch.
-    """
+    """Return an engine whose window holds all epochs, as a stream's with ``lag`` >= T - 1 does."""
     engine = Engine(settings._replace(lag=max(len(rows) - 1, 0)), emission, epoch=len(rows) - 1)
     engine.rows, engine.resp = list(rows), resp
     engine.ids, engine.born, engine.last_active = ids, born, born.copy()
@@ -319,10 +312,7 @@ def whole_window(
 
 
 def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
-    """Return epochs of rows as matrices (N_t, D), all as wide as the first that is not empty.
-
-    Masked values become NaN. An epoch that is no matrix of finite numbers is refused by name.
-    """
+    """Return epochs as matrices (N_t, D) of one width; a bad one is refused by name."""
     given = [sliceable(X) for X in epochs]
     out: list[FloatArray] = []
     width = next((np.shape(X)[1] for X in given if np.ndim(X) == 2 and len(X)), None)

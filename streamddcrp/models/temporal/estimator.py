@@ -176,11 +176,6 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self._waiting = NO_ROWS
         self._place = Place()
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"epoch": ("rows", 20), "lag": 0, "warmup": 10}
-
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, t: Any = None) -> None:

@@ -143,10 +143,6 @@ def sample_temporal_dpm(
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`. Rows are first seated one after the other.
 
-    Returns
-    -------
-    TemporalDPMSamples
-
     Raises
     ------
     ConfigError

@@ -54,10 +54,7 @@ def emission_from_json(config: dict[str, Any]) -> Any:
 
 
 def check_emission(emission: Any, n_features: int) -> None:
-    """Refuse a stored emission that is not for rows of so many features, or of texts.
-
-    Raises CheckpointError.
-    """
+    """Refuse a stored emission for other rows: CheckpointError."""
     D = len(emission.birth_mean) if isinstance(emission, GaussianDrift) else None
     D = emission.n_features if isinstance(emission, ConjugateDecay) else D
     n_features = n_features or D or 0  # before the first row, those that were given
@@ -106,11 +103,10 @@ class LikelihoodOption:
             try:
                 self.given, self.kind = make_likelihood(option), NUMBERS
             except ConfigError as error:
-                message = (
+                raise ConfigError(
                     f"{error}; or 'auto', 'gaussian', 'full_gaussian', 'text', or one of "
                     f"{', '.join(EMISSIONS)}"
-                )
-                raise ConfigError(message) from error
+                ) from error
             refuse_order(self.given)
 
     @staticmethod
@@ -164,16 +160,15 @@ class LikelihoodOption:
         if isinstance(given, GaussianDrift):
             width = len(given.noise)
         if width is not None and rows.shape[1] != width:
-            message = f"batch: the likelihood has {width} columns, got {rows.shape[1]}"
-            raise SchemaError(message)
+            raise SchemaError(f"batch: the likelihood has {width} columns, got {rows.shape[1]}")
         wrong = np.abs(rows) > _LARGEST
         if wrong.any():
             row, d = (int(i) for i in np.unravel_index(int(wrong.argmax()), wrong.shape))
-            message = (
+            raise SchemaError(
                 f"row {row}, column {names[d]!r}: {rows[row, d]!r} is too large; rescale the "
-                f"column to less than {_LARGEST:g}"
+                f"column to less than {_LARGEST:g}",
+                row=row,
             )
-            raise SchemaError(message, row=row)
         family = given.likelihood if isinstance(given, ConjugateDecay) else given
         if hasattr(family, "check_rows"):
             family.check_rows(rows, names)
@@ -183,11 +178,10 @@ class LikelihoodOption:
         if kind == TEXT:
             return [read_document(x)]
         if not isinstance(x, Mapping):
-            message = (
+            raise SchemaError(
                 f"expected a dict of features, got {x!r}; texts need likelihood='text' from the "
                 "start"
             )
-            raise SchemaError(message)
         return vectorizer.row(x, learn=learn)
 
     def read_many(self, batch: Any, kind: str, vectorizer: Vectorizer) -> Any:
@@ -199,9 +193,8 @@ class LikelihoodOption:
         if kind == TEXT:
             return read_bags(batch)
         if isinstance(batch, list | tuple) and isinstance(batch[0], Mapping):
-            message = (
+            raise SchemaError(
                 "batch: a list of dicts is read as counts of words; choose likelihood='text' if it "
                 "is that, or pass numbers as a table"
             )
-            raise SchemaError(message)
         return read_batch(batch, vectorizer).X

@@ -38,10 +38,7 @@ def _sum(terms: Terms) -> FloatArray:
 
 
 def _merge(window: Window) -> bool:
-    """Join young components to others, best first.
-
-    A component is joined once before its pairs are judged again; those of the others stand.
-    """
+    """Join young components to others, best first, each once before its pairs are judged again."""
     changed = False
     fresh = np.ones(window.n_components, dtype=bool)
     while window.n_components > 1:

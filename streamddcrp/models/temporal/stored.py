@@ -5,18 +5,8 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp import records as rec
 from streamddcrp.contract import KINDS, Event
-from streamddcrp.records import (
-    ANY,
-    MOST,
-    WEIGHT,
-    Array,
-    check,
-    check_one,
-    refuse_if,
-    stored_array,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 CHANGES = (*KINDS, "delete")  # kinds of what happens to a component
@@ -27,7 +17,7 @@ class _Sizes(NamedTuple):
     """Rows of live components, from epochs that have left."""
 
     id: Annotated[IntArray, "S"]
-    value: Annotated[FloatArray, "S", WEIGHT]
+    value: Annotated[FloatArray, "S", rec.WEIGHT]
 
 
 class _Times(NamedTuple):
@@ -41,7 +31,7 @@ class _Final(NamedTuple):
     """Final labels L of F epochs."""
 
     head: Annotated[IntArray, "F 2"]  # the epoch and its first row
-    size: Annotated[IntArray, "F", up_to("L")]
+    size: Annotated[IntArray, "F", rec.up_to("L")]
     labels: Annotated[IntArray, "L"]
 
 
@@ -50,52 +40,53 @@ class _Tracks(NamedTuple):
 
     epoch: Annotated[IntArray, "N"]
     time: Annotated[FloatArray, "N"]
-    size: Annotated[IntArray, "N", up_to("T")]
+    size: Annotated[IntArray, "N", rec.up_to("T")]
     ids: Annotated[IntArray, "T"]
-    mass: Annotated[FloatArray, "T", WEIGHT]
+    mass: Annotated[FloatArray, "T", rec.WEIGHT]
 
 
-def check_stored(arrays: Mapping[str, Array], meta: Mapping[str, Any], n_features: int) -> None:
-    """Check what `StreamState.to_state` returned, but for the engine.
-
-    Raises CheckpointError.
-    """
+def check_stored(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_features: int) -> None:
+    """Check what `StreamState.to_state` returned, but for the engine: CheckpointError."""
     words = meta["words"]
     for part, group in {"sizes": _Sizes, "times": _Times}.items():
-        check(group, arrays, {}, f"{part}.")
-    check(_Final, arrays, {"L": arrays["final.labels"].size}, "final.")
-    known = check(_Tracks, arrays, {"T": arrays["tracks.ids"].size}, "tracks.")
+        rec.check(group, arrays, {}, f"{part}.")
+    rec.check(_Final, arrays, {"L": arrays["final.labels"].size}, "final.")
+    known = rec.check(_Tracks, arrays, {"T": arrays["tracks.ids"].size}, "tracks.")
     for name, total in (("final.size", len(arrays["final.labels"])), ("tracks.size", known["T"])):
-        refuse_if(int(arrays[name].sum()) != total, name)
+        rec.refuse_if(int(arrays[name].sum()) != total, name)
     estimates, said = meta["track_values"], meta["track_words"]
-    refuse_if(not isinstance(estimates, list) or len({*estimates}) < len(estimates), "track_values")
+    rec.refuse_if(
+        not isinstance(estimates, list) or len({*estimates}) < len(estimates), "track_values"
+    )
     for name in estimates:
         at = f"tracks.values.{name}"
-        check_one(at, stored_array(at, arrays), (known["T"], n_features), np.float64, ANY)
-    refuse_if(known["N"] > 0 and bool(estimates) == (words is not None), "track_values")
+        rec.check_one(
+            at, rec.stored_array(at, arrays), (known["T"], n_features), np.float64, rec.ANY
+        )
+    rec.refuse_if(known["N"] > 0 and bool(estimates) == (words is not None), "track_values")
     sizes = [0] * known["N"] if words is None else arrays["tracks.size"].tolist()
     plain = isinstance(said, list) and all(isinstance(part, list) for part in said)
-    refuse_if(not plain or [len(part) for part in said] != sizes, "track_words")
-    refuse_if(not all(isinstance(text, str) for part in said for text in part), "track_words")
+    rec.refuse_if(not plain or [len(part) for part in said] != sizes, "track_words")
+    rec.refuse_if(not all(isinstance(text, str) for part in said for text in part), "track_words")
     numbers = meta["numbers"]
     check_whole([numbers[name] for name in _WHOLE], "numbers")
-    refuse_if(not all(type(numbers[n]) is float for n in ("frozen", "open_score")), "numbers")
+    rec.refuse_if(not all(type(numbers[n]) is float for n in ("frozen", "open_score")), "numbers")
     check_whole([n for merge in meta["merges"] for n in merge], "merges")
     if words is not None:
         kinds = {str} if not words or isinstance(words[0], str) else {int}
-        refuse_if(not isinstance(words, list) or not {*map(type, words)} <= kinds, "words")
+        rec.refuse_if(not isinstance(words, list) or not {*map(type, words)} <= kinds, "words")
 
 
 def read_events(stored: Sequence[Mapping[str, Any]]) -> list[Event]:
     """Return events that were stored as mappings, or refuse them."""
     events = [Event(**event) for event in stored]
     for event in events:
-        refuse_if(event.kind not in KINDS or type(event.t) is not float, "events")
-        refuse_if(event.key is not None, "events")
+        rec.refuse_if(event.kind not in KINDS or type(event.t) is not float, "events")
+        rec.refuse_if(event.key is not None, "events")
         check_whole([event.label, event.index, -1 if event.into is None else event.into], "events")
     return events
 
 
 def check_whole(values: Sequence[Any], name: str) -> None:
     """Refuse what is no whole number from -1."""
-    refuse_if(not all(type(n) is int and -1 <= n <= MOST for n in values), name)
+    rec.refuse_if(not all(type(n) is int and -1 <= n <= rec.MOST for n in values), name)

@@ -10,16 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.contract import (
-    LABEL,
-    LABEL_PROB,
-    LIVE_TABLES,
-    N_OUTPUTS,
-    P_CHANGE,
-    P_NEW,
-    SCORE,
-    Event,
-)
+from streamddcrp import contract
 from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.models.temporal.emissions import Summary, widened
@@ -83,7 +74,7 @@ class StreamState:
     kept_words: int = 0  # after the last clearing
     sizes: dict[int, float] = field(default_factory=dict)  # of live ids, from epochs that have left
     times: dict[int, float] = field(default_factory=dict)  # of late epochs
-    events: deque[Event] = field(default_factory=deque)
+    events: deque[contract.Event] = field(default_factory=deque)
     n_events: int = 0  # made since the last report
     final: deque[FinalLabels] = field(default_factory=deque)
     n_final: int = 0  # rows in it
@@ -107,13 +98,13 @@ class StreamState:
         opened = np.zeros(len(top), dtype=bool)
         opened[first[columns >= K]] = True
         p_new = seats.chances[:, 0]
-        out = np.empty((len(top), N_OUTPUTS))
-        out[:, LABEL] = self.ids(seats.q.shape[1])[top]
+        out = np.empty((len(top), contract.N_OUTPUTS))
+        out[:, contract.LABEL] = self.ids(seats.q.shape[1])[top]
         share = seats.q[np.arange(len(top)), top]
-        out[:, LABEL_PROB] = np.where(opened, p_new, (1.0 - p_new) * share)
-        out[:, SCORE] = scores
-        out[:, P_NEW], out[:, P_CHANGE] = p_new, seats.chances[:, 1]
-        out[:, LIVE_TABLES] = K + np.cumsum(opened) - opened
+        out[:, contract.LABEL_PROB] = np.where(opened, p_new, (1.0 - p_new) * share)
+        out[:, contract.SCORE] = scores
+        out[:, contract.P_NEW], out[:, contract.P_CHANGE] = p_new, seats.chances[:, 1]
+        out[:, contract.LIVE_TABLES] = K + np.cumsum(opened) - opened
         return out
 
     def _encode(self, rows: Any, *, learn: bool = True) -> tuple[Any, FloatArray]:
@@ -233,7 +224,7 @@ class StreamState:
         engine.changes = [change for change in engine.changes if change.epoch >= engine.first]
         for c in sorted(left, key=lambda change: change.epoch):
             kind, t = _KINDS.get(c.kind, c.kind), self._time(c.epoch)
-            self.events.append(Event(kind, c.id, c.epoch, t, c.other))
+            self.events.append(contract.Event(kind, c.id, c.epoch, t, c.other))
         self.n_events += len(left)
         # a component is found dead when as many epochs as the past counts have gone by
         oldest = engine.first - len(engine.settings.past_weights) - engine.settings.lag - 2
@@ -241,7 +232,7 @@ class StreamState:
         oldest = min(oldest, active, max(self.times, default=0))
         self.times = {epoch: t for epoch, t in self.times.items() if epoch >= oldest}
 
-    def last_events(self) -> list[Event]:
+    def last_events(self) -> list[contract.Event]:
         """Return the last events that are not reported yet, as many as outlive a call."""
         return list(self.events)[-_EVENTS:]
 
@@ -283,12 +274,12 @@ class StreamState:
         seats, chances = self.engine.peek(X)
         p_new = float(seats.chances[0, 0])
         ids = self.ids(len(chances) + 1)
-        out = np.empty(N_OUTPUTS)
+        out = np.empty(contract.N_OUTPUTS)
         top = int(seats.q[0].argmax())
-        out[LABEL], out[SCORE] = ids[top], seats.scores[0] + more[0]
-        out[P_NEW], out[P_CHANGE] = seats.chances[0]
-        out[LABEL_PROB] = p_new if top == len(chances) else chances[top]
-        out[LIVE_TABLES] = len(chances)
+        out[contract.LABEL], out[contract.SCORE] = ids[top], seats.scores[0] + more[0]
+        out[contract.P_NEW], out[contract.P_CHANGE] = seats.chances[0]
+        out[contract.LABEL_PROB] = p_new if top == len(chances) else chances[top]
+        out[contract.LIVE_TABLES] = len(chances)
         some = np.flatnonzero(chances)
         return out, dict(zip(ids[some].tolist(), chances[some].tolist(), strict=True)) | {-1: p_new}
 

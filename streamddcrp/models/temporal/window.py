@@ -68,11 +68,10 @@ def past_weights(decay: object, window: int) -> tuple[float, ...]:
     weights = make_decay(decay).weight(np.arange(1.0, whole("window", window, 1, 1 << 16) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
-        message = (
+        raise ConfigError(
             f"decay {decay!r} forgets an epoch within the next: no component could go on; "
             f"choose a longer scale"
         )
-        raise ConfigError(message)
     return tuple(weights[: last[-1] + 1].tolist())
 
 
@@ -211,10 +210,7 @@ class Window:
         self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
 
     def retire(self) -> None:
-        """Remove components without rows for as long as the past counts, or may change.
-
-        Epochs without any rows do not count. A component that comes back after longer returns.
-        """
+        """Remove components without rows for as long, in epochs with rows, as the past counts."""
         if not self.n_components or not len(self.resp[-1]):
             return
         some = [q for q in self.resp if len(q)]
@@ -305,10 +301,7 @@ class Window:
         return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
 
     def objective(self, smoothed: Any = None) -> Objective:
-        """Return the objective: a monitor, not a bound; O(N K) and a smoothing, if none is given.
-
-        Off by some hundredths of a nat where assignments are soft, exact where they are hard.
-        """
+        """Return the objective: a monitor, not a bound; exact where assignments are hard."""
         if not self.rows or not self.n_components:
             return Objective(0.0, 0.0, 0.0, 0.0)
         settings = self.settings

@@ -107,10 +107,7 @@ def make_vector_config(
     *, alpha: float | None, decay: Any, lag: int, rho: float | None, temper: float | None,
     scale: str = "story", births: int = 3, clocked: bool = False,
 ) -> VectorConfig:  # fmt: skip
-    """Check the settings of the engine over vectors; ``decay`` and ``clocked``: `engine_config`.
-
-    Raises ConfigError.
-    """
+    """Check the settings of the engine over vectors; raises ConfigError."""
     base = engine_config(alpha, decay, lag, clocked=clocked, births=births)
     values = RHOS[choice("scale", scale, [*RHOS])]
     if rho is not None and not 0.0 < rho < 1.0:
@@ -141,11 +138,7 @@ def scales_of(config: Config | VectorConfig) -> tuple[FloatArray, NDArray[np.boo
 def engine_config(
     alpha: float | None, decay: Any, lag: int, *, clocked: bool = False, **more: Any
 ) -> Config:
-    """Return the settings for a user's options; a text or a pair is a decay in time.
-
-    ``clocked``: whether documents have times, where the decay is learned. ``more``: for
-    `make_config`.
-    """
+    """Return settings for options (text or pair: a decay in time); ``more``: for `make_config`."""
     if decay is None:
         return make_config(alpha=alpha, learned=True, clocked=clocked, lag=lag, **more)
     if not isinstance(decay, str | tuple | list):

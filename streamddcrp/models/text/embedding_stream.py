@@ -283,18 +283,12 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self._begin(0)  # the number of dimensions is not known yet
         self._finals = FinalLabels()
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"lag": 20}
-        yield {"lag": 20, "decay": None}
-
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
             return np.empty((0, layout.N_TEXT_OUTPUTS))
         self._check_times(t)
         if t is None and self._config.clocked and self.decay is not None:
-            message = "t: the decay is a time, so every vector needs one"
-            raise SchemaError(message)
+            raise SchemaError("t: the decay is a time, so every vector needs one")
         unit = _scaled(X)
         if not self._has_begun:
             self._begin(X.shape[1], clocked=t is not None)
@@ -422,8 +416,7 @@ def _scaled(X: FloatArray) -> FloatArray:
     wrong = np.isnan(largest)
     if wrong.any():
         row = int(wrong.argmax())
-        message = f"row {row}: the vector has a missing value; leave the row out"
-        raise SchemaError(message, row=row)
+        raise SchemaError(f"row {row}: the vector has a missing value; leave the row out", row=row)
     largest[largest == 0.0] = 1.0
     unit = X / largest[:, None]  # twice, for squares must not overflow
     length = np.sqrt((unit * unit).sum(axis=1))

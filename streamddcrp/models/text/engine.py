@@ -354,11 +354,7 @@ def step(
     config: Config, state: State, table: WordTable, data: Any, offsets: IntArray, t: FloatArray, *,
     listed: bool,
 ) -> FloatArray:  # fmt: skip
-    """Predict and learn texts in order; the state and the table of words are updated in place.
-
-    ``data, offsets, listed`` are those of `streamddcrp.data.texts.Texts`, ``t`` (N,) the times.
-    Returns (N, 7); ``FINAL_LABEL`` is that of the document which came the lag before, or NaN.
-    """
+    """Learn texts in order, in place; return (N, 7), `FINAL_LABEL` of the lag before."""
     out, done = np.empty((len(t), layout.N_TEXT_OUTPUTS)), 0
     while True:
         done = entry_point(step_documents)(
@@ -378,10 +374,7 @@ def step(
 def predict(
     config: Config, state: State, table: WordTable, data: Any, t: float, *, listed: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Predict a document and change nothing.
-
-    Returns (7,), and the probability of each live table, in the order of ``state.tables.live``.
-    """
+    """Predict a document without change: (7,), and the probabilities of ``state.tables.live``."""
     most = min(layout.MOST_WORDS, len(data) // 2 + 1)
     table.grow(most)  # unknown words enter it for a moment
     with_words(state, table.capacity)

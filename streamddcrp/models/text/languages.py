@@ -17,10 +17,9 @@ _MOST_TEXTS = 512  # that are looked at
 
 
 def look(config: Config, state: State, table: WordTable, known: list[str]) -> bool:
-    """Look for languages that are not known yet; leave their stop words out.
+    """Look for new languages, added to ``known``, and leave their stop words out; return if any.
 
-    Returns whether there are new ones, which ``known`` then has, too. Texts may wait to be
-    reassigned; the next step does that.
+    Texts may wait to be reassigned; the next step does that.
     """
     lists = known_lists()
     L, n_known = len(lists.names), len(known)

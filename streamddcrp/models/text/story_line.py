@@ -129,10 +129,7 @@ class StoryLine:
         return line
 
     def table(self) -> Any:
-        """Return one row per stretch and story: epoch, begin and end of it, id, mass, words.
-
-        Stories that are among the largest of no stretch have the id -1 together.
-        """
+        """Return a row per stretch and story; those among the largest of none have the id -1."""
         sizes = [len(stretch.ids) for stretch in self.stretches]
         ids = np.concatenate([np.zeros(0, np.int64), *(s.ids for s in self.stretches)])
         span = np.array([stretch[:2] for stretch in self.stretches], np.float64).reshape(-1, 2)

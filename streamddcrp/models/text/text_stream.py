@@ -130,12 +130,6 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
             self._languages = []
             known_lists()  # raises now where they are not installed
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"lag": 10, "decay": 20.0}
-        yield {"lag": 10, "decay": None}
-
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, t: Any = None) -> None:
@@ -301,11 +295,6 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
 
         A word adds score(text) - score(text without it): little where the story, or texts in
         general, would have it, and much where neither does.
-
-        Parameters
-        ----------
-        x, t
-            As for `learn_one`.
 
         Returns
         -------

@@ -50,8 +50,6 @@ class StoryModel(ScikitLearn):
 
         Parameters
         ----------
-        batch, t
-            As for `learn_many`.
         index : bool, default False
             Give the results the index of a pandas frame, which ``to_pandas`` restores.
 
@@ -295,10 +293,7 @@ def _rate(state: Any) -> float:
 
 
 def decay_scale(config: Any, state: Any) -> float:
-    """Return the scale of the decay, or of one under which links have the same median age.
-
-    NaN where times do not show yet how fast documents come.
-    """
+    """Return the scale of the decay, or of one with as old a median link; NaN: pace unknown yet."""
     if not config.clocks:
         return float(config.decay)
     n = layout.N_VECTORS * state.tables.masses.shape[0]

@@ -279,10 +279,7 @@ class ComponentState:
         return local_step(X, self.parent, self.level, self.depth, self.weights, self.prior, far=far)
 
     def sweep(self, n: int, *, alone: bool = False) -> None:
-        """Sweep the window n times: coordinate ascent, the past held fixed.
-
-        With ``alone`` the window stands for all points that were seen.
-        """
+        """Ascend n times, the past fixed; ``alone``: the window stands for all points seen."""
         for _ in range(n):
             local = self.local(self.points)
             scale = self.n_seen / len(self.X)

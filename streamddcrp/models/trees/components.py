@@ -95,10 +95,7 @@ def _open(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
 
 
 def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
-    """Split the children of a node between it and a new sibling, each with its own direction.
-
-    Two directions in turns: every child goes where its points are fitted better.
-    """
+    """Split a node's children with a new sibling: each goes where it is fitted better."""
     parent, level = tree.parent, tree.level
     several = np.bincount(parent[1:], minlength=tree.n_nodes) > 1
     p = _pick(rng, np.where((level > 1) & several, view.lost @ view.below, 0.0))
@@ -289,10 +286,7 @@ class ComponentTree(ComponentState):
         self.past = self.past.times(0.0)
 
     def refine(self, max_sweeps: int, tol: float, seed: int) -> list[float]:
-        """Sweep and `grow`; return the bound before, after each sweep and each change.
-
-        Ends when several rounds raise it by less than a part ``tol``.
-        """
+        """Sweep and `grow` until rounds gain less than a part ``tol``; return all bounds."""
         trace, done, failed = [self.bound()], 0, 0
         while done < max_sweeps and failed < _FAILURES:
             before = trace[-1]
@@ -306,10 +300,7 @@ class ComponentTree(ComponentState):
         return trace
 
     def grow(self, seed: int) -> bool:
-        """Try to change the tree; keep what raises the bound, the window standing for all points.
-
-        As often as some points can be swept, and on while the tree gets larger.
-        """
+        """Try changes of the tree while it grows; keep those that raise the window's bound."""
         rng = np.random.default_rng([seed, self.n_seen])
         left, grown = max(1, _EFFORT // max(len(self.X), _GLANCE)), False
         while left > 0:
@@ -319,10 +310,7 @@ class ComponentTree(ComponentState):
         return grown
 
     def _change(self, rng: np.random.Generator) -> bool:
-        """Try some moves on a part of the window, and the best of them on all of it.
-
-        A move may take the tree over its limit: what it will miss least is then given up.
-        """
+        """Try moves on a part of the window, then the best on all; `shed` if there are too many."""
         base = copy(self)
         base.X = self.X[:: -(-len(self.X) // _GLANCE)]
         base.sweep(_FEW, alone=True)
@@ -376,10 +364,7 @@ class ComponentTree(ComponentState):
         self.changed(old)
 
     def changed(self, old: set[int]) -> None:
-        """Note which nodes are born and which are gone since the ids were ``old``.
-
-        Points before the window are taken to be as those in it.
-        """
+        """Note nodes born and gone since ids ``old``; older points are as those of the window."""
         new = set(self.ids.tolist())
         self.changes.extend(Change("death", i, self.n_seen) for i in sorted(old - new))
         self.changes.extend(Change("birth", i, self.n_seen) for i in sorted(new - old))

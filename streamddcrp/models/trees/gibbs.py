@@ -255,10 +255,6 @@ def sample_nested_topics(
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
-    Returns
-    -------
-    NestedTopicSamples
-
     Raises
     ------
     ConfigError

@@ -107,11 +107,6 @@ class NestedCRPComponents(Explains, TreeModel):
         self._steps = 0
         self._n_seen = 0
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"depth": 2, "warmup": 10, "window": 64}
-
     # -- learning --------------------------------------------------------------------------------
 
     def _learn_one(self, x: Any) -> FloatArray:
@@ -139,11 +134,11 @@ class NestedCRPComponents(Explains, TreeModel):
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
             name = (self._vectorizer.columns or range(X.shape[1]))[column]
-            message = (
+            raise SchemaError(
                 f"row {row}, column {name!r}: {X[row, column]}; every feature must be there, and "
-                f"{wanted}; fill missing ones in, or leave the column out"
+                f"{wanted}; fill missing ones in, or leave the column out",
+                row=row,
             )
-            raise SchemaError(message, row=row)
 
     def _learn(self, X: FloatArray) -> FloatArray:
         """Let points wait for the next step, and take it when there are enough."""

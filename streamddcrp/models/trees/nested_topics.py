@@ -130,11 +130,6 @@ class NestedCRPTopics(TreeModel):
         )
         self._vocabulary = Vocabulary()
 
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {}
-        yield {"depth": 4, "window": 10, "max_nodes": 64}
-
     # -- learning --------------------------------------------------------------------------------
 
     def _learn_one(self, x: Any) -> FloatArray:

@@ -86,11 +86,7 @@ def _count(size: float) -> str:
 
 
 def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, through: bool) -> None:
-    """Draw bands to children, as wide as the square root of their sizes.
-
-    They fan out ``bend`` before the child's column and begin there or, if they are to go
-    ``through``, at the parent.
-    """
+    """Draw bands to children, as wide as the root of their sizes, from their column or parent."""
     from matplotlib.patches import PathPatch  # noqa: PLC0415
     from matplotlib.path import Path  # noqa: PLC0415
 

@@ -21,8 +21,7 @@ def plant(tree: TopicTree, bags: Bags, slots: IntArray, phi: FloatArray) -> None
     while K > len(tree.parent) < tree.settings.max_nodes:
         tree.make_nodes()
     if len(tree.parent) < K:
-        message = f"the tree to start from has {K} nodes, max_nodes is {len(tree.parent)}"
-        raise ConfigError(message)
+        raise ConfigError(f"the tree to start from has {K} nodes, max_nodes is {len(tree.parent)}")
     for l in range(1, L):
         tree.parent[slots[:, l]], tree.level[slots[:, l]] = slots[:, l - 1], l + 1
     tree.ids[:K] = np.arange(K)

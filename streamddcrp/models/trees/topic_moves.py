@@ -82,11 +82,7 @@ def _fold(tree: TopicTree) -> None:
 
 
 def worth_keeping(tree: TopicTree) -> np.ndarray:
-    """Return which nodes stay, (K,) of bool.
-
-    A path goes when fewer than half a document is on it, or fewer than two and the window has
-    passed on since it was born; and when there are almost ``max_nodes``, the smallest go.
-    """
+    """Return which nodes stay (K,): those with documents enough, by age and by room."""
     K, s = tree.n_nodes, tree.settings
     size = tree.sizes()
     old = tree.born[:K] <= tree.n_seen - s.window
@@ -150,10 +146,7 @@ def _make_room(tree: TopicTree, n: int) -> bool:
 
 
 def make_moves(tree: TopicTree, budget: float) -> None:
-    """Try to dissolve small nodes, to split large ones, and to attach nodes elsewhere.
-
-    ``budget``: distinct words of documents that may be moved for each of the three.
-    """
+    """Dissolve small nodes, split large ones and graft others, within ``budget`` words each."""
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
     _spend(budget, _large_nodes(tree), lambda i: _split(trial, i))
@@ -186,10 +179,7 @@ def _small_nodes(tree: TopicTree) -> IntArray:
 
 
 def _large_nodes(tree: TopicTree) -> IntArray:
-    """Leaves, and only children, with four documents or more, the largest first.
-
-    Other inner nodes are left alone: parts of them would soon be twins that nothing merges again.
-    """
+    """Leaves and only children of four documents or more, largest first: no twins arise."""
     K, size = tree.n_nodes, tree.sizes()
     leaves = tree.level[:K] == tree.depth
     return _by_size(size, (size > 3.5) & (leaves | _only_children(tree.parent[:K])), -1.0)
@@ -280,10 +270,7 @@ def _graft(trial: Trial, node: int) -> int:
 
 
 def _unlike(tree: TopicTree, which: IntArray, level: int) -> IntArray:
-    """Return a part of some documents, by their words from a level on; the first one leads.
-
-    Two means by cosine, from the document that is least like all together.
-    """
+    """Return a part of some documents, by two means of words by cosine; the first one leads."""
     w = tree.window
     spots = _spots(tree, which)
     sizes = w.offsets[which + 1] - w.offsets[which]

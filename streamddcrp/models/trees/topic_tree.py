@@ -163,18 +163,12 @@ class TopicTree:
         return tree.paths_of(self.parent[: self.n_nodes], self.level[: self.n_nodes], self.depth)
 
     def bound(self) -> float:
-        """Return the evidence lower bound of what was learned, sticks and topics at their optimum.
-
-        Documents that left the window count as they were placed last.
-        """
+        """Return the evidence lower bound, sticks and topics at their optimum."""
         nodes = np.arange(self.n_nodes)
         return self.rest_of_bound() + float(self.node_bounds(nodes, self.counts, self.rows).sum())
 
     def node_bounds(self, which: IntArray, counts: FloatArray, rows: FloatArray) -> FloatArray:
-        """Return what the topics of some nodes explain, (K,), 0 for the others.
-
-        ``counts`` (.., K) and ``rows`` (K,) are raw, of some words or all, and of all words.
-        """
+        """Return what topics of some nodes explain (K,), by raw counts and sums; others 0."""
         out = np.zeros(self.n_nodes)
         V = max(self.n_words, 1)
         node_bounds(self.level, which, counts, rows, self.scale, self.settings.eta, V, out)

@@ -52,10 +52,7 @@ class Nodes(NamedTuple):
 
 
 def check_nodes(arrays: Mapping[str, Any], depth: int, most: int) -> dict[str, int]:
-    """Check stored nodes of a tree with at most ``most``; return their number and that of levels.
-
-    Raises CheckpointError.
-    """
+    """Check a tree's stored nodes, ``most`` at most; return lengths K and L; CheckpointError."""
     found = check(Nodes, arrays, {"L": depth})
     parent, level = arrays["parent"], arrays["level"]
     refuse_if(not 0 < found["K"] <= most or parent[0] != -1 or level[0] != 1, "the root")

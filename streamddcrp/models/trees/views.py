@@ -144,20 +144,16 @@ class TreeModel(ScikitLearn, Stored, base.Clusterer):
     n_tables = n_nodes  # by the name that other models have for it
 
     def graph(self) -> Any:
-        """Return the tree as a `networkx.DiGraph`, edges from parent to child.
+        """Return the tree as a `networkx.DiGraph` of ids, edges from parent to child.
 
-        Nodes are ids, with the other entries of `tree` as attributes.
-
-        Raises
-        ------
-        MissingExtraError
-            networkx is not installed.
+        Nodes have the other entries of `tree` as attributes. MissingExtraError without networkx.
         """
         try:
             networkx = import_module("networkx")
         except ImportError:
-            message = "networkx is not installed; pip install 'streamddcrp[graph]'"
-            raise MissingExtraError(message) from None
+            raise MissingExtraError(
+                "networkx is not installed; pip install 'streamddcrp[graph]'"
+            ) from None
         root = self.tree()
         graph, pending = networkx.DiGraph(), [root] if root else []
         while pending:
@@ -184,13 +180,7 @@ class TreeModel(ScikitLearn, Stored, base.Clusterer):
         ]
 
     def plot(self, kind: str = "tree", ax: Axes | None = None) -> Any:
-        """Draw the tree, or with ``kind="growth"`` its nodes over the stream.
-
-        Raises
-        ------
-        MissingExtraError
-            matplotlib is not installed.
-        """
+        """Draw the tree, or with ``kind="growth"`` its nodes over the stream; needs matplotlib."""
         choice("kind", kind, ("tree", "growth"))
         return self._draw_tree(ax) if kind == "tree" else plot_growth(self.growth(), ax)
 
@@ -219,8 +209,7 @@ def check_tree(model: Any, paths: int, **least: int) -> None:
         option = getattr(model, name)
         whole(name, option, value * model.depth if name == "max_nodes" else value, _LARGEST[name])
         if not isinstance(option, int):
-            message = f"{name} must be an int, got {option!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"{name} must be an int, got {option!r}")
     positive("gamma", model.gamma)
 
 

@@ -48,10 +48,7 @@ def padded(array: Any, *room: int) -> Any:
 
 @dataclass(slots=True)
 class Window:
-    """The last n documents with where they were put, so that they can be put elsewhere.
-
-    One after another, words of d in words[offsets[d]:offsets[d + 1]]; with room for more.
-    """
+    """The last n documents where they were put, d's words from ``offsets[d]`` on, with room."""
 
     n: int
     offsets: IntArray  # (documents + 1,)

@@ -18,11 +18,7 @@ LOG_EVIDENCE = 0
 
 @uncounted
 def name_of(i, recent, names, counts):
-    """Position of the name of the table that customer i opens; the first free one if it is new.
-
-    ``recent`` : int64, the positions for the last customers, i at i modulo its length; -1 where no
-    particle has such a table yet.
-    """
+    """Position of the name of the table that customer i opens; the first free one if new."""
     at = i % len(recent)
     if recent[at] < 0:
         g = 0
@@ -38,10 +34,7 @@ def name_of(i, recent, names, counts):
 
 @uncounted
 def best_name(names, at_name, new, n):
-    """Label of the most probable table and its probability; that of a new one is ``n``.
-
-    Of equally probable ones the oldest.
-    """
+    """Label of the most probable table, of equals the oldest, and its probability."""
     best, label = new, n
     for g in range(len(names.opener)):
         opener = names.opener[g]
@@ -52,10 +45,9 @@ def best_name(names, at_name, new, n):
 
 @uncounted
 def refresh_names(names, events, counts, reopened, t):
-    """Record which tables were born and which died, after arrival ``counts[N_SEEN] - 1``.
+    """Record births and deaths after arrival ``counts[N_SEEN] - 1``, by up-to-date names.
 
-    ``names.weight`` and ``names.n_holders`` must be up to date; customers from ``reopened`` on may
-    still open a table again, so their names are kept.
+    Customers from ``reopened`` on may still open a table again, so their names are kept.
     """
     n = counts[N_SEEN]
     last = -1

@@ -58,10 +58,7 @@ def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
 
 @uncounted
 def score_clusters(family, hyper, post, members, x, i, which, n, score, successor_mixed):
-    """Log predictive densities of row ``x`` at the first ``n`` clusters of the list ``which``.
-
-    ``successor_mixed`` gets the mixed hashes of the clusters with item i in them, or without it.
-    """
+    """Log densities of row ``x`` at clusters ``which[:n]``, and their hashes with item i."""
     change = hash_of(i, MEMBER)
     for j in range(n):
         e = which[j]
@@ -85,10 +82,7 @@ def relative_liks(which, n, score, lik, successor):
 def extend_clusters(
     family, hyper, stats, post, members, mixed, name, x, sign, i, which, n, successor
 ):
-    """Write cluster e with item i in it to place ``successor[e]``, for ``n`` of the list ``which``.
-
-    ``sign`` : 1; -1 takes the item, a member, out.
-    """
+    """Write clusters with item i in them, or (``sign`` -1) without, to their ``successor``."""
     change = hash_of(i, MEMBER)
     for j in range(n):
         e = which[j]

@@ -83,11 +83,7 @@ def optimal(weight, n, n_keep, u, out_child, out_weight):
 
 @kernel
 def n_best(weight, n, n_keep, work, out_child, out_weight):
-    """Keep the ``n_keep`` heaviest of the first ``n`` children: a beam, and biased.
-
-    What is thrown away is missing in every later estimate; no evidence may be taken from it.
-    ``work`` : float64, shape (>= n,). Arguments else as for `optimal`.
-    """
+    """Keep the ``n_keep`` heaviest of ``n`` children: a biased beam, without evidence."""
     positive = 0
     for m in range(n):
         if weight[m] > 0.0:
@@ -131,10 +127,7 @@ def n_best(weight, n, n_keep, work, out_child, out_weight):
 
 @kernel
 def systematic(weight, u, out_offspring):
-    """Draw as many particles as there are by normalised weights, on a grid with one offset.
-
-    ``out_offspring`` : how often each was drawn; rounding goes to the heaviest.
-    """
+    """Draw as many particles as there are by normalised weights, on a grid with one offset."""
     P = len(weight)
     drawn, upto, heaviest = 0, 0.0, 0
     for p in range(P):

@@ -106,10 +106,7 @@ def collect(i, children, stack, stamp):
 
 @uncounted
 def split_off(k, whole, moved, c):
-    """Take ``moved``, the statistics of S, out of their table k; return log m(S).
-
-    ``whole``: no one else is at it.
-    """
+    """Take ``moved``, the statistics of S, out of table k, or all of it; return log m(S)."""
     if whole:
         return c.marginal[k]
     for p in range(len(moved)):
@@ -120,10 +117,9 @@ def split_off(k, whole, moved, c):
 
 @uncounted
 def cut(i, c):
-    """Take the link of i away and split S, which is put on the stack, off its table.
+    """Cut the link of i and split S, left on the stack without a cycle, off its table.
 
-    Returns the size of S, whether no one else was at the table, and log m(S); ``c.moved`` are the
-    statistics of S. No cycle is left in S.
+    Returns the size of S, whether no one else was at the table, and log m(S), of ``c.moved``.
     """
     whole = on_cycle(i, c.links, c.stamp) if c.general else c.links[i] == i
     detach(i, c.links, c.children)
@@ -205,10 +201,7 @@ def span(i, candidates):
 def weigh(i, c):
     """Sum the weights of i's candidates by table into ``c.mass``.
 
-    Returns
-    -------
-    stay : weight of i itself and of those below it
-    n_touched : number of tables with a candidate, listed in ``c.touched``
+    Returns the weight of i and those below it, and how many tables ``c.touched`` lists.
     """
     shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
     first, count = span(i, c.candidates)
@@ -230,10 +223,7 @@ def weigh(i, c):
 
 @uncounted
 def draw_link(u, i, k, stay, n_touched, c):
-    """Draw a candidate at table ``k``, or where it is -1 one of i and those below it.
-
-    Clears ``c.mass`` after `weigh`.
-    """
+    """Draw a candidate at table ``k``, or (-1) one of i and those below it; clears ``c.mass``."""
     shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
     first, count = span(i, c.candidates)
     clock = c.stamp[len(c.links)]

@@ -27,10 +27,7 @@ def _link(links, i, q):
 
 @kernel
 def number_of_tables(own, out):
-    """Law of the number of tables, docs/math/ddcrp.md (7); entries below 1e-20 become 0.
-
-    ``own`` (N,) is each customer's chance of a self-link; ``out`` (N + 1,).
-    """
+    """Law of the number of tables, docs/math/ddcrp.md (7), from the chances of self-links (N,)."""
     out[:] = 0.0
     out[0] = 1.0
     low, high = 0, 0
@@ -50,10 +47,7 @@ def number_of_tables(own, out):
 
 @kernel
 def path_lengths(links, counted, total, out):
-    """Count the customers expected on the path of each to its root: r_i = 1 + sum_j A_ij r_j.
-
-    Sequential links only. ``counted``: all earlier customers weigh the same, O(N) in all.
-    """
+    """Count customers expected on the path of each to its root: r_i = 1 + sum_j A_ij r_j."""
     seen = 0.0
     for i in range(len(total)):
         reached = 0.0
@@ -70,10 +64,7 @@ def path_lengths(links, counted, total, out):
 
 @kernel
 def share_table(links, total, out):
-    """Probability that two customers share a table: docs/math/ddcrp.md (7).
-
-    Sequential links only; ``out`` (N, N), O(N^2 W).
-    """
+    """Probability (N, N) that two customers share a table: docs/math/ddcrp.md (7); O(N^2 W)."""
     for i in range(len(total)):
         out[i, :i] = 0.0
         for q in range(_width(links, i)):
@@ -103,10 +94,7 @@ def draw_links(links, total, rng, out):
 
 @kernel
 def measure(links, table, out):
-    """Count tables, and average the sizes of customers' tables and of the subtrees below them.
-
-    ``links`` (S, N), ``table`` (S, N) as `labels_of_links` makes it, ``out`` (S, 3).
-    """
+    """Count tables (S, 0), and average the sizes of customers' tables and subtrees, per sample."""
     S, N = links.shape
     children, below, size = np.empty(N, np.int64), np.empty(N, np.int64), np.empty(N, np.int64)
     for s in range(S):

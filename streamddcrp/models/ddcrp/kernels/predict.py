@@ -47,11 +47,7 @@ def seat(family, hyper, X, tables, reached, ptr, to, share, slot, stats, mass):
 
 @kernel
 def table_densities(family, hyper, X, stats, n_tables, plug_in, post, eta, row, out):
-    """Log density of each test row at each table, and at a new one in column ``n_tables``.
-
-    ``plug_in``: at the posterior mean of the parameter; else with the parameter integrated out.
-    ``post`` (K + 1, Q), ``eta`` (K, P) and ``row`` (P,) are work space; ``out`` is (M, K + 1).
-    """
+    """Log density (M, K + 1) of test rows at tables and a new one, perhaps at posterior means."""
     families.posteriors(family, hyper, stats, n_tables, post)
     row[:] = 0.0
     families.posterior(family, hyper, row, post[n_tables])
@@ -96,10 +92,7 @@ def mix(mass, log_lik, n_tables, out):
 
 @kernel
 def _options(ptr, to, share, opens, n_train, n_tables, mass, m, chosen, n_open, out):
-    """Write the chance of each table for row ``m``, those before it seated; return their number.
-
-    Tables ``n_tables`` and up were opened by test rows; the last is a new one.
-    """
+    """Write the chances of tables for row ``m``, those before it seated, a new one last; count."""
     out[:n_tables] = mass[m, :n_tables]
     out[n_tables : n_tables + n_open] = 0.0
     for at in range(ptr[m], ptr[m + 1]):

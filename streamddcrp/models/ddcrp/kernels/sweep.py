@@ -93,10 +93,7 @@ def sum_tables(c):
 
 @kernel
 def read_state(c, out_links, out_labels):
-    """Write links and labels, the smallest index of each table; uses ``c.order``.
-
-    Returns the log joint density of rows and links, and the number of tables.
-    """
+    """Write links and labels; return the log joint density and the number of tables."""
     shared, weight, first = c.candidates.shared, c.candidates.weight, c.order
     first[:] = -1
     log_joint = 0.0
@@ -187,10 +184,7 @@ def draw_with_parameters(
 
 @kernel
 def partition_term(candidates, labels):
-    """Sum over customers that open no table of log sum_{j in it} f_ij: docs/math/ddcrp.md (5).
-
-    ``labels`` (N,) are smallest customers. -inf where some customer has no one to link to.
-    """
+    """Sum, over customers that open no table, log sum_{j in it} f_ij: docs/math/ddcrp.md (5)."""
     shared, customer, weight = candidates.shared, candidates.customer, candidates.weight
     total = 0.0
     for i in range(len(labels)):

@@ -117,10 +117,7 @@ def close_table(particles, tables, ring, p, k, first, stop):
 
 @inner
 def _mark_followers(ring, p, i, stop, out_inside):
-    """Mark i and the later customers whose links lead to it; return how many.
-
-    Links lead back in time, so one pass forward finds them all.
-    """
+    """Mark i and the customers below it, all later, in one pass; return how many."""
     mask = len(ring.t) - 1
     out_inside[0] = True
     size = 1

@@ -25,9 +25,8 @@ from streamddcrp.particles.kernels.resample import merge_equal, optimal, place_c
 def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
     """Predict and learn rows ``done`` on; return how many are done, fewer where slots run out.
 
-    ``X`` (N, D): 0 where a value is missing; ``seen`` (N, D): 1 where there is one; ``t`` (N,) is
-    written beside events. ``out`` (N, N_OUTPUTS); ``out_id``, ``out_prob`` (N, 64): public ids of
-    the live features (-1 behind the last) and the probability of each.
+    ``X`` (N, D): 0 where ``seen`` (N, D) is 0, no value. ``out_id``, ``out_prob`` (N, 64): public
+    ids of the live features (-1 behind the last) and their probabilities.
     """
     particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
     for n in range(done, len(X)):
@@ -48,10 +47,7 @@ def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
 
 @entry
 def predict(config, state, X, seen, out, out_id, out_prob, out_fit):
-    """Predict rows (N, D), each as if it came next, and learn nothing.
-
-    ``out_fit`` (N, D) : the rows without their noise, as the features explain them.
-    """
+    """Predict rows, each as if it came next, and learn nothing; ``out_fit``: without noise."""
     particles, counts, work = state.particles, state.counts, state.scratch
     for n in range(len(X)):
         n_dims = int(seen[n].sum())

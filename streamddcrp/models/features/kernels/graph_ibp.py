@@ -21,11 +21,7 @@ def sweep(
     X, Z, n_owners, signs, set_at, sets, holder_at, holders, near_at, near, alpha, ratio, shape,
     rate, seed, number,
 ):  # fmt: skip
-    """Resample the features of every item in order; ``Z`` (N, K), ``n_owners`` (K,) in place.
-
-    Unused columns are empty ones. ``shape`` 0: the noise variance is ``rate``; else both belong to
-    its prior.
-    """
+    """Resample the features of every item in order, ``Z`` (N, K); ``shape`` 0: noise is known."""
     N, D = X.shape
     K = Z.shape[1]
     cov, mean = np.zeros((K, K)), np.zeros((K, D))

@@ -69,10 +69,9 @@ def name_features(config, state, time):
 
 @uncounted
 def _merge(particles, names, counts, t, time):
-    """Make one of two that have come to have the same owners and share few particles at most.
+    """Join two names that have come to have the same owners and share few particles at most.
 
-    In a particle that has both, the younger one loses its name, so that no name is there twice; so
-    it is in the sets of rows that have left the window.
+    A particle that has both keeps the older one, as do sets of rows that have left the window.
     """
     G = len(names.label)
     for a in range(G):
@@ -167,10 +166,7 @@ def _column(config, particles, i, k, t, out):
 
 @uncounted
 def _match(particles, names, i, n_slots, work):
-    """Give each feature of a particle the known one most like it, the most alike pairs first.
-
-    Features like none that have three owners are added to the known ones.
-    """
+    """Name features by the known ones most like them; new ones need three owners."""
     like, pair, name, G = work.like, work.pair, particles.name[i], len(names.label)
     name[1:n_slots] = -1
     n_pairs = 0

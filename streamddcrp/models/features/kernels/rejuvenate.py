@@ -159,10 +159,7 @@ def _prepare_flips(cov, mean, c, now, start, n, work):
 
 @uncounted
 def _flip(cov, c, now, n_slots, k, loading, work):
-    """Change what is left of the row by a feature that ``now`` has, or has no more.
-
-    Returns what is added to the row's variance.
-    """
+    """Add a feature to ``now``, or take it away; return what is added to the row's variance."""
     sign, gain = 1.0 if (now >> np.uint64(k)) & ONE else -1.0, work.v[k] / c
     for d in range(len(work.e)):
         work.residual[d] -= sign * loading[d]

@@ -88,9 +88,8 @@ def draw_scales(config, t, i, index, n, out):
 def list_scales(config, log_rate, log_option, extra):
     """List what new features a row may have, none or one of each scale; return how many options.
 
-    ``log_rate``: log of the expected number of new features. ``log_option`` gets the log
-    probabilities over that of none, ``extra`` the prior variances that the options add to the row,
-    in noise variances.
+    ``log_rate``: log of their expected number. ``log_option``: log probabilities over that of none;
+    ``extra``: prior variances that the options add, in noise variances.
     """
     G = len(config.ratios)
     log_option[0], extra[0] = 0.0, 0.0
@@ -102,10 +101,9 @@ def list_scales(config, log_rate, log_option, extra):
 
 @uncounted
 def list_options(config, log_new, n_new, scales, log_option, extra):
-    """List more options than `list_scales`: several new features, of the scales drawn.
+    """List options of several new features, of drawn scales, behind those of `list_scales`.
 
-    ``log_new`` (n_new,): log probabilities of 0 .. n_new - 1 new ones. `n_new_of` and `scale_of`
-    read the options.
+    ``log_new``: log probabilities of 0, 1, .. new ones. `n_new_of` and `scale_of` read the options.
     """
     n, total = 1, 0.0
     log_option[0], extra[0] = 0.0, 0.0

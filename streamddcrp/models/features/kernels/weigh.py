@@ -37,15 +37,10 @@ CERTAIN = math.log(1000.0)  # largest log odds at which features of an arrival a
 def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work):
     """Project a row on the free features, once for all combinations of them.
 
-    ``work.residual`` is what the forced features leave of the row; ``work.pull`` (F,) the gradient
-    of ``||e||^2 / 2``, ``work.gram`` (F, F) the products of loadings; ``work.link`` (F,) the
-    covariance with the forced ones, ``work.spread`` (F, F) that of the free ones. ``seen`` (D,) is
-    1 where the row has a value, else 0 (``x`` is 0 there); it is read only if ``n_dims`` < D.
-
-    Returns
-    -------
-    s, square : float
-        1 + z' cov z and ||e||^2 of a row with the forced features alone.
+    Returns 1 + z' cov z and ||e||^2 with the forced features alone. ``work.residual``: what these
+    leave of the row; ``work.pull`` (F,): gradient of ``||e||^2 / 2``; ``work.gram`` (F, F):
+    products of loadings; ``work.link`` (F,), ``work.spread`` (F, F): covariances with the forced
+    ones, and among the free. ``seen`` (D,): 1 where there is a value; read if ``n_dims`` < D.
     """
     D = len(x)
     residual, masked = work.residual, work.masked
@@ -101,9 +96,8 @@ def add_over_subsets(start, single, pair, n, out):
 def enumerate_row(s, square, n_dims, n_free, log_odds, log_prior, n_options, shape, rate, work):
     """Weigh all subsets of the free features with each option of new ones; return how many.
 
-    `child` reads them from their numbers; ``work.log_weight[c]`` is the log prior plus log density
-    of one, but for the density's constant. ``work.log_option`` and ``work.extra`` are those of
-    `list_options`.
+    `child` reads them from their numbers; ``work.log_weight``: log prior plus log density but for
+    its constant, options as in `list_options`.
     """
     wide, squares, out, n = work.wide, work.squares, work.log_weight, 1 << n_free
     add_over_subsets(square, work.pull, work.gram, n_free, squares)
@@ -239,9 +233,8 @@ def weigh(config, state, x, seen, n_dims):
 def _thin(weight, n, n_keep, u, out_weight, out_child):
     """Leave out most children below a thousandth, without bias; return how many are left.
 
-    Where there are more than eight times ``n_keep``: it is faster to choose from the few that are
-    left. One of weight w stays with probability 1000 w, and then weighs a thousandth, so that the
-    sum stays in the mean only.
+    Where there are more than eight times ``n_keep``. One of weight w stays with probability 1000 w,
+    and then weighs a thousandth.
     """
     copy_first(out_weight, weight, n)
     if n > 8 * n_keep:

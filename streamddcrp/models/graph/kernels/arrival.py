@@ -199,10 +199,7 @@ def _has_room(config, state):
 
 @uncounted
 def _leave(config, state, i_window, i_memory):
-    """Let an item leave the window, and one leave memory (negative: none).
-
-    Tables that are empty then die, unless they are those of the whole graph.
-    """
+    """Let an item leave the window, and one memory; empty tables die, but of the whole graph."""
     particles, pool = state.particles, state.pool
     entry, near, held = particles.entry, particles.near, particles.held
     n_tables = particles.n_tables
@@ -234,10 +231,9 @@ def predict_row(config, state, x, parents, out):
 
 @entry
 def step_rows(config, state, X, t, parents, offsets, start, out):
-    """Predict and learn rows from ``start`` on; return the first one for which there is no room.
+    """Learn rows from ``start`` on; return the first one without room; parents may be empty.
 
-    ``parents`` : int64, arrival indices; those of row b from ``offsets[b]`` to ``offsets[b + 1]``.
-    Both are empty where parents are the last items.
+    Those of row b are from ``offsets[b]`` to ``offsets[b + 1]``; empty: they are the last items.
     """
     particles, grid, names, recent = state.particles, state.grid, state.names, state.recent
     events, counts, sums = state.events, state.counts, state.sums

@@ -50,10 +50,7 @@ def free_slot(entry, n_aux, n_tables, p):
 
 @uncounted
 def fill(config, state, n, a):
-    """Draw the tables of the auxiliary items of node a, in each particle, from the prior.
-
-    With the items of the root, node 0, they are a Chinese restaurant process.
-    """
+    """Draw the tables of node a's auxiliary items in each particle from the prior, a CRP."""
     particles, aux, grid = state.particles, state.aux, state.grid
     counts, scratch = state.counts, state.scratch
     entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables

@@ -162,10 +162,7 @@ CACHED = 16  # numbers of clusters of each row that have places of their own in 
 
 @uncounted
 def sums_at(config, grid, row, k, m, stamp):
-    """Find the cached sums over the grid for k clusters, computed at most once per stamp.
-
-    ``row`` : that of ``grid.base``.
-    """
+    """Find the sums over row ``row`` of ``grid.base`` for k clusters, cached for each stamp."""
     at = (k + CACHED * row) % len(grid.stamp)
     if grid.stamp[at] == stamp and grid.k[at] == k and grid.row[at] == row:
         return at

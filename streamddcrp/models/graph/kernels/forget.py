@@ -37,10 +37,9 @@ def _empty_table(state, p, k):
 
 @uncounted
 def _forget_rows(config, state, p, k):
-    """Forget the rows at a table: what is left is as if they had never come.
+    """Forget the rows at a table, as if they had never come; its auxiliary items stay.
 
-    Auxiliary items stay, at a table without data. In a Markov chain the rows after those at the
-    table now follow nothing that is known, like the first row.
+    In a Markov chain the rows after them now follow nothing that is known, like the first row.
     """
     own, groups, grid = state.own, state.groups, state.grid
     for c in range(own.n[p]):
@@ -93,10 +92,9 @@ def forget_cluster(config, state):
 
 @entry
 def forget_group(config, state, g, also_node, t):
-    """Forget the rows of a group: what is left is as if they had never come.
+    """Forget the rows of a group, as if they had never come, but in clusters of other groups' rows.
 
-    Clusters that have rows of other groups keep what they learned of them. ``also_node``: the node
-    above has no other group, and its auxiliary items go as well.
+    ``also_node``: the node above has no other group, and its auxiliary items go as well.
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, grid, names = state.groups, state.grid, state.names

@@ -16,11 +16,7 @@ def _root(link, i):
 
 @inner
 def _is_cut_vertex(k, of_item, starts, members, labels, first_clique, last_clique, link):
-    """Whether the rest of k's cluster is connected only through k.
-
-    In a decomposable graph that is so if k's neighbours in the cluster are; two of these are
-    neighbours where a clique holds them and k.
-    """
+    """Whether the rest of k's cluster is connected only through k: if k's neighbours in it are."""
     for a in range(first_clique, last_clique):
         for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
             link[members[m]] = members[m]

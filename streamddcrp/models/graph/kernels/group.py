@@ -34,10 +34,7 @@ NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary
 
 @uncounted
 def _group(last, p):
-    """Group of a particle's next row in a Markov chain: the table of the last row; 0 is the start.
-
-    Tables that become free have no rows, so their groups have none, either.
-    """
+    """Group of a particle's next row in a Markov chain: the table of the last row; 0 at first."""
     return last[p] + 1
 
 
@@ -60,11 +57,7 @@ def _opening(config, grid, row, k, m, unknown, stamp):
 
 @uncounted
 def _children(config, state, g, a, unknown):
-    """List the children for an arrival of group g below node a; return how many there are.
-
-    Returns, too, the sums of the weights of all, of those at new tables, and of those at the table
-    of the row before. In a Markov chain a particle has its own idea of the group.
-    """
+    """List children for group g below node a; return how many, and sums: all, new, and staying."""
     particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
     memo, grid, children, scratch = state.memo, state.grid, state.children, state.scratch
     stamp = state.counts[STAMP]
@@ -129,11 +122,10 @@ def _children(config, state, g, a, unknown):
 
 @uncounted
 def _weigh(config, state, g, a, unknown, top, out):
-    """Weigh the children for an arrival of group g below node a; return how many there are.
+    """Weigh the children for an arrival of group g (-1: no items) below node a; return how many.
 
     A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters that have
-    auxiliary items only are one child. ``g`` -1: a group without items. ``unknown``: its node has
-    no auxiliary items yet. ``top`` : log of the largest density of a table.
+    auxiliary items only are one child. ``unknown``: the node has no auxiliary items yet.
     """
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):

@@ -74,11 +74,7 @@ def sweep_rows(config, state, X, group, labels, n):
 
 @kernel
 def mixture_densities(family, hyper, X, group, weight, stats, post, log_density, out):
-    """Log of sum_k weight[g, k] p(x | table k) of each row (M,), g its group.
-
-    ``stats`` (K, P): zeros stand for a new table. ``post`` (K, Q) and ``log_density`` (K,) are work
-    space.
-    """
+    """Log of sum_k weight[g, k] p(x | table k) of rows (M,); zero ``stats`` are a new table."""
     K = len(stats)
     families.posteriors(family, hyper, stats, K, post)
     for m in range(len(X)):

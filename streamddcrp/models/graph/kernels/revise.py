@@ -102,8 +102,7 @@ def _prior_terms(config, particles, p, i, n, tables, near, log_count, opens):
 def revise(config, state, p, i, move):
     """Resample the table of item i from its full conditional, which leaves the target invariant.
 
-    Irreversible moves are left out: i stays where its table would be dead or disconnected without
-    it. Neither can happen to a table of the whole graph.
+    i stays where its table would be dead or disconnected without it: never one of the whole graph.
     """
     particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
     names, recent, counts, scratch = state.names, state.recent, state.counts, state.scratch

@@ -190,13 +190,9 @@ def ascend(
 ):  # fmt: skip
     """Rebuild Z first to last; with ``update`` each row is updated on the way (``cone`` filled).
 
-    Also numbers the tables left alive (``slot``) and sums their statistics.
-
-    Returns
-    -------
-    z : pool of columns (another one where it had to grow or could shrink)
-    n_tables : number of live tables
-    link_term : sum over rows of q(c_i) (log p - log q), the first line of the bound
+    Numbers the live tables (``slot``) and sums their statistics. Returns the pool of columns
+    (another one where it grew or shrank), the number of tables, and sum q(c_i) (log p - log q) of
+    the bound.
     """
     N, W = links.shape
     active = np.empty(N, np.int64)

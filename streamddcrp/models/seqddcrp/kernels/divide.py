@@ -11,20 +11,8 @@ decide.
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.likelihoods.kernels.families import (
-    add_rows,
-    add_stats,
-    log_marginal,
-    log_predictive,
-    posterior,
-)
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    N_ACTIVE,
-    N_BLOCKS,
-    N_ROWS,
-    N_TABLES,
-    NEW_LOG_BETA,
-)
+from streamddcrp.likelihoods.kernels import families
+from streamddcrp.models.seqddcrp.kernels import layout as at
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, NOTHING, SHORTEST, try_move
 from streamddcrp.models.seqddcrp.kernels.vectors import dot_one
 from streamddcrp.numerics import copy_row
@@ -34,17 +22,14 @@ ROUNDS = 3
 
 @uncounted
 def _mark(config, rows, table, counts, scratch, m):
-    """Mark in ``scratch.moved`` the rows to leave column ``m``; return how many.
-
-    Leaves their statistics in ``scratch.stats`` and the column's without them in ``scratch.rest``.
-    """
-    w, family, hyper, moved = counts[N_ROWS], config.family, config.hyper, scratch.moved
+    """Mark the rows to leave column ``m`` in ``scratch.moved``; return how many."""
+    w, family, hyper, moved = counts[at.N_ROWS], config.family, config.hyper, scratch.moved
     probs, weights = rows.probs[m], scratch.work
     least, seed = math.inf, w
     for r in range(w):
         moved[r] = 0.0
         if probs[r] > 0.5:
-            score = log_predictive(family, hyper, table.post[m], rows.x[r])
+            score = families.log_predictive(family, hyper, table.post[m], rows.x[r])
             if score < least:
                 least, seed = score, r
     if seed == w:
@@ -55,17 +40,17 @@ def _mark(config, rows, table, counts, scratch, m):
         for r in range(w):
             weights[r] = moved[r] * probs[r]
         scratch.stats[:] = 0.0
-        add_rows(family, hyper, rows.x, scratch.columns, weights, 0, w, scratch.stats)
+        families.add_rows(family, hyper, rows.x, scratch.columns, weights, 0, w, scratch.stats)
         for p in range(len(scratch.rest)):
             scratch.rest[p] = table.stats[m, p] - scratch.stats[p]
-        posterior(family, hyper, scratch.stats, scratch.shadow_post)
-        posterior(family, hyper, scratch.rest, scratch.post)
+        families.posterior(family, hyper, scratch.stats, scratch.shadow_post)
+        families.posterior(family, hyper, scratch.rest, scratch.post)
         n_moved = 0
         for r in range(w):
             moved[r] = 0.0
             if probs[r] > 0.5:
-                there = log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
-                if there > log_predictive(family, hyper, scratch.post, rows.x[r]):
+                there = families.log_predictive(family, hyper, scratch.shadow_post, rows.x[r])
+                if there > families.log_predictive(family, hyper, scratch.post, rows.x[r]):
                     moved[r] = 1.0
                     n_moved += 1
     return n_moved
@@ -79,8 +64,8 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
     p_ij + sum_others log(share of their links that stays) + log m(T_new) + log m(T_m - T_new)
     - log m(T_m), but for what the moved rows had at other tables.
     """
-    w, family, hyper, moved = counts[N_ROWS], config.family, config.hyper, scratch.moved
-    gain = sums[NEW_LOG_BETA]
+    w, family, hyper, moved = counts[at.N_ROWS], config.family, config.hyper, scratch.moved
+    gain = sums[at.NEW_LOG_BETA]
     scratch.stats[:] = 0.0
     copy_row(scratch.rest, table.stats[m])
     for i in range(w):
@@ -90,8 +75,8 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
                 if moved[j] > 0.0:
                     linked += math.exp(rows.log_weight[i, j])
             gain += (math.log(linked) if linked > 0.0 else rows.log_birth[i]) - rows.term[i]
-            add_stats(family, hyper, rows.x[i], 1.0, scratch.stats)
-            add_stats(family, hyper, rows.x[i], -rows.probs[m, i], scratch.rest)
+            families.add_stats(family, hyper, rows.x[i], 1.0, scratch.stats)
+            families.add_stats(family, hyper, rows.x[i], -rows.probs[m, i], scratch.rest)
         else:
             linked = dot_one(moved, rows.links[i], i)
             if linked < 1.0 - NOTHING:
@@ -100,18 +85,20 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
                 gain += rows.log_birth[i] + atoms.log_beta[m] - rows.term[i]
             else:
                 return -math.inf
-    gain += log_marginal(family, hyper, scratch.stats, scratch.post)
-    return gain + log_marginal(family, hyper, scratch.rest, scratch.post) - table.post[m, 0]
+    gain += families.log_marginal(family, hyper, scratch.stats, scratch.post)
+    return (
+        gain + families.log_marginal(family, hyper, scratch.rest, scratch.post) - table.post[m, 0]
+    )
 
 
 @entry
 def divide(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Try to divide one column, another one each time. O(W P + W^2); a trial: three sweeps."""
-    if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
+    if config.max_tables <= counts[at.N_TABLES] or config.look_back < SHORTEST:
         return
-    m = atoms.active[(counts[N_BLOCKS] // MOVES_EVERY) % counts[N_ACTIVE]]
+    m = atoms.active[(counts[at.N_BLOCKS] // MOVES_EVERY) % counts[at.N_ACTIVE]]
     if _mark(config, rows, table, counts, scratch, m) < SHORTEST:
         return
     if _gain(config, rows, atoms, table, counts, sums, scratch, m) > 0.0:
-        K = counts[N_TABLES]
+        K = counts[at.N_TABLES]
         try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, m, K)

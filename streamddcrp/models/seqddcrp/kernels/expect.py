@@ -11,10 +11,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import LOG_ALPHA, N_TABLES, NEW_
 
 @entry
 def log_priors(config, rows, groups, atoms, table, counts, sums, scratch, t, given, out):
-    """Write the log prior of the tables at time ``t``, and behind them that of a new one.
-
-    Return the column of the state that the stream is in, of the likeliest table where it has none.
-    """
+    """Write log priors of tables at ``t``, a new one behind; return the present state's column."""
     K, weight = counts[N_TABLES], scratch.weight
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, 0)
     scratch.asked[NUMBER] = -1.0  # what `predict` left for the next row is written over

@@ -17,15 +17,7 @@ Labels name known atoms only. None of this affects the bound or what is learned.
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, record
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    ENOUGH,
-    FAILED,
-    N_EVENTS,
-    N_LASTED,
-    N_SEEN,
-    N_TABLES,
-    RUNS_LAST,
-)
+from streamddcrp.models.seqddcrp.kernels import layout as at
 
 LASTING = 32  # rows
 AHEAD = 2  # atoms that count as having lasted before any has
@@ -48,7 +40,7 @@ def has_lasted(atoms, m):
 @uncounted
 def is_known(atoms, counts, m, more):
     """Whether column ``m`` is known, were ``more`` rows seen there."""
-    enough = counts[ENOUGH] == 1 or atoms.n_rows[m] + more >= counts[ENOUGH]
+    enough = counts[at.ENOUGH] == 1 or atoms.n_rows[m] + more >= counts[at.ENOUGH]
     return atoms.reported[m] >= UNREPORTED and (enough or has_lasted(atoms, m))
 
 
@@ -63,13 +55,13 @@ def report(atoms, table, events, counts, m, arrival, t):
     """Tell users of column ``m``, with an event, if it is known."""
     if atoms.reported[m] == UNREPORTED and is_known(atoms, counts, m, 0):
         atoms.reported[m] = REPORTED
-        record(events, counts, N_EVENTS, BIRTH, table.ids[m], -1, arrival, t)
+        record(events, counts, at.N_EVENTS, BIRTH, table.ids[m], -1, arrival, t)
 
 
 @uncounted
 def see(atoms, table, counts, m):
     """Count the arrival, which was seen at column ``m``."""
-    stays = 0 <= table.last_seen[m] == counts[N_SEEN] - 1
+    stays = 0 <= table.last_seen[m] == counts[at.N_SEEN] - 1
     atoms.n_rows[m] += 1
     atoms.n_visits[m] += 0 if stays else 1
 
@@ -85,33 +77,33 @@ def see_rows(atoms, marked, w, m):
 
 @uncounted
 def _is_away(atoms, table, counts, m):
-    return atoms.n_rows[m] > 0 and counts[N_SEEN] - table.last_seen[m] > LASTING
+    return atoms.n_rows[m] > 0 and counts[at.N_SEEN] - table.last_seen[m] > LASTING
 
 
 @uncounted
 def dismiss(atoms, counts, m):
     """Keep the verdict on column ``m``, which is about to be removed."""
     if atoms.reported[m] >= UNREPORTED and has_lasted(atoms, m):
-        counts[N_LASTED] += 1
+        counts[at.N_LASTED] += 1
     elif atoms.n_rows[m] > 0:
-        counts[FAILED + min(atoms.n_rows[m], LASTING - 1)] += 1
+        counts[at.FAILED + min(atoms.n_rows[m], LASTING - 1)] += 1
 
 
 @uncounted
 def judge(atoms, table, counts):
     """Find the stray atoms, and with how many rows an atom becomes known. O(K), at most O(32 K)."""
     rows, visits = 0, 0
-    for m in range(counts[N_TABLES]):
+    for m in range(counts[at.N_TABLES]):
         rows += atoms.n_rows[m]
         visits += atoms.n_visits[m]
-    counts[RUNS_LAST] = rows >= LONG_RUN * visits
-    lasted, failed = AHEAD + counts[N_LASTED], 0
+    counts[at.RUNS_LAST] = rows >= LONG_RUN * visits
+    lasted, failed = AHEAD + counts[at.N_LASTED], 0
     for n in range(1, LASTING):
-        failed += counts[FAILED + n]
-    for m in range(counts[N_TABLES]):
+        failed += counts[at.FAILED + n]
+    for m in range(counts[at.N_TABLES]):
         visits = atoms.n_visits[m]
         singly = visits >= FEWEST_VISITS and atoms.n_rows[m] < RUN * visits
-        is_stray = counts[RUNS_LAST] and singly and RARE * atoms.n_rows[m] < rows
+        is_stray = counts[at.RUNS_LAST] and singly and RARE * atoms.n_rows[m] < rows
         if is_stray != (atoms.reported[m] < UNREPORTED):
             atoms.reported[m] += -STRAY if is_stray else STRAY
         if not is_stray and has_lasted(atoms, m):
@@ -120,8 +112,8 @@ def judge(atoms, table, counts):
             failed += 1
     n = 1
     while n < LASTING and failed >= lasted:
-        failed -= counts[FAILED + n]
-        for m in range(counts[N_TABLES]):
+        failed -= counts[at.FAILED + n]
+        for m in range(counts[at.N_TABLES]):
             if (
                 atoms.n_rows[m] == n
                 and atoms.reported[m] >= UNREPORTED
@@ -129,4 +121,4 @@ def judge(atoms, table, counts):
             ):
                 failed -= 1 if _is_away(atoms, table, counts, m) else 0
         n += 1
-    counts[ENOUGH] = n
+    counts[at.ENOUGH] = n

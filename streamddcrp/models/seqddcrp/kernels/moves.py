@@ -14,6 +14,8 @@ import math
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import MERGE, SWEEP_UP, record
 from streamddcrp.likelihoods.kernels.families import add_rows, log_marginal
+from streamddcrp.models.seqddcrp.kernels import layout
+from streamddcrp.models.seqddcrp.kernels import state as states
 from streamddcrp.models.seqddcrp.kernels.groups import group_of, ties_gain, unite_groups
 from streamddcrp.models.seqddcrp.kernels.halves import (
     SETTLED,
@@ -28,31 +30,8 @@ from streamddcrp.models.seqddcrp.kernels.known import (
     see_rows,
     was_reported,
 )
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    DEAD_BIRTHS,
-    LAST_TIME,
-    N_ACTIVE,
-    N_BLOCKS,
-    N_EVENTS,
-    N_GROUPS,
-    N_ROWS,
-    N_SEEN,
-    N_TABLES,
-    NEW_LOG_BETA,
-    REGIME,
-)
 from streamddcrp.models.seqddcrp.kernels.pace import long_stats
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
-from streamddcrp.models.seqddcrp.kernels.state import (
-    activate,
-    close_last_column,
-    open_column,
-    refresh_terms,
-    settle,
-    settled_objective,
-    stick_bound,
-    stick_term,
-)
 from streamddcrp.models.seqddcrp.kernels.states import join, rename, start_filter
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import sum_exp
@@ -78,10 +57,10 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
     Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best. Long ones can
     wait for every fourth block. The column behind the last stands for a new table.
     """
-    K = counts[N_TABLES]
-    others = 0 if counts[N_GROUPS] > 0 else 1  # rows that must stay
-    longest = min(config.look_back, counts[N_ROWS] - others)
-    if counts[N_BLOCKS] % MOVES_EVERY > 0:
+    K = counts[layout.N_TABLES]
+    others = 0 if counts[layout.N_GROUPS] > 0 else 1  # rows that must stay
+    longest = min(config.look_back, counts[layout.N_ROWS] - others)
+    if counts[layout.N_BLOCKS] % MOVES_EVERY > 0:
         longest = min(longest, LONG)
     begin = 0 if config.recall else K
     near, into = _best_run(
@@ -97,10 +76,7 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
 
 @uncounted
 def _largest_log_lik(config, scratch):
-    """Return the log likelihood of the statistics in ``scratch.stats`` at the best parameter.
-
-    log m(c T) / c for many copies c, which is less by O(P log c / c).
-    """
+    """Return the largest log likelihood of ``scratch.stats``: log m(c T) / c for many copies c."""
     for p in range(len(scratch.rest)):
         scratch.rest[p] = COPIES * scratch.stats[p]
     return log_marginal(config.family, config.hyper, scratch.rest, scratch.post) / COPIES
@@ -123,13 +99,13 @@ def _best_run(
     log m(T_l - T_Ql) in place of log m(T_Q). No table, however many there are, gives Q more than
     the likelihood at its largest, so where that gains nothing none of them is asked.
     """
-    w, family, hyper = counts[N_ROWS], config.family, config.hyper
-    K, lost = counts[N_TABLES], scratch.own
+    w, family, hyper = counts[layout.N_ROWS], config.family, config.hyper
+    K, lost = counts[layout.N_TABLES], scratch.own
     for m in range(K):
         scratch.taken[m], lost[m] = 0.0, 0.0
     for i in range(max(w - longest, 0), w):
         scratch.local[i] = math.exp(rows.log_birth[i] - 1.0) if config.recall else 0.0
-    highest = sums[NEW_LOG_BETA]
+    highest = sums[layout.NEW_LOG_BETA]
     for k in range(begin, K):
         highest = max(highest, atoms.log_beta[k])
     best, length, into = 0.0, 0, K
@@ -148,7 +124,7 @@ def _best_run(
                 product = 1.0
         gain += math.log(product)
         scratch.stats[:] = 0.0
-        for at in range(counts[N_ACTIVE]):
+        for at in range(counts[layout.N_ACTIVE]):
             m = atoms.active[at]
             add_rows(
                 family, hyper, rows.x, scratch.columns, rows.probs[m], o, last, scratch.taken[m]
@@ -168,7 +144,7 @@ def _best_run(
         for k in range(begin, end):
             if k == K:
                 new = log_marginal(family, hyper, scratch.stats, scratch.post)
-                there = sums[NEW_LOG_BETA] + new
+                there = sums[layout.NEW_LOG_BETA] + new
             elif table.stats[k, 0] >= SHORTEST:
                 for p in range(len(scratch.rest)):
                     left = table.stats[k, p] - scratch.taken[k, p]
@@ -188,7 +164,7 @@ def _move(rows, counts, moved, m, into):
 
     The others keep their links but those to the moved; a row left without any opens at ``m``.
     """
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     for i in range(w):
         total = 0.0
         if moved[i] > 0.0:
@@ -226,7 +202,7 @@ def _move(rows, counts, moved, m, into):
 @uncounted
 def keep_links(rows, counts, scratch):
     """Copy the links of the window before a move."""
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     for i in range(w):
         copy_first(scratch.kept_links[i], rows.links[i], i)
         copy_first(scratch.kept_group_links[i], rows.group_links[i], n_groups)
@@ -238,7 +214,7 @@ def keep_links(rows, counts, scratch):
 @uncounted
 def put_links_back(rows, counts, scratch):
     """Undo a move that did not raise the bound; the caller then runs `settle`."""
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     for i in range(w):
         copy_first(rows.links[i], scratch.kept_links[i], i)
         copy_first(rows.group_links[i], scratch.kept_group_links[i], n_groups)
@@ -254,56 +230,56 @@ def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, 
     The column behind the last stands for a new table. Three sweeps. Those of the others that could
     only follow the moved open at column ``m``.
     """
-    K, n_active, last = counts[N_TABLES], counts[N_ACTIVE], counts[N_SEEN] - 1
-    refresh_terms(rows, counts)
-    before = settled_objective(config, rows, atoms, table, counts, sums)
+    K, n_active, last = counts[layout.N_TABLES], counts[layout.N_ACTIVE], counts[layout.N_SEEN] - 1
+    states.refresh_terms(rows, counts)
+    before = states.settled_objective(config, rows, atoms, table, counts, sums)
     keep_links(rows, counts, scratch)
     start = 0
     while scratch.moved[start] == 0.0:
         start += 1
-    opener = counts[N_SEEN] - counts[N_ROWS] + start
+    opener = counts[layout.N_SEEN] - counts[layout.N_ROWS] + start
     if into == K:
-        open_column(rows, groups, atoms, table, counts, opener)
+        states.open_column(rows, groups, atoms, table, counts, opener)
     else:
-        activate(atoms, counts, into)
+        states.activate(atoms, counts, into)
     _move(rows, counts, scratch.moved, m, into)
-    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+    states.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     for _ in range(TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch, 0)
-        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
-    if settled_objective(config, rows, atoms, table, counts, sums) > before:
+        states.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+    if states.settled_objective(config, rows, atoms, table, counts, sums) > before:
         greet(config, groups, atoms, table, events, counts, sums, scratch, into, opener)
         table.last_seen[into] = last
         start_filter(rows, atoms, counts)
         seen = atoms.n_rows[into]
-        see_rows(atoms, scratch.moved, counts[N_ROWS], into)
+        see_rows(atoms, scratch.moved, counts[layout.N_ROWS], into)
         note_birth(config, atoms, table, counts, sums, into, seen)
-        report(atoms, table, events, counts, into, opener, sums[LAST_TIME])
+        report(atoms, table, events, counts, into, opener, sums[layout.LAST_TIME])
         return True
     if into == K:
-        close_last_column(counts)
+        states.close_last_column(counts)
     put_links_back(rows, counts, scratch)
-    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
-    counts[N_ACTIVE] = n_active
+    states.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+    counts[layout.N_ACTIVE] = n_active
     return False
 
 
 @uncounted
 def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Try one look-back birth or return. O(r (r + K P)) for the screen; a trial: three sweeps."""
-    if config.max_tables <= counts[N_TABLES] or config.look_back < SHORTEST:
+    if config.max_tables <= counts[layout.N_TABLES] or config.look_back < SHORTEST:
         return
     length, into = _screen(config, rows, atoms, table, counts, sums, scratch)
     if length == 0:
         return
-    start = counts[N_ROWS] - length
+    start = counts[layout.N_ROWS] - length
     if (
         come_in_no_order(config, table, counts, sums, False)
         and gain_of_run(config, rows, table, counts, scratch, start, into) < 0.0
     ):
         return
     scratch.moved[:start] = 0.0
-    scratch.moved[start : counts[N_ROWS]] = 1.0
+    scratch.moved[start : counts[layout.N_ROWS]] = 1.0
     m = atoms.active[0]  # no row is left without a link: those moved are the last
     try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, m, into)
 
@@ -341,7 +317,7 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
             gain = min(gain, _long_gain(config, atoms, table, scratch, m, l))
     if gain <= least:  # what follows is a loss
         return gain
-    for i in range(counts[N_ROWS]):
+    for i in range(counts[layout.N_ROWS]):
         gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
     g, h = group_of(config, groups, counts, m), group_of(config, groups, counts, l)
     if g >= 0 and h >= 0 and gain >= least:
@@ -352,9 +328,9 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
 @uncounted
 def _is_due(config, table, counts, m):
     """Whether column ``m`` was seen since merges were last tried, and it is its turn."""
-    K = counts[N_TABLES]
-    away = counts[N_SEEN] - table.last_seen[m]
-    first = (counts[N_BLOCKS] // MOVES_EVERY) * AT_A_TIME % K
+    K = counts[layout.N_TABLES]
+    away = counts[layout.N_SEEN] - table.last_seen[m]
+    first = (counts[layout.N_BLOCKS] // MOVES_EVERY) * AT_A_TIME % K
     turn = (m - first + K) % K < AT_A_TIME
     return table.last_seen[m] >= 0 and away <= MOVES_EVERY * config.sweep_every and turn
 
@@ -365,7 +341,7 @@ def _best_pair(config, rows, groups, atoms, table, counts, sums, scratch):
 
     Where rows come in no order, a pair that predicts them better apart stays apart.
     """
-    K, due = counts[N_TABLES], scratch.own
+    K, due = counts[layout.N_TABLES], scratch.own
     best, m, l = -math.inf, -1, -1
     no_order = come_in_no_order(config, table, counts, sums, True)
     for a in range(K):
@@ -396,20 +372,22 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     Evicted rows lose nothing: each has opened one atom at most. The older column stays, under the
     id of the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
     """
-    K = counts[N_TABLES]
+    K = counts[layout.N_TABLES]
     if not config.recall:
         return False
     best, m, l = _best_pair(config, rows, groups, atoms, table, counts, sums, scratch)
     if m < 0:
         return False
-    before = stick_bound(config, atoms, counts, sums)
+    before = states.stick_bound(config, atoms, counts, sums)
     kept, moved = atoms.births[m], atoms.births[l]
     atoms.births[m], atoms.births[l] = kept + moved, 0.0
     # an empty stick l leaves the bound when it goes; its term is that of no openings
-    tail = sums[DEAD_BIRTHS]
+    tail = sums[layout.DEAD_BIRTHS]
     for k in range(l + 1, K):
         tail += atoms.births[k]
-    after = stick_bound(config, atoms, counts, sums) - stick_term(config.gamma, 0.0, tail)
+    after = states.stick_bound(config, atoms, counts, sums) - states.stick_term(
+        config.gamma, 0.0, tail
+    )
     # An empty one loses nothing, and behind the last stick in use gains nothing; it must not stay.
     empty = table.stats[l, 0] == 0.0 and moved == 0.0
     if not empty and best + after - before <= 0.0:
@@ -431,11 +409,11 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         first, second = second, first
         table.ids[m] = first
         table.born[m] = table.born[l]
-    if counts[REGIME] == second:
-        counts[REGIME] = first
+    if counts[layout.REGIME] == second:
+        counts[layout.REGIME] = first
     rename(atoms, counts, second, first)
     kind = MERGE if reported_m and reported_l else SWEEP_UP
-    record(events, counts, N_EVENTS, kind, second, first, counts[N_SEEN] - 1, now)
+    record(events, counts, layout.N_EVENTS, kind, second, first, counts[layout.N_SEEN] - 1, now)
     table.last_seen[m] = max(table.last_seen[m], table.last_seen[l])
     join(atoms, m, l)
     atoms.n_rows[m] += atoms.n_rows[l]
@@ -444,10 +422,10 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     add(table.frozen[m], 1.0, table.frozen[l])
     add(table.other[m], 1.0, table.other[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
-    for r in range(counts[N_ROWS]):
+    for r in range(counts[layout.N_ROWS]):
         rows.births[m, r] += rows.births[l, r]
         rows.probs[m, r] += rows.probs[l, r]
-    for g in range(counts[N_GROUPS]):
+    for g in range(counts[layout.N_GROUPS]):
         groups.probs[g, m] += groups.probs[g, l]
         groups.probs[g, l] = 0.0
     g, h = group_of(config, groups, counts, m), group_of(config, groups, counts, l)
@@ -457,5 +435,5 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
         groups.atom[h] = m
     restart(groups, atoms, table, events, counts, m, now)
     close_column(rows, groups, atoms, table, counts, l)
-    activate(atoms, counts, m)
-    refresh_terms(rows, counts)
+    states.activate(atoms, counts, m)
+    states.refresh_terms(rows, counts)

@@ -3,14 +3,7 @@
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    N_ACTIVE,
-    N_GROUPS,
-    N_ROWS,
-    N_SEEN,
-    N_TABLES,
-    REGIME,
-)
+from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.vectors import dot_rest
 
 RUN = 2  # rows that make a run
@@ -25,14 +18,14 @@ def change_of_run(rows, groups, atoms, table, counts):
     that are not at k, and of its openings with other atoms; the answer is their product. Once it
     is above one half the run's table is the present regime.
     """
-    w, n_groups = counts[N_ROWS], counts[N_GROUPS]
+    w, n_groups = counts[layout.N_ROWS], counts[layout.N_GROUPS]
     k = -1
-    for m in range(counts[N_TABLES]):
-        if table.ids[m] == counts[REGIME]:
+    for m in range(counts[layout.N_TABLES]):
+        if table.ids[m] == counts[layout.REGIME]:
             k = m
     if k < 0:
-        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
-        return np.nan if counts[N_SEEN] == 1 else 0.0
+        counts[layout.REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+        return np.nan if counts[layout.N_SEEN] == 1 else 0.0
     if w < RUN:
         return 0.0
     start = w - RUN
@@ -43,7 +36,7 @@ def change_of_run(rows, groups, atoms, table, counts):
             elsewhere += rows.links[i, j]
         for g in range(n_groups):
             elsewhere += rows.group_links[i, g] * (1.0 - groups.probs[g, k])
-        for at in range(counts[N_ACTIVE]):
+        for at in range(counts[layout.N_ACTIVE]):
             m = atoms.active[at]
             if m != k:
                 elsewhere += rows.births[m, i]
@@ -51,7 +44,7 @@ def change_of_run(rows, groups, atoms, table, counts):
         if changed < 1e-12:
             break
     if changed > 0.5:
-        counts[REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+        counts[layout.REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
     return min(changed, 1.0)
 
 
@@ -59,7 +52,7 @@ def change_of_run(rows, groups, atoms, table, counts):
 def _home(rows, atoms, counts, r):
     """Most probable column of row ``r``."""
     best = atoms.active[0]
-    for at in range(counts[N_ACTIVE]):
+    for at in range(counts[layout.N_ACTIVE]):
         if rows.probs[atoms.active[at], r] > rows.probs[best, r]:
             best = atoms.active[at]
     return best

@@ -47,10 +47,7 @@ def restart(groups, atoms, table, events, counts, m, now):
 
 @uncounted
 def posteriors_of_halves(config, table, scratch, m):
-    """Leave the posteriors of the halves of column ``m`` in ``scratch``; return log(w_1 / w_0).
-
-    Without halves to be judged by what they predict: of its shadow and of the rest, and 0.
-    """
+    """Leave posteriors of the halves of ``m``, or shadow and rest; return log(w_1 / w_0)."""
     family, hyper = config.family, config.hyper
     if table.left[m, 0] > 0.0:
         posterior(family, hyper, table.left[m], scratch.post)

@@ -158,10 +158,7 @@ def _choose_links(rows, groups, counts, moved, i, m, K):
 
 @uncounted
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
-    """Part column ``m`` from its shadow; undo it unless the bound rises.
-
-    If its halves have led by enough, it stays so.
-    """
+    """Part column ``m`` from its shadow; undo it if neither the bound nor halves favour it."""
     known = come_in_no_order(config, table, counts, sums, False)
     proven = are_apart(atoms, m, known)
     K, n_groups, g = counts[N_TABLES], counts[N_GROUPS], group_of(config, groups, counts, m)

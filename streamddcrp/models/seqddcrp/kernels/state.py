@@ -20,34 +20,8 @@ from streamddcrp.compilation import entry, uncounted
 from streamddcrp.lanes import LANES, load, load_column, solved, store
 from streamddcrp.likelihoods.kernels.families import add_rows, posterior
 from streamddcrp.likelihoods.kernels.special import log_rising
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    DEAD_BIRTHS,
-    DEAD_LOG_MASS,
-    DEAD_TIME,
-    FROZEN_BOUND,
-    LAG,
-    LAST_TIME,
-    LOG_ALPHA,
-    N_ACTIVE,
-    N_GROUPS,
-    N_ROWS,
-    N_SEEN,
-    N_TABLES,
-    NEW_BETA,
-    NEW_LOG_BETA,
-    NEXT_ID,
-    SPEED,
-)
+from streamddcrp.models.seqddcrp.kernels import layout, vectors
 from streamddcrp.models.seqddcrp.kernels.table import open_component
-from streamddcrp.models.seqddcrp.kernels.vectors import (
-    dot_four,
-    dot_rows,
-    entropy_terms,
-    exp_less,
-    largest,
-    mix_few,
-    scaled_less,
-)
 from streamddcrp.numerics import (
     CALLER_GIVEN,
     EXPONENTIAL,
@@ -76,7 +50,7 @@ def _entropy_term(q, log_p):
 @entry
 def row_term(rows, r, n_groups, n_tables):
     """Link term of row ``r``: expected log prior plus entropy of q(c_r)."""
-    total = entropy_terms(rows.links[r], rows.log_weight[r], r)
+    total = vectors.entropy_terms(rows.links[r], rows.log_weight[r], r)
     for g in range(n_groups):
         total += _entropy_term(rows.group_links[r, g], rows.group_log_weight[r, g])
     for m in range(n_tables):
@@ -87,21 +61,21 @@ def row_term(rows, r, n_groups, n_tables):
 @entry
 def refresh_terms(rows, counts):
     """Recompute all link terms: an eviction and other changes of links keep no account of them."""
-    for r in range(counts[N_ROWS]):
-        rows.term[r] = row_term(rows, r, counts[N_GROUPS], counts[N_TABLES])
+    for r in range(counts[layout.N_ROWS]):
+        rows.term[r] = row_term(rows, r, counts[layout.N_GROUPS], counts[layout.N_TABLES])
 
 
 @uncounted
 def decay_time(sums, t):
     """Return the time by which links decay."""
-    return sums[LAG] + sums[SPEED] * t
+    return sums[layout.LAG] + sums[layout.SPEED] * t
 
 
 @uncounted
 def set_speed(sums, speed):
     """Let the time by which links decay go on with another speed."""
-    sums[LAG] += (sums[SPEED] - speed) * sums[LAST_TIME]
-    sums[SPEED] = speed
+    sums[layout.LAG] += (sums[layout.SPEED] - speed) * sums[layout.LAST_TIME]
+    sums[layout.SPEED] = speed
 
 
 @uncounted
@@ -112,14 +86,14 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
     all arrivals where distances are gaps. Leaves exp of them less the largest, which is the second
     thing returned, in ``share``, groups from the next multiple of `LANES` on.
     """
-    w, n_groups = counts[N_ROWS], counts[N_GROUPS]
+    w, n_groups = counts[layout.N_ROWS], counts[layout.N_GROUPS]
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
     row, t = min(b, given.shape[0] - 1), decay_time(sums, t)
     if code == CALLER_GIVEN:
         for j in range(w):
             out_local[j] = given[row, w - j - 1]
     elif code == EXPONENTIAL:
-        scaled_less(out_local, rows.t, t, 1.0 / scale, w)
+        vectors.scaled_less(out_local, rows.t, t, 1.0 / scale, w)
     else:
         for j in range(w):
             out_local[j] = log_decay(code, location, scale, t - rows.t[j])
@@ -128,9 +102,9 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
             out_local[j] = -np.inf
     for j in range(w, padded(w)):
         out_local[j] = -np.inf
-    top = max(sums[LOG_ALPHA], largest(out_local, w))
+    top = max(sums[layout.LOG_ALPHA], vectors.largest(out_local, w))
     for g in range(n_groups):
-        gap = counts[N_SEEN] - groups.arrival[g]
+        gap = counts[layout.N_SEEN] - groups.arrival[g]
         if not config.tied and gap > config.halo:
             out_group[g] = -np.inf
         elif code == CALLER_GIVEN:
@@ -138,11 +112,13 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
         else:
             out_group[g] = groups.log_mass[g] + log_decay(code, location, scale, t - groups.t[g])
         top = max(top, out_group[g])
-    total = math.exp(sums[LOG_ALPHA] - top)
-    if sums[DEAD_LOG_MASS] > -np.inf:
-        dead = sums[DEAD_LOG_MASS] + log_decay(code, location, scale, t - sums[DEAD_TIME])
+    total = math.exp(sums[layout.LOG_ALPHA] - top)
+    if sums[layout.DEAD_LOG_MASS] > -np.inf:
+        dead = sums[layout.DEAD_LOG_MASS] + log_decay(
+            code, location, scale, t - sums[layout.DEAD_TIME]
+        )
         total += math.exp(dead - top)
-    total += exp_less(share, out_local, top, w)
+    total += vectors.exp_less(share, out_local, top, w)
     for g in range(n_groups):
         share[padded(w) + g] = math.exp(out_group[g] - top)
         total += share[padded(w) + g]
@@ -152,11 +128,11 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
 @uncounted
 def refresh_weights(config, atoms, counts, sums):
     """Refresh E beta under q(v_m) = Beta(1 + c_m, gamma + c_{>m})."""
-    K = counts[N_TABLES]
+    K = counts[layout.N_TABLES]
     if not config.recall:
         atoms.beta[:K] = 0.0
         return
-    tail = sums[DEAD_BIRTHS]
+    tail = sums[layout.DEAD_BIRTHS]
     for m in range(K):
         tail += atoms.births[m]
     left = 1.0  # product over earlier sticks of E(1 - v)
@@ -166,18 +142,18 @@ def refresh_weights(config, atoms, counts, sums):
         b = config.gamma + max(tail, 0.0)
         atoms.beta[m] = left * a / (a + b)
         left *= b / (a + b)
-    sums[NEW_BETA] = left
+    sums[layout.NEW_BETA] = left
 
 
 @uncounted
 def refresh_sticks(config, atoms, counts, sums):
     """Do `refresh_weights`, and refresh E log beta, docs/math/atoms.md (6), too."""
-    K = counts[N_TABLES]
+    K = counts[layout.N_TABLES]
     refresh_weights(config, atoms, counts, sums)
     if not config.recall:
         atoms.log_beta[:K] = 0.0
         return
-    tail = sums[DEAD_BIRTHS]
+    tail = sums[layout.DEAD_BIRTHS]
     for m in range(K):
         tail += atoms.births[m]
     passed = 0.0  # sum over earlier sticks of E log(1 - v)
@@ -188,7 +164,7 @@ def refresh_sticks(config, atoms, counts, sums):
         psi = digamma(a + b)
         atoms.log_beta[m] = passed + digamma(a) - psi
         passed += digamma(b) - psi
-    sums[NEW_LOG_BETA] = passed - math.log(1.0 + config.gamma + sums[DEAD_BIRTHS])
+    sums[layout.NEW_LOG_BETA] = passed - math.log(1.0 + config.gamma + sums[layout.DEAD_BIRTHS])
 
 
 @entry
@@ -203,8 +179,8 @@ def stick_bound(config, atoms, counts, sums):
     if not config.recall:
         return 0.0
     total = 0.0
-    tail = sums[DEAD_BIRTHS]
-    for m in range(counts[N_TABLES] - 1, -1, -1):
+    tail = sums[layout.DEAD_BIRTHS]
+    for m in range(counts[layout.N_TABLES] - 1, -1, -1):
         total += stick_term(config.gamma, atoms.births[m], tail)
         tail += atoms.births[m]
     return total
@@ -213,10 +189,10 @@ def stick_bound(config, atoms, counts, sums):
 @uncounted
 def settled_objective(config, rows, atoms, table, counts, sums):
     """Bound so far, docs/math/atoms.md (4), after `settle` and `refresh_terms`. O(W + K)."""
-    total = sums[FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
-    for r in range(counts[N_ROWS]):
+    total = sums[layout.FROZEN_BOUND] + stick_bound(config, atoms, counts, sums)
+    for r in range(counts[layout.N_ROWS]):
         total += rows.term[r]
-    for m in range(counts[N_TABLES]):
+    for m in range(counts[layout.N_TABLES]):
         total += table.post[m, 0]
     return total
 
@@ -225,9 +201,9 @@ def settled_objective(config, rows, atoms, table, counts, sums):
 def objective(config, rows, atoms, table, counts, sums, scratch):
     """Do `settled_objective` at any time: neither posteriors nor link terms are all up to date."""
     total = settled_objective(config, rows, atoms, table, counts, sums)
-    for r in range(counts[N_ROWS]):
-        total += row_term(rows, r, counts[N_GROUPS], counts[N_TABLES]) - rows.term[r]
-    for m in range(counts[N_TABLES]):
+    for r in range(counts[layout.N_ROWS]):
+        total += row_term(rows, r, counts[layout.N_GROUPS], counts[layout.N_TABLES]) - rows.term[r]
+    for m in range(counts[layout.N_TABLES]):
         posterior(config.family, config.hyper, table.stats[m], scratch.post)
         total += scratch.post[0] - table.post[m, 0]
     return total
@@ -236,20 +212,25 @@ def objective(config, rows, atoms, table, counts, sums, scratch):
 @uncounted
 def mix_row(rows, groups, atoms, counts, r):
     """docs/math/atoms.md (2): Z_r = s_r + sum_g A_rg Zbar_g + sum_j A_rj Z_j."""
-    active, n_active, links, probs = atoms.active, counts[N_ACTIVE], rows.links[r], rows.probs
+    active, n_active, links, probs = (
+        atoms.active,
+        counts[layout.N_ACTIVE],
+        rows.links[r],
+        rows.probs,
+    )
     last = n_active - 1
     if n_active > MANY:
-        mix_few(probs, links, active, n_active, r)
+        vectors.mix_few(probs, links, active, n_active, r)
     else:
         for at in range(0, n_active, 4):  # beyond the last one, it again
             a, b = natural(active[at]), natural(active[min(at + 1, last)])
             c, d = natural(active[min(at + 2, last)]), natural(active[min(at + 3, last)])
-            probs[a, r], probs[b, r], probs[c, r], probs[d, r] = dot_four(
+            probs[a, r], probs[b, r], probs[c, r], probs[d, r] = vectors.dot_four(
                 links, probs[a], probs[b], probs[c], probs[d], r
             )
     for at in range(n_active):
         probs[active[at], r] += rows.births[active[at], r]
-    for g in range(counts[N_GROUPS]):
+    for g in range(counts[layout.N_GROUPS]):
         link = rows.group_links[r, g]
         if is_pure(groups, g):  # first, for this one can be foretold
             probs[groups.atom[g], r] += link
@@ -261,11 +242,11 @@ def mix_row(rows, groups, atoms, counts, r):
 @uncounted
 def _mix_block(rows, groups, atoms, counts, corner, r):
     """Do `mix_row` for `LANES` rows from ``r`` on, a multiple of it: first what older ones say."""
-    active, n_active, probs = atoms.active, counts[N_ACTIVE], rows.probs
+    active, n_active, probs = atoms.active, counts[layout.N_ACTIVE], rows.probs
     for at in range(n_active):
         m = natural(active[at])
         store(probs[m], r, load(rows.births[m], r))
-    for g in range(counts[N_GROUPS]):
+    for g in range(counts[layout.N_GROUPS]):
         links = load_column(rows.group_links, r, g)
         if is_pure(groups, g):
             m = natural(groups.atom[g])
@@ -278,7 +259,7 @@ def _mix_block(rows, groups, atoms, counts, corner, r):
         store(corner[j], 0, load_column(rows.links, r, r + j))
     for at in range(n_active):
         m = natural(active[at])
-        given = load(probs[m], r) + dot_rows(rows.links, r, probs[m], r)
+        given = load(probs[m], r) + vectors.dot_rows(rows.links, r, probs[m], r)
         store(probs[m], r, solved(given, corner))
 
 
@@ -291,12 +272,12 @@ def is_pure(groups, g):
 @uncounted
 def weigh_groups(out, start, weights, groups, atoms, counts):
     """out[start + g] = sum_m weights[m] Zbar_gm."""
-    for g in range(counts[N_GROUPS]):
+    for g in range(counts[layout.N_GROUPS]):
         if is_pure(groups, g):
             out[start + g] = weights[groups.atom[g]]
             continue
         out[start + g] = 0.0
-        for at in range(counts[N_ACTIVE]):
+        for at in range(counts[layout.N_ACTIVE]):
             m = atoms.active[at]
             out[start + g] += weights[m] * groups.probs[g, m]
 
@@ -304,37 +285,37 @@ def weigh_groups(out, start, weights, groups, atoms, counts):
 @uncounted
 def activate(atoms, counts, m):
     """Put column ``m`` among those that somebody in memory may sit at."""
-    for at in range(counts[N_ACTIVE]):
+    for at in range(counts[layout.N_ACTIVE]):
         if atoms.active[at] == m:
             return
-    atoms.active[counts[N_ACTIVE]] = m
-    counts[N_ACTIVE] += 1
+    atoms.active[counts[layout.N_ACTIVE]] = m
+    counts[layout.N_ACTIVE] += 1
 
 
 @uncounted
 def refresh_active(rows, groups, atoms, counts):
     """List the columns where some row in memory may sit."""
     n_active = 0
-    for m in range(counts[N_TABLES]):
+    for m in range(counts[layout.N_TABLES]):
         used = False
-        for r in range(counts[N_ROWS] - 1, -1, -1):
+        for r in range(counts[layout.N_ROWS] - 1, -1, -1):
             if rows.probs[m, r] > 0.0 or rows.births[m, r] > 0.0:
                 used = True
                 break
         if not used:
-            for g in range(counts[N_GROUPS]):
+            for g in range(counts[layout.N_GROUPS]):
                 used = used or groups.atom[g] == m or groups.probs[g, m] > 0.0
         if used:
             atoms.active[n_active] = m
             n_active += 1
-    counts[N_ACTIVE] = n_active
+    counts[layout.N_ACTIVE] = n_active
 
 
 @uncounted
 def open_column(rows, groups, atoms, table, counts, opener):
     """Open a column for the arrival ``opener``, empty as yet."""
-    K = counts[N_TABLES]
-    open_component(table, K, counts[NEXT_ID], opener)
+    K = counts[layout.N_TABLES]
+    open_component(table, K, counts[layout.NEXT_ID], opener)
     atoms.opener[K] = opener
     atoms.births[K] = 0.0
     atoms.frozen_births[K] = 0.0
@@ -354,33 +335,33 @@ def open_column(rows, groups, atoms, table, counts, opener):
         atoms.mix[s, K] = 0.0
     rows.births[K] = 0.0
     rows.probs[K] = 0.0
-    for g in range(counts[N_GROUPS]):
+    for g in range(counts[layout.N_GROUPS]):
         groups.probs[g, K] = 0.0
         groups.shadow[g, K] = 0.0
-    counts[N_TABLES] += 1
-    counts[NEXT_ID] += 1
+    counts[layout.N_TABLES] += 1
+    counts[layout.NEXT_ID] += 1
     activate(atoms, counts, K)
 
 
 @uncounted
 def close_last_column(counts):
     """Undo the last `open_column`; no row may sit there any more."""
-    counts[N_TABLES] -= 1
-    counts[NEXT_ID] -= 1
-    counts[N_ACTIVE] -= 1  # it was the last to be put there
+    counts[layout.N_TABLES] -= 1
+    counts[layout.NEXT_ID] -= 1
+    counts[layout.N_ACTIVE] -= 1  # it was the last to be put there
 
 
 @entry
 def forward(rows, groups, atoms, counts, scratch, first):
     """Recompute the Z rows of the window from row ``first`` on, oldest first."""
-    w = counts[N_ROWS]
-    if counts[N_ACTIVE] > MANY:
+    w = counts[layout.N_ROWS]
+    if counts[layout.N_ACTIVE] > MANY:
         for r in range(first, w):
             mix_row(rows, groups, atoms, counts, r)
         return
     for r in range(first // LANES * LANES, w, LANES):
         _mix_block(rows, groups, atoms, counts, scratch.corner, r)
-    for at in range(counts[N_ACTIVE]):
+    for at in range(counts[layout.N_ACTIVE]):
         for r in range(w, padded(w)):
             rows.probs[atoms.active[at], r] = 0.0
 
@@ -388,8 +369,8 @@ def forward(rows, groups, atoms, counts, scratch, first):
 @entry
 def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
     """Statistics, posteriors and sticks from frozen parts plus the window, recomputed."""
-    w, old = counts[N_ROWS], scratch.rest
-    for at in range(counts[N_ACTIVE]):
+    w, old = counts[layout.N_ROWS], scratch.rest
+    for at in range(counts[layout.N_ACTIVE]):
         m = atoms.active[at]
         copy_row(old, table.stats[m])
         copy_row(table.stats[m], table.frozen[m])
@@ -424,4 +405,4 @@ def is_away(config, table, counts, m):
     Without a limit an atom that no row is most probable at, a broad one between others say, would
     take a little of every row for ever.
     """
-    return counts[N_SEEN] - max(table.last_seen[m], table.born[m]) > lately(config)
+    return counts[layout.N_SEEN] - max(table.last_seen[m], table.born[m]) > lately(config)

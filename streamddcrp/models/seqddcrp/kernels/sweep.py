@@ -5,26 +5,9 @@ import numpy as np
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import expected_log_liks_of_rows
+from streamddcrp.models.seqddcrp.kernels import state as states
+from streamddcrp.models.seqddcrp.kernels import vectors
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_GROUPS, N_ROWS, N_SEEN, N_TABLES
-from streamddcrp.models.seqddcrp.kernels.state import (
-    LARGEST,
-    LINK_FLOOR,
-    MANY,
-    is_away,
-    row_term,
-    weigh_groups,
-)
-from streamddcrp.models.seqddcrp.kernels.vectors import (
-    add_logs,
-    add_scaled,
-    add_scores,
-    exp_and_sum,
-    find_sole,
-    rest_of_options,
-    scale_to,
-    weigh_columns,
-    weigh_few,
-)
 from streamddcrp.numerics import padded
 
 BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
@@ -33,7 +16,7 @@ BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 @uncounted
 def _push(received, links, gain, atoms, counts, start, i):
     """Add what row ``i`` sends to rows from ``start`` on: docs/math/links.md (3)."""
-    if counts[N_ACTIVE] > MANY:
+    if counts[N_ACTIVE] > states.MANY:
         for j in range(start, i):
             if links[j] > 0.0:
                 for at in range(counts[N_ACTIVE]):
@@ -42,7 +25,7 @@ def _push(received, links, gain, atoms, counts, start, i):
         return
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
-        add_scaled(received[m], gain[m], links, start // LANES * LANES, i)
+        vectors.add_scaled(received[m], gain[m], links, start // LANES * LANES, i)
 
 
 @entry
@@ -58,15 +41,15 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
     first = counts[N_SEEN] - w
     received, message, share = scratch.received, scratch.message, scratch.share
     gain, few = scratch.weight, False  # whether most rows sit at one of many tables
-    if n_active > MANY:
-        few = 2 * find_sole(scratch.sole, rows.probs, atoms.active, n_active, w) > w
+    if n_active > states.MANY:
+        few = 2 * vectors.find_sole(scratch.sole, rows.probs, atoms.active, n_active, w) > w
     for at in range(n_active):
         m = atoms.active[at]
         expected_log_liks_of_rows(
             config.family, config.hyper, table.post[m], rows.x, scratch.columns, start, w,
             received[m],
         )  # fmt: skip
-        scratch.own[m] = 0.0 if is_away(config, table, counts, m) else 1.0
+        scratch.own[m] = 0.0 if states.is_away(config, table, counts, m) else 1.0
     for i in range(w - 1, start - 1, -1):
         for at in range(n_active):
             m = atoms.active[at]
@@ -77,11 +60,11 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         end = own + padded(n_active)
         log_weight, links = rows.log_weight[i], rows.links[i]
         if few:
-            weigh_few(message, gain, rows.probs, atoms.active, n_active, scratch.sole, i)
+            vectors.weigh_few(message, gain, rows.probs, atoms.active, n_active, scratch.sole, i)
         else:
-            weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
-        weigh_groups(message, tied, gain, groups, atoms, counts)
-        top = add_scores(share, message, log_weight, i)
+            vectors.weigh_columns(message, gain, rows.probs, atoms.active, n_active, i)
+        states.weigh_groups(message, tied, gain, groups, atoms, counts)
+        top = vectors.add_scores(share, message, log_weight, i)
         for g in range(n_groups):
             share[tied + g] = rows.group_log_weight[i, g] + message[tied + g]
             top = max(top, share[tied + g])
@@ -94,22 +77,22 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
                 possible = rows.births[m, i] > 0.0 and atoms.opener[m] == first + i
             share[own + at] = rows.log_birth[i] + message[own + at] if possible else -np.inf
             top = max(top, share[own + at])
-        rest_of_options(share, message, tied + n_groups, own)
-        rest_of_options(share, message, own + n_active, end)
-        total, mean = exp_and_sum(share, message, 0, own, top, LINK_FLOOR)
-        opening, mean_opening = exp_and_sum(share, message, own, end, top, BIRTH_FLOOR)
+        vectors.rest_of_options(share, message, tied + n_groups, own)
+        vectors.rest_of_options(share, message, own + n_active, end)
+        total, mean = vectors.exp_and_sum(share, message, 0, own, top, states.LINK_FLOOR)
+        opening, mean_opening = vectors.exp_and_sum(share, message, own, end, top, BIRTH_FLOOR)
         total += opening
         scale = 1.0 / total
         # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
         rows.term[i] = top - (mean + mean_opening) * scale
         scratch.work[i] = total
-        scale_to(links, share, scale, 0, i)
+        vectors.scale_to(links, share, scale, 0, i)
         for g in range(n_groups):
             rows.group_links[i, g] = scale * share[tied + g]
         for at in range(n_active):
             rows.births[atoms.active[at], i] = scale * share[own + at]
         _push(received, links, gain, atoms, counts, start, i)
-        if abs(top) > LARGEST:
-            rows.term[i] = row_term(rows, i, n_groups, counts[N_TABLES])
+        if abs(top) > states.LARGEST:
+            rows.term[i] = states.row_term(rows, i, n_groups, counts[N_TABLES])
             scratch.work[i] = 1.0
-    add_logs(rows.term, scratch.work, start, w)
+    vectors.add_logs(rows.term, scratch.work, start, w)

@@ -55,12 +55,7 @@ def weigh_few(out, weights, values, active, n_active, sole, n):
 
 @kernel(_nrt=False)
 def find_sole(sole, values, active, n_active, n):
-    """Find the only active column where each of ``n`` rows has a value; -1: it has several.
-
-    Returns
-    -------
-    int : how many rows have only one
-    """
+    """Find the only column where each of ``n`` rows has a value, -1: several; count the former."""
     for j in range(n):
         sole[j] = -2
     for at in range(n_active):
@@ -105,10 +100,7 @@ def rest_of_options(share, message, start, stop):
 
 @leaf
 def exp_and_sum(share, message, start, stop, top, floor):
-    """Replace scores by exp(score - top), or 0 where that is less than ``floor``.
-
-    Return the sum, and that of shares times messages.
-    """
+    """Replace scores by exp(score - top), 0 below ``floor``; sum them, and them times messages."""
     total, mean = lanes(0.0), lanes(0.0)
     for j in range(start, stop, LANES):
         part = floored(exp_lanes(load(share, j) - top), floor)

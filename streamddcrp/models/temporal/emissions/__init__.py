@@ -141,27 +141,18 @@ class Emission(Protocol):
         """Return empty starts: what is known of K components from before the window."""
 
     def smooth(self, stats: Any, starts: Any, begins: IntArray) -> Any:
-        """Return the posterior over the window, with the log evidence ``log_z`` (E, K).
-
-        It is that of each component's rows of an epoch given those of the epochs before.
-        """
+        """Return the posterior over the window, and log evidence (E, K) of epochs in order."""
 
     def expected(
         self, X: Any, smoothed: Any, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        """Return expected log likelihoods (N, K) of the rows of an epoch; -inf before birth.
-
-        Or collapsed ones, the rows' own shares ``q`` taken out of what was smoothed.
-        """
+        """Return expected log likelihoods (N, K) of rows, or collapsed ones; -inf before birth."""
         raise NotImplementedError
 
     def ceiling(
         self, X: Any, smoothed: Any, epoch: int, begins: IntArray, share: float
     ) -> FloatArray:
-        """Return log evidence that a unit of each row brings at most, (N, K); (0, K): not known.
-
-        A component takes ``share`` rows or fewer of these on top of what was smoothed.
-        """
+        """Return log evidence (N, K) that a unit of each row brings at most; (0, K): unknown."""
         return np.empty((0, len(begins)))
 
     def frozen(self, smoothed: Any) -> Any:

@@ -26,11 +26,7 @@ def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
 
 @dataclass(slots=True, eq=False)
 class Bags:
-    """An array (.., V) of counts of which only what is not zero is kept.
-
-    It is picked from along its leading axes, added, stacked, joined and chosen from by numpy's own
-    functions, as if it were dense.
-    """
+    """Sparse counts (.., V) that numpy picks, adds, stacks, joins and chooses as if dense."""
 
     shape: tuple[int, ...]  # of the leading axes
     width: int  # one more than the largest word met: V is open

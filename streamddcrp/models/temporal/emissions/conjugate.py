@@ -34,11 +34,10 @@ def refuse_order(likelihood: Any) -> None:
     """Refuse a family that needs the row before: the rows of an epoch have no order."""
     parts = [part for part, _ in getattr(likelihood, "parts", [])]
     if any(isinstance(part, Autoregression) for part in [likelihood, *parts]):
-        message = (
+        raise ConfigError(
             "Autoregression needs the rows before, but the rows of an epoch have no order; choose "
             "another likelihood"
         )
-        raise ConfigError(message)
 
 
 @lru_cache(maxsize=64)
@@ -121,8 +120,7 @@ class ConjugateDecay(Emission):
     def __post_init__(self) -> None:
         refuse_order(self.likelihood)
         if self.forget is not None and not 0.0 < self.forget <= 1.0:
-            message = f"forget must be above 0 and at most 1, or None, got {self.forget!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"forget must be above 0 and at most 1, or None, got {self.forget!r}")
 
     @property
     def rho(self) -> float:

@@ -101,10 +101,7 @@ class GaussianDrift(Emission):
 
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
-        """Take scales from rows (N, D), the noise being a share ``spread`` of their variance.
-
-        NaN is a missing value; a column of nothing else is taken to be of unit variance about zero.
-        """
+        """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
         mean, var = moments_of_rows(X)
         noise = spread * var
         return cls.known(mean, BROAD * var, 0.05 * noise, noise)

@@ -80,14 +80,12 @@ class FullGaussianDrift(GaussianDrift):
     def known(
         cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
     ) -> "FullGaussianDrift":
-        """Parameters as given, shapes (D,) and (D, D).
-
-        Raises ConfigError if a covariance is not symmetric and positive definite.
-        """
+        """Parameters as given, (D,) and (D, D); ConfigError if a covariance is none."""
         for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
             if not is_covariance(cov, len(birth_mean)):
-                message = f"{name} must be a covariance, symmetric and positive definite, got {cov}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"{name} must be a covariance, symmetric and positive definite, got {cov}"
+                )
         none = np.zeros((2, *noise.shape))
         return cls(birth_mean, birth_var, drift, noise, noise, drift, birth_var, none, none, none)
 
@@ -263,11 +261,7 @@ class FullGaussianDrift(GaussianDrift):
 
 
 def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:
-    """Return emissions for rows (N, D): those of `guesses`, and others that may be correlated.
-
-    For these, clusters are looked for where the rows have unit covariance: a linear map of the rows
-    maps them, too.
-    """
+    """Return `guesses` for rows (N, D), and correlated ones, by clusters in whitened rows."""
     out = [FullGaussianDrift.like(law) for law in guesses(X)]
     mean, cov = _moments(X)
     root = np.linalg.cholesky(cov)
@@ -299,10 +293,7 @@ def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def is_covariance(A: FloatArray, D: int, least: float = 0.0) -> bool:
-    """Whether an array is (D, D), symmetric and positive definite.
-
-    Eigenvalues are above ``least`` times the largest, where all variances are 1.
-    """
+    """Whether an array is (D, D), symmetric, and its correlation definite by ``least``."""
     if np.shape(A) != (D, D) or not np.isfinite(A).all() or not np.allclose(A, A.T, atol=0.0):
         return False
     value = np.linalg.eigvalsh(A / _units(A))

@@ -216,10 +216,7 @@ class TextDecay(Emission):
         return None if self._holds_together(rows, [q[:, k] for q in resp], sides) else sides
 
     def _holds_together(self, rows: list[Any], own: Parts, sides: Parts) -> bool:
-        """Return whether a word that few components hold is in a good part of both halves.
-
-        The evidence alone would split stories into chapters, down to messages that were passed on.
-        """
+        """Return whether a word that few components hold is in a good part of both halves."""
         words = [as_rows(X)[:2] for X in rows]
         width = max(len(self.shares), *(int(w.max(initial=-1)) + 1 for _, w in words))
         parts = []

@@ -95,10 +95,7 @@ def _pass(law, run):
 
 @kernel
 def tail(law, rows, chains, head, k, t, i):
-    """Log evidence of the rows of ``k`` from epoch t on, after those of ``head`` before t.
-
-    With row i of epoch t, where it is not -1.
-    """
+    """Log evidence of ``k``'s rows from epoch t on, i with them, after ``head``'s before t."""
     chains.run[:] = chains.fore[head]
     born = chains.last[head] >= 0
     out = 0.0
@@ -170,11 +167,7 @@ def word_gain(law, rows, chains, k, t, i):
 
 @kernel
 def log_counts(law, chains, head, k, t, upto, more):
-    """Log prior of the counts of ``k`` in epochs t to ``upto`` after those of ``head`` before t.
-
-    ``more`` rows are added in epoch t. The factors of the epochs' sums, the same for all, are
-    left out.
-    """
+    """Log prior of ``k``'s counts in epochs t to ``upto``, ``more`` in t, after ``head``'s."""
     out = 0.0
     for e in range(t, min(upto, len(chains.sizes) - 1) + 1):
         m = chains.sizes[e, k] + (more if e == t else 0.0)

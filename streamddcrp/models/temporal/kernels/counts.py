@@ -97,10 +97,7 @@ def _about(a0, step, mean, var):
 
 @inlined
 def _with_epoch(a0, step, count, weight, decides, past):
-    """Mean, variance and E f(X) of a past (3,) with the moments ``count`` of its next epoch added.
-
-    The value changes only where the epoch ``decides``: no newer one has a row for certain.
-    """
+    """Mean, variance and E f(X) of a past with the next epoch's ``count``, if it ``decides``."""
     mean, var, value = past
     if decides:
         w, y, v = _given_any(count[MEAN], count[VAR], count[LOG_ZERO])
@@ -154,10 +151,9 @@ def moments_of_rows(q, out):
 
 @kernel
 def decay_moments(before, now, kappa, out):
-    """Moments of the decayed past of every epoch of a window and of the next.
+    """Moments (E + 1, K, 3) of the decayed past of every epoch of a window and of the next.
 
-    ``before`` (W, K, 3), ``now`` (E, K, 3): moments of the W epochs before the window, and of its
-    own; ``kappa`` (W,); ``out`` (E + 1, K, 3).
+    ``before`` (W, K, 3), ``now`` (E, K, 3): of the W epochs before the window, and of its own.
     """
     W, K = before.shape[:2]
     out[:] = 0.0
@@ -257,10 +253,7 @@ def add_most(q, tiny, scores, gains, evidence, least, most, ceiling):
 
 @kernel
 def moments_of_pairs(columns, a, b, out, entropy):
-    """Moments of the counts of pairs of components as if they were one; add their entropies.
-
-    ``columns`` (K, N) are the assignments, by component; ``out`` (P, 3), ``entropy`` (P,).
-    """
+    """Moments (P, 3) of the counts of pairs of ``columns`` (K, N) as one; add their entropies."""
     out[:] = 0.0
     for p in range(len(a)):
         one, other = columns[a[p]], columns[b[p]]
@@ -398,10 +391,7 @@ def sweep_epoch(q, ell, e, now, before, kappa, a0, stale, least, score):
 
 @kernel
 def count_terms(before, now, kappa, a0, out):
-    """E log Gamma(a0 + X' + m) - E log Gamma(a0 + X') of every epoch and component.
-
-    Moments of counts and weights of the past X' are those of `decay_moments`; ``out`` (E, K).
-    """
+    """E log Gamma(a0 + X' + m) - E log Gamma(a0 + X') by moments as of `decay_moments`, (E, K)."""
     for k in range(now.shape[1]):
         for e in range(now.shape[0]):
             count = now[e, k]

@@ -265,10 +265,7 @@ def kalman_full(
 
 @kernel
 def full_expected(X, mean, var, whitener, precision, norm, begins, epoch, out):
-    """E log N(x | phi, R) for rows (N, D) at smoothed moments (K, D), (K, D, D).
-
-    ``whitener, precision, norm``: of `noise_parts`; -inf before birth.
-    """
+    """E log N(x | phi, R) of rows (N, D) at smoothed moments (K, ..); -inf before birth."""
     N, D = X.shape
     K = len(mean)
     own, gap, spread, places = np.empty((D, D)), np.empty(D), np.empty(K), np.zeros((K, D))
@@ -302,10 +299,7 @@ def full_expected(X, mean, var, whitener, precision, norm, begins, epoch, out):
 
 @inner
 def _log_normal(x, mean, root, work, gap):
-    """Log N(x | mean, root root') of the values of x (D,) that are there.
-
-    ``work`` (2, D, D), ``gap`` (2, D).
-    """
+    """Log N(x | mean, root root') of the values of x (D,) that are there."""
     n = 0
     for i in range(len(x)):
         if math.isnan(x[i]):

@@ -37,10 +37,7 @@ def _free(used):
 
 @kernel
 def draw_seats(law, rows, chains, rng, t, start):
-    """Draw the chain of every row of epoch t from ``start`` on; return how many rows are done.
-
-    That is less than all where fewer than two slots are free. A row of chain -1 has none yet.
-    """
+    """Draw chains of rows of epoch t from ``start`` on (-1: none yet) while two slots are free."""
     T, C = chains.sizes.shape
     F = len(law.kappa)
     survey(chains, t, t + 1)

@@ -28,10 +28,7 @@ HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in
 
 @kernel
 def drift_stats(X, centre, q, size, count, total, square):
-    """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
-
-    Out: ``size`` (K,) expected rows; ``count, total, square`` (K, D): values, sums, squares.
-    """
+    """Add up values of rows (N, D) about ``centre`` (D,) under assignments (N, K)."""
     size[:] = 0.0
     count[:] = 0.0
     total[:] = 0.0
@@ -146,10 +143,7 @@ def drift_expected(X, mean, var, noise, begins, epoch, out):
 
 @kernel
 def drift_near(mean, var, noise, most, close):
-    """Mark pairs of components (K, D) whose squared distance in predictive units is below ``most``.
-
-    ``close`` (K, K) of bool out, for pairs a < b.
-    """
+    """Mark pairs of components closer than ``most``, squared in predictive units, in ``close``."""
     K, D = mean.shape
     for a in range(K):
         for b in range(a + 1, K):
@@ -323,10 +317,7 @@ def conjugate_stats(family, hyper, X, q, out):
 
 @kernel
 def conjugate_evidence(family, hyper, stats, starts, rho, post, out):
-    """Log evidence (E, K) of each epoch's rows given those before, which have faded.
-
-    ``stats`` (E, K, P), ``starts`` (K, P): of the epochs and of what was before; ``post``: work.
-    """
+    """Log evidence (E, K) of each epoch's rows, ``stats`` (E, K, P), given faded ones before."""
     faded = np.empty(stats.shape[2])
     for k in range(stats.shape[1]):
         faded[:] = starts[k]
@@ -343,10 +334,7 @@ def conjugate_evidence(family, hyper, stats, starts, rho, post, out):
 
 @kernel
 def conjugate_expected(family, hyper, X, stats, begins, epoch, post, out):
-    """Fill expected log likelihoods (N, K) of rows at components with statistics (K, P).
-
-    -inf where a component is born later than ``epoch``; ``post`` (K, Q) is work space.
-    """
+    """Fill expected log likelihoods (N, K) of rows at ``stats`` (K, P), -inf before birth."""
     K = stats.shape[0]
     families.posteriors(family, hyper, stats, K, post)
     for i in range(X.shape[0]):
@@ -363,8 +351,7 @@ def seat_conjugate(
 ):  # fmt: skip
     """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
 
-    ``log_weight`` (C,), ``stats`` (C, P), ``post`` (C, Q): of the components, log of their weights,
-    statistics and posteriors (updated); ``prior`` (Q,): posterior of no rows.
+    ``log_weight`` (C,), ``stats`` (C, P), ``post`` (C, Q), of components: updated; ``prior`` (Q,).
     """
     N, C = X.shape[0], len(size)
     for k in range(K):
@@ -390,10 +377,7 @@ def seat_conjugate(
 
 @kernel
 def conjugate_unions(family, hyper, stats, slack, post, close):
-    """Mark pairs that may be one component: their counts may make up for the evidence they lose.
-
-    ``stats`` (K, P); ``post`` (Q,): work space; ``close`` (K, K) of bool out, for pairs a < b.
-    """
+    """Mark pairs that may be one component: counts may make up for the evidence they lose."""
     K = stats.shape[0]
     log_m = np.empty(K)
     for k in range(K):
@@ -410,10 +394,7 @@ def conjugate_unions(family, hyper, stats, slack, post, close):
 
 @kernel
 def conjugate_gains(family, hyper, stats, starts, rhos, post, out):
-    """Add to ``out`` (G,) the log evidence of an epoch's rows for each rate of forgetting (G,).
-
-    ``stats, starts`` (K, P): of the epoch and of what was before; ``post``: work space.
-    """
+    """Add the log evidence of an epoch's rows for each rate of forgetting to ``out`` (G,)."""
     work = np.empty(stats.shape[1])
     for k in range(stats.shape[0]):
         if stats[k, 0] > _NONE and starts[k, 0] > _NONE:

@@ -24,10 +24,7 @@ _LONE = 1.0  # expected rows that a side must have at least
 
 @kernel
 def two_means(x, w):
-    """Split weighted numbers (N,) by two means; return these, or NaN if all are one.
-
-    Numbers of weight up to a tenth do not count where the search begins.
-    """
+    """Split weighted numbers (N,) by two means; return these, or NaN if all are one."""
     low, high = np.inf, -np.inf
     n = 0
     for i in range(len(x)):

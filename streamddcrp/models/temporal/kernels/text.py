@@ -38,10 +38,7 @@ def log_rise(a, x):
 
 @kernel
 def inverted(offsets, words, counts, prior):
-    """List the components of every word: heads (V + 1,), components, counts, and gains.
-
-    A gain is what one occurrence gains by the component, log (prior + S) / prior.
-    """
+    """List the components of every word: heads (V + 1,), components, counts and log gains."""
     V, K = len(prior), len(offsets) - 1
     heads = np.zeros(V + 1, dtype=np.int64)
     for p in range(len(words)):
@@ -110,10 +107,7 @@ def text_expected(
 def bag_evidence(
     offsets, words, counts, start_offsets, start_words, start_counts, rho, prior, prior_size, out
 ):  # fmt: skip
-    """Log evidence of every component's words of each epoch given those of the epochs before.
-
-    ``offsets`` (E K + 1,) and ``start_offsets`` (K + 1,) are of expected bags; ``out`` (E, K).
-    """
+    """Log evidence (E, K) of components' words of each epoch given those of epochs before."""
     E, K = out.shape
     V = len(prior)
     total, met = np.zeros(V), np.empty(V, dtype=np.int64)
@@ -311,10 +305,7 @@ def seat_text(
 
 @kernel
 def assigned(q, offsets, words, counts, width):
-    """Sum the bags of components, q[i, k] times row i: offsets (K + 1,), words and counts.
-
-    Words of a bag are in the order in which they came.
-    """
+    """Sum bags of components, q[i, k] times row i: offsets (K + 1,), words as they came, counts."""
     N, K = q.shape
     size = np.zeros(K + 1, dtype=np.int64)
     room = 0

@@ -60,14 +60,9 @@ def _exchange(words, postings, tables, window, counts, scratch, lexicon, at, U, 
 
 @uncounted
 def read_again(words, postings, tables, window, events, counts, scratch, lexicon, i):
-    """Cut document ``i`` of the window again, if its script has no spaces.
+    """Cut document ``i`` of the window again, if its script has no spaces; idempotent.
 
-    Doing it once more changes nothing.
-
-    Returns
-    -------
-    int
-        Which arrays are too short, as a sum of their codes; then nothing was changed.
+    Returns codes of arrays that are too short, summed; then nothing was changed.
     """
     at, doc = i % len(window.table), scratch.read
     n_bytes, first = window.shown_length[at], window.shown_start[at]

@@ -57,10 +57,7 @@ def show(text, out):
 
 @uncounted
 def enter(words, window, counts, sums, doc, U, every, code, room, t, data, start, n_shown):
-    """Keep a new document in the window: its words, and the first bytes of its text.
-
-    ``every`` counts the words that were set aside, too; ``room`` is that for other words.
-    """
+    """Keep a new document in the window: its words, with boilerplate, and its first bytes."""
     at, mask = counts[layout.N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[layout.TEXT_END]
     counts[layout.NEWEST] = counts[layout.N_SEEN]

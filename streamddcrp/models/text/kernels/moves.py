@@ -117,10 +117,7 @@ def pour(words, postings, tables, counts, sums, small, large):
 
 @uncounted
 def typicality(words, postings, tables, k, doc, U):
-    """Return the cosine of a document and the mean of the others of its table, but for a factor.
-
-    As if there were two more documents, which have nothing in common with others.
-    """
+    """Return the cosine of a document and the others of its table, and two unlike ones."""
     shared = 0
     for j in range(U):
         shared += postings.copies[natural(find(words, postings, doc[j], k))] - 1
@@ -253,10 +250,7 @@ def retire(config, words, postings, tables, window, archive, events, counts, sum
 
 @uncounted
 def forget_unused(config, words, postings, tables, counts, sums, lexicon):
-    """Forget words of live tables that no document had for as long as one weighs enough to count.
-
-    Else a story that lives on would keep every word that it ever had.
-    """
+    """Forget words of live tables that no document had for as long as one of them counts."""
     reach = config.decay
     if config.share > 0.0:
         reach = sums[layout.ALPHA] / config.share

@@ -340,10 +340,7 @@ def partition(fit, n, alpha, least, most):
 
 @uncounted
 def choose(rhos, fit, n, half, alpha, least, most):
-    """Write the best partition of all to ``fit.best``; return its rho, and alpha.
-
-    ``rhos`` are tried in order until the evidence falls.
-    """
+    """Write the best partition of all, over ``rhos``, to ``fit.best``; return rho and alpha."""
     top, best, found = -math.inf, rhos[0], alpha
     for rho in rhos:
         prepare_sets(fit, n, half, rho)

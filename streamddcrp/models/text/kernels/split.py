@@ -338,10 +338,7 @@ def divide(config, words, postings, tables, window, events, counts, sums, halves
 
 @uncounted
 def try_split(config, words, postings, tables, window, events, counts, sums, halves, g, short):
-    """Split the table whose turn it is into the halves with the largest gain, if there are some.
-
-    ``g`` is ``scratch.log_gamma``. If arrays are too short, ``short`` says so; it stays its turn.
-    """
+    """Split the table whose turn it is by the largest gain; ``short``: arrays are, and it waits."""
     k = counts[layout.SPLIT_DUE]
     size = tables.size[k]
     counts[layout.SPLIT_DUE] = -1

@@ -66,10 +66,7 @@ def halves_gain(halves, n_met, n_there, n_here, n_all):
 
 @uncounted
 def nearest_topic(words, postings, tables, counts, sums, scratch, a, n_all):
-    """Return the table of which the union with table ``a`` gains most, or -1.
-
-    Cost: the postings of the words of ``a``, twice.
-    """
+    """Return the table whose union with ``a`` gains most, or -1; O(postings of a's words)."""
     gain = scratch.ratio
     gain[:] = 0.0
     for j in range(list_words(postings, tables, a, words.listed)):

@@ -53,10 +53,7 @@ def terms(sums, D, m, Q):
 
 @uncounted
 def log_odds(config, tables, counts, sums, background, x, own, own_weight, out):
-    """Write log F_k / alpha + log P(x | k) / P(x | new) for each slot, -inf where it is free.
-
-    ``own`` is the slot of ``x``, with stored weight ``own_weight``: it counts without it.
-    """
+    """Write log F_k / alpha + log P(x | k) / P(x | new) by slot, -inf if free; x not in its own."""
     b, alpha, D = sums[layout.BACKGROUND], sums[layout.ALPHA] * sums[FACTOR], len(x)
     along = dot(x, background) if b > 0.0 else 0.0
     # What the sum of squares is larger than the terms were prepared for.
@@ -233,10 +230,7 @@ def free(tables, counts, sums, k):
 
 @entry
 def predict_vector(config, tables, window, counts, sums, background, odds, x, t, out):
-    """Predict a unit vector at time ``t``; masses and sums are to be restored afterwards.
-
-    Leaves the log-odds in ``odds``.
-    """
+    """Predict a unit vector at ``t``, log-odds in ``odds``; the caller restores masses and sums."""
     if tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:

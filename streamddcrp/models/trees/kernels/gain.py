@@ -62,10 +62,7 @@ def log_beta_gain(alpha, more):
 
 @inner
 def start(n, lam, total, alpha, phi, at_level):
-    """Guess the levels of the words: phi prop. to alpha (lam + n / 2) / (Lam + N / 2).
-
-    Returns the log likelihood at that mid-point, near the gain that `meet` will find.
-    """
+    """Guess phi prop. to alpha (lam + n / 2) / (Lam + N / 2); return the log likelihood there."""
     U, L = lam.shape
     N, whole, out = 0.0, 0.0, 0.0
     for u in range(U):
@@ -89,10 +86,7 @@ def start(n, lam, total, alpha, phi, at_level):
 
 @inner
 def meet(n, lam, total, alpha, rounds, tol, phi, at_level):
-    """Iterate docs/math/trees.md (7).
-
-    log phi = psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const.
-    """
+    """Iterate docs/math/trees.md (7): psi(alpha + N) + psi(lam + n phi) - psi(Lam + N) + const."""
     U, L = lam.shape
     part, new, many = np.empty(L), np.empty(L), np.empty(U * L)
     late, work = np.empty(U * L), np.empty(U * L)
@@ -151,11 +145,7 @@ def evidence_gain(n, lam, total, alpha, phi, at_level):
 
 @inner
 def local_bound(n, phi, alpha, at_level, first_fresh, eta, V):
-    """Return what a document adds to the bound by itself.
-
-    Words at levels from ``first_fresh`` on are of topics that are not kept: E log beta is then
-    psi(eta) - psi(V eta).
-    """
+    """Return a document's own part of the bound; topics from ``first_fresh`` on are not kept."""
     L = len(alpha)
     out = log_beta_gain(alpha, at_level)
     for l in range(first_fresh, L):
@@ -181,10 +171,7 @@ def node_bounds(level, which, counts, rows, scale, eta, V, out):
 
 @kernel
 def merge_gains(counts, rows, level, one, other, scale, eta, V, out):
-    """Gain of the topics' evidence, docs/math/trees.md (8), if one[p] and other[p] were one node.
-
-    out[p] = g(s_i + s_j) - g(s_i) - g(s_j), g(s) = lB(eta + s) - lB(eta).
-    """
+    """Gain, docs/math/trees.md (8), by one node of two: g(s_i + s_j) - g(s_i) - g(s_j)."""
     for p in range(len(one)):
         e, more = eta[level[one[p]] - 1], scale * rows[other[p]]
         out[p] = log_gamma_rise(V * e, more)

@@ -20,10 +20,7 @@ _FOLD = 16  # factors below 1e6 and above 1e-6 that are multiplied before a loga
 
 @inner
 def _fit_words(d, corpus, prior, tree, work):
-    """Fill n_at, and the log marginal of the document's words of a level under every node of it.
-
-    Under a new node: in slot K + l.
-    """
+    """Fill n_at, and log marginals of a level's words under every node, a new one in K + l."""
     (words, first, z, _), (_, etas, totals) = corpus, prior
     (_, level, _, tokens, counts), (n_at, fit, _, product, _, _) = tree, work
     K, L = len(level), len(n_at)
@@ -67,10 +64,7 @@ def _fold(l, K, level, fit, product):
 
 @inner
 def _total_fits(L, parent, level, fit):
-    """Add up the fits of all levels for every endpoint, in place.
-
-    An endpoint is a leaf, or an inner node below which the path is new.
-    """
+    """Add up the fits of all levels for every endpoint (leaf, or inner node above a new path)."""
     K = len(level)
     for l in range(1, L):
         for k in range(K):
@@ -123,10 +117,7 @@ def _guess_fit(d, corpus, alpha, prior, tree, work):
 
 @inner
 def _choose(rng, gamma, tree, work):
-    """Draw an endpoint by its fit and its prior.
-
-    Log prior: log m_c / (m_p + gamma) for every step; at an inner node log gamma / (m + gamma).
-    """
+    """Draw an endpoint by fit and prior: log m_c / (m_p + gamma) a step, gamma for a new one."""
     (parent, level, docs, _, _), (n_at, total_fit, prefix, weight, _, _) = tree, work
     L = len(n_at)
     K, top = len(level), -np.inf
@@ -319,10 +310,7 @@ def _work(K, L, first):
 def sweep(
     rng, start, rounds, words, first, z, path, alpha, prior, parent, level, docs, tokens, counts
 ):
-    """Visit the documents from ``start`` on, each ``rounds`` times.
-
-    Returns the document at which the slots ran out, or N.
-    """
+    """Visit documents from ``start``, ``rounds`` times each, to where slots run out, or N."""
     L = path.shape[1]
     corpus, tree = (words, first, z, path), (parent, level, docs, tokens, counts)
     work = _work(len(level), L, first)

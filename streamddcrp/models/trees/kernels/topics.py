@@ -39,10 +39,7 @@ def _work(offsets, s):
 
 @inner
 def _rank_leaves(tree, s, words, n, prior, out):
-    """Score every leaf by its prior and the plain likelihood at the expected levels.
-
-    out_k = prior_k + sum_u n_u log sum_l E[theta_l] E[beta_lu] for leaves, -inf for others.
-    """
+    """Score leaves by prior_k + sum_u n_u log sum_l E[theta_l] E[beta_lu]; others -inf."""
     parent, level, eta, alpha = tree.parent, tree.level, s.eta, s.alpha
     K, L, V, scale = tree.whole[N_NODES], len(alpha), max(tree.whole[N_WORDS], 1), tree.real[SCALE]
     weight, extra, product = np.empty(K), np.empty(K), np.ones(K)

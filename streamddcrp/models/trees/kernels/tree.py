@@ -39,11 +39,7 @@ def subtree_sums(parent, K, own, out):
 
 @kernel
 def beta_parameters(parent, K, mass, gamma, size, a, b):
-    """Parameters of q(v) = Beta(a, b) from the endpoint masses (K,): docs/math/trees.md (4).
-
-    ``size`` gets subtree sums N: a_i = 1 + N_i,
-    b_i = gamma + N of the younger siblings + the mass that leaves below the parent.
-    """
+    """Parameters of q(v) = Beta(a, b) from the endpoint masses (K,): docs/math/trees.md (4)."""
     subtree_sums(parent, K, mass, size)
     for i in range(K):
         b[i] = gamma + mass[i]  # at first: what the next older child of i has behind it
@@ -106,10 +102,7 @@ def _log_beta(a, b):
 
 @kernel
 def stick_bound(parent, level, K, L, mass, gamma, size, a, b):
-    """All terms of the sticks at the optimum of q(v): docs/math/trees.md (5).
-
-    sum_i lnB(a_i, b_i) - lnB(1, gamma) + sum_p m_p (L - level p) log R; fills ``size, a, b``.
-    """
+    """All terms of the sticks at the optimum of q(v): docs/math/trees.md (5)."""
     beta_parameters(parent, K, mass, gamma, size, a, b)
     fresh = fresh_level(gamma)
     total = 0.0
@@ -123,10 +116,7 @@ def stick_bound(parent, level, K, L, mass, gamma, size, a, b):
 
 @kernel
 def factors(G, tau, paths, level, rows, log_det):
-    """Fill the factors R (K, L) of all paths, and log det Sig (K,): docs/math/trees.md (9).
-
-    ``G`` (K + 1, K + 1): M M' + D S, the mean first; ``paths`` (K, L) as of `paths_of`.
-    """
+    """Fill the factors R (K, L) of all paths, and log det Sig (K,): docs/math/trees.md (9)."""
     for k in range(len(level)):
         at = level[k] - 1
         rest = 1.0 + tau * G[k + 1, k + 1]
@@ -185,10 +175,7 @@ def place_points(pull, paths, level, rows, chances, base, never, q, log_z):
 
 @kernel
 def collect_loadings(z, paths, level, rows, q, least, loadings, yy):
-    """Add expected loadings (K, N), and sums of products to ``yy``: docs/math/trees.md (11).
-
-    Endpoints of probability ``least`` or less are left out.
-    """
+    """Add loadings (K, N), and products to ``yy``, above ``least``: docs/math/trees.md (11)."""
     K, N = z.shape
     x = np.empty(paths.shape[1])
     inverse = np.empty((paths.shape[1], paths.shape[1]))  # of R, so that Sig = inverse' inverse
