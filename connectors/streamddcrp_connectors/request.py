@@ -27,8 +27,7 @@ def _known_source(_ctx: Any, _option: Any, name: str | None) -> str | None:
     from streamddcrp_connectors.run.plugins import SOURCES, installed, is_installed  # noqa: PLC0415 -- heavy: not for --help
 
     if name is not None and not is_installed(SOURCES, name):
-        message = f"must be one of {', '.join(installed(SOURCES))}, got {name!r}"
-        raise click.BadParameter(message)
+        raise click.BadParameter(f"must be one of {', '.join(installed(SOURCES))}, got {name!r}")
     return name
 
 

@@ -262,6 +262,8 @@ class ParticleModel(TimeLine, RowModel):
             refuse_if(kept["n_features"] != self._vectorizer.n_features, "n_features")
             self._family = likelihood_from_config(kept["likelihood"])
             self._engine = self._continued(self._family, arrays, kept)
+        learned = len(self._waiting.X) if kept is None else self._engine.state.n_seen
+        refuse_if(self._n_seen != learned, "n_seen")
 
 
 class PartitionModel(ParticleModel):

@@ -78,6 +78,8 @@ SETTINGS = [
     ("SeqDDCRP, own past, holes (warm-up)", ("family", "order"), 3000, "order"),
     ("GraphCRP, parents, own past (warm-up)", ("options", "n_particles"), 10**6, "n_particles"),
     ("GroupDP, two layers", ("filter", "nodes"), ["x", "y", "z"], "nodes"),
+    ("GraphCRP, given", ("n_seen",), 298, "n_seen"),
+    ("DDCRPSampler, no decay (warm-up)", ("n_seen",), 5, "n_seen"),
     ("TemporalDPM, rows", ("place", "count"), 1 << 40, "place"),
     ("TemporalDPM, period (warm-up)", ("place", "mark"), -1e300, "place"),
     ("TemporalDPM, rows", ("place", "closed"), {}, "closed"),
@@ -157,6 +159,13 @@ def test_arrays_that_were_found_are_refused(name, array, change):
     outcome, message = subject.load(arrays, meta)[:2]
     assert outcome == "refused", message
     assert array.removeprefix("model.") in message
+
+
+@pytest.mark.parametrize("name", ["RegimeAnomalyDetector, reference, averaged", "SeqDDCRP, plain"])
+def test_arrays_of_an_earlier_state_do_no_harm(name):
+    subject = BY_NAME[name]
+    arrays, meta = subject.parts
+    assert subject.try_forged(arrays | subject.others, meta)[0] not in BAD
 
 
 def test_numbers_by_which_a_kernel_would_divide():

@@ -237,8 +237,7 @@ def _sparse(file: Any, name: str) -> Iterator[bytes]:
         indices = {int(index) for line in pairs for index in line}
         low, high = min(indices), max(indices)
         if high - low > _MOST_INDICES:
-            message = f"{name} has {high - low + 1:,} columns of zeros: choose some first"
-            raise ConfigError(message)
+            raise ConfigError(f"{name} has {high - low + 1:,} columns of zeros: choose some first")
         kept.seek(0)
         yield from _lines([["label", *(f"x{index}" for index in range(low, high + 1))]])
         yield from _lines(filter(None, (_with_zeros(line, low, high) for line in kept)))

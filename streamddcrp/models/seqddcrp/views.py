@@ -139,8 +139,9 @@ class TableViews(RowModel):
         stats, features = state.table.stats[live], self._feature_names()
         table = with_parameters(columns, stats, self._stream.likelihood, features)
         marks = [self._marks.get(label, (None, "normal")) for label in ids.tolist()]
-        for name, words in zip(("name", "verdict"), zip(*marks, strict=True), strict=True):
-            table = table.append_column(name, pa.array(words, pa.string()))
+        for place, name in enumerate(("name", "verdict")):
+            words = pa.array([mark[place] for mark in marks], pa.string())
+            table = table.append_column(name, words)
         return table
 
     def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
