@@ -48,6 +48,14 @@ class Known(NamedTuple):
 _STORED = ("number", "length", "token", "hash", "last", "shown", "shown_length")
 
 
+def spelled_out(numbers: IntArray) -> Texts:
+    """Return for each line a document of the words that stand for its template."""
+    known = {i: joined([f"#{i}{c}" for c in _WORDS]) for i in set(numbers.tolist())}
+    words = [known[i] if i != NONE else b"" for i in numbers.tolist()]
+    ends = np.cumsum([0, *map(len, words)])
+    return Texts(np.frombuffer(b"".join(words), np.uint8), ends, listed=True)
+
+
 class Templates:
     """What templates the lines of a stream have; at most 16,384, the ones used last."""
 
@@ -55,8 +63,13 @@ class Templates:
         self._known: Known = empty(Known, {"T": room, "H": 4 * room})
         self._counts = np.zeros(3, np.int64)
 
-    def numbered(self, texts: Texts, *, learn: bool = True) -> Texts:
-        """Return for each line a document of the words that stand for its template."""
+    @property
+    def next_number(self) -> int:
+        """How many templates there have been."""
+        return int(self._counts[NEXT_NUMBER])
+
+    def numbers(self, texts: Texts, *, learn: bool = True) -> IntArray:
+        """Return the number of the template of each line; `NONE` of one without tokens."""
         n = len(texts.offsets) - 1
         out, done = np.empty(n, np.int64), 0
         while True:
@@ -66,10 +79,7 @@ class Templates:
             if done == n:
                 break
             self._make_room()
-        known = {i: joined([f"#{i}{c}" for c in _WORDS]) for i in set(out.tolist())}
-        words = [known[i] if i != NONE else b"" for i in out.tolist()]
-        ends = np.cumsum([0, *map(len, words)])
-        return Texts(np.frombuffer(b"".join(words), np.uint8), ends, listed=True)
+        return out
 
     def _make_room(self) -> None:
         """Double the room for templates, or forget the half that was not used for longest."""
@@ -102,10 +112,10 @@ class Templates:
         return " ".join(self._spelled(number) for number in numbers) or words
 
     def line(self, words: str) -> str:
-        """Return the beginning of the first line of the template that words stand for."""
+        """Return the beginning of the first line of the template that words stand for, or ""."""
         found = _NUMBER.search(words)
         t = self._place(int(found[1])) if found else -1
-        return words if t < 0 else self._shown(t)
+        return "" if t < 0 else self._shown(t)
 
     def _place(self, number: int) -> int:
         at = np.flatnonzero(self._known.number[: self._counts[N_TEMPLATES]] == number)

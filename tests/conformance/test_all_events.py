@@ -60,7 +60,7 @@ STORMS = {  # class: how it is made, rows, and events that its ring holds
         ),
         directions(150, 8, 4) * 9.0, 128,
     ),
-    "TextStream": (lambda: TextStream(lag=5, births=2), stories(6_000, 3), 8192),
+    "TextStream": (lambda: TextStream(lag=5, births=2, scale="story"), stories(6_000, 3), 8192),
     "EmbeddingStream": (
         lambda: EmbeddingStream(lag=5, births=2, decay=10.0), directions(2_200, 3, 64), 4096
     ),

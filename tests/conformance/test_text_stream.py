@@ -35,7 +35,7 @@ def test_final_labels_come_after_the_lag_and_map_to_survivors():
 
 def test_words_of_a_story_that_lives_on_are_forgotten_once_unused():
     """A new word in each text for ever, of stories that never end: memory does not grow."""
-    model, sizes = TextStream(lag=30, decay=30.0), []
+    model, sizes = TextStream(lag=30, decay=30.0, scale="story"), []
     for a in range(0, 12_000, 1_000):
         about = ("oil price opec barrels", "cup goal team match")
         model.learn_many([f"{about[i % 2]} new{i}" for i in range(a, a + 1_000)])
@@ -200,20 +200,20 @@ def test_most_returns_are_told_and_those_told_are_true():
 
 
 def test_two_stories_and_what_is_told_of_them():
-    model = TextStream(lag=50)
+    model = TextStream(lag=50, scale="story")
     about = ["Oil prices rise as OPEC meets", "Home team wins the cup final"]
     rows = [f"{about[i % 2]} no {i % 9}" for i in range(120)]
     start = datetime(2026, 1, 1, tzinfo=UTC)
     out = model.step_many(rows, [start + timedelta(hours=i) for i in range(120)])
     assert out["final_label"].to_pylist()[-2:] == [0, 1]
     reported = model.summary().to_pylist()
-    assert [row["id"] for row in reported] == [1, 0]
-    assert reported[1]["words"].split()[:2] == ["oil", "prices"]
-    assert all(x.startswith("Oil prices rise") for x in reported[1]["examples"])
-    assert len(reported[1]["examples"]) == 3
-    assert reported[1]["rows"] == 60
-    assert reported[1]["born_t"] == start.timestamp()
-    assert reported[1]["rate"] == pytest.approx(0.5 / 3600.0, rel=0.05)
+    assert [row["id"] for row in reported] == [0, 1]
+    assert reported[0]["words"].split()[:2] == ["oil", "prices"]
+    assert all(x.startswith("Oil prices rise") for x in reported[0]["examples"])
+    assert len(reported[0]["examples"]) == 3
+    assert reported[0]["rows"] == 60
+    assert reported[0]["born_t"] == start.timestamp()
+    assert reported[0]["rate"] == pytest.approx(0.5 / 3600.0, rel=0.05)
 
 
 def test_examples_are_the_texts_nearest_to_the_mean_of_their_story():
@@ -251,14 +251,16 @@ NASTY = [
 ]  # fmt: skip
 
 
-def test_texts_of_any_kind_are_taken():
-    model = TextStream(lag=5)
+@pytest.mark.parametrize("scale", ["auto", "story"])
+def test_texts_of_any_kind_are_taken(scale):
+    model = TextStream(lag=5, scale=scale)
     for _ in range(3):
         for x in NASTY:
             model.learn_one(x)
             assert math.isfinite(model.score_one(x))
     out = model.step_many(NASTY)
-    assert out["label"].to_pylist()[:3] == [-1, -1, -1]
+    assert out["label"].to_pylist()[:2] == [-1, -1]
+    assert scale == "auto" or out["label"][2].as_py() == -1
     assert out["score"].to_pylist()[0] == pytest.approx(0.0, abs=1e-9)
     assert np.isfinite(out["score"].to_numpy()).all()
     assert TextStream.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()

@@ -61,7 +61,7 @@ def test_events_are_those_of_the_model_whatever_the_batches(source, tmp_path):
         found.append(lines_of(path))
     assert found[0] == found[1]
     names = [list(line) for line in found[0]]
-    of_stories = ["size", "rate", "first", "last", "words", "example"]
+    of_stories = ["size", "copies", "rate", "first", "last", "words", "example"]
     of_all = ["index", "time", "kind", "label", "into"]
     assert all(name == [*of_all, *of_stories] for name in names)
     at = [datetime.fromisoformat(line["time"]).timestamp() for line in found[0]]

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
     texts[5] = "..."
     times = [datetime(2024, 1, 1) + timedelta(hours=i) for i in range(N)]
     pq.write_table(pa.table({"at": times, "title": texts}), folder / "news.parquet")
-    out = TextStream(lag=100).step_many(texts, times)
+    out = TextStream(lag=100, scale="story").step_many(texts, times)
     columns = {"row": np.arange(N), "time": pa.array(times)}
     columns |= dict(zip(out.schema.names, out.columns, strict=True))
     pq.write_table(pa.table(columns), folder / "out.parquet")

@@ -108,7 +108,7 @@ FLEETS = {
     "1,000 keys of SeqDDCRP": (MODEL, measurements(1000, 10)),
     "200 keys of TextStream": (TextStream(lag=8, births=1), titles(200, 6)),
 }
-STORY = ("size", "rate", "first", "last", "words", "example")
+STORY = ("size", "copies", "rate", "first", "last", "words", "example")
 
 
 @pytest.fixture(scope="module", params=FLEETS)

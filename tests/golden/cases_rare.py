@@ -144,11 +144,23 @@ def rare_texts(record):
     own = [[f"w{w}" for w in rng.choice(3000, 60)] for _ in range(12)]
     usual = ["said", "today", "new", "year", "people"]
     long = [" ".join([*rng.permutation(own[i // 9 % 12])[:40], *usual]) for i in range(260)]
-    follow(record, "long", TextStream(lag=30, decay=60.0), long, probes=[long[3]], views=views)
-    follow(record, "long-moves", TextStream(lag=100, decay=300.0, alpha=30.0), long[::-1])
+    follow(
+        record,
+        "long",
+        TextStream(lag=30, decay=60.0, scale="story"),
+        long,
+        probes=[long[3]],
+        views=views,
+    )
+    follow(
+        record,
+        "long-moves",
+        TextStream(lag=100, decay=300.0, alpha=30.0, scale="story"),
+        long[::-1],
+    )
     many = [f"{usual[i % 5]} {usual[i // 2 % 5]} a{i // 2} b{i // 2}" for i in range(400)]
     few = [f"x{i // 40} y{i // 40}" for i in range(1500)]
-    model = TextStream(lag=60, decay=150.0, alpha=60.0)
+    model = TextStream(lag=60, decay=150.0, alpha=60.0, scale="story")
     follow(record, "wide", model, many + few, views=["n_words"])
     short = TextStream(lag=3, decay=1.0)
     follow(record, "short", short, streams.texts(400), probes=["oil price"])

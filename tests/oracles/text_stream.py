@@ -10,6 +10,7 @@ class Table:
     id: int
     words: Counter = field(default_factory=Counter)
     size: int = 0
+    copies: int = 0
     next_merge: int = 3
     next_split: int = 8
     rivals: list = field(default_factory=lambda: [None] * 4)
@@ -26,6 +27,8 @@ class Member:
     table: Table | None = None
     sure: float = 1.0
     aside: list = field(default_factory=list)
+    copies: int = 0
+    newer: "Member | None" = None
 
     @property
     def every(self):
@@ -44,7 +47,7 @@ class SlowText:
         self.tables, self.members, self.merges, self.final = [], [], [], []
         self.splits, self.due = [], None
         self.B, self.news, self.tokens = 40.0, 20.0, 0.5
-        self.n_ids = 0
+        self.n_ids, self.clock = 0, -1  # texts without copies are the time
         self.mass = {}  # of each table, by the rows of its documents
         self.aside, self.next_look = {}, 50  # boilerplate and its parts of all words
 
@@ -99,13 +102,21 @@ class SlowText:
         return math.exp(best) / (1.0 + sum(weights))
 
     def learn(self, doc):
-        now = len(self.members)
-        self.due = None
+        n, self.due = len(self.members), None
+        words = [w for w in doc if w not in self.aside]
+        same = [
+            m for m in self.members[-4 * self.ages[-1] :]
+            if words and m.table and m.words == words and m.every == set(doc)
+        ]  # fmt: skip
+        self.clock = now = self.clock + (not same)
         score, arrival = self.score(doc, now), -1
         aside, doc = [w for w in doc if w in self.aside], [w for w in doc if w not in self.aside]
         member = Member(doc, now, aside=aside)
         self.members.append(member)
-        if doc:
+        if same:
+            self.take_place(member, same[-1])
+            arrival = member.table.id
+        elif doc:
             (s, table), second = self.best(doc, now)[:2]
             member.sure = self.sureness(max(s, 0.0), doc, now)
             if s > 0.0:
@@ -117,20 +128,28 @@ class SlowText:
             self.seat(member, table, now)
         for age in self.ages:
             last = age == self.ages[-1]
-            if now >= age and (last or self.members[now - age].sure <= 0.999):
-                self.visit(self.members[now - age], now, last=last)
-        for member in self.members[: max(0, now + 1 - 4 * self.ages[-1])]:
+            if n >= age and (last or self.members[n - age].sure <= 0.999):
+                self.visit(self.members[n - age], now, last=last)
+        for member in self.members[: max(0, n + 1 - 4 * self.ages[-1])]:
             member.table = None
-        if (now + 1) % self.sweep == 0:
+        if (n + 1) % self.sweep == 0:
             held = [id(m.table) for m in self.members]
             for table in list(self.tables):
                 if self.weight(table, now) < 1e-3 and id(table) not in held:
                     self.tables.remove(table)
-        if now + 1 >= self.next_look:
+        if n + 1 >= self.next_look:
             self.look(self.members[-4 * self.ages[-1] :])
         if self.due in self.tables:
             self.split(self.due, now)
         return arrival, score
+
+    def take_place(self, member, old):
+        """Let a copy stand for an older one."""
+        member.table, member.sure, member.copies = old.table, 0.0, old.copies + 1
+        member.table.copies += 1
+        self.mass[member.table.id].remove(old.row)
+        self.mass[member.table.id].append(member.row)
+        old.words, old.aside, old.table, old.newer = [], [], None, member
 
     def said(self, window, w, least):
         """R2 of a word: what part of the variance of its presence other words explain."""
@@ -148,6 +167,7 @@ class SlowText:
 
     def look(self, window):
         """Set words aside that many texts have and that say nothing about the rest of them."""
+        recent, window = window[-self.ages[-1] :], [m for m in window if m.every]
         seen, n = len(self.members), len(window)
         self.next_look, before = seen + min(seen, 1000), set(self.aside)
         self.aside = {}
@@ -176,7 +196,7 @@ class SlowText:
                 m.words.remove(w)
                 m.aside.append(w)
         if sum(self.aside[w] for w in set(self.aside) - before) > 0.1:
-            self.reassign([m for m in window[-self.ages[-1] :] if m.words], seen - 1)
+            self.reassign([m for m in recent if m.words], self.clock)
 
     def reassign(self, members, now):
         """Take documents out of their tables, then assign them anew in order."""
@@ -184,6 +204,7 @@ class SlowText:
             m.table.words.subtract(m.words)
             m.table.words = +m.table.words
             m.table.size -= 1
+            m.table.copies -= m.copies
             self.mass[m.table.id].remove(m.row)
             if m.table.size == 0:
                 self.tables.remove(m.table)
@@ -218,6 +239,7 @@ class SlowText:
     def seat(self, member, table, now, *, grown=True):
         table.words.update(member.words)
         table.size += 1
+        table.copies += member.copies
         self.mass[table.id].append(member.row)
         member.table = table
         if grown and table.size >= table.next_split and self.due is None:
@@ -234,7 +256,8 @@ class SlowText:
             old.size -= 1
             self.mass[old.id].remove(member.row)
             (s, table), second = self.best(member.words, now)[:2]
-            bonus = 3.0 if last and old.size < 2 else 0.0
+            bonus = 3.0 if last and old.size + old.copies < 2 else 0.0
+            old.copies -= member.copies
             if s + bonus <= 0.0:
                 table = old if old.size == 0 else self.open()
             else:
@@ -243,6 +266,8 @@ class SlowText:
                 self.tables.remove(old)
             self.seat(member, table, now, grown=table is not old)
         if last:
+            while member.newer:
+                member = member.newer
             self.final.append(member.table.id if member.table else -1)
 
     def prior_gain(self, a, b, now):
@@ -311,6 +336,7 @@ class SlowText:
         self.mass[large.id] = rows
         large.words.update(small.words)
         large.size += small.size
+        large.copies += small.copies
         large.next_merge = min(large.next_merge, small.next_merge, large.size + 1)
         large.next_split = max(large.next_split, large.size + 1)
         self.tables.remove(small)
@@ -330,7 +356,7 @@ class SlowText:
         tables, rows = self.tables, self.mass[table.id]
         self.tables = [t for t in tables if t is not table] + [there, here]
         self.mass[there.id] = [m.row for m in leaving]
-        self.mass[here.id] = [row for row in rows if row not in self.mass[there.id]]
+        self.mass[here.id] = [*(Counter(rows) - Counter(self.mass[there.id])).elements()]
         gain = -self.gain(there, here, now)
         self.tables, self.mass[table.id] = tables, rows
         return gain
@@ -422,6 +448,8 @@ class SlowText:
         table.words, table.size = here.words, here.size
         for member in chosen:
             member.table = new
+            new.copies += member.copies
+            table.copies -= member.copies
             self.mass[table.id].remove(member.row)
             self.mass[new.id].append(member.row)
         for k in (table, new):

@@ -85,7 +85,7 @@ def test_looks_are_at_powers_of_two_and_then_evenly_spaced():
 
 @pytest.mark.parametrize("language", TEXTS)
 def test_a_language_is_recognised(language, caplog):
-    model = TextStream(stop_words="auto")
+    model = TextStream(stop_words="auto", scale="story")
     with caplog.at_level(logging.INFO, logger="streamddcrp"):
         model.learn_many(mixed(40, 1, language))
     assert model.languages == [language]
@@ -107,7 +107,7 @@ def test_english_is_not_taken_for_another_language():
 
 
 def test_several_languages_are_found():
-    model = TextStream(stop_words="auto")
+    model = TextStream(stop_words="auto", scale="story")
     model.learn_many(
         [*mixed(60, 3, None), *mixed(500, 3, None, "french"), *mixed(800, 3, "german")]
     )

@@ -64,7 +64,7 @@ def test_words_that_go_together_are_two():
 
 
 def words_of(model):
-    """Return the words of each text of the window, the oldest first."""
+    """Return the words of each text of the window, the oldest first; none of those with copies."""
     window, table = model._memory.window, model._table
     out = []
     for i in range(max(0, model.n_seen + 1 - len(window.table)), model.n_seen):
@@ -90,7 +90,9 @@ def test_texts_of_the_window_are_read_again():
                 n_changed += found != expected[j]
                 expected[j] = found
         found = words_of(model)
-        assert found == expected[-len(found) :]
+        known = zip(found, expected[-len(found) :], strict=True)
+        assert all(mine in ([], own) for mine, own in known)
+        assert sum(not mine for mine in found) < 20
     assert n_changed > 10
     state, meta = model._state()
     again = TextStream._from_state(state, meta)

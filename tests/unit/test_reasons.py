@@ -330,7 +330,7 @@ def test_a_fleet_says_who_differs_from_the_past_and_who_shares_it():
 
 def test_words_of_a_text():
     about = ["oil prices rise as opec meets", "home team wins the cup final"]
-    model = TextStream(lag=50)
+    model = TextStream(lag=50, scale="story")
     model.learn_many([f"{about[i % 2]} no {i % 9}" for i in range(100)])
     before = model.to_bytes()
     why = model.explain_one("oil prices rise as zebra meets")

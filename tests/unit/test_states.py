@@ -9,9 +9,12 @@ import pytest
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.contract import LABEL, P_NEW
+from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
 from streamddcrp.models.seqddcrp.kernels import states as kernels
 from streamddcrp.models.seqddcrp.kernels.layout import (
     AT,
+    DEPENDENCE,
     ENOUGH,
     FOLLOWED,
     LIKELY,
@@ -20,6 +23,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_FOUNDED,
     N_LEFT,
     N_MIXED,
+    N_SEEN,
     N_SUMS,
     N_TABLES,
     NEW_BETA,
@@ -31,7 +35,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     STATE,
     STAYING,
 )
-from streamddcrp.models.seqddcrp.state import MIXED, Atoms, ComponentTable, Scratch
+from streamddcrp.models.seqddcrp.state import MIXED, Atoms, ComponentTable, Scratch, empty_state
 from streamddcrp.records import empty
 from tests.oracles.plain import plain
 
@@ -156,6 +160,71 @@ def test_two_mixtures_merge_by_their_marginals():
     a, b = atoms.mix[:2, :K]
     gain = log_marginal(a + b, K) - log_marginal(a, K) - log_marginal(b, K)
     assert plain(kernels._merge_gain)(atoms, 0, 1, K) == pytest.approx(gain, rel=1e-9)
+
+
+@pytest.mark.parametrize("column", range(3))
+def test_columns_together_are_compared_with_a_column_and_the_others(column):
+    rng, D = np.random.default_rng(column), 3
+    X, y = rng.normal(size=(60, D)), rng.integers(K, size=60)
+    shares, x = rng.dirichlet(np.ones(K)), rng.normal(size=D)
+
+    def mean(columns):
+        """Density of some columns of the row in the mixture of tables of these columns alone."""
+        family, total = NormalGamma(mean=0.0, rate=1.0), 0.0
+        hyper = family.hyper(len(columns))
+        for k in range(K):
+            stats, post = (np.zeros(table.stats.shape[1]), np.zeros(table.post.shape[1]))
+            for row in X[y == k]:
+                add_stats(family.family, hyper, row[columns], 1.0, stats)
+            posterior(family.family, hyper, stats, post)
+            total += shares[k] * math.exp(log_predictive(family.family, hyper, post, x[columns]))
+        return total
+
+    family = NormalGamma(mean=0.0, rate=1.0)
+    config = SeqDDCRP(likelihood=family)._recipe.config(
+        family.hyper(D), family.family, SeqDDCRP()._decay, clocked=False, opening=0.1
+    )
+    state = empty_state(config)
+    table, counts, sums = state.table, state.counts, state.sums
+    counts[N_TABLES], counts[AT], counts[N_SEEN], sums[DEPENDENCE] = K, 0, column, 2.0
+    state.atoms.mix[0, :K] = 1e6 * shares
+    for row, k in zip(X, y, strict=True):
+        add_stats(config.family, config.hyper, row, 1.0, table.stats[k])
+    for k in range(K):
+        posterior(config.family, config.hyper, table.stats[k], table.post[k])
+    compare = plain(kernels.compare_columns)
+    compare(config, state.atoms, counts, sums, state.scratch, table, x, np.empty(D))
+    rest = [d for d in range(D) if d != column]
+    gain = math.log(mean([*range(D)]) / mean([column]) / mean(rest))
+    assert sums[DEPENDENCE] == pytest.approx(2.0 * (1.0 - 1.0 / kernels.CAP) + gain, rel=1e-9)
+
+
+def test_what_lasted_as_one_table_is_a_mixed_state_of_its_parts():
+    atoms, table, counts, *_ = parts(np.random.default_rng(0))
+    atoms.alone[1], atoms.joint[:K] = 200, (0.0, 0.9, 0.1)
+    plain(kernels.part)(atoms, table, counts, 1, 2, 0.25)
+    assert atoms.mix_id[0] == table.ids[1]
+    np.testing.assert_allclose(atoms.mix[0, :K], [0.0, 150.0, 50.0])
+    assert atoms.mix_total[0] == 200.0
+    assert counts[N_FOUNDED] == 1
+    plain(kernels.part)(atoms, table, counts, 1, 2, 0.5)  # it has not lasted since
+    assert counts[N_FOUNDED] == 1
+    np.testing.assert_allclose(atoms.mix[0, :K], [0.0, 75.0, 75.0])
+
+
+NOISE = {
+    "clipped": lambda rng, shape: np.clip(rng.normal(size=shape), -1.0, 1.0),
+    "uniform": lambda rng, shape: rng.uniform(size=shape),
+    "rain": lambda rng, shape: np.where(rng.random(shape) < 0.7, 0.0, rng.gamma(0.7, 5.0, shape)),
+}
+
+
+@pytest.mark.parametrize("kind", NOISE)
+def test_noise_of_several_columns_is_one_state(kind):
+    out = SeqDDCRP().step_many(NOISE[kind](np.random.default_rng(1), (2000, 3)))
+    label, state = (out[name].to_numpy()[300:] for name in ("label", "state"))
+    assert np.mean(label[1:] != label[:-1]) > 0.3
+    assert np.mean(state[1:] != state[:-1]) <= 0.002
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -81,7 +81,7 @@ def test_masses_at_each_scale_are_those_of_the_history(data, seed):
         decay=data.draw(st.sampled_from([8.0, 40.0])), clocked=clocked, learned=True,
         lag=data.draw(st.integers(1, 40) | st.integers(225, 240)),
         alpha=data.draw(st.sampled_from([None, 2.0])),
-    )  # fmt: skip
+    )._replace(copies=False)  # fmt: skip
     n = 900 if clocked else 300
     documents = topics(seed, n, drift=0.05)
     t = np.cumsum(np.random.default_rng(seed).exponential(1.0, n) * (1 + 20 * (np.arange(n) > 700)))

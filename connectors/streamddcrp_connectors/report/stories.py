@@ -27,6 +27,7 @@ class Story:
 
     label: int
     size: int
+    copies: int  # texts with the same words as another one
     words: str  # the most typical ones
     first: int  # place of its first text
     last: int
@@ -54,7 +55,9 @@ def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story]
         said = top_words(which, counts.astype(np.float64), totals, names) if len(which) else ""
         shared[which] = (counts - 1) / (len(mine) + 1)
         examples = _typical(mine, parts, shared)
-        found.append(Story(label, len(mine), said, int(mine[0]), int(mine[-1]), examples))
+        copies = len(parts) - len({own.tobytes() for own in parts})
+        ends_at = int(mine[0]), int(mine[-1])
+        found.append(Story(label, len(mine), copies, said, *ends_at, examples))
     found.sort(key=lambda story: (-story.size, story.label))
     return found, _beyond(np.nan_to_num(labelled.scores, nan=0.0), np.diff(ends).astype(np.float64))
 

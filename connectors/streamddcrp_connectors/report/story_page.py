@@ -68,6 +68,7 @@ def page_of_stories(
 def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> dict[str, Any]:
     return {
         "label": story.label, "size": f"{story.size:,}", "words": story.words,
+        "copies": f"{story.copies:,} copies" if story.copies else "",
         "first": day_of(labelled, story.first), "last": day_of(labelled, story.last),
         "rate": _rate(labelled, story), "bars": _busy(at),
         "texts": [_text(labelled, i) for i in story.examples],

@@ -21,8 +21,8 @@ __all__ = ["CURSOR", "Model", "Models", "Recipe", "Rows", "screen", "usable"]
 
 _PIECE = 256  # rows tried at once after a refusal
 _STORY = {  # what events of stories have besides
-    "size": pa.int64(), "rate": pa.float64(), "first": pa.int64(), "last": pa.int64(),
-    "words": pa.string(), "example": pa.string(),
+    "size": pa.int64(), "copies": pa.int64(), "rate": pa.float64(), "first": pa.int64(),
+    "last": pa.int64(), "words": pa.string(), "example": pa.string(),
 }  # fmt: skip
 _DAY = 86_400.0  # seconds
 _OP, _ONE = "model", ""  # under which a store keeps the model of a stream without keys

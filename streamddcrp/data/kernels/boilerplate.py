@@ -40,15 +40,18 @@ BETWEEN_LOOKS = 1000
 
 @uncounted
 def count_texts(words, texts, seen):
-    """Count in ``words.mark`` the newest texts with each word; return how many texts and words."""
+    """Count in ``words.mark`` the newest texts with each word; return how many texts and words.
+
+    Those without words, such as copies of later ones, are none.
+    """
     size, mask = len(texts.start), len(texts.text) - 1
-    n, read = 0, 0
-    while n < min(seen, size - 1) and read < MOST_READ:
-        at = (seen - 1 - n) % size
+    n, read, age = 0, 0, 0
+    while age < min(seen, size - 1) and read < MOST_READ:
+        at = (seen - 1 - age) % size
         every = texts.length[at] + texts.aside[at]
         for j in range(every):
             words.mark[texts.text[(texts.start[at] + j) & mask]] += 1
-        n, read = n + 1, read + every
+        n, read, age = n + (every > 0), read + every, age + 1
     return n, read
 
 
@@ -56,9 +59,10 @@ def count_texts(words, texts, seen):
 def count_texts_with(words, texts, seen, n, w):
     """Count in ``words.listed``, which is zero, the texts with each word and ``w``."""
     text, mask, at = texts.text, len(texts.text) - 1, seen % len(texts.start)
-    for _ in range(n):
+    while n > 0:
         at = (at if at > 0 else len(texts.start)) - 1
         first, every = texts.start[at] & mask, texts.length[at] + texts.aside[at]
+        n -= every > 0
         end = min(first + every, len(text))
         if holds(text[first:end], w) or holds(text[: first + every - end], w):
             for i in range(every):

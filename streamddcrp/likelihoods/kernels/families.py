@@ -71,6 +71,17 @@ def n_parts(family: int, hyper: Array) -> int:
     return int(hyper[1]) if family == PRODUCT else 1
 
 
+@inlined
+def unit_of(family: int, hyper: Array, d: int) -> tuple[int, int]:
+    """Return where the columns begin and end that are told together with ``d``: it, or its part."""
+    start, stop = d, d + 1
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, _ = part_of(family, hyper, i)
+        if c <= d < c + int(hyper[h]) and code not in (NORMAL_GAMMA, GAMMA_POISSON, BETA_BERNOULLI):
+            start, stop = c, c + int(hyper[h])
+    return start, stop
+
+
 def n_stats(family: int, hyper: Array) -> int:  # called by Python only
     """Length P of the sufficient statistics. The first five need only ``hyper[0]``."""
     D = int(hyper[0])

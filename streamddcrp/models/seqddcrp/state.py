@@ -205,6 +205,7 @@ class Scratch(NamedTuple):
     kept_column: Annotated[FloatArray, "G"]
     kept_weight: Annotated[FloatArray, "W"]  # of the links to a group that is divided
     log_new: Annotated[FloatArray, "1"]  # log density of the arrival under the base measure
+    mixed: Annotated[FloatArray, "S"]  # density of the arrival in mixed states
     # G: what a customer's table would receive from it and from those that reach it.
     received: Annotated[FloatArray, "K W"]
     stats: Annotated[FloatArray, "P"]

@@ -18,6 +18,7 @@ from streamddcrp.validation import choice, positive, whole
 # of a broad topic always shares some rare words with some few others, of a thread or a byline: with
 # b they say less. B is large where texts are long.
 SCALES = {
+    "auto": (0.06, 0.0, math.inf),
     "template": (0.06, 0.0, math.inf),
     "event": (0.15, 0.0, math.inf),
     "story": (0.06, 0.0, math.inf),
@@ -50,6 +51,7 @@ class Config(NamedTuple):
     ages: IntArray  # (R,): after how many documents one is visited again; the last is the lag
     births: int  # documents from which the birth of a table is reported
     clocks: int  # a learned decay is one of documents, 1, and of time, 2; 0: it is given
+    copies: bool  # whether copies are told from other documents
 
 
 class VectorConfig(NamedTuple):
@@ -97,7 +99,7 @@ def make_config(
     return Config(
         alpha, share, decay, bool(clocked), DISCOUNT, SMOOTHING, breadth, float(long), DISSOLVE,
         RETIRE, np.array(ages, np.int64), whole("births", births, 1),
-        (1 + clocked) if learned else 0,
+        (1 + clocked) if learned else 0, scale != "template",
     )  # fmt: skip
 
 

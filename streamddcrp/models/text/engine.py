@@ -87,7 +87,8 @@ class Tables(NamedTuple):
     masses: Annotated[FloatArray, "G K", FINITE]  # the same at each scale, in its own growth
     n_tokens: Annotated[IntArray, "K"]
     n_words: Annotated[IntArray, "K"]  # distinct ones
-    size: Annotated[IntArray, "K"]  # documents
+    size: Annotated[IntArray, "K"]  # documents without copies of others
+    copies: Annotated[IntArray, "K"]  # and these, see `kernels.copies`
     head: Annotated[IntArray, "K", Within(-1, "P")]  # first piece of its list of words, or -1
     in_window: Annotated[IntArray, "K"]  # documents in the window
     next_merge: Annotated[IntArray, "K"]  # documents from which a merge is tried again
@@ -122,6 +123,11 @@ class Window(NamedTuple):
     start: Annotated[IntArray, "M"]  # where its words begin in ``text``, absolute
     length: Annotated[IntArray, "M", up_to("T")]
     aside: Annotated[IntArray, "M", up_to("T")]  # boilerplate, which stands behind the others
+    copies: Annotated[IntArray, "M"]  # documents that it is a copy of
+    newer: Annotated[IntArray, "M", -1]  # the copy of it that came, or -1
+    code: Annotated[IntArray, "M"]  # of its words
+    newest: Annotated[IntArray, "M", -1]  # by code: the newest document
+    older: Annotated[IntArray, "M", -1]  # and the one before
     # ring of words; absolute place n is at n mod T, and places not in use keep what they had
     text: Annotated[SmallInts, "T", Within(0, MOST)]
     sure: Annotated[Bytes, "M"]  # 1: its table was sure on arrival, 2: as good as certain
@@ -260,6 +266,13 @@ def with_words(state: State, n_words: int) -> None:
     W = len(state.words.df)
     if n_words > W:
         state.words = resized(state.words, {"W": doubled(n_words, W)})
+
+
+def room_for_events(state: State) -> None:
+    """Make room for an event of each live table."""
+    room = int(state.counts[[layout.N_EVENTS, layout.N_LIVE]].sum()) + 1
+    while len(state.events.kind) < min(room, layout.MOST_EVENTS):
+        state.events = resized(state.events, {"E": 2 * len(state.events.kind)})
 
 
 def grow(state: State, config: Config) -> None:

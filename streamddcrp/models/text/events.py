@@ -24,6 +24,7 @@ class Events(NamedTuple):
     arrival: Annotated[IntArray, "E"]
     t: Annotated[FloatArray, "E"]
     size: Annotated[IntArray, "E"]  # documents of the story at that moment
+    copies: Annotated[IntArray, "E"]  # of these, copies of others
     rate: Annotated[FloatArray, "E", PREPARED]  # of them, in a unit of time
     first: Annotated[IntArray, "E"]  # indices of the first and the last one
     last: Annotated[IntArray, "E"]
@@ -55,8 +56,8 @@ class StoryEvent(Event):
     label, index, t, into, key
         As of `streamddcrp.contract.Event`; ``index`` and ``t`` are of the newest text, so that
         events come in the order of time.
-    size : int
-        Number of its texts at that moment.
+    size, copies : int
+        Number of its texts at that moment, and of these the copies of others.
     rate : float
         Texts per unit of time at that moment; without times its part of all texts. NaN: unknown.
     first, last : int
@@ -68,6 +69,7 @@ class StoryEvent(Event):
     """
 
     size: int = 0
+    copies: int = 0
     rate: float = float("nan")
     first: int = -1
     last: int = -1
@@ -87,14 +89,15 @@ def events_since(log: Any, made: int, read: int, backlog: Backlog) -> list[Story
 
 def _event(log: Any, i: int) -> StoryEvent:
     kind, into = int(log.kind[i]), int(log.into[i])
-    words, example = "", None
+    words, example, copies = "", None, 0
     if hasattr(log, "said"):
+        copies = int(log.copies[i])
         words = bytes(log.said[i, : log.said_length[i]]).decode(errors="ignore")
         if log.example_length[i]:
             example = bytes(log.example[i, : log.example_length[i]]).decode(errors="ignore")
     return StoryEvent(
         "candidate" if kind == CANDIDATE else KINDS[kind], int(log.label[i]), int(log.arrival[i]),
-        float(log.t[i]), into if into >= 0 else None, size=int(log.size[i]),
+        float(log.t[i]), into if into >= 0 else None, size=int(log.size[i]), copies=copies,
         rate=float(log.rate[i]), first=int(log.first[i]), last=int(log.last[i]), words=words,
         example=example,
     )  # fmt: skip

@@ -8,10 +8,9 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.data.languages import known_lists, recognise
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import Config
-from streamddcrp.models.text.engine import State, with_words
+from streamddcrp.models.text.engine import State, room_for_events, with_words
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.languages import count_listed, leave_words_out
-from streamddcrp.records import resized
 
 _log = logging.getLogger(__name__)
 _MOST_TEXTS = 512  # that are looked at
@@ -46,9 +45,7 @@ def look(config: Config, state: State, table: WordTable, known: list[str]) -> bo
 def _leave_out(config: Config, state: State, table: WordTable, words: tuple[str, ...]) -> None:
     which = table.leave_out(words)
     with_words(state, table.capacity)
-    room = int(state.counts[[layout.N_EVENTS, layout.N_LIVE]].sum()) + 1
-    while len(state.events.kind) < min(room, layout.MOST_EVENTS):
-        state.events = resized(state.events, {"E": 2 * len(state.events.kind)})
+    room_for_events(state)
     entry_point(leave_words_out)(
         config, state.words, state.postings, state.tables, state.window, state.archive,
         state.events, state.counts, state.sums, state.scratch, table.arrays, which,

@@ -14,7 +14,7 @@ from streamddcrp.contract import LABEL, P_NEW, SCORE, Part
 from streamddcrp.data import as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.languages import check_languages, is_due, known_lists, until_look
-from streamddcrp.data.templates import Templates
+from streamddcrp.data.templates import Templates, spelled_out
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
@@ -27,6 +27,7 @@ from streamddcrp.models.text.engine import arrays_of, empty_state, predict, stat
 from streamddcrp.models.text.events import StoryEvent
 from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
+from streamddcrp.models.text.lines import Lines
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, stories
 from streamddcrp.records import nbytes_of, refuse_if
@@ -62,13 +63,14 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
         "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>). Else the first ticker of a text is the
         word "$", and any other one "$$".
-    scale : {"story", "event", "topic", "template"}, default "story"
+    scale : {"auto", "story", "event", "topic", "template"}, default "auto"
         How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.01 of the number of texts that
         come in the time ``decay``. With "topic" a rare word that texts share says less, the less
         the longer texts are, and where they have 40 words or more in the mean, stories are merged
         and split by how far they are from all texts: for the broad classes of a newspaper.
         "template" is for messages of machines: a story is what lines have in common that differ in
-        variable parts only, such as "connection from <*> closed".
+        variable parts only, such as "connection from <*> closed". "auto": "template" where the
+        first 1,024 texts turn out to be such, else "story".
     births : int, default 3
         Number of texts from which the birth of a story is reported.
 
@@ -85,7 +87,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
     --------
     >>> from streamddcrp import TextStream
     >>> about = ["oil prices rise as OPEC meets", "home team wins the cup final"]
-    >>> model = TextStream(lag=50)
+    >>> model = TextStream(lag=50, scale="story")
     >>> out = model.step_many([f"{about[i % 2]} no {i % 9}" for i in range(100)])
     >>> out["final_label"].to_pylist()[-4:]
     [0, 1, 0, 1]
@@ -103,7 +105,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         lag: int = 500,
         stop_words: Any = "english",
         keep: Sequence[str] | None = None,
-        scale: str = "story",
+        scale: str = "auto",
         births: int = 3,
     ) -> None:
         self.alpha = alpha
@@ -120,7 +122,8 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         self._finals = FinalLabels()
         self._line = StoryLine()
         self._events_read = 0
-        self._templates = Templates() if scale == "template" else None
+        self._templates = Templates() if scale in ("auto", "template") else None
+        self._lines = Lines() if scale == "auto" else None  # while it is not clear what they are
         self._backlog = Backlog()
         self._languages: list[str] | None = None  # found, with stop_words="auto"
         if isinstance(stop_words, str) and stop_words == "auto":
@@ -183,14 +186,13 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
             n = min(len(t) - done, self._line.room, PIECE)
             if self._languages is not None:
                 n = min(n, until_look(self.n_seen))
+            if self._lines is not None:
+                n = min(n, self._lines.until_look(self.n_seen))
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
             row = self.n_seen - self._lag  # the first whose label gets final, if not negative
             begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
-            piece = self._read(texts._replace(offsets=offsets))
-            part = step(
-                self._config, self._memory, self._table, piece.data, piece.offsets, times,
-                listed=piece.listed,
-            )  # fmt: skip
+            piece, form = self._read(texts._replace(offsets=offsets))
+            part = self._step(piece, times)
             self._line.add(self._keep_finals(part), begin, end)
             if not self._line.room:
                 self._line.close(self._names)
@@ -198,24 +200,51 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
             done += n
             if self._languages is not None and n and is_due(self.n_seen):
                 self._look_for_languages(self._languages)
+            if self._lines is not None and n:
+                self._look_for_lines(self._lines, form, part[:, SCORE])
             if done < len(t):
                 self._keep_events()
                 pause()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _read(self, texts: Texts, *, learn: bool = True) -> Texts:
-        """Return texts as they are weighed: lines by their templates, if such are wanted."""
-        if self._templates is None or texts.listed:
-            return texts
-        return self._templates.numbered(texts, learn=learn)
+    def _step(self, texts: Texts, times: FloatArray) -> FloatArray:
+        return step(
+            self._config, self._memory, self._table, texts.data, texts.offsets, times,
+            listed=texts.listed,
+        )  # fmt: skip
+
+    def _read(self, texts: Texts, *, learn: bool = True) -> tuple[Texts, IntArray]:
+        """Return texts as they are weighed, and of lines the templates."""
+        by_template = self._by_template
+        if self._templates is None or texts.listed or not (by_template or self._lines):
+            return texts, np.empty(0, np.int64)
+        form = self._templates.numbers(texts, learn=learn)
+        return (spelled_out(form) if by_template else texts), form
 
     def _look_for_languages(self, known: list[str]) -> None:
         if look(self._config, self._memory, self._table, known):
-            none = read_texts([])
-            step(
-                self._config, self._memory, self._table, none.data, none.offsets, np.empty(0),
-                listed=none.listed,
-            )  # fmt: skip
+            self._step(read_texts([]), np.empty(0))
+
+    @property
+    def _by_template(self) -> bool:
+        return self.scale == "template" or (self._lines is not None and self._lines.found)
+
+    def _look_for_lines(self, lines: Lines, form: IntArray, score: FloatArray) -> None:
+        """Note what texts cost, and judge by them, if it is time to, whether they are lines."""
+        templates, were = self._templates, lines.found
+        if templates is None or (len(form) < len(score) and not were):  # words, not texts
+            self._lines = self._templates = None
+            return
+        if not were:
+            lines.note(form, score)
+        if not lines.is_due(self.n_seen):
+            return
+        again = lines.look(self._config, self._memory, self._table, templates)
+        self._config = self._config._replace(copies=not lines.found)
+        if lines.found and not were:
+            self._step(read_texts([]), np.empty(0))
+        if not again:
+            self._lines, self._templates = None, templates if were else None
 
     def _time_of(self, row: int, more: FloatArray) -> float:
         """Return the time of a row of the window, or of those that are about to come."""
@@ -275,9 +304,9 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         """
         words = self._words_of(x)
         score, parts = self.score_one(words, t), []
-        if self._templates is not None and words:
+        if self._by_template and words:
             parts.append(Part(self._said(words[0]), 1.0, surprise=score, excess=score))
-        for word in words if self._templates is None else ():
+        for word in () if self._by_template else words:
             surprise = score - self.score_one([other for other in words if other != word], t)
             parts.append(Part(word, 1.0, surprise=surprise, excess=surprise))
         label = self.predict_one(words, t)
@@ -295,7 +324,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
 
     def _words_of(self, x: Any) -> list[str]:
         """Return the words of a document that count, each once, in their order."""
-        text = self._read(read_text(x), learn=False)
+        text, _ = self._read(read_text(x), learn=False)
         if len(self._table.arrays.piece_keys):  # words of scripts without spaces are learned
             table = deepcopy(self._table)
         else:
@@ -305,7 +334,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
 
     def _predict(self, x: Any, t: Any) -> tuple[FloatArray, dict[int, float]]:
         """Predict a document. Changes nothing."""
-        text, state = self._read(read_text(x), learn=False), self._memory
+        (text, _), state = self._read(read_text(x), learn=False), self._memory
         time = float(self.n_seen)
         if t is not None:
             check_clocked(self._clocked, now=True)
@@ -380,18 +409,20 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         """Return one row per live story, those with most weight now first.
 
         ``id``, ``weight`` (decayed weight of its documents, one that arrives now weighs 1),
-        ``rows`` (their number), ``born`` and ``last_seen`` (arrival indices of the first and the
-        last one; with times ``born_t`` and ``last_t``, too), ``rate`` (its documents per unit of
-        time now, null where the last documents came at one moment; without times its part of all),
-        ``words`` that set it apart, and ``examples``: up to three texts among those with final
-        labels whose words most other texts of the story have (by the cosine), at most 256 bytes of
-        each.
+        ``rows`` (their number), ``copies`` (of these, the ones with the words of another one of the
+        last four lags; a text and its copies count once as evidence), ``born`` and ``last_seen``
+        (arrival indices of the first and the last one; with times ``born_t`` and ``last_t``, too),
+        ``rate`` (its documents per unit of time now, null where the last documents came at one
+        moment; without times its part of all), ``words`` that set it apart, and ``examples``: up to
+        three texts among those with final labels whose words most other texts of the story have (by
+        the cosine), at most 256 bytes of each.
         """
         table = stories(self._memory, self._table, clocked=bool(self._clocked))
         if self._templates is None:
             return table
-        words = table["words"].to_pylist()
-        lines = [[self._templates.line(word)] for word in words]
+        words, shown = table["words"].to_pylist(), table["examples"].to_pylist()
+        found = [self._templates.line(said) for said in words]
+        lines = [[line] if line else own for line, own in zip(found, shown, strict=True)]
         said = pa.array([self._said(word) for word in words], pa.string())
         table = table.set_column(table.schema.get_field_index("words"), "words", said)
         return table.set_column(table.schema.get_field_index("examples"), "examples",
@@ -402,7 +433,10 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         if self._templates is None:
             return events
         line = self._templates.line
-        return [replace(e, words=self._said(e.words), example=line(e.words)) for e in events]
+        return [
+            replace(e, words=self._said(e.words), example=line(e.words) or e.example)
+            for e in events
+        ]
 
     def _names(self, ids: IntArray) -> list[str]:
         return [self._said(words) for words in super()._names(ids)]
@@ -428,6 +462,9 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
             meta["languages"] = self._languages
         if self._templates is not None:
             arrays |= self._templates.state()
+        if self._lines is not None:
+            lines, meta["lines"] = self._lines.state()
+            arrays |= lines
         return arrays | line, meta
 
     @classmethod
@@ -444,8 +481,14 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         model._memory = state_from_arrays(model._config, arrays)
         words, more = model._memory.words, arrays.get("word_more_stops", np.zeros(0, np.int64))
         refuse_if(bool((words.df[more] > 0).any() or (words.held[more] > 0).any()), "stop words")
-        if model._templates is not None:
+        if "templates.counts" in arrays or model.scale == "template":
             model._templates = Templates.restore(arrays)
+        else:
+            model._templates = None
+        model._lines = None
+        if "lines" in meta and model.scale == "auto":
+            model._lines = Lines.restore(arrays, meta["lines"], model.n_seen)
+            model._config = model._config._replace(copies=not model._lines.found)
         model._finals.restore(arrays["finals"])
         model._line = StoryLine.restore(arrays, meta["line"])
         return model

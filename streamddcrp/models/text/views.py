@@ -207,7 +207,11 @@ class StoriesOverTime(StoryModel):
 def live_labels(state: Any, lag: int) -> IntArray:
     """Return the labels that are not final yet as they are now, the oldest document's first."""
     seen = int(state.counts[layout.N_SEEN])
-    k = state.window.table[np.arange(max(0, seen - lag), seen) % len(state.window.table)]
+    i, size = np.arange(max(0, seen - lag), seen), len(state.window.table)
+    newer = getattr(state.window, "newer", np.full(size, -1))
+    while len(i) and ((after := newer[i % size]) > i).any():
+        i = np.maximum(i, after)
+    k = state.window.table[i % size]
     return np.where(k >= 0, state.tables.id[np.maximum(k, 0)], -1)
 
 
@@ -220,7 +224,8 @@ def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
     columns: dict[str, Any] = {
         "id": tables.id[live],
         "weight": tables.mass[live] / sums[layout.GROWTH],
-        "rows": tables.size[live],
+        "rows": tables.size[live] + tables.copies[live],
+        "copies": tables.copies[live],
         "born": tables.born[live],
         "last_seen": tables.last_seen[live],
     }

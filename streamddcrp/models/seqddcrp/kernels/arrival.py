@@ -65,7 +65,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
     settle,
     weigh_groups,
 )
-from streamddcrp.models.seqddcrp.kernels.states import follow, found, note_return
+from streamddcrp.models.seqddcrp.kernels.states import compare_columns, follow, found, note_return
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.vectors import (
     add_scores,
@@ -411,6 +411,9 @@ def step_rows(
                 out[b],
             )  # fmt: skip
         follow(config, atoms, table, counts, sums, scratch, out[b])
+        compare_columns(
+            config, atoms, counts, sums, scratch, table, X[b], rows.x[counts[N_ROWS]]
+        )  # fmt: skip
         _seat(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b],
             t[b], out[b, SCORE],

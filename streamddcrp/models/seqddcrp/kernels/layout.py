@@ -51,4 +51,5 @@ WANDER_LEAD = 12  # nats by which visits are more probable where levels wander
 RETURN_LEAD = 13  # nats by which visits and births are more probable where atoms come back
 SPEED = 14  # of the time by which links decay, LAG + SPEED t
 LAG = 15
-N_SUMS = 16
+DEPENDENCE = 16  # nats by which columns depend on each other in mixed states; fades
+N_SUMS = 17

@@ -205,7 +205,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     atoms.n_rows[m] -= atoms.n_rows[K]
     atoms.n_visits[m] -= atoms.n_visits[K]
     atoms.reported[K] = REPORTED
-    part(atoms, m, K, share)
+    part(atoms, table, counts, m, K, share)
     new, old = table.ids[K], table.ids[m]
     if proven:
         record(events, counts, N_EVENTS, FORGET, old, -1, counts[N_SEEN] - 1, now)

@@ -4,21 +4,24 @@ The label of a row is the most probable table, given that links reach some rows 
 one between two tables that are near each other, changes it, and the next one changes it back. And
 noise of a shape that no table has is many tables, row by row. So the state is that of a hidden
 Markov model, filtered forward, with a *pure* state for each table and *mixed* states, each a
-distribution over tables: ``docs/math/states_over_tables.md``, equations (1) to (7).
+distribution over tables: ``docs/math/states_over_tables.md``, equations (1) to (8).
 
-A state shows itself once it has been the most probable for two rows running. A row that is marked
-as an outlier says nothing. Without recall the filter gives the probability of the labels. Where
-tables do not last and there are no mixed states, the state is the label. O(K) a row and state;
-none of this affects the bound or what is learned.
+A state shows itself once it has been the most probable for two rows running, by odds of 10 to the
+state before, at a row that is no likelier there. A row that is marked as an outlier says nothing.
+Without recall the filter gives the probability of the labels. Where tables do not last and columns
+depend on each other within a mixed state, rows are clusters in no order, and the state is the
+label. O(K) a row and state; none of this affects the bound or what is learned.
 """
 
 import math
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, LABEL, P_NEW, RETURN, record
+from streamddcrp.likelihoods.kernels.families import log_predictives, unit_of
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, REPORTED, is_known
 from streamddcrp.models.seqddcrp.kernels.layout import (
     AT,
+    DEPENDENCE,
     ENOUGH,
     FOLLOWED,
     LIKELY,
@@ -55,7 +58,8 @@ LEAST_SHARE = 1e-4  # of a concentration, so that it can come back
 TOUCHED = 1e-3  # probability of a mixed state from which it learns a row
 CAP = 1000.0  # rows that a mixed state remembers
 EVERY = 8  # rows from one run to the next, and between looks at them
-WORTH = 20.0  # nats by which a run has to predict better to become a state
+WORTH = 20.0  # nats by which a run has to predict better to become a state, or columns together
+SURE = 10.0  # odds at which a state shows itself
 HOPELESS = -8.0  # nats with which it is given up
 PURE = 0.8  # share of one table from which a run is not mixed
 RARE = 0.02  # share of a table below which it gives no name
@@ -81,11 +85,9 @@ def leave_rate(counts):
 
 
 @uncounted
-def trusts_mixed(config, counts):
-    """Whether mixed states are periods, and not rows of clusters in no order: rule (7)."""
-    founded = counts[N_FOUNDED]
-    alone = config.hyper[0] == 1.0
-    return founded > 0 and (alone or counts[N_RETURNED] >= max(founded, 2))
+def trusts_mixed(counts, sums):
+    """Whether mixed states are periods, and not rows of clusters in no order: rule (8)."""
+    return sums[DEPENDENCE] < WORTH or counts[N_RETURNED] >= max(counts[N_FOUNDED], 2)
 
 
 @uncounted
@@ -96,7 +98,7 @@ def follow(config, atoms, table, counts, sums, scratch, out):
     """
     K = counts[N_TABLES]
     atoms.filtered[K] = atoms.joint[K] = 0.0  # not stored: an outlier may open a table there
-    mixed = trusts_mixed(config, counts)
+    mixed = config.recall and trusts_mixed(counts, sums)
     if out[OUTLIER] == 0.0:
         if config.recall:
             _filter(atoms, counts, sums, scratch)
@@ -115,15 +117,42 @@ def follow(config, atoms, table, counts, sums, scratch, out):
             likely = atoms.mix_id[s] if mixed else likely
         else:
             atoms.alone[best] += 1
-        counts[N_LEFT] += counts[AT] >= 0 and s != counts[AT]
         counts[AT] = s
-        if likely == counts[LIKELY]:
+        changes = likely == counts[LIKELY] and likely != counts[STATE]
+        if changes and _is_shown(config, atoms, table, counts, scratch, likely, mixed):
+            for s in range(STATES):
+                counts[N_LEFT] += atoms.mix_at[s] >= 0 and atoms.mix_id[s] == counts[STATE]
             counts[STATE] = likely
         counts[LIKELY] = likely
     if counts[STATE] < 0 or not (mixed or regimes_last(config, counts, sums)):
         counts[STATE] = counts[LIKELY] = int(out[LABEL])
     out[SETTLED] = counts[STATE]
     _stay(atoms, counts)
+
+
+@uncounted
+def _is_shown(config, atoms, table, counts, scratch, likely, mixed):
+    """Whether a state is clearly more probable than the one shown, and the row no less likely."""
+    if not config.recall:
+        return True
+    weights = atoms.joint if mixed else atoms.filtered
+    weight, density = _of_state(atoms, table, counts, scratch, likely, weights, mixed)
+    before, shown = _of_state(atoms, table, counts, scratch, counts[STATE], weights, mixed)
+    return weight >= SURE * before and density >= shown
+
+
+@uncounted
+def _of_state(atoms, table, counts, scratch, label, weights, mixed):
+    """Return the weight of the state of this id, pure and mixed, and the row's density there."""
+    K, weight, density = counts[N_TABLES], 0.0, 0.0
+    for m in range(K + 1):
+        if label == (table.ids[m] if m < K else counts[NEXT_ID]):
+            weight, density = weight + weights[m], max(density, scratch.own[m])
+    for s in range(STATES):
+        if mixed and atoms.mix_at[s] >= 0 and atoms.mix_id[s] == label:
+            weight += atoms.mix_weight[s]
+            density = max(density, scratch.mixed[s])
+    return weight, density
 
 
 @uncounted
@@ -212,7 +241,7 @@ def _filter_jointly(atoms, counts, sums, scratch):
     total += joint[K]
     for s in range(STATES):
         if atoms.mix_at[s] >= 0:
-            p = _predictive(atoms, s, density, mean, K)
+            p = scratch.mixed[s] = _predictive(atoms, s, density, mean, K)
             stays = (1.0 - leave) * atoms.mix_weight[s] / whole
             atoms.mix_weight[s] = (stays + drawn / n_known) * p
             total += atoms.mix_weight[s]
@@ -272,6 +301,48 @@ def _scale(atoms, m, factor):
     atoms.mix_total[m] *= factor
 
 
+@uncounted
+def compare_columns(config, atoms, counts, sums, scratch, table, x, work):
+    """Let the tables of the mixed state say whether columns depend on each other there, (7).
+
+    Where tables do not last and there is none, all tables do. ``work`` (D,) is overwritten.
+    """
+    s, K, D = counts[AT], counts[N_TABLES], len(x)
+    if D == 1 or not config.recall or (s < 0 and regimes_last(config, counts, sums)):
+        return
+    shares = atoms.mix[s] if s >= 0 else atoms.beta
+    start, stop = unit_of(config.family, config.hyper, counts[N_SEEN] % D)
+    own, rest = scratch.own, scratch.weight
+    for d in range(D):
+        work[d] = x[d] if start <= d < stop else math.nan
+    log_predictives(config.family, config.hyper, table.post, work, K, own)
+    if stop - start < D:
+        for d in range(D):
+            work[d] = x[d] if not start <= d < stop else math.nan
+        log_predictives(config.family, config.hyper, table.post, work, K, rest)
+        gain = -_log_mean(shares, own, K) - _log_mean(shares, rest, K)
+        for m in range(K):
+            own[m] += rest[m]
+        gain += _log_mean(shares, own, K)
+        sums[DEPENDENCE] *= 1.0 - 1.0 / CAP
+        sums[DEPENDENCE] += gain if math.isfinite(gain) else 0.0
+    else:
+        sums[DEPENDENCE] = 2.0 * WORTH  # what cannot be told apart
+
+
+@uncounted
+def _log_mean(shares, logs, K):
+    """Return the log density of a mixture of tables, from those at the tables."""
+    top, total, n = -math.inf, 0.0, 0.0
+    for m in range(K):
+        top = max(top, logs[m])
+    for m in range(K):
+        share = shares[m] + LEAST_WEIGHT
+        total += share * math.exp(logs[m] - top)
+        n += share
+    return top + math.log(total / n)
+
+
 # -- runs that may become mixed states, (5) and (6) ---------------------------------------------
 
 
@@ -280,15 +351,12 @@ def found(config, atoms, table, events, counts, t):
     """Make a mixed state of the best run if it is worth it, and begin another. O((M + K) K)."""
     if not config.recall or counts[N_SEEN] % EVERY > 0:
         return
-    now, K, best = counts[N_SEEN], counts[N_TABLES], -1
+    now, best = counts[N_SEEN], -1
     for r in range(STATES, MIXTURES):
         if atoms.mix_at[r] >= 0 and now - atoms.mix_at[r] >= LASTING:
             worth = atoms.mix_weight[r]
             if worth > WORTH and (best < 0 or worth > atoms.mix_weight[best]):
-                most = 0.0
-                for k in range(K):
-                    most = max(most, atoms.mix[r, k])
-                best = r if most < PURE * atoms.mix_total[r] else best
+                best = r
     if best >= 0:
         _found_state(atoms, table, events, counts, best, t)
         for r in range(STATES, MIXTURES):
@@ -332,23 +400,32 @@ def _clear(atoms, m):
 
 
 @uncounted
+def _free_place(atoms):
+    """Return the place of a new mixed state: a free one, or that of the state with fewest rows."""
+    place = 0
+    for s in range(1, STATES):
+        if atoms.mix_at[place] >= 0 and (
+            atoms.mix_at[s] < 0 or atoms.mix_total[s] < atoms.mix_total[place]
+        ):
+            place = s
+    return place
+
+
+@uncounted
 def _found_state(atoms, table, events, counts, run, t):
     """Make a mixed state of a run; the state that its rows were counted for gives them back."""
     now, K = counts[N_SEEN], counts[N_TABLES]
-    place, whole, old = 0, 0.0, _best_mixed(atoms, K - 1)
+    place, whole, old = _free_place(atoms), 0.0, _best_mixed(atoms, K - 1)
     if old >= 0:
-        left = 0.0
+        left, age = 0.0, (now - atoms.mix_at[run]) / CAP
+        kept = (1.0 - math.exp(-age)) / age if 2.0 * atoms.mix_total[old] > CAP else 1.0
         for k in range(K):
-            atoms.mix[old, k] = max(atoms.mix[old, k] - atoms.mix[run, k], 0.0)
+            atoms.mix[old, k] = max(atoms.mix[old, k] - kept * atoms.mix[run, k], 0.0)
             left += atoms.mix[old, k]
         atoms.mix_total[old] = left
     for s in range(STATES):
         if atoms.mix_at[s] >= 0:
             whole += atoms.mix_weight[s]
-        if atoms.mix_at[place] >= 0 and (
-            atoms.mix_at[s] < 0 or atoms.mix_total[s] < atoms.mix_total[place]
-        ):
-            place = s
     for m in range(K):
         whole += atoms.joint[m]
     _clear(atoms, place)
@@ -379,7 +456,14 @@ def _found_state(atoms, table, events, counts, run, t):
 
 @uncounted
 def _name(atoms, table, events, counts, s, age, t):
-    """Name a mixed state after its largest table that is not a state by itself, or a new one."""
+    """Name a mixed state after its largest table that is not a state by itself, or a new one.
+
+    With most of its rows at one table it is the state of this table, odd rows included.
+    """
+    for k in range(counts[N_TABLES]):
+        if atoms.mix[s, k] > PURE * atoms.mix_total[s]:
+            atoms.mix_id[s] = table.ids[k]
+            return
     least = RARE * atoms.mix_total[s]
     above = math.inf
     while True:
@@ -444,12 +528,20 @@ def join(atoms, m, l):
 
 
 @uncounted
-def part(atoms, m, k, share):
-    """Give a share of column ``m`` to column ``k``."""
+def part(atoms, table, counts, m, k, share):
+    """Give a share of column ``m`` to column ``k``; what lasted as one is a mixed state of both."""
     for s in range(MIXTURES):
         atoms.mix[s, k] = share * atoms.mix[s, m]
         atoms.mix[s, m] -= atoms.mix[s, k]
     atoms.settled_at[k] = atoms.settled_at[m]
+    if atoms.alone[m] >= LASTING:
+        s, n = _free_place(atoms), min(1.0 * atoms.alone[m], CAP)
+        _clear(atoms, s)
+        atoms.mix[s, m], atoms.mix[s, k], atoms.mix_total[s] = (1.0 - share) * n, share * n, n
+        atoms.mix_weight[s] = atoms.joint[m] + atoms.joint[k]
+        atoms.mix_at[s], atoms.mix_id[s] = counts[N_SEEN], table.ids[m]
+        atoms.alone[m] = 0
+        counts[N_FOUNDED] += 1
 
 
 @uncounted

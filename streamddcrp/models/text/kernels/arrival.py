@@ -19,7 +19,8 @@ from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
-from streamddcrp.models.text.kernels.events import BORN, NAMED, report, spell
+from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, newest_of, take_place
+from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.moves import (
     forget_unused,
@@ -55,7 +56,7 @@ def show(text, out):
 
 
 @uncounted
-def enter(words, window, counts, sums, doc, U, every, room, t, data, start, n_shown):
+def enter(words, window, counts, sums, doc, U, every, code, room, t, data, start, n_shown):
     """Keep a new document in the window: its words, with boilerplate, and its first bytes."""
     at, mask = counts[layout.N_SEEN] % len(window.table), len(window.text) - 1
     begin = counts[layout.TEXT_END]
@@ -73,13 +74,16 @@ def enter(words, window, counts, sums, doc, U, every, room, t, data, start, n_sh
     window.shown_start[at], window.shown_length[at] = begin, n_shown
     counts[layout.SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t, -1
+    bucket = code % len(window.newest)
+    window.older[at], window.newest[bucket] = window.newest[bucket], counts[layout.N_SEEN]
+    window.copies[at], window.newer[at], window.code[at] = 0, -1, code
     G = window.weights.shape[1]
     for g in range(G):
         window.weights[at, g] = sums[layout.N_SUMS + layout.GROWTHS * G + g]
 
 
 @uncounted
-def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out):
+def place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, old, out):
     """Assign the newest document of the window, and write what was predicted for it."""
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, True)
     k, rival = best_of(tables, scratch, n)
@@ -89,6 +93,14 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE], counts[layout.LAST] = -1.0, np.nan, np.nan, -1
         window.sure[at] = 2
+        return
+    if old >= 0:
+        follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
+        k = take_place(words, tables, window, counts, sums, i, old)
+        kind = grown(config, tables, k, texts_of(tables, k))
+        if kind >= 0:
+            report(words, postings, tables, window, events, counts, sums, k, kind, -1)
+        counts[layout.LAST], window.sure[at] = k, 0
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
@@ -106,14 +118,16 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
 def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
     """Make the label of document ``i`` final; return it."""
     at = i % len(window.table)
-    U, k = recall_words(window, scratch, at), window.table[at]
+    j = newest_of(window, counts, i)
+    k = window.table[j % len(window.table)]
+    U = recall_words(window, scratch, j % len(window.table))
     counts[layout.SHOWN_FIRST] += window.shown_length[at]
     if k < 0:
         return -1
     if window.shown_length[at] > 0 and U > 0:
         start, n = window.shown_start[at], window.shown_length[at]
         fit = typicality(words, postings, tables, k, scratch.doc, U)
-        keep_example(tables, k, window.shown, start, n, fit, i)
+        keep_example(tables, k, window.shown, start, n, fit, j)
     if tables.reported[k] == BORN:
         tables.reported[k] = NAMED
         old = recognise(config, words, postings, tables, archive, counts, sums, k)
@@ -168,12 +182,13 @@ def too_short(
 
 @uncounted
 def learn(
-    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, out
-):
-    """Assign the newest document, then visit those whose turn it is."""
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, old,
+    out,
+):  # fmt: skip
+    """Assign the newest document, a copy of ``old`` or -1, then visit those whose turn it is."""
     i, doc = counts[layout.N_SEEN], scratch.read
     U = window.length[i % len(window.table)]
-    place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, out)
+    place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, old, out)
     out[SCORE] += surprise_aside(words, sums, doc, U, window.aside[i % len(window.table)])
     out[layout.FINAL_LABEL] = np.nan
     sums[layout.SURPRISE] += out[SCORE]
@@ -263,11 +278,14 @@ def step_documents(
             forget_new(lexicon, doc, every)
             return row
         learn_pieces(lexicon)
-        advance(config, tables, window, counts, sums, t[row])
-        enter(words, window, counts, sums, doc, U, every, room, t[row], data, start, n_shown)
+        code = code_of(doc, every)
+        old = find_copy(window, counts, code, doc, U) if config.copies else -1
+        if old < 0 or config.clocked or config.clocks == 2:  # copies are no time that passes
+            advance(config, tables, window, counts, sums, t[row])
+        enter(words, window, counts, sums, doc, U, every, code, room, t[row], data, start, n_shown)
         learn(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
-            lexicon, out[row],
+            lexicon, old, out[row],
         )  # fmt: skip
     return len(offsets) - 1  # N = 0
 
@@ -280,7 +298,10 @@ def predict_document(
     doc = scratch.read
     every = find_document(data, 0, len(data), listed, lexicon, doc[: layout.MOST_WORDS])
     U = set_aside(words, doc, every)
-    if tables.masses.shape[0] > 0:
+    old = find_copy(window, counts, code_of(doc, every), doc, U) if config.copies else -1
+    if old >= 0 and not config.clocked and config.clocks < 2:
+        pass  # no time goes by
+    elif tables.masses.shape[0] > 0:
         mix(config, tables, window, counts, sums, t, True)
     else:
         exponent, sums[layout.ALPHA] = elapsed(config, window, counts, sums, t)
@@ -289,5 +310,7 @@ def predict_document(
     k = best_of(tables, scratch, n)[0]
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     out[SCORE] += surprise_aside(words, sums, doc, U, every - U)
+    if old >= 0:
+        follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan

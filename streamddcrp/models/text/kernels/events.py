@@ -41,9 +41,15 @@ def happened(tables, window, events, counts, k, kind, into, share):
 
 
 @leaf
-def grown(config, tables, k):
-    """Return what is to be reported of a table because of its documents: a kind, or -1."""
-    size, known = tables.size[k], tables.reported[k]
+def texts_of(tables, k):
+    """Return how many documents table ``k`` has, copies of others among them."""
+    return tables.size[k] + tables.copies[k]
+
+
+@leaf
+def grown(config, tables, k, size):
+    """Return what is to be reported of a table because of its ``size``: a kind, or -1."""
+    known = tables.reported[k]
     if known < BORN and size >= config.births:
         tables.reported[k] = BORN
         return BIRTH
@@ -104,6 +110,7 @@ def report(words, postings, tables, window, events, counts, sums, k, kind, into)
     """Record an event of table ``k``, with its words and an example."""
     share = tables.mass[k] / sums[layout.TOTAL] if sums[layout.TOTAL] > 0.0 else 0.0
     at = happened(tables, window, events, counts, k, kind, into, share)
+    events.size[at], events.copies[at] = texts_of(tables, k), tables.copies[k]
     note_words(words, postings, tables, events, counts, k, at)
     note_example(tables, window, events, counts, k, at)
 

@@ -11,7 +11,7 @@ from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, DEATH, MERGE
 from streamddcrp.data.kernels.words import release_word
 from streamddcrp.models.text.kernels import layout
-from streamddcrp.models.text.kernels.events import BORN, grown, report, spell
+from streamddcrp.models.text.kernels.events import BORN, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.tables import (
     drop,
@@ -95,6 +95,7 @@ def pour(words, postings, tables, counts, sums, small, large):
     pour_words(words, postings, tables, counts, small, large)
     tables.n_tokens[large] += tables.n_tokens[small]
     tables.size[large] += tables.size[small]
+    tables.copies[large] += tables.copies[small]
     tables.in_window[large] += tables.in_window[small]
     tables.mass[large] += tables.mass[small]
     tables.mass[small] = 0.0
@@ -185,7 +186,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
             window.table[i] = large
     if counts[layout.LAST] == small:
         counts[layout.LAST] = large
-    if grown(config, tables, large) >= 0:
+    if grown(config, tables, large, texts_of(tables, large)) >= 0:
         report(words, postings, tables, window, events, counts, sums, large, BIRTH, -1)
 
 

@@ -5,7 +5,7 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.events import BORN, grown, report
+from streamddcrp.models.text.kernels.events import BORN, grown, report, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, weigh
 from streamddcrp.models.text.kernels.layout import LAST, N_SEEN, REASSIGN, SPLIT_DUE, TOTAL
 from streamddcrp.models.text.kernels.moves import remember_rival, try_merge
@@ -36,9 +36,10 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
         shift(tables.masses, window.weights, sums, k, at, 1.0)
     sums[TOTAL] += window.weight[at]
     tables.in_window[k] += 1
+    tables.copies[k] += window.copies[at]
     window.table[at] = k
     extend(tables, k, i, window.t[at])
-    kind = grown(config, tables, k)
+    kind = grown(config, tables, k, texts_of(tables, k))
     if kind >= 0:
         report(words, postings, tables, window, events, counts, sums, k, kind, -1)
     if tables.size[k] >= tables.next_split[k] and counts[SPLIT_DUE] < 0:
@@ -65,6 +66,7 @@ def unseat(words, postings, tables, window, events, counts, sums, at, doc, U):
     mass = tables.mass[k]
     take_out(words, postings, tables, counts, k, doc, U)
     tables.in_window[k] -= 1
+    tables.copies[k] -= window.copies[at]
     tables.mass[k] = max(mass - window.weight[at], 0.0)
     sums[TOTAL] += tables.mass[k] - mass
     if tables.masses.shape[0] > 0:
@@ -89,7 +91,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
         return
     lift(words, postings, tables, counts, scratch, old, doc, U)
     alone = tables.size[old] == 0
-    bonus = math.exp(config.dissolve) if last and tables.size[old] < 2 else 1.0
+    bonus = math.exp(config.dissolve) if last and tables.size[old] + tables.copies[old] < 2 else 1.0
     tables.mass[old] = max(mass - window.weight[at], 0.0)
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
     put_back(words, postings, tables, counts, scratch, old, doc, U)

@@ -22,7 +22,7 @@ from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, SPLIT
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.events import BORN, NOTICED, UNKNOWN, grown, report
+from streamddcrp.models.text.kernels.events import BORN, NOTICED, UNKNOWN, grown, report, texts_of
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.moves import keep_example, union_gain, urn
 from streamddcrp.models.text.kernels.tables import (
@@ -305,6 +305,8 @@ def divide(config, words, postings, tables, window, events, counts, sums, halves
                 shift(tables.masses, window.weights, sums, new, at, 1.0)
             tables.in_window[new] += 1
             tables.in_window[k] -= 1
+            tables.copies[new] += window.copies[at]
+            tables.copies[k] -= window.copies[at]
             tables.born[new], tables.born_t[new] = row - age, window.t[at]
             if not seen_there:
                 tables.last_seen[new], tables.last_t[new] = row - age, window.t[at]
@@ -330,7 +332,7 @@ def divide(config, words, postings, tables, window, events, counts, sums, halves
     if known:
         tables.reported[part] = NOTICED
         report(words, postings, tables, window, events, counts, sums, part, SPLIT, tables.id[rest])
-        if grown(config, tables, part) >= 0:
+        if grown(config, tables, part, texts_of(tables, part)) >= 0:
             report(words, postings, tables, window, events, counts, sums, part, BIRTH, -1)
 
 

@@ -333,6 +333,7 @@ def new_table(tables, counts, row, t):
     tables.mass[k], tables.head[k], tables.next_merge[k] = 0.0, -1, 3
     tables.next_split[k] = 8
     tables.n_tokens[k] = tables.n_words[k] = tables.size[k] = tables.in_window[k] = 0
+    tables.copies[k] = 0
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
     tables.reported[k] = 0

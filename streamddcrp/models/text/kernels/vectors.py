@@ -162,7 +162,7 @@ def seat(config, tables, window, events, counts, sums, background, i, k):
     add(tables, window, counts, sums, background, k, at, 1.0)
     extend(tables, k, i, t)
     window.table[at] = k
-    kind = grown(config, tables, k)
+    kind = grown(config, tables, k, tables.size[k])
     if kind >= 0:
         note(tables, window, events, counts, sums, k, kind)
     return k
