@@ -112,7 +112,8 @@ def main(seeds: int, first: int) -> None:
             for name, of in zip(("alarm", "event"), zip(*found, strict=True), strict=True):
                 told = np.array([place for place in of if place is not None])
                 shares = len(told) / seeds, np.mean(told == 0), np.mean(told < 3)
-                rows.append([loops, said, f"first {name}", *(f"{share:.3f}" for share in shares)])
+                row = [str(loops), said, f"first {name}"]
+                rows.append(row + [f"{share:.3f}" for share in shares])
     head = ["loops", "detector", "by", "faults told", "named first", "among three"]
     click.echo(markdown(head, rows))
 

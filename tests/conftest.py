@@ -14,9 +14,9 @@ from tests import processor  # noqa: F401 -- before numpy is imported
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
-settings.register_profile("dev", max_examples=25, deadline=None)
+# The same examples on each run, so that a failure is the change's; others come nightly
+settings.register_profile("dev", max_examples=25, derandomize=True, deadline=None)
 settings.register_profile("uncompiled", max_examples=4, derandomize=True, deadline=None)
-# CI repeats the same examples on each run, so that a failure is the change's; others come nightly
 settings.register_profile("ci", max_examples=50, derandomize=True, deadline=None)
 settings.register_profile("nightly", max_examples=500, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))

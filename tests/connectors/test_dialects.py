@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamddcrp_connectors.run.columns import Columns, Reading, refusals
@@ -188,6 +188,7 @@ def test_dialects_in_pairs(tmp_path, pairs):
 
 
 @given(st.sets(st.sampled_from(sorted(DIALECTS)), min_size=2, max_size=5), st.integers(1, 70))
+@example({"time names", "tabs", "-", "Latin-1"}, 7)
 @settings(max_examples=40)
 def test_any_dialect_and_any_batches(tmp_path_factory, names, batch_rows):
     how = case(*sorted(names))

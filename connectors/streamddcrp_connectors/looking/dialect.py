@@ -31,8 +31,10 @@ RULE = re.compile(
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}$")
 _HOUR = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$")
 _FORMS = re.compile(r"\d+[sdn]")  # lengths and types of columns
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATED = re.compile(
     r"\d{1,4}[-/.]\d{1,2}([-/.]\d{1,4})?([T :][^,;|\t]*)?|\d{1,2}:\d{2}(:\d{2}[^,;|\t]*)?"
+    rf"|({_MONTH}\.? \d{{1,2}}|\d{{1,2}}[ -]{_MONTH}),?[ -]\d{{2,4}}( \d{{1,2}}:\d{{2}}[^,;|\t]*)?"
 )
 
 
