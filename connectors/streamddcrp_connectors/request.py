@@ -213,7 +213,7 @@ class Request(Look):
         metavar="stop|dead-letter[=FILE]",
     )
     follow: bool = option(
-        "Wait for more lines at the end of the file; of a pattern, such as 'log-*.csv', also for "
+        "Wait for more lines at the end of the file; of a pattern, such as `log-*.csv`, also for "
         "the next file.",
         default=False,
         is_flag=True,

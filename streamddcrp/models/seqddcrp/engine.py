@@ -85,11 +85,11 @@ class Engine:
         for name in ("rows", "groups", "atoms", "table", "events"):
             for target, source in zip(getattr(own, name), getattr(mine, name), strict=True):
                 target[...] = source
-        own.counts[:], own.sums[:], into.config.hyper[:] = mine.counts, mine.sums, self.config.hyper
+        hyper = into.config.hyper
+        own.counts[:], own.sums[:], hyper[:] = mine.counts, mine.sums, self.config.hyper
         own.scratch.columns[:], own.scratch.asked[0] = own.rows.x.T, -1.0
         own.scratch.prior_post[:], own.scratch.stale[:] = np.nan, 1.0
-        into.past, into.n_features = self.past, self.n_features
-        return into
+        return replace(self, config=self.config._replace(hyper=hyper), state=own)
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7)."""
