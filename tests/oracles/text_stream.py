@@ -103,11 +103,7 @@ class SlowText:
 
     def learn(self, doc):
         n, self.due = len(self.members), None
-        words = [w for w in doc if w not in self.aside]
-        same = [
-            m for m in self.members[-4 * self.ages[-1] :]
-            if words and m.table and m.words == words and m.every == set(doc)
-        ]  # fmt: skip
+        same = self.copied(doc)
         self.clock = now = self.clock + (not same)
         score, arrival = self.score(doc, now), -1
         aside, doc = [w for w in doc if w in self.aside], [w for w in doc if w not in self.aside]
@@ -142,6 +138,15 @@ class SlowText:
         if self.due in self.tables:
             self.split(self.due, now)
         return arrival, score
+
+    def copied(self, doc):
+        """Return the documents of which this one is a copy, oldest first."""
+        words = [w for w in doc if w not in self.aside]
+        return [
+            m
+            for m in self.members[-4 * self.ages[-1] :]
+            if words and m.table and m.words == words and m.every == set(doc)
+        ]
 
     def take_place(self, member, old):
         """Let a copy stand for an older one."""

@@ -188,7 +188,7 @@ def _untemper(family: int, hyper: Array) -> None:
         D = int(hyper[h])
         if code == families.NORMAL_GAMMA:
             hyper[h + 1 + 6 * D : h + 1 + 8 * D] = 1.0
-        elif code in (families.GAMMA_POISSON, families.BETA_BERNOULLI):
+        if code in (families.GAMMA_POISSON, families.BETA_BERNOULLI):
             hyper[h + 1 + 2 * D : h + 1 + 3 * D] = 1.0
 
 

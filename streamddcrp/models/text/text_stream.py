@@ -94,7 +94,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
     >>> model.predict_one("prices of oil"), model.score_one("oil") < model.score_one("zebra")
     (0, True)
     >>> model.summary().select(["id", "rows"]).to_pylist()
-    [{'id': 1, 'rows': 50}, {'id': 0, 'rows': 50}]
+    [{'id': 0, 'rows': 50}, {'id': 1, 'rows': 50}]
     """
 
     def __init__(
