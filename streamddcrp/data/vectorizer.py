@@ -230,7 +230,7 @@ class Vectorizer:
         return vectorizer
 
     def _transform_slowly(self, x: Mapping[Feature, Any], learn: bool) -> FloatArray:
-        numbers_of_x = {name: _number(name, value) for name, value in x.items()}
+        numbers_of_x = {name: as_number(name, value) for name, value in x.items()}
         if self._columns is None:
             if learn:
                 self.fix(numbers_of_x)
@@ -308,7 +308,7 @@ def _only(column: Feature, x: Mapping[Feature, Any]) -> tuple[Any, ...]:
     return (x[column],)
 
 
-def _number(name: Feature, value: Any) -> float:
+def as_number(name: Feature, value: Any) -> float:
     """Return a value as a float, NaN where it is missing (None or NaN)."""
     if value is None:
         return math.nan

@@ -13,7 +13,7 @@ from streamddcrp.arguments import checked
 from streamddcrp.cards import ResultCard
 from streamddcrp.contract import Part, said
 from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
-from streamddcrp.data.vectorizer import refuse_unless_mapping
+from streamddcrp.data.vectorizer import as_number, refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.base import lacking
 from streamddcrp.likelihoods.kernels.parts import explain, outlook
@@ -171,8 +171,9 @@ class Explains:
         """Yield each part of a row: its name, its value, and the row without it."""
         refuse_unless_mapping(x)
         for name, value in x.items():
-            if value is not None and not math.isnan(value):
-                yield str(name), float(value), {k: v for k, v in x.items() if k != name}
+            number = as_number(name, value)
+            if not math.isnan(number):
+                yield str(name), number, {k: v for k, v in x.items() if k != name}
 
 
 _by_excess = attrgetter("excess")

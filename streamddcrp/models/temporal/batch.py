@@ -191,7 +191,7 @@ def read_epochs(
     if hasattr(likelihood, "no_starts") and not isinstance(likelihood, GaussianDrift):
         return likelihood, given
     option = LikelihoodOption(likelihood)
-    if option.kind_of(next((X for X in given if np.shape(X)[0]), [[]])) == TEXT:
+    if option.kind_of(next((X for X in given if sum(np.shape(X)[:1])), [[]])) == TEXT:
         return option.emission(TEXT, None), [sparse.csr_array(X) for X in given]
     rows = as_epochs(given)
     first = next(X for X in rows if len(X))
