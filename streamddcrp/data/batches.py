@@ -292,14 +292,12 @@ def as_matrix(values: object) -> FloatArray:
     try:
         X = np.asarray(values)
     except ValueError as error:
-        msg = f"batch: expected rows of equal length ({error})"
-        raise SchemaError(msg) from None
+        raise SchemaError(f"batch: expected rows of equal length ({error})") from None
     if X.dtype.kind not in "fiub":
-        msg = (
+        raise SchemaError(
             f"batch: expected numbers, got an array of type {X.dtype}; convert text and objects "
             f"first, or pass a table with named columns"
         )
-        raise SchemaError(msg)
     if X.ndim != 2:
         msg = f"batch: expected two dimensions (rows, features), got shape {X.shape}"
         if X.ndim == 1:
@@ -341,8 +339,7 @@ def check_matrix(
     i, d = (int(index) for index in np.unravel_index(int(wrong.argmax()), wrong.shape))
     name = d if columns is None else columns[d]
     way_out = "leave the row out" if complete else "drop or clip what has overflowed"
-    msg = f"row {i}, column {name!r}: {X[i, d]} is not finite; {way_out}"
-    raise SchemaError(msg, row=i)
+    raise SchemaError(f"row {i}, column {name!r}: {X[i, d]} is not finite; {way_out}", row=i)
 
 
 def as_observations(X: object) -> FloatArray:

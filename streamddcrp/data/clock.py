@@ -81,16 +81,18 @@ class Wanted(NamedTuple):
     def check(self) -> None:
         """Raise ConfigError if one of them cannot be used."""
         if self.unit not in (None, "excel", "none", *UNITS):
-            message = f"--time-unit must be s, ms, us, ns, excel or none, got {self.unit!r}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"--time-unit must be s, ms, us, ns, excel or none, got {self.unit!r}"
+            )
         if self.format is not None:
             _pattern(self.format)
         if self.zone is not None:
             try:
                 pc.assume_timezone(pa.array([0], pa.timestamp("ns")), self.zone)
             except pa.ArrowException:
-                message = f"--time-zone must be a name such as Europe/Madrid, got {self.zone!r}"
-                raise ConfigError(message) from None
+                raise ConfigError(
+                    f"--time-zone must be a name such as Europe/Madrid, got {self.zone!r}"
+                ) from None
 
 
 def find_kind(cells: Any, name: str = "", wanted: Wanted = Wanted()) -> str | None:  # noqa: B008
@@ -298,14 +300,14 @@ def _pattern(format: str) -> str:
             found.append(_DIRECTIVES[directive])
         else:
             known = " ".join(f"%{letter}" for letter in _DIRECTIVES)
-            message = f"--time-format: %{directive} is not known; there are {known}"
-            raise ConfigError(message)
+            raise ConfigError(f"--time-format: %{directive} is not known; there are {known}")
     pattern = "^" + "".join(found) + "$"
     with suppress(re.error):
         if "y" in re.compile(pattern).groupindex:
             return pattern
-    message = f"--time-format must name each part of a date once, and the year, got {format!r}"
-    raise ConfigError(message)
+    raise ConfigError(
+        f"--time-format must name each part of a date once, and the year, got {format!r}"
+    )
 
 
 def _in_zone(times: Any, zone: str, last: int | None) -> tuple[Any, int | None]:

@@ -61,8 +61,7 @@ class Cut:
             return self._by_rows(place, t, n)
         if t is None:
             if self.kind == "period":
-                message = "t: the epochs are periods of time, so every row needs a time"
-                raise SchemaError(message)
+                raise SchemaError("t: the epochs are periods of time, so every row needs a time")
             place = replace(place, count=place.count + n, closed=False)
             return [Piece(0, n, place.number, float(place.number))], place
         marks = t if self.kind == "value" else np.floor(t / self.size)
@@ -115,19 +114,20 @@ class Cut:
             row = int(late.argmax())
             what = "the time" if self.kind == "value" else "the period"
             now, last = float(t[row]), float(before[row]) * (self.size or 1.0)
-            message = (
+            raise OrderError(
                 f"row {row}: time {now!r} is late: its epoch is closed, since an epoch ends when "
                 f"{what} moves on (last at {last!r}) or close() is called; sort the rows by time, "
-                "or set late ones aside"
+                "or set late ones aside",
+                row=row,
+                times=(now, last),
             )
-            raise OrderError(message, row=row, times=(now, last))
         far = ~(np.abs(marks) < 2.0**53)
         if self.kind == "period" and far.any():
             row = int(far.argmax())
-            message = (
-                f"row {row}: time {float(t[row])!r} is too many epochs of {self.size!r} away from 0"
+            raise SchemaError(
+                f"row {row}: time {float(t[row])!r} is too many epochs of {self.size!r} from 0",
+                row=row,
             )
-            raise SchemaError(message, row=row)
 
 
 def make_cut(epoch: Any, name: str = "epoch") -> Cut:
@@ -149,9 +149,8 @@ def make_cut(epoch: Any, name: str = "epoch") -> Cut:
     whole = kind == "period" or (isinstance(size, int | float) and float(size).is_integer())
     is_number = isinstance(size, int | float) and not isinstance(size, bool)
     if not (is_number and 0.0 < size < np.inf and whole):
-        message = (
+        raise ConfigError(
             f"{name} must be None, a period such as 3600, '1d', '6h', '15min' or '30s', or a "
             f"number of rows such as ('rows', 100) or '100 rows'; got {epoch!r}"
         )
-        raise ConfigError(message)
     return Cut(kind, size if kind == "period" else int(size))

@@ -108,8 +108,7 @@ def as_times(t: object, n_rows: int | None = None) -> FloatArray:
     given: NDArray[Any] = t if isinstance(t, np.ndarray) else _array(t)
     if given.ndim != 1 or (n_rows is not None and len(given) != n_rows):
         rows = "row" if n_rows is None else f"row, {n_rows} in all"
-        msg = f"t: expected one time a {rows}; got shape {given.shape}"
-        raise SchemaError(msg)
+        raise SchemaError(f"t: expected one time a {rows}; got shape {given.shape}")
     if given.dtype.kind == "M":
         lost = np.isnat(given)
         if lost.any():
@@ -187,8 +186,7 @@ def as_given(error: OrderError, t: Any) -> OrderError:
 def _array(t: object) -> NDArray[Any]:
     """Make an array of a sequence without converting its items to text."""
     if isinstance(t, bytes) or not isinstance(t, Iterable):
-        msg = f"t: expected a sequence of times, got a {type(t).__name__}"
-        raise SchemaError(msg)
+        raise SchemaError(f"t: expected a sequence of times, got a {type(t).__name__}")
     items = list(t)
     if all(type(item) is float for item in items):
         return np.array(items, dtype=np.float64)

@@ -66,8 +66,9 @@ def as_tokens(tokens: object) -> list[str] | IntArray:
         try:
             items = list(items)
         except TypeError:
-            msg = f"tokens: expected a text, words or whole numbers; got {tokens!r}"
-            raise SchemaError(msg) from None
+            raise SchemaError(
+                f"tokens: expected a text, words or whole numbers; got {tokens!r}"
+            ) from None
         if not items:
             return np.empty(0, dtype=np.int64)
         if isinstance(items[0], str):
@@ -80,17 +81,15 @@ def as_tokens(tokens: object) -> list[str] | IntArray:
         return _words(ids.tolist())
     fits = ids.ndim == 1 and ids.dtype.kind in "iu" and ids.max(initial=0) <= _MOST
     if not fits and (ids.size or ids.dtype.names):
-        msg = (
+        raise SchemaError(
             f"tokens: expected a text, a list of words or a flat array of whole numbers; got an "
             f"array of shape {ids.shape} and type {ids.dtype}"
         )
-        raise SchemaError(msg)
     return np.ascontiguousarray(ids.ravel(), dtype=np.int64)
 
 
 def _words(items: list[Any]) -> list[str]:
     for row, word in enumerate(items):
         if not isinstance(word, str):
-            msg = f"row {row}: expected a word like the first, got {word!r}"
-            raise SchemaError(msg, row=row)
+            raise SchemaError(f"row {row}: expected a word like the first, got {word!r}", row=row)
     return items

@@ -97,11 +97,13 @@ class Vectorizer:
         """
         names = _sorted(columns)
         if self._columns is not None:
-            msg = f"the schema is fixed already: {_some(self._columns)}; make a new Vectorizer"
-            raise SchemaError(msg)
+            raise SchemaError(
+                f"the schema is fixed already: {_some(self._columns)}; make a new Vectorizer"
+            )
         if not names and not self.open:
-            msg = "the first row has no features; it fixes the schema, so give at least one"
-            raise SchemaError(msg)
+            raise SchemaError(
+                "the first row has no features; it fixes the schema, so give at least one"
+            )
         self._set_columns(tuple(names))
 
     def transform(self, x: Mapping[Feature, Any], *, learn: bool = True) -> FloatArray:
@@ -246,11 +248,10 @@ class Vectorizer:
     def _refuse_strangers(self, new: list[Feature], n: int) -> None:
         """Refuse ``n`` features of which none is in the schema; none at all are all missing."""
         if new and len(new) == n and not self.open:
-            msg = (
+            raise SchemaError(
                 f"columns: none of {_some(new)} is in the schema {_some(self._at)}; rename them, "
                 "or make a new model for these rows"
             )
-            raise SchemaError(msg)
 
     def _tell_absent(self, names: list[Feature]) -> None:
         """Say which columns of the schema a batch does not have."""
@@ -297,11 +298,10 @@ class Vectorizer:
 def refuse_unless_mapping(x: object) -> None:
     """Refuse a row that is not a mapping: SchemaError."""
     if type(x) is not dict and not hasattr(x, "items"):
-        msg = (
+        raise SchemaError(
             f"row: expected a mapping of feature names to numbers, got {type(x).__name__} "
             f"{x!r:.40}; pass a dict such as {{'a': 1.0}}, or a batch to learn_many"
         )
-        raise SchemaError(msg)
 
 
 def _only(column: Feature, x: Mapping[Feature, Any]) -> tuple[Any, ...]:
@@ -330,8 +330,7 @@ def as_number(name: Feature, value: Any) -> float:
         problem = f"is a {type(value).__name__} where a number belongs"
     shown = repr(value)
     shown = shown if len(shown) <= 40 else shown[:37] + "..."
-    msg = f"column {name!r}: {shown} {problem}"
-    raise SchemaError(msg)
+    raise SchemaError(f"column {name!r}: {shown} {problem}")
 
 
 def _sorted(names: Iterable[Any]) -> list[Feature]:
@@ -339,13 +338,11 @@ def _sorted(names: Iterable[Any]) -> list[Feature]:
     names = list(names)
     for name in names:
         if not isinstance(name, str | int) or isinstance(name, bool):
-            msg = f"column {name!r}: names of features must be text or integers"
-            raise SchemaError(msg)
+            raise SchemaError(f"column {name!r}: names of features must be text or integers")
     ordered = sorted(names, key=lambda name: (isinstance(name, str), name))
     for name, following in pairwise(ordered):
         if name == following:
-            msg = f"column {name!r}: comes twice; rename or drop one of them"
-            raise SchemaError(msg)
+            raise SchemaError(f"column {name!r}: comes twice; rename or drop one of them")
     return ordered
 
 

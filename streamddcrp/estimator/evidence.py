@@ -37,8 +37,7 @@ class Evidence(ResultCard):
         It does where runs differ by about a nat; where they differ by more, take more particles.
         """
         if not 0.0 < level < 1.0:
-            message = f"level must be above 0 and below 1, got {level!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"level must be above 0 and below 1, got {level!r}")
         half = float(stdtrit(len(self.runs) - 1, 0.5 + 0.5 * level)) * self.error
         return self.log_evidence - half, self.log_evidence + half
 
@@ -76,8 +75,9 @@ def estimate_evidence(
     True
     """
     if not hasattr(model, "n_particles"):
-        message = f"model: {type(model).__name__} has no particles, so its runs do not differ"
-        raise ConfigError(message)
+        raise ConfigError(
+            f"model: {type(model).__name__} has no particles, so its runs do not differ"
+        )
     n_runs, runs = whole("n_runs", n_runs, 2), np.empty(0)
     options: dict[str, Any] = {}
     for rng in generator(seed).spawn(n_runs):

@@ -201,6 +201,7 @@ def _arviz() -> Any:
             warnings.simplefilter("ignore", FutureWarning)  # announces its next version
             import arviz  # noqa: PLC0415
     except ImportError as error:
-        message = "diagnostics need ArviZ: pip install 'streamddcrp[diagnostics]'"
-        raise MissingExtraError(message) from error
+        raise MissingExtraError(
+            "diagnostics need ArviZ: pip install 'streamddcrp[diagnostics]'"
+        ) from error
     return arviz

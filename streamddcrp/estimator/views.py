@@ -76,8 +76,9 @@ def index_of(batch: Any, wanted: bool) -> pa.RecordBatch | None:
         kept = [None if name in _OURS else name for name in frame.index.names]
         return pa.RecordBatch.from_pandas(frame.iloc[:, :0].rename_axis(kept))
     except (AttributeError, TypeError, ValueError, pa.ArrowException) as error:
-        message = f"index: expected a frame of pandas whose index Arrow can hold; {error}"
-        raise SchemaError(message) from None
+        raise SchemaError(
+            f"index: expected a frame of pandas whose index Arrow can hold; {error}"
+        ) from None
 
 
 def with_index(index: pa.RecordBatch | None, results: pa.RecordBatch) -> pa.RecordBatch:

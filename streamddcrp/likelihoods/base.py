@@ -358,8 +358,7 @@ class Likelihood:
         [[[0.59, 0.98]]]
         """
         if not 0.0 < level < 1.0:
-            message = f"level must be above 0 and below 1, got {level!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"level must be above 0 and below 1, got {level!r}")
         return self._quantiles(stats, np.array([0.5 - 0.5 * level, 0.5 + 0.5 * level]))
 
     def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:

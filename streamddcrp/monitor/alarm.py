@@ -167,8 +167,7 @@ class Alarm(Stored):
         if cut is not None and cut.kind == "rows":
             rate = 1.0 / cut.size
         if not 0 < rate < 0.5:
-            message = f"rate must lie between 0 and 0.5, got {rate!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"rate must lie between 0 and 0.5, got {rate!r}")
         whole("average", average, 1, 1 << 24)
         self.rate = rate
         self.average = average
@@ -237,14 +236,12 @@ class Alarm(Stored):
         times = np.empty(0)
         if self._pace[PERIOD]:
             if t is None:
-                message = f"t: per={self.per!r} is a time, so every row needs one"
-                raise SchemaError(message)
+                raise SchemaError(f"t: per={self.per!r} is a time, so every row needs one")
             times = batch_times(t, len(values))
         n = len(values)
         regimes: Any = number_array("labels", () if labels is None else labels, whole=True)
         if labels is not None and regimes.shape != (n,):
-            message = f"labels: got shape {regimes.shape} for {n} scores"
-            raise SchemaError(message)
+            raise SchemaError(f"labels: got shape {regimes.shape} for {n} scores")
         judged = np.empty(0, np.int8)
         if verdicts is not None:
             given: Any = verdicts
@@ -254,8 +251,7 @@ class Alarm(Stored):
             known = [np.asarray(given == name, np.int8) for name in VERDICTS]
             judged = np.argmax(known, axis=0).astype(np.int8)
             if judged.shape != (n,) or not np.any(known, axis=0).all():
-                message = f"verdicts must be {n} of {', '.join(VERDICTS)}"
-                raise SchemaError(message)
+                raise SchemaError(f"verdicts must be {n} of {', '.join(VERDICTS)}")
         codes = self._codes(keys, n)
         out = Alarms(np.empty(n), np.empty(n), *(np.empty(n, np.bool_) for _ in range(3)))
         step_alarm(
@@ -293,12 +289,10 @@ class Alarm(Stored):
             return np.zeros(n, np.int64)
         names = as_list("keys", keys)
         if len(names) != n:
-            message = f"keys: got {len(names)} for {n} scores"
-            raise SchemaError(message)
+            raise SchemaError(f"keys: got {len(names)} for {n} scores")
         if not len(self._fleet.top):
             if self._own.counts.any():
-                message = "keys: the rows before came without; make a new Alarm"
-                raise SchemaError(message)
+                raise SchemaError("keys: the rows before came without; make a new Alarm")
             self._keys.clear()
             self._fleet = _Fleet(*_Own.of(len(AGES) + 1, 1)[1:3], np.zeros(2))
         known = self._keys
@@ -328,8 +322,7 @@ class Alarm(Stored):
         for key in keys:
             who = self._keys.get(str(key))
             if who is None:
-                message = f"no score of the key {key!r} was judged"
-                raise UnknownKeyError(message)
+                raise UnknownKeyError(f"no score of the key {key!r} was judged")
             yield key, b"".join(cells[who].tobytes() for cells in self._own)
 
     def join(self, parts: Iterable[tuple[str, bytes]]) -> None:

@@ -65,17 +65,18 @@ def labels_of_links(links: ArrayLike) -> IntArray:
     """
     given = number_array("links", links, ndim=None, whole=True)
     if given.ndim not in {1, 2} or given.shape[-1] == 0:
-        message = (
+        raise SchemaError(
             f"links must be integers of shape (N,) or (S, N), N at least 1; got an array of "
             f"{given.dtype} of shape {given.shape}"
         )
-        raise SchemaError(message)
     N = given.shape[-1]
     wrong = (given < 0) | (given >= N)
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        message = f"links: customer {at[-1]} links to {given[at]}; there are customers 0 to {N - 1}"
-        raise SchemaError(message, row=at[0])
+        raise SchemaError(
+            f"links: customer {at[-1]} links to {given[at]}; there are customers 0 to {N - 1}",
+            row=at[0],
+        )
     out = np.empty(given.shape, np.int64)
     join(np.ascontiguousarray(given, dtype=np.int64).reshape(-1, N), out.reshape(-1, N))
     return out
@@ -94,11 +95,10 @@ def as_samples(labels: ArrayLike) -> tuple[IntArray, IntArray]:
     if given.ndim == 1:
         given = given[np.newaxis]
     if given.ndim != 2 or 0 in given.shape:
-        message = (
+        raise SchemaError(
             "labels must be integers of shape (S, N), a row for each sample, S and N at least 1; "
             f"got an array of {given.dtype} of shape {given.shape}"
         )
-        raise SchemaError(message)
     if given.min() < 0 or given.max() >= given.shape[1]:
         given = np.array([np.unique(row, return_inverse=True)[1] for row in given])
     out = np.empty(given.shape, np.int64)
@@ -111,11 +111,10 @@ def as_weights(weights: ArrayLike | None, n_samples: int) -> FloatArray:
         return np.full(n_samples, 1.0 / n_samples)
     given = number_array("weights", weights)
     if given.shape != (n_samples,) or not (given >= 0.0).all() or not 0.0 < given.sum() < np.inf:
-        message = (
+        raise SchemaError(
             f"weights must be {n_samples} finite numbers >= 0, one for each sample and not all "
             f"zero; got an array of shape {given.shape}"
         )
-        raise SchemaError(message)
     return np.ascontiguousarray(given / given.sum())
 
 
@@ -162,8 +161,7 @@ class _Samples:
         n = np.arange(N + 1.0)
         f = {"vi": xlogy(n, n), "binder": n * n}.get(loss)
         if f is None:
-            message = f"loss must be 'vi' or 'binder', got {loss!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"loss must be 'vi' or 'binder', got {loss!r}")
         self.f, self.step = f, np.diff(f)
         self.scale = float(N if loss == "vi" else max(N * (N - 1), 1))
         begin = np.cumsum(self.n_tables) - self.n_tables
@@ -223,11 +221,10 @@ def _expected_loss(
     samples = _Samples(labels, weights, loss)
     place, _ = as_samples(estimate)
     if place.shape != (1, samples.n):
-        message = (
+        raise SchemaError(
             f"estimate must have shape ({samples.n},), a label for each customer of the samples; "
             f"got {np.shape(estimate)}"
         )
-        raise SchemaError(message)
     return samples.loss(*samples.count(place[0]))
 
 

@@ -109,8 +109,9 @@ class Laws:
         for name, law in self._given.items():
             if law not in AMONG:
                 known = ", ".join(map(repr, AMONG))
-                message = f"columns: the law of {name!r} must be one of {known}; got {law!r}"
-                raise ConfigError(message)
+                raise ConfigError(
+                    f"columns: the law of {name!r} must be one of {known}; got {law!r}"
+                )
         self.held = Held()
         self._filters: Filters | None = None  # None: nothing is subtracted
         self._contest: Contest | None = None
@@ -132,8 +133,9 @@ class Laws:
         """Refuse laws of columns that are not there."""
         for name in self._given:
             if name not in map(str, names):
-                message = f"columns: there is no column {name!r} among {', '.join(map(str, names))}"
-                raise SchemaError(message)
+                raise SchemaError(
+                    f"columns: there is no column {name!r} among {', '.join(map(str, names))}"
+                )
 
     @property
     def next_look(self) -> int | None:

@@ -191,14 +191,12 @@ class ParameterChain(Chain):
     ) -> None:  # fmt: skip
         if parameters not in _VARIANTS:
             known = ", ".join(map(repr, ("collapsed", *_VARIANTS)))
-            message = f"parameters must be one of {known}, got {parameters!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"parameters must be one of {known}, got {parameters!r}")
         if parameters == "per-customer" and not candidates.sequential:
-            message = (
+            raise ConfigError(
                 "parameters='per-customer' needs links to earlier customers only: elsewhere no "
                 "customer opened the table; use 'auxiliary' or 'partial'"
             )
-            raise ConfigError(message)
         n_auxiliary = whole("n_auxiliary", n_auxiliary, 1)
         super().__init__(X, family, hyper, candidates)
         n, p = len(X), self._state.stats.shape[1]

@@ -65,18 +65,17 @@ class HyperGrid:
 
     def __post_init__(self) -> None:
         if self.alpha is None and self.decay is None:
-            message = "HyperGrid: needs values of alpha, of the decay's parameter, or of both"
-            raise ConfigError(message)
+            raise ConfigError(
+                "HyperGrid: needs values of alpha, of the decay's parameter, or of both"
+            )
         for name, check in (("alpha", checked_alpha), ("decay", _number)):
             values = getattr(self, name)
             if values is not None:
                 object.__setattr__(self, name, tuple(check(value) for value in values))
                 if len(values) == 0:
-                    message = f"HyperGrid: {name} has no values"
-                    raise ConfigError(message)
+                    raise ConfigError(f"HyperGrid: {name} has no values")
         if self.form not in {None, *FORMS}:
-            message = f"HyperGrid: form must be one of {FORMS} or None, got {self.form!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"HyperGrid: form must be one of {FORMS} or None, got {self.form!r}")
 
 
 def make_grid(spec: object, alpha: float, decay: Decay) -> HyperGrid:
@@ -88,16 +87,14 @@ def make_grid(spec: object, alpha: float, decay: Decay) -> HyperGrid:
     if isinstance(spec, HyperGrid):
         return spec
     if not isinstance(spec, str) or spec not in {"alpha", "decay", "both"}:
-        message = f"hyper must be 'alpha', 'decay', 'both' or a HyperGrid, got {spec!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"hyper must be 'alpha', 'decay', 'both' or a HyperGrid, got {spec!r}")
     powers = 2.0 ** np.arange(-4, 5)
     middle = decay_parameter(decay)
     if spec != "alpha" and not middle > 0.0:
-        message = (
+        raise ConfigError(
             f"hyper={spec!r}: {decay!r} has no positive parameter to spread a grid about; choose "
             f"hyper='alpha', another decay, or HyperGrid with values of your own"
         )
-        raise ConfigError(message)
     return HyperGrid(
         alpha=None if spec == "decay" else (checked_alpha(alpha) * powers).tolist(),
         decay=None if spec == "alpha" else (middle * np.sqrt(powers)).tolist(),
@@ -128,8 +125,9 @@ class Griddy:
         )
         form = grid.form or ("partition" if distances.sequential else "links")
         if form == "partition" and not distances.sequential:
-            message = "HyperGrid: form='partition' is for sequential links; take form='links'"
-            raise ConfigError(message)
+            raise ConfigError(
+                "HyperGrid: form='partition' is for sequential links; take form='links'"
+            )
         self._partition = form == "partition" and len(decays) > 1
         a = int(np.abs(self._alphas - alpha).argmin())
         near = np.abs(np.array(self._parameters) - decay_parameter(decay))
@@ -172,11 +170,10 @@ def _with(decay: Decay, value: float) -> Decay:
     """Return the decay with another value of its parameter."""
     name = PARAMETER.get(type(decay))
     if name is None:
-        message = (
+        raise ConfigError(
             f"HyperGrid: {decay!r} has no parameter that a grid could vary; choose a window, an "
             f"exponential, a logistic or a linear window, or leave decay out of the grid"
         )
-        raise ConfigError(message)
     changed: Decay = replace(decay, **{name: value})  # type: ignore[type-var]
     return changed
 
@@ -316,11 +313,11 @@ def _distances(
             return Distances.by_index(n, sequential=sequential)
         return Distances.by_time(batch_times(t, n), sequential=sequential)
     if t is not None:
-        message = "give t or distances, not both: Distances.by_time(t) are distances"
-        raise ConfigError(message)
+        raise ConfigError("give t or distances, not both: Distances.by_time(t) are distances")
     if distances.n != n:
-        message = f"distances: of {distances.n} customers, but X has {n} rows; both must agree"
-        raise SchemaError(message)
+        raise SchemaError(
+            f"distances: of {distances.n} customers, but X has {n} rows; both must agree"
+        )
     return distances
 
 

@@ -111,8 +111,7 @@ def sample_graph_ibp(
     rows, graph = _checked(X, graph, alpha)
     family = LinearGaussian() if isinstance(likelihood, str) else likelihood
     if isinstance(likelihood, str) and likelihood != "auto":
-        message = f"likelihood must be 'auto' or a LinearGaussian, got {likelihood!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"likelihood must be 'auto' or a LinearGaussian, got {likelihood!r}")
     drawn = plan.run(
         lambda rng: _Chain(rows, graph, family, alpha, plan.burn_in // 2, rng), seed,
         progress=progress,
@@ -184,11 +183,9 @@ def _checked(X: ArrayLike, graph: Any, alpha: float | None) -> tuple[FloatArray,
     elif not isinstance(graph, DecomposableGraph):
         graph = from_parents(graph)
     if len(graph.order) != N:
-        message = f"the graph has {len(graph.order)} items, X has {N} rows"
-        raise SchemaError(message)
+        raise SchemaError(f"the graph has {len(graph.order)} items, X has {N} rows")
     if np.isnan(rows).any():
-        message = "X: missing values are not supported here; TimeVaryingIBP takes them"
-        raise SchemaError(message)
+        raise SchemaError("X: missing values are not supported here; TimeVaryingIBP takes them")
     if alpha is not None:
         positive("alpha", alpha, "None")
     return rows, graph
@@ -324,8 +321,7 @@ def intensity(graph: DecomposableGraph, history: Iterable[int]) -> float:
     """
     owners, value, begun = set(history), 1.0, False
     if not owners:
-        message = "a history needs at least one owner"
-        raise ConfigError(message)
+        raise ConfigError("a history needs at least one owner")
     for k in graph.order.tolist():
         q, m = 1 + len(graph.parents[k]), len(graph.parents[k] & owners)
         if k not in owners:

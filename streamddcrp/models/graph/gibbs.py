@@ -134,14 +134,14 @@ def sample_graph_crp(
     6
     """
     if (edges is None) == (parents is None):
-        message = "give the graph either by edges or by parents"
-        raise ConfigError(message)
+        raise ConfigError("give the graph either by edges or by parents")
     rows = as_observations(X)
     n = len(rows)
     graph = from_parents(parents) if edges is None else decomposable(n, edges)
     if len(graph.order) != n:
-        message = f"parents: expected one list for each of the {n} rows, got {len(graph.order)}"
-        raise SchemaError(message)
+        raise SchemaError(
+            f"parents: expected one list for each of the {n} rows, got {len(graph.order)}"
+        )
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     family = fitted(likelihood, rows)
     config = make_config(

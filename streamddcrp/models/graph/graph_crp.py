@@ -193,20 +193,18 @@ class GraphCRP(PartitionModel, base.Clusterer):
         """Return the parents of rows, or nothing where they are those of the window."""
         given = named is not None
         if self._given is not None and given != self._given:
-            message = (
+            raise SchemaError(
                 "parents: the rows before came with parents; name them, [] for none"
                 if self._given
                 else "parents: the rows before had the items of the window as parents; name none"
             )
-            raise SchemaError(message)
         if not given:
             return ()
         if self.rejuvenate > 0:
-            message = (
+            raise SchemaError(
                 "parents: with rejuvenation the parents are those of the window; set rejuvenate=0 "
                 "to name them"
             )
-            raise SchemaError(message)
         new, ring, n_ring = as_parents(named, n_rows), NO_RING, np.zeros(1, np.int64)
         if self._engine is not None:
             ring, n_ring = self._engine.state.recent.parents, self._engine.state.recent.n_parents
@@ -218,8 +216,9 @@ class GraphCRP(PartitionModel, base.Clusterer):
             if error.row is None or n_old == 0:
                 raise
             row = error.row - n_old
-            message = str(error).replace(f"row {error.row}", f"row {row}")
-            raise SchemaError(message, row=row) from None
+            raise SchemaError(
+                str(error).replace(f"row {error.row}", f"row {row}"), row=row
+            ) from None
         return (new,)
 
     @property

@@ -104,8 +104,7 @@ class GroupDPSamples(Draws):
         """
         rows = as_observations(X)
         if rows.shape[1] != self.X.shape[1]:
-            message = f"X: expected {self.X.shape[1]} columns, got {rows.shape[1]}"
-            raise SchemaError(message)
+            raise SchemaError(f"X: expected {self.X.shape[1]} columns, got {rows.shape[1]}")
         family = self.likelihood
         family.check_rows(rows)
         paths = _paths(group, len(rows), len(self.n_shared))

@@ -112,27 +112,25 @@ class _Batch:
     def _start_from(self, init: object) -> None:
         n, width = self.links.shape
         if not sp.issparse(init) or cast(Any, init).shape != (n, n):
-            message = (
+            raise ConfigError(
                 f"init must be 'singletons' or a sparse ({n}, {n}) matrix of link probabilities, "
                 f"as in SeqDDCRPFit.links; got {type(init).__name__}"
             )
-            raise ConfigError(message)
         coo = cast(Any, init).tocoo()
         gap = coo.row - coo.col
         if gap.size and (gap.min() < 0 or gap.max() > width):
-            message = f"init links customers {gap.max()} apart; the prior reaches {width} back"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"init links customers {gap.max()} apart; the prior reaches {width} back"
+            )
         total = np.bincount(coo.row, coo.data, n)
         if not (coo.data >= 0.0).all() or not np.allclose(total, 1.0, rtol=0.0, atol=1e-6):
-            message = "init must have rows of probabilities that sum to 1"
-            raise ConfigError(message)
+            raise ConfigError("init must have rows of probabilities that sum to 1")
         self.birth[:] = 0.0
         own = gap == 0
         self.birth[coo.row[own]] = coo.data[own]
         self.links[coo.row[~own], (width - gap)[~own]] = coo.data[~own]
         if ((self.links > 0.0) & (self.prior.log_weight == -np.inf)).any():
-            message = "init has links that are impossible under this decay and these times"
-            raise ConfigError(message)
+            raise ConfigError("init has links that are impossible under this decay and these times")
 
     def draw_links(self, rng: np.random.Generator) -> None:
         """Start from links drawn from the prior."""
@@ -343,8 +341,7 @@ def fit_seqddcrp(
     -14.52
     """
     if max_sweeps < 1 or not tol >= 0:
-        message = f"max_sweeps must be >= 1 and tol >= 0, got {max_sweeps!r} and {tol!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"max_sweeps must be >= 1 and tol >= 0, got {max_sweeps!r} and {tol!r}")
     rows = as_observations(X)
     family = fitted(likelihood, rows)
     hyper = family.hyper(rows.shape[1])

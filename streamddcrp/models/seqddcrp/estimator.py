@@ -221,8 +221,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._is_auto = self._family is None
         self._is_given = self._family is not None and self._family.is_scaled
         if self._season is not None and isinstance(self._family, COUNTS):
-            message = f"season: a season is subtracted from numbers, not from {likelihood!r}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"season: a season is subtracted from numbers, not from {likelihood!r}"
+            )
         self._laws = _laws_for(columns, by_rows=free)
         whole("warmup", warmup, 1)
         for name, value in (("alpha", alpha), ("time_unit", time_unit)):
@@ -636,8 +637,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 def _laws_for(given: Mapping[Any, str] | None, *, by_rows: bool) -> Laws | None:
     """Return the laws of columns where the rows choose the family, else none."""
     if given and not by_rows:
-        message = "columns: laws of columns need likelihood='auto' and preset='process'"
-        raise ConfigError(message)
+        raise ConfigError("columns: laws of columns need likelihood='auto' and preset='process'")
     return Laws(given) if by_rows else None
 
 

@@ -147,8 +147,7 @@ def fit_temporal_dpm(
     )
     whole("max_sweeps", max_sweeps, 1)
     if not tol >= 0.0:
-        message = f"tol must be >= 0, got {tol!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"tol must be >= 0, got {tol!r}")
     emission, rows = read_epochs(likelihood, settings, epochs)
     n_starts, rng = whole("n_starts", n_starts, 1), generator(seed)
     fits = []
@@ -249,8 +248,7 @@ def _from_stream(
 ) -> Engine:
     """Return an engine with all epochs in its window, where a stream put their rows."""
     if init != "stream":
-        message = f"init must be 'stream' or a sequence of arrays (N_t, K), got {init!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"init must be 'stream' or a sequence of arrays (N_t, K), got {init!r}")
     stream = Engine(settings, emission)
     final: list[tuple[IntArray, FloatArray]] = []
     born: dict[int, int] = {}
@@ -281,14 +279,12 @@ def _from_assignments(
     if len(resp) != len(rows) or any(
         shape != (len(X), shapes[0][1]) for shape, X in zip(shapes, rows, strict=False)
     ):
-        message = (
+        raise ConfigError(
             f"init must hold an array (N_t, K) for each of the {len(rows)} epochs, with as many "
             f"rows as the epoch; got shapes {shapes[:8]}"
         )
-        raise ConfigError(message)
     if any((q < 0.0).any() or not np.allclose(q.sum(axis=1), 1.0, atol=1e-6) for q in resp):
-        message = "init must have rows of probabilities that sum to 1"
-        raise ConfigError(message)
+        raise ConfigError("init must have rows of probabilities that sum to 1")
     used = np.array([q.any(axis=0) for q in resp])
     some = np.flatnonzero(used.any(axis=0))
     born = used[:, some].argmax(axis=0)
@@ -317,16 +313,13 @@ def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
     out: list[FloatArray] = []
     width = next((np.shape(X)[1] for X in given if np.ndim(X) == 2 and len(X)), None)
     if all(len(X) == 0 for X in given):
-        message = "epochs hold no rows; at least one row is needed"
-        raise SchemaError(message)
+        raise SchemaError("epochs hold no rows; at least one row is needed")
     for t, X in enumerate(given):
         try:
             rows = as_observations(X) if len(X) else np.zeros((0, width or 0))
             if width is not None and rows.shape[1] != width:
-                message = f"batch: expected {width} columns, got {rows.shape[1]}"
-                raise SchemaError(message)
+                raise SchemaError(f"batch: expected {width} columns, got {rows.shape[1]}")
         except SchemaError as error:
-            message = f"epoch {t}, {error}"
-            raise SchemaError(message, row=error.row) from None
+            raise SchemaError(f"epoch {t}, {error}", row=error.row) from None
         out.append(rows)
     return out

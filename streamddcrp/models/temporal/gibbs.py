@@ -346,15 +346,13 @@ def _refuse_width(emission: Any, parts: Sequence[FloatArray]) -> None:
     """Refuse emissions without evidence in closed form, and rows of another width."""
     known = isinstance(emission, GaussianDrift | ConjugateDecay)
     if not known or isinstance(emission, FullGaussianDrift):
-        message = (
+        raise ConfigError(
             "likelihood must be of GaussianDrift, ConjugateDecay or TextDecay, whose evidence the "
             f"sampler knows in closed form, got {type(emission).__name__}"
         )
-        raise ConfigError(message)
     D = len(emission.noise) if isinstance(emission, GaussianDrift) else emission.n_features
     if parts[0].shape[1] != D:
-        message = f"emission is for {D} columns, the rows have {parts[0].shape[1]}"
-        raise ConfigError(message)
+        raise ConfigError(f"emission is for {D} columns, the rows have {parts[0].shape[1]}")
 
 
 def _words(
@@ -362,12 +360,10 @@ def _words(
 ) -> tuple[Rows, Law]:
     """Return rows with the words that occur, by new numbers, and their prior."""
     if first[-1] == 0:
-        message = "epochs hold no rows; at least one row is needed"
-        raise SchemaError(message)
+        raise SchemaError("epochs hold no rows; at least one row is needed")
     offsets, words, counts = as_rows(emission.joined(list(parts)))
     if not (np.isfinite(counts) & (counts >= 0.0)).all():
-        message = "counts of words must be finite and not negative"
-        raise SchemaError(message)
+        raise SchemaError("counts of words must be finite and not negative")
     met, words = np.unique(words, return_inverse=True)
     prior, size = emission.prior(int(met.max(initial=-1)) + 1)
     rows = Rows(first, np.zeros((0, 1)), offsets, words.astype(np.int64), counts)

@@ -224,8 +224,7 @@ class EpochViews(RowModel):
         picture = _Picture(self.trajectories(), self._stream, seconds=seconds)
         panels = [None] if ax is None else np.ravel(ax).tolist()
         if not panels:
-            message = "ax: got no axes to draw in"
-            raise ConfigError(message)
+            raise ConfigError("ax: got no axes to draw in")
         if not picture.features:
             return picture.stream(panels[0])
         if rows is None:

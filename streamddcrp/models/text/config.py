@@ -111,11 +111,9 @@ def make_vector_config(
     base = engine_config(alpha, decay, lag, clocked=clocked, births=births)
     values = RHOS[choice("scale", scale, [*RHOS])]
     if rho is not None and not 0.0 < rho < 1.0:
-        message = f"rho must lie between 0 and 1 or be None, got {rho!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"rho must lie between 0 and 1 or be None, got {rho!r}")
     if temper is not None and not 0.0 < temper <= 1.0:
-        message = f"temper must be above 0 and at most 1, or None, got {temper!r}"
-        raise ConfigError(message)
+        raise ConfigError(f"temper must be above 0 and at most 1, or None, got {temper!r}")
     return VectorConfig(
         base.alpha, base.share, base.decay, base.clocked, base.clocks, base.retire,
         np.array(values if rho is None else (rho,)), float(temper or 0.0), alpha is None,
@@ -151,11 +149,10 @@ def engine_config(
     except ConfigError as error:
         if not str(error).startswith("epoch"):
             raise
-    message = (
+    raise ConfigError(
         "decay must be a number of documents, a time such as '1d', or a pair such as "
         f"('time', 3600.0), got {decay!r}"
     )
-    raise ConfigError(message)
 
 
 def words_left_out(given: Any) -> tuple[str, ...] | None:

@@ -257,8 +257,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         check_clocked(self._clocked, t is not None)
         if t is None:
             if self._config.clocked and self.decay is not None:
-                message = "t: the decay is a time, so every document needs one"
-                raise SchemaError(message)
+                raise SchemaError("t: the decay is a time, so every document needs one")
             times: FloatArray = np.arange(self.n_seen, self.n_seen + n, dtype=np.float64)
         else:
             check_times(t, self._last_time)

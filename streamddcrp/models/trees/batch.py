@@ -112,8 +112,7 @@ def fit_nested_topics(
     documents = sparse_rows(documents) if of_counts else read_documents(documents)
     n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
     if not n:
-        message = "documents: expected at least one, got none"
-        raise SchemaError(message)
+        raise SchemaError("documents: expected at least one, got none")
     if start is not None:
         return _climb(_planted(documents, start, options), np.arange(n), max_sweeps, tol)
     fits = [
@@ -149,13 +148,13 @@ def _planted(documents: Any, start: NestedTopicSamples, options: dict[str, Any])
     given = Corpus(none, none, 0) if isinstance(documents, list) else as_corpus(documents)
     texts = zip(given[:2], corpus[:2], strict=True)
     if given.n_words != corpus.n_words or not all(np.array_equal(*pair) for pair in texts):
-        message = "start: these draws are not of these documents; give the matrix of their counts"
-        raise SchemaError(message)
+        raise SchemaError(
+            "start: these draws are not of these documents; give the matrix of their counts"
+        )
     N, depth = start.paths.shape[1:]
     model = NestedCRPTopics(**{"depth": depth, **options, "window": N})
     if model.depth != depth:
-        message = f"start: the draws have {depth} levels, depth is {model.depth}"
-        raise ConfigError(message)
+        raise ConfigError(f"start: the draws have {depth} levels, depth is {model.depth}")
     doc, z = np.repeat(np.arange(N), np.diff(corpus.first)), start.levels[draw]
     levels = [
         sparse.csr_array(
@@ -241,8 +240,7 @@ def fit_nested_components(
     X = sliceable(X)
     n = len(X)
     if n < 2:
-        message = f"X: expected at least two points, got {n}"
-        raise SchemaError(message)
+        raise SchemaError(f"X: expected at least two points, got {n}")
     options["warmup"] = min(int(options.get("warmup", 256)), n)
     options["seed"] = int(generator(seed).integers(1 << 31)) if seed is None else seed
     fits: list[tuple[list[float], NestedCRPComponents]] = []

@@ -33,12 +33,12 @@ def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
     try:
         X = sparse.csr_array(counts, dtype=np.float64)
     except (TypeError, ValueError):
-        message = "documents: expected counts of words, an array or sparse matrix (N, V)"
-        raise SchemaError(message) from None
+        raise SchemaError(
+            "documents: expected counts of words, an array or sparse matrix (N, V)"
+        ) from None
     if X.ndim != 2 or X.shape[1] < 1 or (n_words is not None and X.shape[1] != n_words):
         wanted = "V >= 1" if n_words is None else f"V = {n_words}"
-        message = f"documents: expected counts (N, V) with {wanted}, got shape {X.shape}"
-        raise SchemaError(message)
+        raise SchemaError(f"documents: expected counts (N, V) with {wanted}, got shape {X.shape}")
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
@@ -46,8 +46,9 @@ def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
     if len(bad):
         row = int(np.searchsorted(X.indptr, bad[0], side="right")) - 1
         word, value = X.indices[bad[0]], X.data[bad[0]]
-        message = f"row {row}, word {word}: {value} is not a count; give a whole number >= 0"
-        raise SchemaError(message, row=row)
+        raise SchemaError(
+            f"row {row}, word {word}: {value} is not a count; give a whole number >= 0", row=row
+        )
     n = X.data.astype(np.int64)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(n)])
     words = np.repeat(X.indices.astype(np.int64), n)
@@ -152,8 +153,9 @@ class NestedTopicSamples(Draws):
         seen = as_corpus(observed, self.corpus.n_words)
         held = as_corpus(held_out, self.corpus.n_words)
         if len(seen.first) != len(held.first):
-            message = f"observed has {len(seen.first) - 1} rows, held_out {len(held.first) - 1}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"observed has {len(seen.first) - 1} rows, held_out {len(held.first) - 1}"
+            )
         rng = generator(seed)
         prob = np.zeros(len(held.words))
         some = np.arange(len(self)).reshape(self.n_chains, -1)[:, -last:].ravel().tolist()
@@ -189,8 +191,7 @@ class NestedTopicSamples(Draws):
         state = self._state(self.best if draw is None else draw)
         names = None if names is None else as_list("names", names)
         if names is not None and len(names) != self.corpus.n_words:
-            message = f"names: expected {self.corpus.n_words}, got {len(names)}"
-            raise ConfigError(message)
+            raise ConfigError(f"names: expected {self.corpus.n_words}, got {len(names)}")
 
         def node(k: int) -> dict[str, Any]:
             prob = self.eta[state.level[k]] + state.counts[:, k]
@@ -284,8 +285,7 @@ def sample_nested_topics(
     corpus = as_corpus(documents)
     N = len(corpus.first) - 1
     if N == 0:
-        message = "documents: there are none; give at least one row"
-        raise SchemaError(message)
+        raise SchemaError("documents: there are none; give at least one row")
     prior = gamma, etas, etas * corpus.n_words
     start = np.full((N, depth), -1) if paths is None else _as_paths(paths, N, depth)
     drawn = plan.run(
@@ -336,13 +336,14 @@ def _as_paths(paths: ArrayLike, N: int, L: int) -> IntArray:
     """Return slots for the nodes of given paths."""
     nodes = number_array("paths", paths, ndim=None, whole=True)
     if nodes.shape != (N, L) or nodes.dtype.kind not in "iu":
-        message = (
+        raise SchemaError(
             f"paths: expected whole numbers of shape ({N}, {L}), one path a document; got shape "
             f"{nodes.shape} and type {nodes.dtype}"
         )
-        raise SchemaError(message)
     if len(np.unique(nodes[:, 0])) > 1:
         row = int(np.flatnonzero(nodes[:, 0] != nodes[0, 0])[0])
-        message = f"paths, row {row}: begins at {nodes[row, 0]}, row 0 at {nodes[0, 0]}; one root"
-        raise SchemaError(message, row=row)
+        raise SchemaError(
+            f"paths, row {row}: begins at {nodes[row, 0]}, row 0 at {nodes[0, 0]}; one root",
+            row=row,
+        )
     return slots_of(nodes)

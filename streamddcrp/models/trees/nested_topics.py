@@ -113,8 +113,7 @@ class NestedCRPTopics(TreeModel):
         self.max_words = max_words
         check_tree(self, 2, window=1, revisits=0, max_words=2)
         if not 0.5 < forgetting <= 1.0:
-            message = f"forgetting must be above 0.5 and at most 1, got {forgetting!r}"
-            raise ConfigError(message)
+            raise ConfigError(f"forgetting must be above 0.5 and at most 1, got {forgetting!r}")
         eta = (1.0, *(0.1 * 2.0 ** np.arange(depth - 2, -1, -1))) if eta is None else eta
         alpha = (5.0, 2.0, *(0.5,) * (depth - 2))[:depth] if alpha is None else alpha
         self._tree = TopicTree.empty(
@@ -312,8 +311,7 @@ class NestedCRPTopics(TreeModel):
         seen, held = read_bags(given), self._encode(read_bags(held_out))
         n = len(seen)
         if n != len(held.offsets) - 1:
-            message = f"given has {n} documents, held_out {len(held.offsets) - 1}"
-            raise SchemaError(message)
+            raise SchemaError(f"given has {n} documents, held_out {len(held.offsets) - 1}")
         return self._tree.complete_many(*self._encode(seen), *held)
 
     def _place(self, rows: Any) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -71,8 +71,7 @@ class Bags:
 
     def __add__(self, other: "Bags") -> "Bags":
         if self.shape != other.shape:
-            msg = f"bags of shapes {self.shape} and {other.shape} cannot be added"
-            raise ValueError(msg)
+            raise ValueError(f"bags of shapes {self.shape} and {other.shape} cannot be added")
         n = (len(self.offsets) - 1,)
         total = stacked([replace(self, shape=n), replace(other, shape=n)]).total(np.ones(2))
         return replace(total, shape=self.shape)
