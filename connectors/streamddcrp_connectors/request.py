@@ -147,8 +147,8 @@ class Request(Look):
         "Share of the normal rows of a key that may begin a false alarm.", default=0.001
     )
     alarm_per: str | None = option(
-        "In place of the rate: one false alarm of all keys together in such a time, as in day or "
-        "6h, or in so many rows.",
+        "In place of the rate: one false alarm of all keys together in this time, as in day or "
+        "6h, or in this number of rows.",
         metavar="TIME|'N rows'",
     )
     alarm_group: str | None = option(
@@ -209,7 +209,7 @@ class Request(Look):
     on_error: str | None = option(
         "Stop at a row that cannot be used, or set it aside in a JSON lines file and continue "
         "[default: stop; for live streams and --follow set it aside in the checkpoint's folder, "
-        "or log it where there is none].",
+        "or log it where no folder is given].",
         metavar="stop|dead-letter[=FILE]",
     )
     follow: bool = option(

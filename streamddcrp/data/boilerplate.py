@@ -112,7 +112,7 @@ class Boilerplate:
         return sparse.csr_array(parts, shape=X.shape)
 
     def surprise(self, X: Any) -> FloatArray:
-        """Return the nats (N,) of which words of boilerplate each row has, at their usual rates."""
+        """Return the nats (N,) that say which words of boilerplate each row has, at usual rates."""
         out = np.zeros(X.shape[0])
         if not self._part:
             return out
@@ -148,7 +148,7 @@ class Boilerplate:
 
     @classmethod
     def restore(cls, arrays: Any, n_words: int) -> Self:
-        """Rebuild from `state`, with so many words; raises CheckpointError."""
+        """Rebuild from `state`, with ``n_words`` words; raises CheckpointError."""
         lengths = {"V": n_words, "T": len(arrays["boilerplate.words"])}
         known = rec.check(_Stored, arrays, lengths, "boilerplate.")
         stored = _Stored(*(arrays[f"boilerplate.{name}"] for name in _Stored._fields))

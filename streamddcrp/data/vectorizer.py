@@ -93,7 +93,7 @@ class Vectorizer:
     def fix(self, columns: Iterable[Feature]) -> None:
         """Fix the schema, sorted, from the names of a batch.
 
-        SchemaError if there is a schema already, a name comes twice, or there is none.
+        SchemaError if there is a schema already, a name comes twice, or no name is given.
         """
         names = _sorted(columns)
         if self._columns is not None:

@@ -192,7 +192,7 @@ class WordTable:
         return self.decode(np.flatnonzero(self.arrays.seen == STOP))
 
     def grow(self, n_more: int) -> None:
-        """Make room for so many more words, up to 2^29 (else ConfigError); indexes stay."""
+        """Make room for ``n_more`` more words, up to 2^29 (else ConfigError); indexes stay."""
         if self.arrays.piece_sums[at.DUE] > 0 and not len(self.arrays.piece_keys):
             self.arrays = _with_pieces(self.arrays)
         old = self.arrays

@@ -118,7 +118,7 @@ class Draws(ResultCard):
     def traces(self) -> dict[str, FloatArray]:
         """Return the numbers followed along each chain, each (chains, draws).
 
-        Of what is given, such as a fixed alpha, there is none; of vectors, one for each entry.
+        Fixed parameters, such as a given alpha, have no entry; vectors have one for each component.
         """
         found: dict[str, Any] = {}
         for field in ("log_joint", *self._traced):

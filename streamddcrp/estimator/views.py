@@ -66,7 +66,7 @@ def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
 def index_of(batch: Any, wanted: bool) -> pa.RecordBatch | None:
     """Return the index of a frame of pandas as Arrow keeps it, if it is wanted.
 
-    Raises SchemaError if there is none, before anything is learned.
+    Raises SchemaError if the batch has no index, before anything is learned.
     """
     if not wanted:
         return None

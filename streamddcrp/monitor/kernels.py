@@ -262,8 +262,8 @@ def mark_changes(codes, starts, n_codes, hold, cost, out_change):
         V(e) = max over b <= e - hold of V(b) + E(b, e) - cost [b > 0].
 
     E adds up run by run. A run of fewer than ``hold`` rows adds -cost - log(n_codes) at least: then
-    it is a visit, of which nothing is learned. Only boundaries b of the largest V(b) + E(b, e) are
-    kept. ``codes`` (R,): labels of runs, below ``n_codes``; ``starts`` (R + 1,): their first rows,
+    it is a visit, which teaches nothing. Only boundaries b of the largest V(b) + E(b, e) are kept.
+    ``codes`` (R,): labels of runs, below ``n_codes``; ``starts`` (R + 1,): their first rows,
     and the end; ``cost``: of a change, in nats; ``out_change`` (R,): whether a segment begins with
     the run.
     """

@@ -125,7 +125,7 @@ class LaplacianInverse:
     def revise(self, i: int, row: ArrayLike, *, self_link: float | None = None) -> None:
         """Replace the links of customer i: a rank-1 update of rows >= i and columns < i.
 
-        ``i`` counts from the oldest one kept (ConfigError if there is none); ``row`` (i,) and
+        ``i`` counts from the oldest one kept (ConfigError if no such row is kept); ``row`` (i,) and
         ``self_link``: as for `append`, whose errors change nothing. O(i^2 + (n - i) i); with a
         bandwidth O(W i + (n - i) i).
         """

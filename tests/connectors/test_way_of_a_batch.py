@@ -1,12 +1,12 @@
 """The page that walks a newcomer along the way of a batch names every file on it, and no other."""
 
 import re
-import sys
 from pathlib import Path
 
 import streamddcrp_connectors
 from streamddcrp_connectors.request import Request
 from streamddcrp_connectors.run.command import execute
+from tests.tracing import files_entered
 
 from .data import rows, write_csv
 
@@ -20,18 +20,9 @@ def files_on_the_way(folder):
         str(source), time="t", features=("a",), sink=str(folder / "out.jsonl"),
         alarms=str(folder / "alarms.jsonl"), checkpoint=str(folder / "state"), progress=False,
     )  # fmt: skip
-    entered = set()
-
-    def trace(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
-            entered.add(Path(frame.f_code.co_filename).relative_to(PACKAGE).as_posix())
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        assert execute(request) == 0
-    finally:
-        sys.settrace(before)
+    done = []
+    entered = files_entered(PACKAGE, lambda: done.append(execute(request)))
+    assert done == [0]
     return entered
 
 

@@ -140,7 +140,7 @@ class SlowText:
         return arrival, score
 
     def copied(self, doc):
-        """Return the documents of which this one is a copy, oldest first."""
+        """Return the documents that this one copies, oldest first."""
         words = [w for w in doc if w not in self.aside]
         return [
             m

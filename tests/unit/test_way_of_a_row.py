@@ -1,11 +1,11 @@
 """The page that walks a newcomer along the way of one row is true, and short."""
 
 import re
-import sys
 from pathlib import Path
 
 import streamddcrp
 from streamddcrp import SeqDDCRP
+from tests.tracing import files_entered
 
 CORE = Path(streamddcrp.__file__).parent
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "way-of-a-row.md"
@@ -17,18 +17,7 @@ def files_on_the_way():
     rows = [{"flow": 0.1 * (i % 5)} for i in range(20)]
     for x in rows:
         model.learn_one(x)
-    entered = set()
-
-    def trace(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.startswith(str(CORE)):
-            entered.add(Path(frame.f_code.co_filename).relative_to(CORE).as_posix())
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        model.learn_one(rows[0])
-    finally:
-        sys.settrace(before)
+    entered = files_entered(CORE, lambda: model.learn_one(rows[0]))
     return {name for name in entered if "kernels" not in name}
 
 

@@ -3,8 +3,8 @@
 The source's place is the offset, in our own checkpoint: there is no group of consumers. Several
 partitions are merged, in an order that is the same at each reading; see `kafkamerge`.
 
-The sink writes to one partition, in transactions; the head of each message says which row of which
-job it is. A run that goes on fences off the one before, by the job's ``transactional.id``, and
+The sink writes to one partition, in transactions; the head of each message names the job and the
+row. A run that goes on fences off the one before, by the job's ``transactional.id``, and
 reads what that wrote after the recorded offset.
 """
 

@@ -160,7 +160,7 @@ def _in_unit(cells: Any, habit: Habit) -> tuple[Any, Any]:
 
 
 def _unit_of(units: Mapping[str, int]) -> tuple[str, str | None, tuple[str, ...]]:
-    """Return the usual unit, of which others may be multiples, or what else is behind numbers.
+    """Return the usual unit, whose multiples others may be, or what else follows numbers.
 
     Examples
     --------

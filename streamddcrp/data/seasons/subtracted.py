@@ -331,7 +331,7 @@ class Subtraction:
         self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int,
         last_time: float | None,
     ) -> None:  # fmt: skip
-        """Take up `state` of rows of so many columns; raises CheckpointError."""
+        """Take up `state` of rows with ``n_columns`` columns; raises CheckpointError."""
         refuse_if(type(meta["rows"]) is not int or not 0 <= meta["rows"] <= MOST, "rows of season")
         self.n_rows, self._kept = meta["rows"], [] if meta["waits"] else None
         if "season.kept.x" in arrays:

@@ -49,7 +49,7 @@ class Lines:
         return max(_FIRST, 1 << seen.bit_length()) - seen
 
     def is_due(self, seen: int) -> bool:
-        """Return whether to look after so many texts."""
+        """Return whether to look after ``seen`` texts."""
         return seen > 0 and self.until_look(seen - 1) == 1
 
     def note(self, form: IntArray, score: FloatArray) -> None:

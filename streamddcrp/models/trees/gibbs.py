@@ -314,7 +314,7 @@ class _Chain:
         self.sweep(_FIRST)
 
     def sweep(self, rounds: int = 1) -> None:
-        """Draw the path and the levels of every document so many times."""
+        """Draw the path and the levels of every document ``rounds`` times."""
         d, words, first = 0, self.corpus.words, self.corpus.first
         while d < len(self.path):
             d = sweep(

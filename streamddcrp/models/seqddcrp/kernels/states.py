@@ -7,7 +7,7 @@ Markov model, filtered forward, with a *pure* state for each table and *mixed* s
 distribution over tables: ``docs/math/states_over_tables.md``, equations (1) to (8).
 
 A state shows itself once it has been the most probable for two rows running, by odds of 10 to the
-state before, at a row that is no likelier there. A row that is marked as an outlier says nothing.
+state before, at a row that is not likelier there. A row that is marked as an outlier says nothing.
 Without recall the filter gives the probability of the labels. Where tables do not last and columns
 depend on each other within a mixed state, rows are clusters in no order, and the state is the
 label. O(K) a row and state; none of this affects the bound or what is learned.
@@ -305,7 +305,8 @@ def _scale(atoms, m, factor):
 def compare_columns(config, atoms, counts, sums, scratch, table, x, work):
     """Let the tables of the mixed state say whether columns depend on each other there, (7).
 
-    Where tables do not last and there is none, all tables do. ``work`` (D,) is overwritten.
+    Where tables do not last and no state is mixed yet, all tables are compared. ``work`` (D,) is
+    overwritten.
     """
     s, K, D = counts[AT], counts[N_TABLES], len(x)
     if D == 1 or not config.recall or (s < 0 and regimes_last(config, counts, sums)):
