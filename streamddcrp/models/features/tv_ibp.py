@@ -16,14 +16,7 @@ from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.estimator.views import events_since, index_of, with_index, with_times
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
-from streamddcrp.models.features import views
-from streamddcrp.models.features.engine import (
-    FeatureEngine,
-    Reported,
-    joined,
-    nothing_reported,
-    scales_of,
-)
+from streamddcrp.models.features import engine, views
 from streamddcrp.models.features.state import make_config
 from streamddcrp.plots.series import Cause
 from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
@@ -120,7 +113,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         if baseline is not None and not isinstance(baseline, bool):
             raise ConfigError(f"baseline must be True, False or None, got {baseline!r}")
         super().__init__()
-        self._engine: FeatureEngine | None = None
+        self._engine: engine.FeatureEngine | None = None
         self._waiting: FloatArray = np.empty((0, 0))  # rows of the warm-up
         self._waiting_times: FloatArray = np.empty(0)
         self._combinations = views.Combinations()
@@ -169,9 +162,9 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
                 self._clocked = t is not None
                 self._last_time = None if t is None else float(t[piece][-1])
             self._n_seen += len(label)
-        return np.concatenate(labels), np.concatenate(probs), joined(reported)
+        return np.concatenate(labels), np.concatenate(probs), engine.joined(reported)
 
-    def _step(self, X: FloatArray, t: FloatArray) -> Reported:
+    def _step(self, X: FloatArray, t: FloatArray) -> engine.Reported:
         """Learn rows, let them wait, or start the engine with those that have waited."""
         if self._engine is not None:
             return self._engine.step(X, t)
@@ -181,14 +174,14 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         n_old, n = len(self._waiting), len(X)
         if len(rows) < max(wait, 1):
             self._waiting, self._waiting_times = rows, times
-            return nothing_reported(n)
-        scales = scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
-        self._engine = FeatureEngine.started(
+            return engine.nothing_reported(n)
+        scales = engine.scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
+        self._engine = engine.FeatureEngine.started(
             scales, self._config, self._likelihood, rows[:wait], times[:wait]
         )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
         reported = self._engine.step(rows[wait:], times[wait:])
-        return joined([nothing_reported(max(wait - n_old, 0)), reported])
+        return engine.joined([engine.nothing_reported(max(wait - n_old, 0)), reported])
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -249,10 +242,10 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})
 
-    def _explained(self, X: FloatArray) -> tuple[Reported, FloatArray]:
+    def _explained(self, X: FloatArray) -> tuple[engine.Reported, FloatArray]:
         self._check_rows(X, self._feature_names() or [str(d) for d in range(X.shape[1])])
         if self._engine is None:
-            return nothing_reported(len(X)), X
+            return engine.nothing_reported(len(X)), X
         return self._engine.predict(X)
 
     # -- looking at the model --------------------------------------------------------------------
@@ -392,4 +385,4 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
             for name in ("centre", "scale"):
                 check_one(f"scales.{name}", arrays[f"scales.{name}"], (D,), np.float64, FINITE)
             refuse_if(arrays["rows.x"].shape[-1] != D, "columns")
-            self._engine = FeatureEngine.from_state(self._config, arrays, meta["filter"])
+            self._engine = engine.FeatureEngine.from_state(self._config, arrays, meta["filter"])

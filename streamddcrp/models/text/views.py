@@ -7,15 +7,8 @@ import pyarrow as pa
 
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
+from streamddcrp.estimator import views
 from streamddcrp.estimator.scikit import ScikitLearn
-from streamddcrp.estimator.views import (
-    Backlog,
-    FinalLabels,
-    index_of,
-    predictions,
-    with_index,
-    with_times,
-)
 from streamddcrp.models.text.engine import State
 from streamddcrp.models.text.events import StoryEvent, events_since
 from streamddcrp.models.text.kernels import layout
@@ -30,9 +23,9 @@ class StoryModel(ScikitLearn):
 
     _config: Any
     _memory: Any
-    _finals: FinalLabels
+    _finals: views.FinalLabels
     _events_read: int
-    _backlog: Backlog
+    _backlog: views.Backlog
     n_seen: Any
     _learn_batch: Any
 
@@ -63,15 +56,15 @@ class StoryModel(ScikitLearn):
             it made final, that which came ``lag`` before: ``final_row`` (its arrival index) and
             ``final_label``, null at first. Where times are given, they come first, as ``time``.
         """
-        seen, held = self.n_seen, index_of(batch, index)
+        seen, held = self.n_seen, views.index_of(batch, index)
         out = self._learn_batch(batch, t)
-        found = predictions(out)
+        found = views.predictions(out)
         row = np.arange(seen, seen + len(out)) - self._lag
         label = np.nan_to_num(out[:, layout.FINAL_LABEL], nan=-1.0).astype(np.int64)
         columns = dict(zip(found.schema.names, found.columns, strict=True))
         columns["final_row"] = pa.array(row, mask=row < 0)
         columns["final_label"] = pa.array(label, mask=row < 0)
-        return with_index(held, with_times(pa.RecordBatch.from_pydict(columns), t))
+        return views.with_index(held, views.with_times(pa.RecordBatch.from_pydict(columns), t))
 
     def final_labels(self, *, window: bool = False) -> pa.Table:
         """Return the labels that became final since the last call.
