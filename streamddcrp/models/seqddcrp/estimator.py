@@ -319,8 +319,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             if not self._warned_odd:
                 _log.warning(
                     "%s was taken for counts or flags: other values count as missing; "
-                    "likelihood='normal_gamma' takes all columns for numbers", said,
-                )  # fmt: skip
+                    "likelihood='normal_gamma' takes all columns for numbers",
+                    said,
+                )
             self._warned_odd = True
             return
         self._family = with_numbers(self._family, odd[0])

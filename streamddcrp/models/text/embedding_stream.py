@@ -308,9 +308,10 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         if len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
             _log.warning(
                 "column %r makes up %.0f%% of the vectors' squared lengths, and decides alone what "
-                "is alike: bring the columns to one scale", self._feature_names()[widest],
+                "is alike: bring the columns to one scale",
+                self._feature_names()[widest],
                 100.0 * share[widest],
-            )  # fmt: skip
+            )
 
     def _begin(self, D: int, *, clocked: bool = False) -> None:
         """Make the state for vectors of ``D`` dimensions, which have times or not."""

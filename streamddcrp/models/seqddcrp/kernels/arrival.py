@@ -62,9 +62,8 @@ def weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b
     """
     w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     log_total, shift = state.link_log_weights(
-        config, rows, groups, counts, sums, t, given, b, scratch.share, scratch.local,
-        scratch.group,
-    )  # fmt: skip
+        config, rows, groups, counts, sums, t, given, b, scratch.share, scratch.local, scratch.group
+    )
     weight = scratch.weight
     opening = math.exp(sums[layout.LOG_ALPHA] - log_total)
     for m in range(K):
@@ -148,7 +147,7 @@ def _refresh_prior(config, scratch):
 @uncounted
 def _seat(
     config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t, surprise
-):  # fmt: skip
+):
     """Set q(c) of the arrival by its scores, open a table if it wants one, add its statistics."""
     w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     family, hyper = config.family, config.hyper
@@ -332,7 +331,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
 @entry
 def step_rows(
     config, rows, groups, atoms, table, events, counts, sums, scratch, X, t, given, start, out
-):  # fmt: skip
+):
     """Predict and learn rows ``start`` onward; stop early when a column has to be made room for.
 
     Returns
@@ -353,7 +352,7 @@ def step_rows(
         follow(config, atoms, table, counts, sums, scratch, out[b])
         compare_columns(
             config, atoms, counts, sums, scratch, table, X[b], rows.x[counts[layout.N_ROWS]]
-        )  # fmt: skip
+        )
         _seat(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b],
             t[b], out[b, SCORE],

@@ -148,7 +148,7 @@ def forget(words, postings, tables, window, counts, lexicon, i):
 @uncounted
 def too_short(
     config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
-):  # fmt: skip
+):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[layout.N_SEEN]
     listed = list_room(U)
