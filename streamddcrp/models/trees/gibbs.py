@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamddcrp.arguments import as_list, checked, generator, number_array
+from streamddcrp.arguments import as_list, checked, number_array
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
-from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
+from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
 from streamddcrp.models.trees.tree import by_level, slots_of
 from streamddcrp.records import empty, resized
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
@@ -121,52 +121,6 @@ class NestedTopicSamples(Draws):
         """The draw with the highest log joint density."""
         return int(self.log_joint.argmax())
 
-    def complete(
-        self,
-        observed: Any,
-        held_out: Any,
-        *,
-        last: int = 5,
-        burn_in: int = 10,
-        n_draws: int = 20,
-        seed: int | None = None,
-    ) -> FloatArray:
-        """Score held-out words of new documents given other words of theirs.
-
-        Parameters
-        ----------
-        observed, held_out : array_like or scipy sparse of whole numbers, shape (M, V)
-        last : int, default 5
-            Draws of the tree, the last ones of every chain, over which probabilities are averaged.
-        burn_in, n_draws : int, default 10 and 20
-            For each tree: rounds of a document's path and levels before those that count, and
-            those.
-        seed : int, optional
-
-        Returns
-        -------
-        ndarray of float64, shape (M,)
-            Sums of log p(word | observed words) over the held-out tokens, in nats.
-        """
-        last, burn_in = whole("last", last, 1), whole("burn_in", burn_in)
-        n_draws = whole("n_draws", n_draws, 1)
-        seen = as_corpus(observed, self.corpus.n_words)
-        held = as_corpus(held_out, self.corpus.n_words)
-        if len(seen.first) != len(held.first):
-            raise ConfigError(
-                f"observed has {len(seen.first) - 1} rows, held_out {len(held.first) - 1}"
-            )
-        rng = generator(seed)
-        prob = np.zeros(len(held.words))
-        some = np.arange(len(self)).reshape(self.n_chains, -1)[:, -last:].ravel().tolist()
-        for s in some:
-            complete(
-                rng, burn_in, n_draws, seen.words, seen.first, held.words, held.first, prob,
-                self.alpha, self._prior, *self._state(s),
-            )  # fmt: skip
-        each = np.concatenate([np.zeros(1), np.cumsum(np.log(prob / (len(some) * n_draws)))])
-        return np.asarray(each[held.first[1:]] - each[held.first[:-1]])
-
     @checked
     def tree(
         self, draw: int | None = None, *, names: Sequence[Any] | None = None, n_words: int = 10
@@ -209,10 +163,6 @@ class NestedTopicSamples(Draws):
             }
 
         return node(0)
-
-    @property
-    def _prior(self) -> tuple[float, FloatArray, FloatArray]:
-        return self.gamma, self.eta, self.eta * self.corpus.n_words
 
     def _state(self, draw: int) -> State:
         path, z = self.paths[draw].astype(np.int64), self.levels[draw].astype(np.int64)
