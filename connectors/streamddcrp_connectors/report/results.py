@@ -57,18 +57,10 @@ def read_labelled(
     season: str | None = None,
     names: Names | None = None,
 ) -> Labelled:
-    """Read results and the rows of the series they are about, of one key.
+    """Read results and the rows of the series they are about, of the key ``only``.
 
-    Parameters
-    ----------
-    columns : Columns
-        Of ``data``.
-    only : str, optional
-        The key whose rows are wanted.
-    season : str, optional
-        The periods of seasons that the model has subtracted, which the values are shown without.
-    names : Names, optional
-        Those given to regimes.
+    ``columns`` are those of ``data``; ``season``: the periods of seasons that the model has
+    subtracted, which the values are shown without; ``names``: those given to regimes.
     """
     name, found, batch, table, clock, _ = _both(results, data, columns, only)
     features = found.features or ()

@@ -121,22 +121,12 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     # -- learning --------------------------------------------------------------------------------
 
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
+        """Predict each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Parameters
-        ----------
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            One row per row: ``label`` (int64: rows with the same features on have the same, the
-            arrival index of the first of them), ``label_prob``, ``score`` (-log predictive density
-            in nats), ``p_new`` (probability of a feature that no row before had), ``n_tables``
-            (int64, live features before the row), ``features`` (list of int64, ids of those that
-            are on) and ``feature_probs`` (list of float64). The floats are null in warm-up. Where
-            times are given, they come first, as ``time``.
+        Rows with the same features on have the same ``label``, the arrival index of the first of
+        them. ``p_new`` is the probability of a feature that no row before had, ``n_tables`` are the
+        live features before the row; last come ``features`` (list of int64, ids of those that are
+        on) and ``feature_probs`` (list of float64).
         """
         return with_index(
             index_of(batch, index), with_times(views.predictions(*self._learn_batch(batch, t)), t)

@@ -183,7 +183,7 @@ class TableViews(RowModel):
             -1 for one that has not been yet. Equation (8) of ``docs/math/states_over_tables.md``.
         """
         state = None if self._stream is None else self._stream.state
-        return no_stays() if state is None else stays_of(state)
+        return _STAYS.empty_table() if state is None else stays_of(state)
 
     def _standing(self, key: Any = None) -> Standing | None:
         """Say which state the stream is in; None in warm-up."""
@@ -368,11 +368,6 @@ _STAYS = pa.schema([
     ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("present", pa.int64()),
     ("longer", pa.float64()), ("following", _FOLLOWING),
 ])  # fmt: skip
-
-
-def no_stays() -> pa.Table:
-    """Return the table of a model that has not begun."""
-    return _STAYS.empty_table()
 
 
 def stays_of(state: State) -> pa.Table:

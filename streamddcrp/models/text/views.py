@@ -39,22 +39,13 @@ class StoryModel(ScikitLearn):
         return int(self._memory.counts[layout.N_LIVE])
 
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
-        """Predict each document of a batch, then learn it, in one pass.
+        """Predict each document of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Parameters
-        ----------
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            One row per document with ``label`` (int64, the story it is assigned to on arrival; a
-            new one gets the next id), ``label_prob``, ``score`` (-log predictive density in nats),
-            ``p_new`` (probability of a new story), ``p_change`` (of another one than that of the
-            document before; null for vectors), ``n_tables`` (int64), and the document whose label
-            it made final, that which came ``lag`` before: ``final_row`` (its arrival index) and
-            ``final_label``, null at first. Where times are given, they come first, as ``time``.
+        ``label`` is the story that it is assigned to on arrival, the next id for a new one;
+        ``p_change`` the probability of another one than that of the document before, null for
+        vectors. Behind these columns, both int64, is the document whose label this one made final,
+        that which came ``lag`` before: ``final_row`` (its arrival index) and ``final_label``, null
+        at first.
         """
         seen, held = self.n_seen, views.index_of(batch, index)
         out = self._learn_batch(batch, t)
