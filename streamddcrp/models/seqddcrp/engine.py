@@ -16,8 +16,7 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import posterior, stats_of_rows
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
-from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
-from streamddcrp.models.seqddcrp.kernels.expect import log_priors
+from streamddcrp.models.seqddcrp.kernels.arrival import log_priors, predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN

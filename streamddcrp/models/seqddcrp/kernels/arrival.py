@@ -85,6 +85,23 @@ def weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b
     return log_total
 
 
+@entry
+def log_priors(config, rows, groups, atoms, table, counts, sums, scratch, t, given, out):
+    """Write log priors of tables at ``t``, a new one behind; return the present state's column."""
+    K, weight = counts[layout.N_TABLES], scratch.weight
+    log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, 0)
+    scratch.asked[NUMBER] = -1.0  # what `predict` left for the next row is written over
+    home, likely = -1, 0
+    for m in range(K):
+        out[m] = math.log(weight[m]) if weight[m] > 0.0 else -np.inf
+        if out[m] > out[likely]:
+            likely = m
+        if table.ids[m] == counts[layout.STATE]:
+            home = m
+    out[K] = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA])
+    return home if home >= 0 else likely
+
+
 @uncounted
 def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
     """Weigh the tables for a row; leaves log weights of its links in ``scratch``; return log S.
