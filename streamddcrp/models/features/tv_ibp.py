@@ -325,7 +325,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
 
         The time line is that of the other models (`SeqDDCRP.plot`), with a lane for each feature
         that came and went: a bar where it is on. "features" has lanes too, and what each feature
-        adds to the columns.
+        adds to the columns. Needs matplotlib.
 
         Parameters
         ----------
@@ -337,11 +337,6 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         -------
         matplotlib.figure.Figure
             Of "rows"; the axes of the lanes of "features".
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
         """
         from streamddcrp.plots.features import plot_features  # noqa: PLC0415 -- only for pictures
 

@@ -152,7 +152,7 @@ class StoriesOverTime(StoryModel):
         return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
 
     def plot(self, ax: Axes | None = None, *, stories: int = 30, dates: bool | None = None) -> Any:
-        """Draw the largest stories over time as a stream; return the axes.
+        """Draw the largest stories over time as a stream; return the axes. Needs matplotlib.
 
         Areas are numbers of documents. The twelve largest have colours and names; triangles mark
         where they were first seen, crosses where last, arrow heads where they became part of
@@ -166,11 +166,6 @@ class StoriesOverTime(StoryModel):
         dates : bool, optional
             Whether times are time stamps (seconds since 1970); by default where they lie between
             1973 and 9999.
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
         """
         from streamddcrp.plots.figures import are_dates  # noqa: PLC0415 -- only for pictures
         from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415
