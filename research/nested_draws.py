@@ -15,7 +15,6 @@ from streamddcrp.models.trees.gibbs import NestedTopicSamples, as_corpus
 from streamddcrp.models.trees.kernels.gain import local_bound
 from streamddcrp.models.trees.kernels.topics import N_NODES, N_SEEN, N_WORDS, NEXT_ID, put_back
 from streamddcrp.models.trees.topic_tree import TopicTree
-from streamddcrp.models.trees.tree import slots_of
 from streamddcrp.models.trees.window import padded
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -86,13 +85,24 @@ def plant(model: NestedCRPTopics, counts: Any, paths: IntArray, levels: Any) -> 
     rows = np.repeat(np.arange(len(paths)), np.diff(bags.offsets))
     columns = np.array(model._vocabulary.words, np.int64)[bags.words]
     phi = np.stack([np.asarray(at[rows, columns]).ravel() for at in levels], axis=1)
-    _plant(model._tree, bags, slots_of(paths), phi / bags.counts[:, None])
+    _plant(model._tree, bags, _slots_of(paths), phi / bags.counts[:, None])
+
+
+def _slots_of(nodes: IntArray) -> IntArray:
+    """Return slots for the nodes of paths (N, L), the root in 0, parents before children."""
+    out, n = np.zeros(nodes.shape, np.int64), 1
+    for l in range(1, nodes.shape[1]):  # a node is what lies at the end of a prefix
+        prefix = np.stack([out[:, l - 1], nodes[:, l]], axis=1)
+        _, number = np.unique(prefix, axis=0, return_inverse=True)
+        out[:, l] = n + number.ravel()
+        n = int(out.max()) + 1
+    return out
 
 
 def _plant(tree: TopicTree, bags: Bags, slots: IntArray, phi: FloatArray) -> None:
     """Learn documents where they are said to belong; the tree must be a root.
 
-    ``slots`` (N, L): of the nodes on their paths, as of `slots_of`; ``phi`` (words, L): levels
+    ``slots`` (N, L): of the nodes on their paths, as of `_slots_of`; ``phi`` (words, L): levels
     of ``bags.words``.
     """
     (N, L), K = slots.shape, int(slots.max()) + 1

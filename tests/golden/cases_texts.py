@@ -257,10 +257,6 @@ def nested_gibbs(record):
     draws = sample_nested_topics(X, n_sweeps=20, burn_in=10, thin=5, seed=1)
     for field in ("paths", "levels", "log_joint", "n_nodes", "best"):
         record.add(field, getattr(draws, field))
-    start = draws.paths[-1]
-    again = sample_nested_topics(X, paths=start, n_sweeps=5, burn_in=0, thin=1, seed=3)
-    record.add("again.paths", again.paths)
-    record.add("again.log_joint", again.log_joint)
 
 
 @case

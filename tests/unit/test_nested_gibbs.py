@@ -87,10 +87,9 @@ def test_slots_grow_and_counts_stay_right():
         assert (state.counts.sum(axis=1) == X.sum(axis=0)).all()
 
 
-def test_a_start_is_taken_up():
+def test_a_tree_says_which_words_are_where():
     X = np.kron(np.eye(2, dtype=int), np.full((5, 3), 6))
-    start = np.array([[7, 1, 1]] * 5 + [[7, 2, 1]] * 5)
-    draws = sample_nested_topics(X, paths=start, n_sweeps=20, burn_in=0, thin=20, seed=0)
+    draws = sample_nested_topics(X, n_sweeps=20, burn_in=0, thin=20, seed=0)
     path = draws.paths[0]
     assert len(np.unique(path[:5, 1])) == 1
     assert path[0, 1] != path[5, 1]
@@ -143,10 +142,3 @@ def test_options_are_refused_by_name(options, word):
 def test_documents_are_refused_by_row(documents, words):
     with pytest.raises(SchemaError, match=words):
         sample_nested_topics(documents)
-
-
-def test_paths_must_fit():
-    with pytest.raises(SchemaError, match="one path a document"):
-        sample_nested_topics([[1]], paths=[[0, 1]])
-    with pytest.raises(SchemaError, match="row 1: begins at 2, row 0 at 1"):
-        sample_nested_topics([[1], [1]], paths=[[1, 1, 1], [2, 1, 1]])
