@@ -15,8 +15,8 @@ class Feed:
     >>> feed = Feed()
     >>> for t in (1.0, 2.0):
     ...     feed.add("return", 4, t)
-    >>> feed.since(0)
-    [{'id': 2, 'kind': 'return', 'label': 4, 't': 2.0, 'into': None, 'n': 2, 'why': None, 'between': None}]
+    >>> [(entry["id"], entry["kind"], entry["n"]) for entry in feed.since(0)]
+    [(2, 'return', 2)]
     """
 
     def __init__(self, most: int = MOST) -> None:

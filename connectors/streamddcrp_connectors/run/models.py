@@ -1,7 +1,7 @@
 """The model of a run, for the whole stream or keyed, and the rows it takes."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
