@@ -198,7 +198,7 @@ class Streams:
         times = _times(batch.column("time")) if "time" in cells else np.full(n, np.nan)
         keys = cells.get("key", [""] * n)
         whys = cells.get("why", [None] * n)
-        sets = [None] * n
+        sets: list[Any] = [None] * n
         if "earliest" in cells:
             ends = (_times(batch.column(name)).tolist() for name in ("earliest", "latest"))
             sets = [pair if np.isfinite(pair[0]) else None for pair in zip(*ends, strict=True)]
