@@ -68,8 +68,8 @@ class Feed:
     >>> feed = Feed()
     >>> for t in (1.0, 2.0):
     ...     feed.add("return", 4, t)
-    >>> feed.since(0)
-    [{'id': 2, 'kind': 'return', 'label': 4, 't': 2.0, 'into': None, 'n': 2, 'why': None}]
+    >>> [(entry["id"], entry["kind"], entry["n"]) for entry in feed.since(0)]
+    [(2, 'return', 2)]
     """
 
     def __init__(self, most: int = EVENTS) -> None:
@@ -77,9 +77,10 @@ class Feed:
         self._entries: deque[dict[str, Any]] = deque(maxlen=most)
 
     def add(
-        self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None
-    ) -> None:
-        """Note an event at a time, with its reasons in words."""
+        self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Note an event at a time, with its reasons in words, and when it probably was."""
         self.last_id += 1
         n = 1
         for back in range(min(BACK, len(self._entries))):
@@ -89,7 +90,7 @@ class Feed:
                 del self._entries[-1 - back]
                 break
         entry = {"id": self.last_id, "kind": kind, "label": label, "t": t, "into": into, "n": n}
-        self._entries.append(entry | {"why": why})
+        self._entries.append(entry | {"why": why, "between": between})
 
     def since(self, last_id: int) -> list[dict[str, Any]]:
         return [entry for entry in self._entries if entry["id"] > last_id]
@@ -165,9 +166,10 @@ class Stream:
         del self.texts[:-TEXTS]
 
     def happened(
-        self, kind: str, label: int, t: float, into: int | None, why: str | None = None
-    ) -> None:
-        """Take an event of a table, with its reasons in words."""
+        self, kind: str, label: int, t: float, into: int | None, why: str | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Take an event of a table, with its reasons in words, and when it probably was."""
         if not np.isfinite(t):
             t = _or(self.pyramid.span[1], 0.0)
         if kind == "merge" and into is not None:
@@ -182,7 +184,7 @@ class Stream:
                 del self.gone[next(iter(self.gone))]
         elif kind == "return":
             self.gone.pop(label, None)
-        self.feed.add(kind, label, t, into, why)
+        self.feed.add(kind, label, t, into, why, between)
         self.version += 1
 
     def describe(self, stories: list[dict[str, Any]]) -> None:
@@ -241,7 +243,13 @@ class Streams:
         times = _times(batch.column("time")) if "time" in cells else np.full(n, np.nan)
         keys = cells.get("key", [""] * n)
         whys = cells.get("why", [None] * n)
-        each = zip(cells["kind"], cells["label"], times.tolist(), cells["into"], whys, strict=True)
+        sets: list[Any] = [None] * n
+        if "earliest" in cells:
+            ends = (_times(batch.column(name)).tolist() for name in ("earliest", "latest"))
+            sets = [pair if np.isfinite(pair[0]) else None for pair in zip(*ends, strict=True)]
+        each = zip(
+            cells["kind"], cells["label"], times.tolist(), cells["into"], whys, sets, strict=True
+        )
         for key, event in zip(keys, each, strict=True):
             self.stream(str(key)).happened(*event)
 
