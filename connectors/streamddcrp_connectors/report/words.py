@@ -1,7 +1,6 @@
 """Findings in plain sentences."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ def in_words(findings: Findings) -> str:
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _causes(causes: Sequence[Cause], at: Any) -> list[str]:
+def _causes(causes: tuple[Cause, ...], at: Any) -> list[str]:
     """Say when each feature was on; ``at`` writes the time of a row."""
     if not causes:
         return []
