@@ -84,11 +84,9 @@ class Rivals:
         if not any(name.startswith("rivals.") for name in arrays):
             return
         self.n_rows = n_rows
-        for name, mine, within in (
-            ("score", self.score, FINITE), ("rows", self.rows, VALUE), ("lifted", self.lifted, FINITE),
-        ):  # fmt: skip
-            if name == "lifted" and "rivals.lifted" not in arrays:  # as of older states
-                continue
+        arrays = {"rivals.lifted": np.zeros_like(self.lifted), **arrays}  # older states have none
+        for name, within in (("score", FINITE), ("rows", VALUE), ("lifted", FINITE)):
+            mine = getattr(self, name)
             stored = stored_array(f"rivals.{name}", arrays)
             check_one(f"rivals.{name}", stored, mine.shape, np.float64, within)
             mine[:] = stored

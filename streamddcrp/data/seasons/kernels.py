@@ -319,8 +319,8 @@ def step_seasons(setting, place, prior, state, space, foreseen, X, turns, out, t
     Each harmonic is subtracted times the share of its power that is not noise. ``place``: as for
     `fill_basis`; ``prior`` (Q,): variances of the coefficients before the first value, in units of
     the noise; ``space`` (2 + 2 D, Q): work space; ``foreseen`` (3, D): error, its variance,
-    probability of a jump. NaN is missing, and not learned. ``turns``: (N, periods). Where the season
-    is judged, ``trial`` (N, D) becomes the rows less the season on trial.
+    probability of a jump. NaN is missing, and not learned. ``turns``: (N, periods). ``trial`` (N,
+    D) becomes the rows less the season on trial, where it is judged.
     """
     D, z, b = X.shape[1], space[0], space[1]
     errors, spreads, jumps = foreseen[0], foreseen[1], foreseen[2]

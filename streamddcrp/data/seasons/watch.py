@@ -2,7 +2,7 @@
 
 The trial is a filter of the season, beside the rows as they are used. The laws of columns predict
 each value as it is, and less the season as it was at least half a period before, and the difference
-of their log scores is added up: the lead, equation (10) of ``docs/math/column_laws.md``. Without a
+of their log scores is added up: the lead, equation (9) of ``docs/math/column_laws.md``. Without a
 season a lead of 5 nats ever comes about with probability of about e^-5 at most (Ville's
 inequality), whatever the number of rows; the logarithm of the number of columns and laws is added.
 So nothing has to wait for a certain row, and no row has to be kept.
