@@ -457,7 +457,9 @@ def test_what_stands_below_a_table_is_left_out_whatever_the_batches(tmp_path, ca
 
 def test_a_line_that_lacks_its_end_is_refused(tmp_path):
     path = tmp_path / "rows.csv"
-    path.write_text("\n".join(["when,x,y", *(f"{at(i, 60)},{X[i]},1" for i in range(60)), "2021-03"]))
+    path.write_text(
+        "\n".join(["when,x,y", *(f"{at(i, 60)},{X[i]},1" for i in range(60)), "2021-03"])
+    )
     done = CliRunner().invoke(main, ["run", str(path)])
     assert done.exit_code == 2
     assert "row 60: 1 cells where the header names 3 columns" in done.stderr
