@@ -120,8 +120,6 @@ def temporal_batch(record):
     record.add("known", fit_temporal_dpm(
         epochs, fit.emission, alpha=0.5, decay=("exponential", 2.0), window=3, max_sweeps=5
     ))  # fmt: skip
-    again = fit_temporal_dpm(epochs, fit.emission, init=fit.q, moves=False, max_sweeps=3)
-    record.add("again", again)
     draws = sample_temporal_dpm(epochs, n_sweeps=10, burn_in=5, thin=5, seed=0)
     record.add("draws", draws)
 
