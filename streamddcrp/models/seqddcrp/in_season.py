@@ -58,6 +58,7 @@ class InSeason:
         if self._season is None or not self._season.is_new or self._is_given:
             return False
         assert self._early is not None  # for mypy
+        self._early.rescale(self._season, self._laws, self._vectorizer.n_features)
         if self._is_auto:
             family = self._family_by_now
             if self._season.is_first and not self._early.is_over:
@@ -91,7 +92,8 @@ class InSeason:
             if laws.subtracts:
                 laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
                 rows = laws.begin(rows)
-            scores.append(self._early.told(self._recipe, family, rows, names, self._origin))
+            told = self._early.told(self._recipe, family, rows, names, self._origin)
+            scores.append(told - self._early.log_factors(season))
         return scores[1] > scores[0] + CLEAR_LEAD
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
