@@ -180,7 +180,7 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         if self._engine is None:
             return np.ones(1)
         particles = self._engine.state.particles
-        return np.bincount(particles.opened, particles.weight)
+        return np.bincount(particles.opened, particles.weight).astype(np.float64)
 
     @property
     def _waits_for_times(self) -> bool:  # type: ignore[override]  # a constant elsewhere
