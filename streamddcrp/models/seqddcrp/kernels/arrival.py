@@ -42,6 +42,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.pace import forget
+from streamddcrp.models.seqddcrp.kernels.reasons import note
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.state import (
@@ -386,6 +387,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     judge(atoms, table, counts)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
+    note(config, rows, atoms, table, events, counts, scratch)
     counts[SINCE_BLOCK] = 0
 
 
