@@ -387,9 +387,9 @@ def _take_over_ids(
         labels[:] = [name.get(label, -1) for label in labels.tolist()]
     new.counts[at.N_EVENTS] = 0
     new.scratch.told[:] = -1
-    if old is not None:  # what was noted of events holds, by the laws of then
-        new.scratch.noted[:] = old.counts[at.N_EVENTS], old.scratch.noted[NOTES]
     if old is not None:
+        # what was noted of events holds, by the laws of then
+        new.scratch.noted[:] = old.counts[at.N_EVENTS], old.scratch.noted[NOTES]
         new.counts[at.N_EVENTS] = old.counts[at.N_EVENTS]
         for target, source in zip(new.events, old.events, strict=True):
             target[:] = source
