@@ -8,7 +8,6 @@ from .estimator.reasons import Explanation, Explanations
 from .models.ddcrp.chain import DDCRPSamples
 from .models.ddcrp.distances import Distances
 from .models.ddcrp.estimator import DDCRPSampler
-from .models.ddcrp.predict import held_out_log_likelihood
 from .models.ddcrp.prior import alpha_for, prior_summary
 from .models.ddcrp.sampler import sample_ddcrp
 from .models.features.graph_ibp import GraphIBPSamples, sample_graph_ibp
@@ -91,7 +90,6 @@ __all__ = [
     "fit_nested_topics",
     "fit_seqddcrp",
     "fit_temporal_dpm",
-    "held_out_log_likelihood",
     "label_changes",
     "labels_of_links",
     "point_estimate",

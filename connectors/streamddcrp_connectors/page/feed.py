@@ -15,8 +15,8 @@ class Feed:
     >>> feed = Feed()
     >>> for t in (1.0, 2.0):
     ...     feed.add("return", 4, t)
-    >>> feed.since(0)
-    [{'id': 2, 'kind': 'return', 'label': 4, 't': 2.0, 'into': None, 'n': 2, 'why': None}]
+    >>> [(entry["id"], entry["kind"], entry["n"]) for entry in feed.since(0)]
+    [(2, 'return', 2)]
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -24,9 +24,10 @@ class Feed:
         self._entries: deque[dict[str, Any]] = deque(maxlen=most)
 
     def add(
-        self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None
-    ) -> None:
-        """Note an event at a time, with its reasons in words."""
+        self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Note an event at a time, with its reasons in words, and when it probably was."""
         self.last_id += 1
         n = 1
         for back in range(min(BACK, len(self._entries))):
@@ -36,7 +37,7 @@ class Feed:
                 del self._entries[-1 - back]
                 break
         entry = {"id": self.last_id, "kind": kind, "label": label, "t": t, "into": into, "n": n}
-        self._entries.append(entry | {"why": why})
+        self._entries.append(entry | {"why": why, "between": between})
 
     def since(self, last_id: int) -> list[dict[str, Any]]:
         return [entry for entry in self._entries if entry["id"] > last_id]

@@ -121,9 +121,10 @@ class Stream:
         del self.texts[:-TEXTS]
 
     def happened(
-        self, kind: str, label: int, t: float, into: int | None, why: str | None = None
-    ) -> None:
-        """Take an event of a table, with its reasons in words."""
+        self, kind: str, label: int, t: float, into: int | None, why: str | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Take an event of a table, with its reasons in words, and when it probably was."""
         if not np.isfinite(t):
             t = _or(self.pyramid.span[1], 0.0)
         if kind == "merge" and into is not None:
@@ -138,7 +139,7 @@ class Stream:
                 del self.gone[next(iter(self.gone))]
         elif kind == "return":
             self.gone.pop(label, None)
-        self.feed.add(kind, label, t, into, why)
+        self.feed.add(kind, label, t, into, why, between)
         self.version += 1
 
     def describe(self, stories: list[dict[str, Any]]) -> None:
@@ -197,7 +198,13 @@ class Streams:
         times = _times(batch.column("time")) if "time" in cells else np.full(n, np.nan)
         keys = cells.get("key", [""] * n)
         whys = cells.get("why", [None] * n)
-        each = zip(cells["kind"], cells["label"], times.tolist(), cells["into"], whys, strict=True)
+        sets: list[Any] = [None] * n
+        if "earliest" in cells:
+            ends = (_times(batch.column(name)).tolist() for name in ("earliest", "latest"))
+            sets = [pair if np.isfinite(pair[0]) else None for pair in zip(*ends, strict=True)]
+        each = zip(
+            cells["kind"], cells["label"], times.tolist(), cells["into"], whys, sets, strict=True
+        )
         for key, event in zip(keys, each, strict=True):
             self.stream(str(key)).happened(*event)
 

@@ -134,6 +134,11 @@ class Engine:
         said = explained(self.likelihood, config.hyper, post, weights, home, x, self.past)
         return int(state.table.ids[home]), said
 
+    def column(self, label: int) -> int | None:
+        """Return the place of a table; None where it is gone."""
+        at = np.flatnonzero(self.state.table.ids[: self.state.n_tables] == label)
+        return int(at[0]) if len(at) else None
+
     def before(self, label: int, index: int) -> int | None:
         """Return the table that was seen last before a row; None where there was no other one."""
         state = self.state

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import betaincinv
 
-from streamddcrp.compilation import entry_point
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
@@ -23,10 +22,9 @@ from streamddcrp.estimator.views import (
     predictions,
     with_parameters,
 )
-from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
+from streamddcrp.models.seqddcrp.hindsight import began, path_in_window
 from streamddcrp.models.seqddcrp.kernels import layout
-from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.kernels.reasons import NOTES, NUMBER, WRITTEN
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
@@ -111,16 +109,23 @@ class TableViews(RowModel):
             i = int(scratch.told[place, NUMBER]) % len(log.kind)
             into = int(log.into[i]) if log.into[i] >= 0 else None
             mark = KINDS[log.kind[i]], int(log.label[i]), into, int(log.arrival[i])
-            notes.reasons[mark] = self._stream.likelihood, scratch.views[place].copy()
+            notes.reasons[mark] = self._noted(mark, scratch.views[place].copy())
         notes.noted = made
+
+    def _noted(self, mark: Any, views: FloatArray | None) -> tuple[Any, FloatArray | None, Any]:
+        """Return by what the regime of an event differs, as of now, and when it began."""
+        assert self._stream is not None  # for mypy
+        engine, (_, label, into, index) = self._stream, mark
+        views = engine.compare(label, into, index) if views is None else views
+        return engine.likelihood, views, began(engine, label, index) if into is None else None
 
     def _reasons(self, kind: str, label: int, into: int | None, index: int) -> Any:
         """Say by what the regime of an event differs from others: the fields of an `Event`."""
         assert self._stream is not None  # for mypy
-        likelihood, views = self._backlog.reasons.get((kind, label, into, index), (None, None))
-        if views is None:
-            likelihood, views = self._stream.likelihood, self._stream.compare(label, into, index)
-        names, found = self._feature_names(), {}
+        mark = kind, label, into, index
+        noted = self._backlog.reasons.get(mark) or self._noted(mark, None)
+        names, (likelihood, views, between) = self._feature_names(), noted
+        found: dict[str, Any] = {} if into is not None else {"between": between}
         others = {"reasons": 1} | ({"unlike": 2} if kind == "return" else {})
         for field, other in others.items() if views is not None else ():
             found[field] = differences(likelihood, views[0], views[other], names)
@@ -189,7 +194,7 @@ class TableViews(RowModel):
             no stay in that state has ended;
             ``following``, a list of ``state`` and ``probability``, the most probable first: the
             posterior mean of a Dirichlet distribution with weight 1 for all states together, and
-            -1 for one that has not been yet. Equation (8) of ``docs/math/states_over_tables.md``.
+            -1 for one that has not been yet. Equation (9) of ``docs/math/states_over_tables.md``.
         """
         state = None if self._stream is None else self._stream.state
         return no_stays() if state is None else stays_of(state)
@@ -252,7 +257,8 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return np.zeros(self._n_seen, dtype=np.int64)
-        return labels_in_window(self._stream.config, self._stream.state)
+        ids: IntArray = self._stream.state.table.ids[path_in_window(self._stream)]
+        return ids
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
@@ -356,19 +362,6 @@ class TableViews(RowModel):
         X = self._vectorizer.row(x, learn=False)
         net = self._row_less_season(X[0], self._time_of(t))
         return float(reference._score_rows(net[None])[0])
-
-
-def labels_in_window(config: Config, state: State) -> IntArray:
-    """Return the id of the table of each row in the window, oldest first."""
-    n_rows = int(state.counts[layout.N_ROWS])
-    path = np.empty(n_rows, np.int64)
-    if n_rows:
-        entry_point(most_probable_path)(
-            config, state.rows, state.atoms, state.table, state.counts, state.sums, state.scratch,
-            np.empty((n_rows, state.n_tables), np.int64), path,
-        )  # fmt: skip
-    ids: IntArray = state.table.ids[path]
-    return ids
 
 
 _FOLLOWING = pa.list_(pa.struct([("state", pa.int64()), ("probability", pa.float64())]))
