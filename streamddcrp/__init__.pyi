@@ -2,7 +2,6 @@
 
 from ._version import __version__
 from .contract import Event, Part
-from .estimator.evidence import Evidence, estimate_evidence
 from .estimator.keyed import Keyed
 from .estimator.reasons import Explanation, Explanations
 from .models.ddcrp.chain import DDCRPSamples
@@ -40,6 +39,7 @@ from .models.trees.nested_topics import NestedCRPTopics
 from .monitor.alarm import Alarm
 from .monitor.changes import change_points, label_changes, relocate_changes
 from .monitor.detector import RegimeAnomalyDetector
+from .monitor.evidence import Evidence, estimate_evidence
 from .monitor.seasonal import Seasonal
 from .monitor.window_features import WindowFeatures
 from .partitions import labels_of_links, point_estimate, similarity_matrix

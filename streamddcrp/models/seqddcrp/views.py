@@ -197,7 +197,7 @@ class TableViews(RowModel):
             -1 for one that has not been yet. Equation (9) of ``docs/math/states_over_tables.md``.
         """
         state = None if self._stream is None else self._stream.state
-        return no_stays() if state is None else stays_of(state)
+        return _STAYS.empty_table() if state is None else stays_of(state)
 
     def _standing(self, key: Any = None) -> Standing | None:
         """Say which state the stream is in; None in warm-up."""
@@ -267,7 +267,7 @@ class TableViews(RowModel):
         if self._laws is not None:
             x = self._laws.held.step(x[None], learn=False)[0]
         if self._season is not None:
-            x = x - np.ravel(self._season.at(np.array([t])))
+            x = self._season.less(x[None], np.array([t]))[0]
         return x if self._laws is None else x - self._laws.ahead(len(x))
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
@@ -328,14 +328,15 @@ class TableViews(RowModel):
         net = self._row_less_season(row, time)
         return self._in_words(names, row, net, reference._explain_row(net, past))
 
-    @staticmethod
     def _in_words(
-        names: list[str], row: FloatArray, net: FloatArray, found: tuple[int, Any]
+        self, names: list[str], row: FloatArray, net: FloatArray, found: tuple[int, Any]
     ) -> Explanation:
         """Return what was found of a row, and of that less its seasons, in the units of the row."""
         regime, (at, (score, excess), surprise, view) = found
         if net is not row:
-            view[0] += row - net
+            factor = 1.0 if self._season is None else self._season.factors(row, net)
+            view[0] = factor * view[0] + (row - factor * net)
+            view[1] *= factor
         return explanation(parts_of(names, row, at, surprise, view), score, excess, regime)
 
     def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
@@ -370,11 +371,6 @@ _STAYS = pa.schema([
     ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("present", pa.int64()),
     ("longer", pa.float64()), ("following", _FOLLOWING),
 ])  # fmt: skip
-
-
-def no_stays() -> pa.Table:
-    """Return the table of a model that has not begun."""
-    return _STAYS.empty_table()
 
 
 def stays_of(state: State) -> pa.Table:
