@@ -127,8 +127,9 @@ class TableViews(RowModel):
         names, (likelihood, views, between) = self._feature_names(), noted
         found: dict[str, Any] = {} if into is not None else {"between": between}
         others = {"reasons": 1} | ({"unlike": 2} if kind == "return" else {})
-        for field, other in others.items() if views is not None else ():
-            found[field] = differences(likelihood, views[0], views[other], names)
+        if views is not None:
+            for field, other in others.items():
+                found[field] = differences(likelihood, views[0], views[other], names)
         return found
 
     def summary(self) -> pa.Table:
