@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.contract import Part
-from streamddcrp.estimator.reasons import LEAST, parts_apart
+from streamddcrp.estimator.reasons import parts_apart
 from streamddcrp.estimator.standing import OVERDUE, Standing, chance_of_stay, ranked
 from streamddcrp.plots.figures import INK, date_axis, pyplot, rendered, short
 from streamddcrp.plots.segments import Visit, visits
@@ -54,10 +54,11 @@ def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[s
     lines = [*facts, "", "Where each key stands. " + _RULE]
     lines += [
         f"  {row['key']}: {row['regime']} since {row['since']} ({row['rows']} rows), "
-        f"{row['share']}" + (f", group {row['group']}" if row["group"] else "")
+        f"{row['share']}"
+        + (f", group {row['group']}" if row["group"] else "")
         + (f": {row['why']}" if row["why"] else "")
         for row in rows
-    ]  # fmt: skip
+    ]
     words = "\n".join(lines) + "\n"
     page = page_of(
         "fleet.html", title=name, facts=facts, rows=rows, rule=_RULE,
@@ -104,8 +105,7 @@ def _apart(names: Sequence[str], before: FloatArray, after: FloatArray) -> tuple
         spread, near = np.nanstd(before, axis=0), np.nanvar(after, axis=0)
     # as if one row more had the spread of before: a few rows say little of their own
     sd = np.sqrt((len(after) * near + spread**2) / (len(after) + 1))
-    parts = parts_apart(names, mean, sd, old, spread)
-    return tuple(part for part in parts if part.excess >= LEAST)
+    return parts_apart(names, mean, sd, old, spread)
 
 
 def _together(

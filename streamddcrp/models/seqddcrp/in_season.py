@@ -107,11 +107,6 @@ class InSeason:
         return net
 
     @property
-    def _has_season(self) -> bool:
-        """Whether the next batch may be learned less something."""
-        return self._laws is not None or (self._season is not None and not self._season.is_over)
-
-    @property
     def _seeks(self) -> bool:
         """Whether seasons or laws are still looked for."""
         seeks = self._season is not None and self._season.seeks and not self._is_given
@@ -125,7 +120,8 @@ class InSeason:
         early, laws = self._early, self._laws
         if early is None or laws is None or not (from_scratch or early.n_rows == laws.next_look):
             return False
-        names, free, width = self._vectorizer.names, self._free_columns, self._vectorizer.n_features
+        names, width = self._vectorizer.names, self._vectorizer.n_features
+        free = [*_numbers(self._family_by_now, width)]  # only numbers have laws
         others_held = laws.look_for_held(early.rows(width), free, names)
         rows = early.rows_less_season(self._season, laws, width)
         changed = laws.look(
@@ -136,11 +132,6 @@ class InSeason:
         return early.would_tell(
             laws, self._recipe, self._family_by_now, names, self._origin, self._season
         )
-
-    @property
-    def _free_columns(self) -> list[bool]:
-        """Which columns may have a law: those of numbers."""
-        return [*_numbers(self._family_by_now, self._vectorizer.n_features)]
 
     def _forget_early_rows(self) -> None:
         """End the warm-up where it is over, no contest goes on and no season is sought."""
