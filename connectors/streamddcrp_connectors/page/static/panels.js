@@ -138,7 +138,7 @@ export function sentence(event, nameOf) {
 function when(between, clock) {
   if (!between) return ""
   const [low, high] = between.map((t) => clock.near(t, between[1]))
-  return low === high ? `began at ${low}` : `began between ${low} and ${high} (95 %)`
+  return low === high ? `began at ${low}` : `began between ${low} and ${high} (95\u00a0%)`
 }
 
 /** The list of events: the last ones, the latest on top, repeated ones counted. */
