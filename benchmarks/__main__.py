@@ -6,6 +6,7 @@ import click
 
 from benchmarks import (
     calibration,
+    change_sets,
     engine,
     factory,
     fleet,
@@ -36,8 +37,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, calibration, ordinary, factory, plants, real_series, reasons, seasons, keyed, fleet,
-    text, logs, live, live_page, speed, spark, spark_plan,
+    engine, calibration, change_sets, ordinary, factory, plants, real_series, reasons, seasons,
+    keyed, fleet, text, logs, live, live_page, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

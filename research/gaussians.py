@@ -22,10 +22,10 @@ from scipy.special import logsumexp
 from tqdm import tqdm
 
 from benchmarks.streams import CORNERS, five_gaussians
+from research.held_out import held_out_log_likelihood
 from streamddcrp import SeqDDCRPFit, fit_seqddcrp
 from streamddcrp.likelihoods import NormalWishart
 from streamddcrp.models.ddcrp.chain import DDCRPSamples
-from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
 from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.plots.figures import STYLE, matplotlib
 from streamddcrp.plots.palette import COLOURS

@@ -16,6 +16,7 @@ from streamddcrp.plots.figures import matplotlib
 from streamddcrp.typing import FloatArray
 
 from .data import shared_file
+from .nested_draws import complete, fit_from
 from .topic_corpora import TopicCorpus, bag_of_words, corpus_of_texts, newsgroups, unigram
 
 INSTEAD = """\
@@ -136,12 +137,12 @@ def _methods(
     )
     seconds = time.process_time() - start
     held = corpus.held.sum()
-    given = draws.complete(corpus.seen, corpus.held, seed=seed).sum() / held
+    given = complete(draws, corpus.seen, corpus.held, seed=seed).sum() / held
     draws.eta[:] = _learned(draws)
-    score = draws.complete(corpus.seen, corpus.held, seed=seed).sum() / held
+    score = complete(draws, corpus.seen, corpus.held, seed=seed).sum() / held
     yield _Found("Gibbs", given, score, int(draws.n_nodes[-1]), 2 * half, seconds, None)
     start = time.process_time() - seconds
-    fit = fit_nested_topics(documents, start=draws, **prior)
+    fit = fit_from(draws, documents, **prior)
     yield scored("fit from Gibbs", fit.model, 2 * half + len(fit.bound_trace) - 1, start)
 
 

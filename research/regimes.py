@@ -16,10 +16,12 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks.streams import regimes
+from research.held_out import held_out_log_likelihood
+from research.parameter_chain import ParameterChain
 from streamddcrp import fit_seqddcrp
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
+from streamddcrp.models.ddcrp.chain import Chain
+from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.plots.figures import STYLE, matplotlib
 from streamddcrp.plots.palette import COLOURS
 from streamddcrp.typing import FloatArray
@@ -92,15 +94,21 @@ def variational(task: Task, last: int) -> Curve:
 
 def gibbs(task: Task, last: int, seed: int, parameters: str) -> Curve:
     """Follow a chain: the same seed gives the same chain, however long it is."""
-    curve = []
+    prior, curve = LIKELIHOOD.hyper(1), []
+    rows, _ = LIKELIHOOD.prepare(task.X)
+    candidates = Distances.by_index(len(rows)).candidates(DECAY, ALPHA)
     for n in steps(last):
         begun = time.process_time()
-        samples = sample_ddcrp(
-            task.X, LIKELIHOOD, alpha=ALPHA, decay=DECAY, n_sweeps=n, burn_in=0, n_chains=1,
-            seed=seed, parameters=parameters,
-        )  # fmt: skip
+        chain = (
+            Chain(rows, LIKELIHOOD.family, prior, candidates)
+            if parameters == "collapsed"
+            else ParameterChain(rows, LIKELIHOOD.family, prior, candidates, parameters)
+        )
+        links, labels = np.empty((2, n, len(rows)), np.int32)
+        rng, n_tables, log_joint = np.random.default_rng(seed), np.empty(n, np.int64), np.empty(n)
+        chain.draw(rng, 1, links, labels, n_tables, log_joint)
         spent = time.process_time() - begun
-        draws = samples.labels[len(samples) // 2 :]
+        draws = labels[n // 2 :]
         curve.append((spent, task.score(draws[:: 1 + len(draws) // KEPT])))
     return Curve(*np.array(curve).T)
 

@@ -2,13 +2,11 @@
 
 from ._version import __version__
 from .contract import Event, Part
-from .estimator.evidence import Evidence, estimate_evidence
 from .estimator.keyed import Keyed
 from .estimator.reasons import Explanation, Explanations
 from .models.ddcrp.chain import DDCRPSamples
 from .models.ddcrp.distances import Distances
 from .models.ddcrp.estimator import DDCRPSampler
-from .models.ddcrp.predict import held_out_log_likelihood
 from .models.ddcrp.prior import alpha_for, prior_summary
 from .models.ddcrp.sampler import sample_ddcrp
 from .models.features.graph_ibp import GraphIBPSamples, sample_graph_ibp
@@ -41,6 +39,7 @@ from .models.trees.nested_topics import NestedCRPTopics
 from .monitor.alarm import Alarm
 from .monitor.changes import change_points, label_changes, relocate_changes
 from .monitor.detector import RegimeAnomalyDetector
+from .monitor.evidence import Evidence, estimate_evidence
 from .monitor.seasonal import Seasonal
 from .monitor.window_features import WindowFeatures
 from .partitions import labels_of_links, point_estimate, similarity_matrix
@@ -91,7 +90,6 @@ __all__ = [
     "fit_nested_topics",
     "fit_seqddcrp",
     "fit_temporal_dpm",
-    "held_out_log_likelihood",
     "label_changes",
     "labels_of_links",
     "point_estimate",

@@ -74,7 +74,7 @@ _TESTS: dict[Any, _Test] = {
     ),
     tuple: ("a sequence", lambda x: isinstance(x, list | tuple)),
     os.PathLike: ("a path", lambda x: isinstance(x, os.PathLike)),
-}  # fmt: skip
+}
 
 
 def _is_ours(hint: Any) -> bool:

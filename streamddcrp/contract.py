@@ -144,6 +144,10 @@ class Event:
         Empty where one of the two regimes is gone. Two events are equal whatever their reasons.
     unlike : tuple of Part
         Of a return, in the same way, by what the regime differs from its visits before.
+    between : tuple of float, optional
+        Times between which the first row of the regime lies with probability .95, by the rows that
+        have come so far. Of births and returns of a `SeqDDCRP`, where reasons are known and one
+        regime was left for another.
 
     Examples
     --------
@@ -160,6 +164,7 @@ class Event:
     noticed: float | None = None
     reasons: tuple[Part, ...] = field(default=(), compare=False, kw_only=True)
     unlike: tuple[Part, ...] = field(default=(), compare=False, kw_only=True)
+    between: tuple[float, float] | None = field(default=None, compare=False, kw_only=True)
 
     @property
     def why(self) -> str:

@@ -163,4 +163,4 @@ class Cache(FunctionCache):
                 "time); kept in %s. `streamddcrp warmup` does it ahead",
                 name.rpartition("-")[0].replace("streamddcrp-", "").replace("-", "."),
                 cache_root() / name,
-            )  # fmt: skip
+            )

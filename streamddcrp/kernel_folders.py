@@ -112,8 +112,9 @@ def cache_root() -> Path:
     temporary = _temporary_root()
     _log.warning(
         "compiled kernels are kept in %s, since %s; set NUMBA_CACHE_DIR to a folder that lasts",
-        temporary, "there is no home folder" if root is None else f"{root} cannot be written",
-    )  # fmt: skip
+        temporary,
+        "there is no home folder" if root is None else f"{root} cannot be written",
+    )
     return temporary
 
 

@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
 from research.ncrp_digits_numbers import digits
+from research.nested_draws import plant
 from research.sampled_moves import fit_sampled, likeness
 from research.topic_corpora import TopicCorpus, bag_of_words
 from streamddcrp import fit_nested_components, fit_nested_topics
@@ -206,7 +207,7 @@ class Ruled:
         phi *= (X.data / phi.sum(axis=1))[:, None]
         levels = [sparse.csr_array((x, X.indices, X.indptr), shape=X.shape) for x in phi.T]
         model = NestedCRPTopics(**options, window=X.shape[0])
-        model._plant(X, paths[ends], levels)
+        plant(model, X, paths[ends], levels)
         own = model._tree
         fit_eta(
             own.counts, own.rows, own.level, own.n_nodes, own.n_words, own.scale,

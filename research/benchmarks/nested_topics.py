@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.streams import DATA
+from research.nested_draws import complete
 from research.topic_corpora import TopicCorpus, bag_of_words, newsgroups, split, unigram
 from streamddcrp.models.trees.gibbs import as_corpus, sample_nested_topics
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
@@ -124,7 +125,7 @@ def gibbs(corpus: TopicCorpus, sweeps: int = SWEEPS, **options: Any) -> Found:
         **options,
     )
     seconds = time.process_time() - start
-    score = draws.complete(corpus.seen, corpus.held, seed=0).sum() / corpus.held.sum()
+    score = complete(draws, corpus.seen, corpus.held, seed=0).sum() / corpus.held.sum()
     path = draws.paths[-1].astype(np.int64)
     n = int(draws.n_nodes[-1])
     return Found(f"nested CRP, Gibbs, {sweeps} sweeps", score, n, sweeps, seconds, path)

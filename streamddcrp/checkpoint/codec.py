@@ -98,9 +98,9 @@ def encode_state(
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"meta must hold plain JSON values only: {error}") from error
     key = state_key()
-    body = b"".join((
-        len(text).to_bytes(_LENGTH, "little"), text, packed, _MAGIC if key is None else _KEYED
-    ))  # fmt: skip
+    body = b"".join(
+        (len(text).to_bytes(_LENGTH, "little"), text, packed, _MAGIC if key is None else _KEYED)
+    )
     if max(len(body) + _DIGEST, len(whole)) > MAX_BYTES:
         raise CheckpointError(
             f"the state takes {len(whole)} bytes; at most {MAX_BYTES} can be stored"

@@ -32,9 +32,19 @@ MONTHS = pa.array(
 )
 _CLOCK = (
     r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
-    r"(?: *(?P<p>[AaPp])\.?[Mm]\.?)?"
+    r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
-_ZONE = r" *(?P<z>Z|UTC|GMT|(?:UTC|GMT)?[-+]\d{2}:?\d{2}|[-+]\d{2})?(?: ?\(?[A-Z]{3,4}\)?)?$"
+_ABBREVIATIONS = {  # zones that are called so in one place alone
+    "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03", "WET": "Z", "WEST": "+01",
+    "BST": "+01", "MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05",
+    "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07", "JST": "+09", "AEST": "+10",
+    "AEDT": "+11", "UTC": "Z", "GMT": "Z",
+}  # fmt: skip
+_NAMES = "|".join(_ABBREVIATIONS)
+_ZONE = (
+    rf" *(?P<z>Z|{_NAMES}|(?:UTC|GMT)?[-+]\d{{2}}:?\d{{2}}|[-+]\d{{2}})?(?: ?\(?[A-Z]{{3,4}}\)?)?"
+    r"(?: ?[-/] ?\d{1,4}[-/. ].{4,})?$"  # the end of an interval
+)
 _TIME = r"(?:[T :_-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
 _WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
@@ -44,8 +54,8 @@ _FORMS = {
         r"^(?P<y>\d{4})[-/. ](?P<m>\d{1,2})(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})"
         + _TIME.replace("+", "*", 1),
-        r"^(?P<y>(?:1[5-9]|20|21)\d{2})[mM]?(?P<m>\d{2})$",
-        r"^(?P<y>\d{4})[mM](?P<m>\d)$",
+        r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
+        r"^(?P<y>\d{4})[- ]?[mM](?P<m>\d{1,2})$",
         r"^(?P<y>\d{4})[- ]?[qQ](?P<q>[1-4])$",
     ),
     "day": (r"^(?P<d>\d{1,2})[-/. ](?P<m>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
@@ -57,8 +67,8 @@ _FORMS = {
         r"^(?P<y>\d{4})[-/. ]" + _NAMED + r"(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
         _WEEKDAY
         + _NAMED
-        + r" +(?P<d>\d{1,2}) +(?P<H>\d{1,2}):(?P<M>\d{2}):(?P<S>\d{2})(?: [A-Z]{3,4})?"
-        r" (?P<y>\d{4})$",
+        + r" +(?P<d>\d{1,2}) +(?P<H>\d{1,2}):(?P<M>\d{2}):(?P<S>\d{2})"
+        r"(?: (?P<z>" + _NAMES + r"|(?:UTC|GMT)?[-+]\d{2}:?\d{2})| [A-Z]{3,4})? (?P<y>\d{4})$",
     ),
 }  # fmt: skip
 _DIRECTIVES = {
@@ -278,7 +288,8 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
     dot = pc.if_else(pc.equal(fraction, ""), "", ".")
     zone = part("z")
     zone = pc.replace_substring_regex(zone, r"^(?:UTC|GMT)([-+])", r"\1")
-    zone = pc.if_else(pc.is_in(zone, pa.array(["UTC", "GMT"])), "Z", zone)
+    named = pc.index_in(zone, pa.array([*_ABBREVIATIONS]))
+    zone = pc.coalesce(pa.array([*_ABBREVIATIONS.values()]).take(named), zone)
     zone = pc.replace_substring_regex(zone, r"^([-+]\d{2}):?(\d{2})?$", r"\1:\2")
     zone = pc.replace_substring_regex(zone, ":$", ":00")
     clock = _join(hour, pa.scalar(":"), two("M", "00"), pa.scalar(":"), two("S", "00"))

@@ -283,9 +283,10 @@ def encode(
         counts = counts[:, :known]
     counts.sort_indices()
     return Bags(
-        counts.indptr.astype(np.int64), counts.indices.astype(np.int64),
+        counts.indptr.astype(np.int64),
+        counts.indices.astype(np.int64),
         counts.data.astype(np.float64),
-    )  # fmt: skip
+    )
 
 
 def top_words(

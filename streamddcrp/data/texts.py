@@ -8,15 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from streamddcrp.data import documents
 from streamddcrp.data.batches import as_arrow
-from streamddcrp.data.documents import (
-    Document,
-    is_one_text,
-    read_document,
-    read_documents,
-    refuse_missing,
-    text_of,
-)
 from streamddcrp.data.words import joined
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import IntArray
@@ -50,7 +43,7 @@ def read_texts(batch: Any) -> Texts:
     if isinstance(batch, pa.Array | pa.ChunkedArray):
         return _of_arrow(batch, "")
     if isinstance(batch, pa.Table):
-        if is_one_text(batch, _is_text):
+        if documents.is_one_text(batch, _is_text):
             return _of_arrow(batch.column(0), f", column {batch.column_names[0]!r}")
         return _of_rows(batch.to_pylist(), 0)
     if isinstance(batch, np.ndarray) and (
@@ -59,7 +52,7 @@ def read_texts(batch: Any) -> Texts:
         batch = batch.ravel().tolist()
     if isinstance(batch, list | tuple):
         return _of_rows(batch, 0)
-    return _packed([_joined_keys(row) for row in read_documents(batch)], listed=True)
+    return _packed([_joined_keys(row) for row in documents.read_documents(batch)], listed=True)
 
 
 def _is_text(kind: Any) -> bool:
@@ -74,7 +67,7 @@ def _of_arrow(column: Any, place: str) -> Texts:
     kind = column.type
     if not (_is_text(kind) or pa.types.is_null(kind)):
         raise SchemaError(f"batch: expected texts or lists of words, got {kind}")
-    refuse_missing(column, place)
+    documents.refuse_missing(column, place)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _of_rows(column.to_pylist(), 0)
     if pa.types.is_dictionary(kind):
@@ -108,7 +101,7 @@ def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:
 
 
 def _text(x: Any) -> str | None:
-    x = text_of(x)
+    x = documents.text_of(x)
     return x if isinstance(x, str) else None
 
 
@@ -123,10 +116,10 @@ def _words(x: Any, row: int, first: int | None) -> bytes:
             return joined(x)
     if _text(x) is not None:
         raise _mixed(row, x, "words or counts")
-    return _joined_keys(read_document(x, None if first is None else row))
+    return _joined_keys(documents.read_document(x, None if first is None else row))
 
 
-def _joined_keys(document: Document) -> bytes:
+def _joined_keys(document: documents.Document) -> bytes:
     return joined(str(word) for word, _ in document)
 
 

@@ -259,8 +259,9 @@ class Vectorizer:
         if absent and names:
             logger.warning(
                 "the batch has no column %s: its values count as missing; the schema is %s",
-                _some(absent), _some(self._at),
-            )  # fmt: skip
+                _some(absent),
+                _some(self._at),
+            )
 
     def _admit(self, new: list[Feature], n_rows: int) -> None:
         """Add columns for new features, or count them."""

@@ -67,7 +67,7 @@ class Window(Decay):
     code: ClassVar[int] = WINDOW
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", positive("Window", "width", self.width))
+        object.__setattr__(self, "width", positive(type(self).__name__, "width", self.width))
 
     @property
     def location(self) -> float:
@@ -149,7 +149,7 @@ class Logistic(Decay):
 
 @family("linear_window")
 @dataclass(frozen=True, slots=True)
-class LinearWindow(Decay):
+class LinearWindow(Window):
     """A window that closes linearly, f(d) = max(1 - d / width, 0).
 
     Parameters
@@ -162,16 +162,7 @@ class LinearWindow(Decay):
     array([1.  , 0.75, 0.  ])
     """
 
-    width: float
     code: ClassVar[int] = LINEAR_WINDOW
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "width", positive("LinearWindow", "width", self.width))
-
-    @property
-    def location(self) -> float:
-        """The width."""
-        return self.width
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
@@ -179,8 +170,7 @@ class LinearWindow(Decay):
         return np.where(inside, np.log1p(-np.where(inside, d, 0.0) / self.width), -np.inf)
 
     def horizon(self, eps: float = 1e-12) -> float:
-        log_eps(eps)
-        return self.width * (1.0 - eps)
+        return Window.horizon(self, eps) * (1.0 - eps)
 
 
 @dataclass(frozen=True, slots=True)

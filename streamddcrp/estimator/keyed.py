@@ -145,17 +145,9 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         self._each_key(Groups(batch, t, self.by), "learn_many")
 
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
+        """Predict each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Parameters
-        ----------
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            In the order of the rows: ``key``, and the columns of the model's ``step_many``.
+        Results are in the order of the rows: ``key``, and the columns of the model's ``step_many``.
         """
         held, groups = index_of(batch, index), Groups(batch, t, self.by)
         parts = self._each_key(groups, "step_many")

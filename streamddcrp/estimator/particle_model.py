@@ -309,7 +309,8 @@ def best_of(
     best = evidence.index(max(evidence))
     _log.info(
         "prior chosen after %d rows: variance within a table %g of the total variance",
-        len(X), SPREADS[best],
-    )  # fmt: skip
+        len(X),
+        SPREADS[best],
+    )
     _log.debug("log evidence by that share: %s", dict(zip(SPREADS, evidence, strict=True)))
     return trials[best]

@@ -17,7 +17,7 @@ OVERDUE = 0.05  # probability of a stay below which it lasts longer than usual
 def chance_of_stay(n: float, total: float, rows: int) -> float:
     """Return the probability of a stay of ``rows`` or more after ``n`` stays of ``total`` in all.
 
-    The mean of (1 - rate)^rows under equation (8) of ``docs/math/states_over_tables.md``.
+    The mean of (1 - rate)^rows under equation (9) of ``docs/math/states_over_tables.md``.
     """
     a, b = n + 0.5, total - n + 0.5
     return float(np.exp(betaln(a, b + rows) - betaln(a, b)))

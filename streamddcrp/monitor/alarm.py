@@ -120,15 +120,17 @@ class Alarm(Stored):
     among the m rows, these no longer say what is usual, and scores enter as they are. Should an
     alarm never end, the scores have become different for good.
 
-    With ``labels`` a row that stays in a new regime counts for more: were the regime not new, each
-    of its rows would have surprised as its first did, so their excesses over the usual score add
-    up. That holds for 20 rows, and once there were 200; before, new regimes are usual. Only the
-    first row of a new regime enters the calibration.
+    With ``labels``, what consecutive rows surprise more than usual adds up, less one nat a row
+    (Page's rule), until an alarm begins: so a drift and a small shift are found that no single row
+    tells of. Were a new regime not new, each of its rows would have surprised as its first did: so
+    20 rows that stay there count as much. New regimes of the first 200 rows are usual. Of rows that
+    add up the highest enters the calibration.
 
     With ``keys`` each key has its own threshold and its own alarms. One with fewer than 1 / rate
     rows is judged by the scores that all keys of its age had, each less the level of its key, and
     by the highest of its own; so a new machine in a large fleet has a threshold within a few rows.
-    Where many fail at once, only the first few of them enter the calibration of the others.
+    That is always by the exponential tail, which none enters above the threshold, and of many that
+    fail at once only the first few do.
 
     Parameters
     ----------
@@ -145,7 +147,8 @@ class Alarm(Stored):
     -----
     O(1) a row, about 0.1 microseconds, and 55 + ``average`` numbers of memory for each key. Vovk,
     Gammerman and Shafer (2005), *Algorithmic Learning in a Random World*; the tail as in Siffer et
-    al. (2017), *Anomaly detection in streams with extreme value theory*.
+    al. (2017), *Anomaly detection in streams with extreme value theory*; the sum as in Page (1954),
+    *Continuous inspection schemes*, Biometrika 41.
 
     Examples
     --------
@@ -223,7 +226,7 @@ class Alarm(Stored):
             Time stamps or seconds; needed where ``per`` is a time.
         labels : array_like of int, shape (N,), optional
             Regimes, as the model of each key numbers them: a new one has a higher label than all
-            before. Of rows that stay in a new one, within 20 of its first, the excesses add up.
+            before. With labels the excesses of rows add up.
         verdicts : array_like of {"normal", "planned", "fault"}, shape (N,), optional
             Of the regime of each row. A planned one raises no alarm, a fault one at once.
 
@@ -359,7 +362,9 @@ class Alarm(Stored):
                 np.zeros(1), np.zeros((1, N_BORN)),
             )  # fmt: skip
         else:
-            arrays = {"born": np.zeros((len(keys), N_BORN))} | arrays
+            born = arrays.get("born", np.empty((len(keys), 0)))
+            if born.shape[1:] < (N_BORN,):  # before excesses added up
+                arrays = {**arrays, "born": np.zeros((len(keys), N_BORN))}
             own = _Own(*(arrays[name] for name in _Own._fields))
             fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
             pace = arrays["pace"]

@@ -121,23 +121,13 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         self.step_many(batch, t)
 
     def step_many(self, batch: object, t: Any = None, *, index: bool = False) -> pa.RecordBatch:
-        """Judge each row of a batch, then learn it, in one pass.
+        """Judge each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Parameters
-        ----------
-        batch, t
-            As for `SeqDDCRP.step_many`, which also lists the errors.
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, the id of the table, predicted before the row was
-            learned), ``score`` (null during warm-up; until the reference is taken, the surprise of
-            the model at the single row), ``threshold`` (infinite while too few rows have been
-            seen), ``alarm`` (bool) and, where an alarm begins, ``why``: what `explain_one` says of
-            the row before it is learned; before them ``time``, where times are given.
+        A row each with ``label`` (int64, the id of the table, predicted before the row was
+        learned), ``score`` (null during warm-up; until the reference is taken, the surprise of the
+        model at the single row), ``threshold`` (infinite while too few rows have been seen),
+        ``alarm`` (bool) and, where an alarm begins, ``why``: what `explain_one` says of the row
+        before it is learned; before them ``time``, where times are given.
         """
         held, rows = index_of(batch, index), sliceable(batch)
         due = self._rows_until_reference()

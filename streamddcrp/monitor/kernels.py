@@ -15,7 +15,8 @@ QUIET_ROWS = 10  # rows below the threshold that end an alarm
 WEIGHT = 0.5  # of a row's label as evidence: neighbours follow each other
 CONCENTRATION = 2.0  # of the shares that the labels of a regime have
 BEGINNINGS = 256  # at most, where the present regime may have begun
-EXTRA_ALARMS = 3  # so many beyond twice those asked for, and scores have become different
+EXTRA_ALARMS = 3  # so many beyond twice those asked for, and scores have become different;
+# of all keys: so many beyond those asked for, and some are broken
 MOST_EXCESS = 2.0  # a score enters the calibration at most so many mean excesses too high
 
 # counts (int64)
@@ -27,20 +28,23 @@ FORMER_ALARMS = 4  # alarms that began in the former block
 CURRENT_ALARMS = 5  # .. and in the present one
 N_COUNTS = 6
 
+POOLED = 4.0  # by so much shorter are blocks of all keys: the tail is of few of their rows
 AGES = np.array([8, 64], dtype=np.int64)  # rows after which a key is of the next age
 FAR = 30.0  # nats above a level that count
 STEADY = 1000  # rows of a key that its level is a mean of; ten times as many for that of all keys
 
 PLANNED, FAULT = 1, 2  # verdicts of regimes
 
-# of the regime of a key that was born last (float64)
-BORN = 0  # its label and one more; 0: there is none
+# of the rows of a key that surprise more than usual, and of its regime that was born last (float64)
+BORN = 0  # the label of that regime and one more; 0: there is none
 SINCE = 1  # rows of the key since
-STAYED = 2  # rows of them in the regime
-EXCESS = 3  # of its first score over the level of the key
-N_BORN = 4
+TOTAL = 2  # what the rows together surprise more than is usual
+EXCESS = 3  # of the first score of the regime over the level of the key
+PEAK = 4  # the most that was judged since the total was last zero, less the level
+N_BORN = 5
 NEWBORN = 20  # rows for which a regime is new, ..
 SETTLED = 200  # .. to a key of so many rows: before, new ones are usual
+USUAL_EXCESS = 1.0  # nats a row that do not add up
 
 # pace (float64)
 PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given
@@ -61,7 +65,7 @@ def mean_of(recent, counts, score):
 
 
 @kernel
-def threshold(rate, top, counts, largest):
+def threshold(rate, top, counts, pooled, largest):
     """Return the threshold of the next row, and the mean excess of the largest scores.
 
     With m calibration rows it is the k-th largest of them, k = floor(rate (m + 1)). Where k = 0, an
@@ -69,7 +73,10 @@ def threshold(rate, top, counts, largest):
 
         P(x > x_J + a e) = J / m (1 + a / (J - 1))^-(J - 1),
 
-    the predictive law of a new excess. ``largest`` (MOST,) is work space.
+    the predictive law of a new excess. So it is where rows of many keys are ``pooled``, some of
+    which may be broken. No row enters there above the threshold, as rate (m + 1) of them should: of
+    an exponential law cut off so, e is the total excess by as many rows less. ``largest`` (MOST,)
+    is work space.
     """
     m = counts[FORMER] + counts[CURRENT]
     a = b = 0
@@ -81,11 +88,12 @@ def threshold(rate, top, counts, largest):
             largest[q] = top[1, b]
             b += 1
     J = min(TAIL, m)
+    cut = rate * (m + 1) * pooled
     excess = 0.0
     for q in range(J - 1):
-        excess += (largest[q] - largest[J - 1]) / (J - 1)
+        excess += (largest[q] - largest[J - 1]) / (J - 1 - cut)
     k = int(rate * (m + 1) + 1e-9)
-    if k > 0:
+    if k > 0 and not pooled:
         return largest[min(k, MOST) - 1], excess
     if m < LEAST_ROWS or FURTHEST * rate * (m + 1) < 1.0:
         return np.inf, excess
@@ -132,25 +140,26 @@ def _level(own, fleet, who):
 
 @kernel
 def limit_of(rate, own, fleet, who, largest):
-    """Return the threshold of a key's next row, the mean excess, its highest score, and its age.
+    """Return the threshold of a key's next row, the room above, its highest score, and its age.
 
     A key with fewer than 1 / rate rows is judged by the scores of all keys of its age, each taken
     less the level of its key; or by those of younger ones, as long as these are too few. Its
     score must also be the highest of its own. The age is -1 where the key is judged by itself.
     """
-    limit, excess = threshold(rate, own.top[who], own.counts[who], largest)
+    limit, excess = threshold(rate, own.top[who], own.counts[who], False, largest)
+    room = MOST_EXCESS * excess
     best = largest[0]
     m = own.counts[who, FORMER] + own.counts[who, CURRENT]
     if fleet.top.shape[0] == 0 or int(rate * (m + 1) + 1e-9) > 0:
-        return limit, excess, best, -1
+        return limit, room, best, -1
     age = np.searchsorted(AGES, own.counts[who, N_SCORES], side="right")
     limit = np.inf
     for younger in range(age, -1, -1):
-        pooled, more = threshold(rate, fleet.top[younger], fleet.counts[younger], largest)
+        pooled, _ = threshold(rate, fleet.top[younger], fleet.counts[younger], True, largest)
         if pooled < np.inf:
-            limit, excess = max(_level(own, fleet, who) + pooled, best), more
+            limit, room = max(_level(own, fleet, who) + pooled, best), 0.0
             break
-    return limit, excess, best, age
+    return limit, room, best, age
 
 
 @kernel
@@ -166,23 +175,23 @@ def _begun(counts):
 
 
 @kernel
-def _with_birth(born, n, label, score, level):
-    """Return the score of a row, higher where it stays in a regime that is new; and if it does.
+def _added_up(born, n, label, score, level):
+    """Return a score and the excesses of the rows before it, by Page's rule.
 
-    Were the regime not new, each of its rows would have surprised as its first did. So with the
-    c-th of its rows the score is the level of the key and c times the excess of the first.
-    ``n`` is how many scores of the key there were.
+    With e the excess of a row over the level of the key, at most `FAR`, the total of the rows is
+    T = max(T + e - k, 0), where k is `USUAL_EXCESS`. Were a new regime not new, each of its rows
+    would have surprised as its first did: so e is that of the first, if it is higher. ``n``: how
+    many scores of the key there were.
     """
     born[SINCE] += 1.0
     if label + 1 > born[BORN]:
-        born[BORN], born[STAYED] = label + 1, 0.0
-        born[SINCE] = NEWBORN if n < SETTLED or math.isnan(score) else 0.0
-        born[EXCESS] = 0.0 if math.isnan(score) else score - level
-    if label + 1 != born[BORN] or born[SINCE] >= NEWBORN:
-        return score, False
-    born[STAYED] += 1.0
-    added = level + born[STAYED] * max(born[EXCESS], 0.0)
-    return max(score, added), born[STAYED] > 1.0
+        born[BORN], born[EXCESS] = label + 1, score - level
+        born[SINCE] = 0.0 if n >= SETTLED else NEWBORN
+    if label + 1 == born[BORN] and born[SINCE] < NEWBORN:
+        score = max(score, level + born[EXCESS])
+    before = born[TOTAL]
+    born[TOTAL] = max(before + min(score - level, FAR) - USUAL_EXCESS, 0.0)
+    return score + before
 
 
 @kernel
@@ -202,26 +211,28 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         recent, top, counts = own.recent[who], own.top[who], own.counts[who]
         if pace[PERIOD] > 0.0:
             rate = rate_at(pace, t[i])
-        limit, excess, best, age = limit_of(rate, own, fleet, who, largest)
+        limit, room, best, age = limit_of(rate, own, fleet, who, largest)
         out.threshold[i] = limit
         out.score[i] = np.nan
         out.alarm[i] = out.began[i] = out.ended[i] = False
-        base = _level(own, fleet, who)
-        score, stays = scores[i], False
-        if len(labels):
-            score, stays = _with_birth(own.born[who], counts[N_SCORES], labels[i], score, base)
-        if math.isnan(score):
+        if math.isnan(scores[i]):
             continue
-        mean = mean_of(recent, counts, score)
-        out.score[i] = mean
+        base, born = _level(own, fleet, who), own.born[who]
+        mean = mean_of(recent, counts, scores[i])
+        judged = mean
+        if len(labels):
+            judged = _added_up(born, counts[N_SCORES], labels[i], mean, base)
+        out.score[i] = judged
         age = np.searchsorted(AGES, counts[N_SCORES], side="right")
-        recent[counts[N_SCORES] % k] = score
+        recent[counts[N_SCORES] % k] = scores[i]
         counts[N_SCORES] += 1
         if counts[N_SCORES] < k:
             continue
         verdict = verdicts[i] if len(verdicts) else 0
-        above = verdict == FAULT or (mean > limit and verdict != PLANNED)
+        above = verdict == FAULT or (judged > limit and verdict != PLANNED)
         out.alarm[i] = above
+        if above or verdict > 0:
+            born[TOTAL] = 0.0
         if counts[LEFT] > 0:
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
             out.ended[i] = counts[LEFT] == 0
@@ -229,28 +240,35 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         out.began[i] = above
         if above:
             counts[LEFT] = max(k, QUIET_ROWS)
-        if verdict > 0 or stays:  # of a new regime its first row is calibrated on
+        if verdict > 0:
             continue
         m = counts[FORMER] + counts[CURRENT]
         cap = np.inf
         if m >= TAIL or (fleet.top.shape[0] > 0 and limit < np.inf):
-            cap = (limit if limit < np.inf else best) + MOST_EXCESS * excess
+            cap = (limit if limit < np.inf else best) + room
         if fleet.top.shape[0] > 0:
-            crowd = fleet.counts[age]
-            usual = EXTRA_ALARMS + 2.0 * rate * (crowd[FORMER] + crowd[CURRENT])
-            if (
-                not above or _begun(crowd) <= usual
-            ):  # of many that fail at once the first are enough
-                crowd[CURRENT_ALARMS] += above
-                _calibrate(rate, fleet.top[age], crowd, min(mean, cap) - base)
             fleet.level[1] += fleet.level[1] < 10.0 * STEADY
             _follow(fleet.level, 0, min(mean, cap), fleet.level[1])
         if fleet.top.shape[0] > 0 or len(labels):
             _follow(own.level, who, min(mean, cap), min(counts[N_SCORES], STEADY))
+        if born[PEAK] > 0.0:
+            judged = max(judged, base + born[PEAK])
+        if born[TOTAL] > 0.0:  # of rows that add up the highest is calibrated on
+            born[PEAK] = judged - base
+            continue
+        born[PEAK] = 0.0
+        if fleet.top.shape[0] > 0:
+            crowd = fleet.counts[age]
+            usual = EXTRA_ALARMS + rate * (crowd[FORMER] + crowd[CURRENT])
+            if (
+                not above or _begun(crowd) <= usual
+            ):  # of many that fail at once the first are enough
+                crowd[CURRENT_ALARMS] += above
+                _calibrate(POOLED * rate, fleet.top[age], crowd, min(judged, cap) - base)
         if _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m:
             cap = np.inf
         counts[CURRENT_ALARMS] += above
-        _calibrate(rate, top, counts, min(mean, cap))
+        _calibrate(rate, top, counts, min(judged, cap))
 
 
 @kernel

@@ -118,7 +118,7 @@ class Seasonal(Options, RowLearner, base.Transformer):
             last = self._last_time if self._clocked else float(self._season.n_rows)
             when = np.array([last if t is None else as_time(t)])
             check_times(when, self._last_time)
-            row -= np.ravel(self._season.at(when))
+            row = self._season.less(row[None], when)[0]
         values = (None if np.isnan(value) else float(value) for value in row)
         return dict(zip(names, values, strict=True))
 

@@ -8,15 +8,8 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.data import Vectorizer
+from streamddcrp.data import Vectorizer, windows
 from streamddcrp.data.batches import read_batch
-from streamddcrp.data.windows import (
-    FEATURES,
-    SHORTEST,
-    dominant_period,
-    refuse_beyond,
-    window_features,
-)
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, refuse_unless_plain
@@ -82,8 +75,8 @@ class WindowFeatures(Options, Stored, base.Transformer):
             raise ConfigError(
                 f"period must be at least 3 rows, or None to estimate it, got {period!r}"
             )
-        if not warmup >= SHORTEST**2:
-            raise ConfigError(f"warmup must be at least {SHORTEST**2} rows, got {warmup!r}")
+        if not warmup >= windows.SHORTEST**2:
+            raise ConfigError(f"warmup must be at least {windows.SHORTEST**2} rows, got {warmup!r}")
         self._vectorizer = Vectorizer()
         self._hop = period
         self._n_seen = 0
@@ -151,7 +144,7 @@ class WindowFeatures(Options, Stored, base.Transformer):
 
     def _advance(self, X: FloatArray) -> tuple[FloatArray, IntArray]:
         """Take rows in; return the windows complete by now and where they end."""
-        refuse_beyond(X, self._vectorizer.names)
+        windows.refuse_beyond(X, self._vectorizer.names)
         if len(X):
             last = self._kept[-1][-1] if self._kept else None
             self._kept.append(_filled(X, last))
@@ -163,7 +156,7 @@ class WindowFeatures(Options, Stored, base.Transformer):
         rows = np.concatenate(self._kept)
         self._kept = [rows]
         if self._hop is None:
-            self._hop = dominant_period(rows[: self.warmup])
+            self._hop = windows.dominant_period(rows[: self.warmup])
             _log.info("period: %d rows, estimated from the first %d", self._hop, self.warmup)
         hop, window = self._hop, _PERIODS * self._hop
         begins = len(self._scale) == 0
@@ -175,7 +168,7 @@ class WindowFeatures(Options, Stored, base.Transformer):
             self._origin = rows[:first_rows].mean(axis=0)
             self._unit = np.where(spread > _LEAST_SPREAD, spread, 1.0)
         scaled = np.clip((rows - self._origin) / self._unit, -_FARTHEST, _FARTHEST)
-        features = window_features(scaled, window, hop)
+        features = windows.window_features(scaled, window, hop)
         if begins:
             self._centre = features[:_FIRST].mean(axis=0)
             self._scale = np.maximum(features[:_FIRST].std(axis=0), _LEAST_CHANGE)
@@ -187,7 +180,9 @@ class WindowFeatures(Options, Stored, base.Transformer):
 
     def _names(self) -> list[str]:
         return [
-            f"{column}_{name}" for column in self._vectorizer.columns or () for name in FEATURES
+            f"{column}_{name}"
+            for column in self._vectorizer.columns or ()
+            for name in windows.FEATURES
         ]
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -220,7 +215,7 @@ class WindowFeatures(Options, Stored, base.Transformer):
         if model.period is not None:
             refuse_if(type(hop) is not int or hop != model.period, "hop")
         elif hop is not None:
-            refuse_if(type(hop) is not int or not SHORTEST <= hop <= model.warmup, "hop")
+            refuse_if(type(hop) is not int or not windows.SHORTEST <= hop <= model.warmup, "hop")
         refuse_if(begun and hop is None, "hop")
         return model
 

@@ -5,20 +5,6 @@ nothing to do with each other, so that what may be averaged is the `similarity_m
 of an estimate (`point_estimate`).
 """
 
-from streamddcrp.partitions.samples import (
-    binder_loss,
-    labels_of_links,
-    named,
-    point_estimate,
-    similarity_matrix,
-    vi_loss,
-)
+from streamddcrp.partitions.samples import labels_of_links, named, point_estimate, similarity_matrix
 
-__all__ = [
-    "binder_loss",
-    "labels_of_links",
-    "named",
-    "point_estimate",
-    "similarity_matrix",
-    "vi_loss",
-]
+__all__ = ["labels_of_links", "named", "point_estimate", "similarity_matrix"]

@@ -215,59 +215,6 @@ class _Samples:
             yield from np.ascontiguousarray(cut_tree(tree, range(2, most + 1)).T, dtype=np.int64)
 
 
-def _expected_loss(
-    labels: ArrayLike, estimate: ArrayLike, weights: ArrayLike | None, loss: str
-) -> float:
-    samples = _Samples(labels, weights, loss)
-    place, _ = as_samples(estimate)
-    if place.shape != (1, samples.n):
-        raise SchemaError(
-            f"estimate must have shape ({samples.n},), a label for each customer of the samples; "
-            f"got {np.shape(estimate)}"
-        )
-    return samples.loss(*samples.count(place[0]))
-
-
-def vi_loss(labels: ArrayLike, estimate: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Return the variation of information between partitions, averaged over samples, in nats.
-
-    Exact for the samples, not the lower bound from their similarity matrix. It is
-    H(z | z') + H(z' | z), between 0 and log N.
-
-    Parameters
-    ----------
-    labels : array_like of int, shape (S, N) or (N,)
-        Sampled partitions.
-    estimate : array_like of int, shape (N,)
-    weights : array_like of float, shape (S,), optional
-        Weights of the samples. Default: equal.
-
-    Examples
-    --------
-    >>> vi_loss([[0, 0, 1, 1], [0, 0, 0, 0]], [0, 0, 1, 1])  # log(2) / 2
-    0.3466
-    """
-    return _expected_loss(labels, estimate, weights, "vi")
-
-
-def binder_loss(labels: ArrayLike, estimate: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Return the share of pairs that only one of two partitions puts together, averaged.
-
-    One minus the expected Rand index; both kinds of errors cost the same.
-
-    Parameters
-    ----------
-    labels, estimate, weights
-        As for `vi_loss`.
-
-    Examples
-    --------
-    >>> binder_loss([[0, 0, 1, 1], [0, 0, 0, 0]], [0, 0, 1, 1])  # (0 + 4 / 6) / 2
-    0.3333
-    """
-    return _expected_loss(labels, estimate, weights, "binder")
-
-
 @checked
 def point_estimate(
     labels: ArrayLike,

@@ -135,7 +135,7 @@ class Redis(Server):
         self.folder.mkdir(exist_ok=True)
         return [
             self.program, "--bind", "127.0.0.1", "--port", self.port, "--dir", self.folder,
-            "--appendonly", "yes", "--appendfsync", "everysec", "--save", "",
+            "--appendonly", "yes", "--appendfsync", "always", "--save", "",
         ]  # fmt: skip
 
     def url(self, path):

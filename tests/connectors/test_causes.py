@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
 
-from streamddcrp_connectors.report.causes import read_causes
 from streamddcrp_connectors.report.report import make_report
+from streamddcrp_connectors.report.results import read_causes
 
 SETS = [[], [0], [0, 1], [1], [], [1]]
 

@@ -212,6 +212,13 @@ def test_one_process_at_a_time(tmp_path):
     Journal(tmp_path).close()
 
 
+def test_messages_of_an_earlier_version_are_not_ignored(tmp_path):
+    (tmp_path / "000000000000.journal").write_bytes(b"SDJ1")
+    with pytest.raises(ConfigError, match="of a version before SQLite"):
+        Journal(tmp_path)
+    assert not (tmp_path / NAME).exists()
+
+
 def test_many_threads(tmp_path):
     journal = Journal(tmp_path)
 

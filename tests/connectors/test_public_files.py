@@ -276,6 +276,110 @@ FILES = {  # name: text, options, columns of the time, features
         lines(["Country/Region,Lat,Long,1/22/20,1/23/20"], lambda i: f"Land{i},{X[i]},{Y[i]},{i},{i + 1}"),
         "", None, "Lat,Long,1/22/20,1/23/20",
     ),
+    "sales.csv": (
+        lines(["Report: Sales by day", "", "Date,Units,Revenue"],
+              lambda i: f'{at(i, 86400):%Y-%m-%d},{X[i]:.0f},"{Y[i] * 100:,.2f}"', tail=['Total,4500,"1,350,000.00"']),
+        "", "Date", "Units,Revenue",
+    ),
+    "wincc.csv": (
+        lines(['"VarName";"TimeString";"VarValue";"Validity"'],
+              lambda i: f'"Druck";"{at(i, 10):%d.%m.%Y %H:%M:%S}";{comma(X[i])};1', tail=['"$RT_COUNT$";300;;']),
+        "", "TimeString", "VarValue,Validity",
+    ),
+    "pvgis.csv": (
+        lines(["Latitude (decimal degrees):\t45.000", "Radiation database:\tPVGIS-SARAH2", "", "time,P,G(i)"],
+              lambda i: f"{at(i, 3600):%Y%m%d:%H}10,{Y[i]},{X[i]}",
+              tail=["", "P: PV system power (W)", "G(i): irradiance (W/m2)", "", "PVGIS (c) European Union, 2001-2021"]),
+        "", "time", "P,G(i)",
+    ),
+    "nina34.data": (
+        lines(["   1726      2025"], lambda i: f"{1726 + i:5d} {X[i]:8.2f} {Y[i]:8.2f}",
+              tail=["  -99.99", "  NINA34 Anomaly from ERSSTv5", "  https://psl.noaa.gov/data/"]),
+        "", None, "c2,c3",
+    ),
+    "HWiNFO_LOG.CSV": (
+        lines(["Date,Time,CPU [C],Clock [MHz],"], lambda i: f"{at(i, 2):%-d.%-m.%Y,%-H:%M:%S}.{i:03d},{X[i]},{Y[i]},",
+              tail=["Date,Time,CPU [C],Clock [MHz],", ",,CPU [#0]: AMD Ryzen,CPU [#0]: AMD Ryzen,"]),
+        "", "Date + Time", "CPU [C],Clock [MHz]",
+    ),
+    "trackLog.csv": (
+        lines(["GPS Time, Longitude, Engine RPM(rpm)"],
+              lambda i: f"{at(i, 1):%a %b %d %H:%M:%S} GMT+01:00 2021,{X[i]},{'-' if i < 3 else Y[i]}"
+                        + "\nGPS Time, Longitude, Engine RPM(rpm)" * (i == 150)),
+        "", "GPS Time", "Longitude,Engine RPM(rpm)",
+    ),
+    "sma.csv": (
+        lines(["sep=;", "Version CSV1|Tool SE|Decimalpoint comma", "", ";SN: 21;SN: 21", "dd.MM.yyyy HH:mm;kWh;kW"],
+              lambda i: f"{at(i, 900):%d.%m.%Y %H:%M};{comma(Y[i])};{comma(X[i])}"),
+        "", "dd.MM.yyyy HH:mm", "SN: 21 kWh,SN: 21 kW",
+    ),
+    "weatherlink.txt": (
+        lines(["\t\tTemp\tHi\tWind", "Date\tTime\tOut\tTemp\tDir"],
+              lambda i: f"{at(i, 1800):%d/%m/%y\t%I:%M}{'ap'[at(i, 1800).hour > 11]}\t{X[i]}\t{'---' if i % 13 == 5 else Y[i]}\tNNE"),
+        "", "Date + Time", "Temp Out,Hi Temp",
+    ),
+    "100.annotations.txt": (
+        lines(["      Time   Sample #  Type  Sub Chan  Num\tAux"],
+              lambda i: f"    {i // 60}:{i % 60:02d}.0   {i * 290 + int(X[i]):9d}     {'NA'[i % 7 > 5]}    0    1    2" + "\t(N" * (i == 0)),
+        "", None, "c2,c4,c5,c6",
+    ),
+    "provisional.txt": (
+        lines(["Heathrow (London Airport)", "   yyyy  mm   tmax    sun", "              degC    hours"],
+              lambda i: f"   {1948 + i // 12}  {i % 12 + 1:2d}   {X[i]:4.1f}    {Y[i]:4.1f}" + "  Provisional" * (i > 285)),
+        "", "yyyy + mm", "tmax,sun",
+    ),
+    "API_GDP.csv": (
+        lines(['"Data Source","World Development Indicators",', "", '"Country Name","Indicator Code","1960","1961","1962",'],
+              lambda i: f'"Land, {i}","NY.GDP","{Y[i]}","","{X[i]}",'),
+        "", None, "1960,1961,1962",
+    ),
+    "load.csv": (
+        lines(['"Time (CET/CEST)","Forecast [MW] - BZN|DE-LU","Actual [MW] - BZN|DE-LU"'],
+              lambda i: f'"{at(i, 900):%d.%m.%Y %H:%M} - {at(i + 1, 900):%d.%m.%Y %H:%M}","{Y[i]}","{"n/e" if i > 290 else X[i]}"'),
+        "", "Time (CET/CEST)", "Forecast [MW] - BZN|DE-LU,Actual [MW] - BZN|DE-LU",
+    ),
+    "put_back.csv": (
+        lines(["when,x"], lambda i: f"2021-10-31 {max(i - 60 * (i > 170), 0) // 60:02d}:{i % 60:02d},{X[i]}"),
+        "", "when", "x",
+    ),
+    "fmi.csv": (
+        lines(["Year,m,d,Time,Time zone,Air temperature (degC)"], lambda i: f"{at(i, 3600):%Y,%-m,%-d,%H:%M},UTC,{X[i]}"),
+        "", "Year + m + d + Time", "Air temperature (degC)",
+    ),
+    "cu.data.1.AllItems": (
+        lines(["series_id        \tyear\tperiod\t       value"],
+              lambda i: f"CUSR0000SA0      \t{1970 + i // 12}\tM{i % 12 + 1:02d}\t{Y[i]:12.3f}"),
+        "", "year + period", "value",
+    ),
+    "eventlog.csv": (
+        lines(["Level,Date and Time,Source,Event ID"],
+              lambda i: f'Information,{at(i, 60):%m/%d/%Y %I:%M:%S %p},Kernel,{X[i]:.0f},"It changed to {i}.\n\nReason: {i % 2}"', order=range(N)[::-1]),
+        "", "Date and Time", "Event ID",
+    ),
+    "underlined.txt": (
+        lines(["Sensor log", "ID\tTime\tValue", "--\t----\t-----"], lambda i: f"{i + 1}\t{at(i, 60)}\t{X[i]}", tail=["", "300 records exported"]),
+        "", "Time", "Value",
+    ),
+    "WISDM_raw.txt": (
+        lines([], lambda i: f"{33 + i // 150},{('Jogging', 'Walking')[i // 150]},{X[i]},{Y[i]};"), "", None, "c1,c3,c4",
+    ),
+    "cpu.lp": (
+        lines([], lambda i: f"cpu,host=server\\ 1 user={X[i]},system={int(Y[i])}i,up=true,note=\"a, b = c\" {1615593600 + i}000000000"),
+        "", "time", "user,system,up",
+    ),
+    "ratings.dat": (
+        lines([], lambda i: f"{i // 50}::{1193 + i * 7 % 300}::{i % 5 + 1}::{978300760 + i * 10}"), "--time c4", "c4", "c1,c2,c3",
+    ),
+    "tweets.jsonl": (
+        lines([], lambda i: json.dumps({"created_at": f"{at(i, 2):%a %b %d %H:%M:%S +0000 %Y}", "text": f"hello {i % 3}\nworld"})),
+        "--time created_at --text text", "created_at", "text",
+    ),
+    "ride.gpx": (
+        lines(['<?xml version="1.0"?>', '<gpx xmlns="http://www.topografix.com/GPX/1/1"><trk><trkseg>'],
+              lambda i: f'<trkpt lat="{X[i]}" lon="8.5"><ele>{Y[i]}</ele><time>{at(i, 1):%Y-%m-%dT%H:%M:%SZ}</time>'
+                        f"<extensions><hr>{i % 9}</hr></extensions></trkpt>", tail=["</trkseg></trk></gpx>"]),
+        "", "time", "lat,lon,ele,extensions.hr",
+    ),
     "a1a": (
         lines([], lambda i: f"{('-1', '+1')[i % 2]} 1:{X[i]} 3:{Y[i]}" + " 7:1" * (i % 3 == 0)),
         "", None, "label,x1,x2,x3,x4,x5,x6,x7",
@@ -335,6 +439,30 @@ def test_multiples_of_a_unit_are_in_the_usual_one(tmp_path):
     assert table.slice(N).to_pylist()[0] | {"when": 0} == {
         "when": 0, "views": 2.5e-3, "power": 4.0, "soc": 7.0,
     }  # fmt: skip
+
+
+def test_what_stands_below_a_table_is_left_out_whatever_the_batches(tmp_path, caplog):
+    path = tmp_path / "rows.csv"
+    rows = [f"{at(i, 60)},{X[i]},red" for i in range(60)]
+    below = ["-99", "Total,800,", ",,", "Source: the pump"]
+    for tail, n_left in ((below, 60), ([*below, "-99,1"], None), (below * 9, None)):
+        path.write_text("\n".join(["when,x,colour", *rows, *tail]) + "\n")
+        for batch_rows in (1, 7, 58, 1000):
+            with closing(open_source(path, Columns(), batch_rows=batch_rows)) as source:
+                found = [(batch.num_rows, at["row"]) for batch, at in source.read_after(None)]
+            assert sum(n for n, _ in found) == found[-1][1]
+            assert (found[-1][1] == 60) == (n_left == 60)
+    assert "lines below the table left out: 3" in caplog.text
+
+
+def test_a_line_that_lacks_its_end_is_refused(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "\n".join(["when,x,y", *(f"{at(i, 60)},{X[i]},1" for i in range(60)), "2021-03"])
+    )
+    done = CliRunner().invoke(main, ["run", str(path)])
+    assert done.exit_code == 2
+    assert "row 60: 1 cells where the header names 3 columns" in done.stderr
 
 
 def test_a_slip_in_the_first_row_is_no_header(tmp_path):

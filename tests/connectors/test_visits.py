@@ -129,6 +129,9 @@ def fleet(request):
             events[-1] |= {"time": event.t, "key": event.key}
             if "why" in more:
                 events[-1]["why"] = event.why or None
+                events[-1] |= dict(
+                    zip(("earliest", "latest"), event.between or (None, None), strict=True)
+                )
     states = {key: keyed.model_of(key).to_bytes() for key in keyed.keys}
     return model, table, results, events, states
 

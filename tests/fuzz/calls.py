@@ -274,9 +274,6 @@ def of_functions():
         "fit_nested_topics": {"documents": docs, "n_starts": 1, "max_sweeps": 1},
         "fit_seqddcrp": {"X": X, "likelihood": family, "alpha": 1.0, "decay": decay},
         "fit_temporal_dpm": {"epochs": [X[:6], X[6:]], "max_sweeps": 2},
-        "held_out_log_likelihood": {
-            "posterior": streamddcrp.fit_seqddcrp(X, family, alpha=1.0, decay=decay), "X": X,
-            "X_test": X[:2], "likelihood": family, "alpha": 1.0, "decay": decay, "n_draws": 2},
         "label_changes": {"labels": [0, 0, 1, 1], "hold": 1},
         "labels_of_links": {"links": [0, 0, 2]},
         "point_estimate": {"labels": labels, "n_starts": 2},

@@ -10,8 +10,6 @@ from streamddcrp import (
     TimeVaryingIBP,
     alpha_for,
     estimate_evidence,
-    fit_seqddcrp,
-    held_out_log_likelihood,
     labels_of_links,
     point_estimate,
     prior_summary,
@@ -22,7 +20,6 @@ from streamddcrp import (
     similarity_matrix,
 )
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
-from streamddcrp.partitions import binder_loss, vi_loss
 from tests.golden import streams
 from tests.golden.cases import case
 from tests.golden.streams import follow
@@ -72,9 +69,6 @@ def ddcrp_gibbs(record):
         "general": {"sequential": False},
         "hyper": {"hyper": "both"},
         "links": {"hyper": "alpha", "sequential": False},
-        "partial": {"parameters": "partial"},
-        "auxiliary": {"parameters": "auxiliary"},
-        "per-customer": {"parameters": "per-customer"},
         "times": {"t": streams.times(30)},
         "covariates": {"distances": Distances.by_covariates(X)},
         "hops": {"distances": Distances.by_hops(np.eye(30, k=1) + np.eye(30, k=-1))},
@@ -99,21 +93,6 @@ def evidence_of_runs(record):
     record.add("interval", found.interval())
     model.learn_many(streams.regimes(30, length=8))
     record.add("partitions", model.partitions(5, seed=1))
-
-
-@case
-def ddcrp_held_out(record):
-    X, more = streams.regimes(30, length=6), streams.regimes(36, length=6)[30:]
-    common = {"alpha": 0.3, "decay": ("exponential", 5.0)}
-    draws = sample_ddcrp(X, FAMILY, n_sweeps=20, burn_in=5, n_chains=1, seed=1, **common)
-    fit = fit_seqddcrp(X, FAMILY, **common)
-    for kind in ("marginal", "joint", "alone"):
-        for name, posterior in {"draws": draws, "fit": fit}.items():
-            scores = held_out_log_likelihood(posterior, X, more, FAMILY, kind=kind, **common)
-            record.add(f"{kind}.{name}", scores)
-    record.add("plug_in", held_out_log_likelihood(
-        draws, X, more, FAMILY, plug_in=True, restricted=False, t=streams.times(36), **common
-    ))  # fmt: skip
 
 
 @case
@@ -143,8 +122,6 @@ def partitions(record):
     record.add("similarity", similarity_matrix(labels, weights))
     for loss in ("vi", "binder"):
         record.add(f"estimate.{loss}", point_estimate(labels, loss=loss))
-    record.add("vi", [vi_loss(labels, row) for row in labels])
-    record.add("binder", [binder_loss(labels, row, weights) for row in labels])
 
 
 @case

@@ -83,12 +83,9 @@ def rare_ddcrp_gibbs(record):
     X = streams.regimes(24, 2, length=6)
     short = {"n_sweeps": 8, "burn_in": 2, "n_chains": 1, "seed": 1}
     for name, likelihood, rows in (("wishart", "normal_wishart", X), *_families(24, 6)):
-        for way in ("collapsed", "partial", "auxiliary", "per-customer"):
-            draws = sample_ddcrp(
-                rows, likelihood, alpha=0.5, decay=("exponential", 5.0), parameters=way, **short
-            )
-            record.add(f"{name}.{way}.labels", draws.labels)
-            record.add(f"{name}.{way}.log_joint", draws.log_joint)
+        draws = sample_ddcrp(rows, likelihood, alpha=0.5, decay=("exponential", 5.0), **short)
+        record.add(f"{name}.collapsed.labels", draws.labels)
+        record.add(f"{name}.collapsed.log_joint", draws.log_joint)
         draws = sample_ddcrp(
             rows, likelihood, alpha=0.5, decay=("exponential", 5.0), sequential=False, **short
         )
@@ -99,7 +96,6 @@ def rare_ddcrp_gibbs(record):
         "none": {"decay": "none"},
         "none-hyper": {"decay": "none", "hyper": "alpha"},
         "none-general": {"decay": "none", "sequential": False},
-        "none-partial": {"decay": "none", "parameters": "partial"},
         "window": {"decay": ("window", 6), "hyper": "decay"},
         "linear": {"decay": ("linear_window", 6.0)},
         "function": {"decay": "none", "distances": Distances.by_function(_apart, 24)},

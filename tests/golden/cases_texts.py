@@ -120,8 +120,6 @@ def temporal_batch(record):
     record.add("known", fit_temporal_dpm(
         epochs, fit.emission, alpha=0.5, decay=("exponential", 2.0), window=3, max_sweeps=5
     ))  # fmt: skip
-    again = fit_temporal_dpm(epochs, fit.emission, init=fit.q, moves=False, max_sweeps=3)
-    record.add("again", again)
     draws = sample_temporal_dpm(epochs, n_sweeps=10, burn_in=5, thin=5, seed=0)
     record.add("draws", draws)
 
@@ -253,16 +251,10 @@ def nested_batch(record):
 
 @case
 def nested_gibbs(record):
-    X = streams.corpus(30)
-    draws = sample_nested_topics(X[:24], n_sweeps=20, burn_in=10, thin=5, seed=1)
+    X = streams.corpus(30)[:24]
+    draws = sample_nested_topics(X, n_sweeps=20, burn_in=10, thin=5, seed=1)
     for field in ("paths", "levels", "log_joint", "n_nodes", "best"):
         record.add(field, getattr(draws, field))
-    held = X[24:] // 2
-    record.add("completed", draws.complete(X[24:] - held, held, last=2, n_draws=5, seed=2))
-    start = draws.paths[-1]
-    again = sample_nested_topics(X[:24], paths=start, n_sweeps=5, burn_in=0, thin=1, seed=3)
-    record.add("again.paths", again.paths)
-    record.add("again.log_joint", again.log_joint)
 
 
 @case

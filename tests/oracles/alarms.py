@@ -15,15 +15,16 @@ class AlarmTwin:
         self.left = 0
         self.quiet = max(average, 10)
 
-    def threshold(self):
+    def threshold(self, pooled=False):
         """Return the threshold, and the most with which the next score may be calibrated on."""
         falling = sorted(self.former + self.current, reverse=True)
         m = len(falling)
         tail = falling[:20]
         J = len(tail)
-        excess = sum(x - tail[-1] for x in tail) / (J - 1) if J > 1 else 0.0
+        cut = self.rate * (m + 1) if pooled else 0.0
+        excess = sum(x - tail[-1] for x in tail) / (J - 1 - cut) if J > 1 else 0.0
         k = math.floor(self.rate * (m + 1) + 1e-9)
-        if k > 0:
+        if k > 0 and not pooled:
             threshold = falling[k - 1]
         elif m < 100 or 10.0 * self.rate * (m + 1) < 1.0:
             threshold = math.inf
@@ -78,78 +79,81 @@ class FleetTwin:
         """Judge and learn one score of a key; return mean, threshold, alarm, began, ended."""
         own = self.keys.setdefault(key, AlarmTwin(self.rate, self.average))
         if not own.scores:
-            own.level = 0.0
+            own.level, own.newest, own.total, own.peak = 0.0, (-1, 0, 0.0), 0.0, 0.0
         n = len(own.scores)
         age = sum(n >= older for older in (8, 64))
         m = len(own.former) + len(own.current)
         largest = sorted(own.former + own.current, reverse=True)
-        threshold, cap = own.threshold()
+        threshold, _ = own.threshold()
         tail = largest[:20]
         excess = sum(x - tail[-1] for x in tail) / (len(tail) - 1) if len(tail) > 1 else 0.0
         best = largest[0] if largest else -math.inf
         level = (self.level + min(n, 1000) * own.level) / (min(n, 1000) + 1)
+        cap = math.inf
+        if m >= 20 or threshold < math.inf:
+            cap = (threshold if threshold < math.inf else best) + 2.0 * excess
         if math.floor(self.rate * (m + 1) + 1e-9) == 0:
             threshold = math.inf
             for younger in range(age, -1, -1):
-                pool = self.ages[younger]
-                pooled, _ = pool.threshold()
+                pooled, _ = self.ages[younger].threshold(pooled=True)
                 if pooled < math.inf:
-                    threshold = max(level + pooled, best)
-                    top = sorted(pool.former + pool.current, reverse=True)[:20]
-                    excess = sum(x - top[-1] for x in top) / (len(top) - 1)
+                    threshold = cap = max(level + pooled, best)
                     break
-        stays = False
-        if label is not None:
-            own.labels = [*getattr(own, "labels", []), (label, score - level, n)]
-            score, stays = self._with_birth(own.labels, score, level)
         if math.isnan(score):
             return math.nan, threshold, False, False, False
         own.scores.append(score)
         recent = own.scores[-self.average :]
         mean = sum(recent) / len(recent)
+        judged = mean
+        if label is not None:
+            judged = self._added_up(own, label, mean - level, n) + level
         if len(recent) < self.average:
-            return mean, threshold, False, False, False
-        alarm = mean > threshold
+            return judged, threshold, False, False, False
+        alarm = judged > threshold
+        if alarm:
+            own.total = 0.0
         if own.left:
             own.left = own.quiet if alarm else own.left - 1
-            return mean, threshold, alarm, False, own.left == 0
+            return judged, threshold, alarm, False, own.left == 0
         if alarm:
             own.left = own.quiet
-        if stays:
-            return mean, threshold, alarm, alarm, False
-        cap = math.inf
-        if m >= 20 or threshold < math.inf:
-            cap = (threshold if threshold < math.inf else best) + 2.0 * excess
-        value = min(mean, cap)
+        self.n = min(self.n + 1, 10_000)
+        self.level = _followed(self.level, min(mean, cap), self.n)
+        own.level = _followed(own.level, min(mean, cap), min(len(own.scores), 1000))
+        highest = max(judged - level, own.peak) if own.peak else judged - level
+        if own.total:
+            own.peak = highest
+            return judged, threshold, alarm, alarm, False
+        own.peak = 0.0
+        value = min(highest + level, cap)
         pool = self.ages[age]
         n_pool = len(pool.former) + len(pool.current)
-        if not alarm or pool.began + pool.began_before <= 3 + 2.0 * self.rate * n_pool:
+        if not alarm or pool.began + pool.began_before <= 3 + self.rate * n_pool:
             pool.began += alarm
-            _enter(pool, value - level)
-        self.n = min(self.n + 1, 10_000)
-        self.level = _followed(self.level, value, self.n)
-        own.level = _followed(own.level, value, min(len(own.scores), 1000))
+            _enter(pool, value - level, 4.0)
         if own.began + own.began_before > 3 + 2.0 * self.rate * m:
-            value = mean
+            value = highest + level
         own.began += alarm
         _enter(own, value)
-        return mean, threshold, alarm, alarm, False
+        return judged, threshold, alarm, alarm, False
 
     @staticmethod
-    def _with_birth(labels, score, level):
-        """Count the rows of the newest label since its first, among the last 20 of the key."""
-        newest = max(label for label, *_ in labels)
-        rows = [place for place, (label, *_) in enumerate(labels) if label == newest]
-        _, excess, n = labels[rows[0]]
-        is_news = n >= 200 and len(labels) - rows[0] <= 20 and not math.isnan(excess)
-        if labels[-1][0] != newest or not is_news or math.isnan(score):
-            return score, False
-        return max(score, level + len(rows) * max(excess, 0.0)), len(rows) > 1
+    def _added_up(own, label, excess, n):
+        """Add the excesses of rows, of a new regime's that of its first; one of each is usual."""
+        newest, since, first = own.newest
+        if label > newest:
+            newest, since, first = label, len(own.scores) if n >= 200 else -20, excess
+            own.newest = newest, since, first
+        if label == newest and len(own.scores) - since < 20:
+            excess = max(excess, first)
+        before = own.total
+        own.total = max(before + min(excess, 30.0) - 1.0, 0.0)
+        return before + excess
 
 
-def _enter(twin, value):
+def _enter(twin, value, faster=1.0):
     twin.current.append(value)
-    if len(twin.current) >= 10 / twin.rate:
+    if len(twin.current) >= 10 / (faster * twin.rate):
         twin.former, twin.current = twin.current, []
         twin.began_before, twin.began = twin.began, 0
 

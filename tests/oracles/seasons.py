@@ -134,21 +134,22 @@ def shrunk(fit):
     return (pairs * share[:, None]).ravel()
 
 
-def lead(y, rival, z, seasons, setting, jumped):
+def lead(y, z, seasons, setting, jumped):
     """By how many nats "level + season" leads "level" after each of values that are all there.
 
-    ``seasons`` (N, Q) are the coefficients subtracted from each value, ``rival`` (N,) the values
-    that "level" predicts, and ``jumped`` (N,) says where the level did: the speeds begin again. The
-    weights of the speeds are summed anew for each value.
+    Returns this, and the values less the season on trial. ``seasons`` (N, Q) are the coefficients
+    subtracted from each value, and ``jumped`` (N,) says where the level did: the speeds begin
+    again. The weights of the speeds are summed anew for each value.
     """
     gains, total, out = np.array([0.05, 0.2, 0.8]), 0.0, [0.0]
-    level = {"raw": np.full(3, rival[0]), "net": np.full(3, y[0])}
+    level = {"raw": np.full(3, y[0]), "net": np.full(3, y[0])}
     spread = {"raw": np.zeros(3), "net": np.zeros(3)}
     scores = {"raw": [], "net": []}
-    shown, age = np.zeros(len(z[0])), 1
+    shown, age, trial = np.zeros(len(z[0])), 1, [y[0]]
     for i in range(1, len(y)):
         logs = {}
-        for name, value in (("raw", rival[i]), ("net", y[i] - z[i] @ shown)):
+        trial.append(y[i] - z[i] @ shown)
+        for name, value in (("raw", y[i]), ("net", trial[i])):
             error, variance = value - level[name], spread[name]
             squares, there = error**2, variance > 0
             at = np.zeros(3)
@@ -165,11 +166,11 @@ def lead(y, rival, z, seasons, setting, jumped):
             level[name] += np.maximum(gains, 1 / (age + 1)) * error
         age = 0 if jumped[i] else age + 1
         if i >= setting.first:
-            total += min(logs["net"] - logs["raw"], setting.says)
+            total += logs["net"] - logs["raw"]
             total = np.clip(total, -setting.most, setting.most)
         out.append(total)
         if i % setting.lag == 0 and i >= 2 * setting.lag:
             other = seasons[i - setting.lag]
             level["net"] += z[i] @ (shown - other)
             shown = other
-    return np.array(out)
+    return np.array(out), np.array(trial)

@@ -78,6 +78,18 @@ def test_the_tail_is_extrapolated_at_the_rate_if_it_is_exponential():
     assert abs(found - n * rate) < 4.5 * math.sqrt(n * rate) + 0.02 * n * rate
 
 
+@pytest.mark.parametrize("labels", [None, np.zeros(400_000, int)], ids=["rows", "sums"])
+def test_alarms_of_many_keys_begin_at_the_rate(labels):
+    """Keys of too few rows borrow at 1 in 20,000, and become judged by themselves at 1 in 1,000."""
+    scores = np.random.default_rng(5).exponential(size=400_000)
+    keys = np.tile(np.arange(400), 1000).astype(str)
+    for rate in (0.001, 0.00005):
+        found = int(Alarm(rate).step_many(scores, keys=keys, labels=labels).began.sum())
+        wanted = rate * len(scores)
+        # of rows that add up one is counted, so fewer begin; 4.5 standard deviations of a Poisson
+        assert 0.7 * wanted - 4.5 * math.sqrt(wanted) < found < wanted + 4.5 * math.sqrt(wanted)
+
+
 def test_the_threshold_follows_slow_changes():
     # The scale doubles in 40 times 10 / rate rows, the least it looks back.
     n, rate = 400_000, 0.001

@@ -241,15 +241,27 @@ def test_a_new_regime_that_stays_is_told_from_an_odd_row():
     judged = Alarm(1e-4).step_many(scores, labels=labels)
     (began,) = np.flatnonzero(judged.began[odd:]) + odd
     assert stays < began <= stays + 3
-    excess = scores[stays] - judged.score[odd + 20 : stays].mean()
+    excess = scores[stays] - scores[odd + 20 : stays].mean()
     # level and excess are means of about 2,500 exponentials: four of their standard errors, thrice
     np.testing.assert_allclose(
         judged.score[began] - scores[odd + 20 : stays].mean(),
-        (began - stays + 1) * excess,
+        (began - stays + 1) * excess - (began - stays) + judged.score[stays] - scores[stays],
         atol=0.3,
     )
     ended = np.flatnonzero(judged.ended)
     assert ended.tolist() == [stays + 20 + 9]  # 20 rows are new, and ten must be quiet
+
+
+def test_a_drift_is_found_that_no_row_tells_of():
+    rng = np.random.default_rng(6)
+    scores = 4.0 + rng.exponential(size=20_000)
+    labels = np.zeros(20_000, int)
+    scores[15_000:15_012] = 9.0  # 12 rows of five nats over the lowest: one in 150
+    assert not Alarm(1e-4).step_many(scores).alarm[15_000:15_012].any()
+    judged = Alarm(1e-4).step_many(scores, labels=labels)
+    assert judged.began[15_000:15_012].sum() == 1
+    others = np.r_[judged.began[:15_000], judged.began[15_050:]]
+    assert others.sum() <= 8  # 2 are asked for; Poisson, but for 1 in 4,000
 
 
 def test_labels_are_checked_and_kept():

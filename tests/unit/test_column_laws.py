@@ -232,6 +232,9 @@ def test_a_plan_is_no_season_and_a_cycle_is_one(cuts):
         rivals.step(rows, net)
     assert rivals.leads[0] < -10.0
     assert rivals.leads[1] > 10.0
+    rivals.lift(-5.0)
+    assert rivals.leads[0] == pytest.approx(-5.0)
+    assert rivals.leads[1] > 10.0
     assert set(rivals.filters.laws.kind[:, 1].tolist()) == {NOTHING}
 
 

@@ -11,6 +11,7 @@ from streamddcrp import (
     GraphCRP,
     GroupDP,
     SeqDDCRP,
+    TemporalDPM,
     TimeVaryingIBP,
     estimate_evidence,
     similarity_matrix,
@@ -75,9 +76,40 @@ def test_every_particle_model_has_one():
         assert low < found.log_evidence < high
 
 
+@pytest.mark.parametrize("rejuvenate", [0, 3])
+def test_the_number_of_tables_is_that_of_the_enumeration(rejuvenate):
+    decay = ("exponential", 2.0)
+    model = DDCRPSampler(
+        likelihood=NIG, alpha=ALPHA, decay=decay, n_particles=4000, rejuvenate=rejuvenate, warmup=1
+    )
+    assert model.n_tables_probs.tolist() == [1.0]
+    model.learn_many(X)
+    truth = np.r_[0.0, enumerated(decay).n_tables_probs]
+    np.testing.assert_allclose(model.n_tables_probs, truth[: len(model.n_tables_probs)], atol=0.03)
+    again = DDCRPSampler.from_bytes(model.to_bytes())
+    np.testing.assert_array_equal(again.n_tables_probs, model.n_tables_probs)
+
+
+@pytest.mark.parametrize("decay", [("exponential", 2.0), "none"])
+def test_the_gap_of_the_bound(decay):
+    truth = enumerated(decay)
+    model = SeqDDCRP(
+        likelihood=NIG, alpha=ALPHA, decay=decay, recall=False, learn_prior=False, memory=math.inf
+    )
+    found = estimate_evidence(model, X)
+    assert model.n_seen == 0
+    model.learn_many(X)
+    assert found.bound == model.bound < truth.log_evidence
+    assert found.log_evidence == pytest.approx(truth.log_evidence, abs=4.0 * found.error)
+    assert found.gap == pytest.approx(truth.log_evidence - model.bound, abs=4.0 * found.error)
+    np.testing.assert_allclose(found.n_tables_probs, np.r_[0.0, truth.n_tables_probs], atol=0.06)
+
+
 def test_refusals():
-    with pytest.raises(ConfigError, match="no particles"):
+    with pytest.raises(ConfigError, match="recall=False, learn_prior=False"):
         estimate_evidence(SeqDDCRP(), X)
+    with pytest.raises(ConfigError, match="no particles"):
+        estimate_evidence(TemporalDPM(), X)
     with pytest.raises(ConfigError, match="n_runs"):
         estimate_evidence(GraphCRP(), X, n_runs=1)
     with pytest.raises(ConfigError, match="level"):

@@ -71,38 +71,6 @@ def test_log_joint_is_the_textbook_one():
         assert value == pytest.approx(expected, abs=1e-10)
 
 
-def test_completion_is_the_predictive_probability():
-    """One tree, one new document: the mean over its levels and paths, by enumeration."""
-    texts, alpha, gamma, eta, n_words = ((0, 0), (1, 2)), (1.2, 0.7), 0.8, 0.4, 3
-    draws = sample_nested_topics(
-        counts_of(texts, n_words), depth=2, gamma=gamma, eta=eta, alpha=alpha, n_chains=1,
-        n_sweeps=1, burn_in=20, thin=1, seed=5,
-    )  # fmt: skip
-    path, z = draws.paths[0], draws.levels[0]
-    seen, prob = (0, 1), np.zeros(n_words)
-    evidence = 0.0
-    for tree in nested_crp.trees((0, 1, 2), 2):
-        shape = frozenset(nested_crp.nodes_of(tree, range(3)))
-        old = {(l, tuple(d for d in docs if d < 2)) for l, docs in shape}
-        if {node for node in old if node[1]} != nested_crp.shape_of(path):
-            continue
-        for w in range(n_words):
-            for levels in np.ndindex(2, 2, 2):
-                held = [tuple(z[:2].tolist()), tuple(z[2:].tolist()), levels]
-                joint = nested_crp.log_joint(
-                    tree, held, (*texts, (*seen, w)), gamma, eta, alpha, n_words
-                )
-                prob[w] += np.exp(joint)
-        evidence = prob.sum()
-    n_draws = affordable(40_000)
-    value = draws.complete(
-        counts_of([seen] * n_words, n_words), np.eye(n_words, dtype=int), last=1, burn_in=20,
-        n_draws=n_draws, seed=0,
-    )  # fmt: skip
-    # the averaged probabilities lie in (0, 1); 200 draws are worth at least one independent one
-    assert np.abs(np.exp(value) - prob / evidence).max() < 5.0 * 0.5 / np.sqrt(n_draws / 10)
-
-
 def test_slots_grow_and_counts_stay_right():
     rng = np.random.default_rng(0)
     X = rng.poisson(0.4, (80, 12))
@@ -119,10 +87,9 @@ def test_slots_grow_and_counts_stay_right():
         assert (state.counts.sum(axis=1) == X.sum(axis=0)).all()
 
 
-def test_a_start_is_taken_up():
+def test_a_tree_says_which_words_are_where():
     X = np.kron(np.eye(2, dtype=int), np.full((5, 3), 6))
-    start = np.array([[7, 1, 1]] * 5 + [[7, 2, 1]] * 5)
-    draws = sample_nested_topics(X, paths=start, n_sweeps=20, burn_in=0, thin=20, seed=0)
+    draws = sample_nested_topics(X, n_sweeps=20, burn_in=0, thin=20, seed=0)
     path = draws.paths[0]
     assert len(np.unique(path[:5, 1])) == 1
     assert path[0, 1] != path[5, 1]
@@ -140,13 +107,11 @@ def test_equal_seeds_give_equal_bits_from_dense_and_sparse():
         sparse.coo_array(X), n_sweeps=6, burn_in=2, thin=3, seed=4, progress=True
     )
     assert (one.log_joint == two.log_joint).all()
-    assert (one.complete(X, X, seed=1) == two.complete(X, X, seed=1)).all()
 
 
 def test_documents_without_words_and_a_single_word():
     draws = sample_nested_topics(np.array([[0], [3], [0]]), n_sweeps=5, burn_in=0, thin=1, seed=0)
     assert np.isfinite(draws.log_joint).all()
-    assert draws.complete([[0]], [[2]], seed=0) == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize(
@@ -177,15 +142,3 @@ def test_options_are_refused_by_name(options, word):
 def test_documents_are_refused_by_row(documents, words):
     with pytest.raises(SchemaError, match=words):
         sample_nested_topics(documents)
-
-
-def test_paths_and_halves_must_fit():
-    with pytest.raises(SchemaError, match="one path a document"):
-        sample_nested_topics([[1]], paths=[[0, 1]])
-    with pytest.raises(SchemaError, match="row 1: begins at 2, row 0 at 1"):
-        sample_nested_topics([[1], [1]], paths=[[1, 1, 1], [2, 1, 1]])
-    draws = sample_nested_topics([[1, 2]], n_sweeps=1, burn_in=0, thin=1, seed=0)
-    with pytest.raises(SchemaError, match="V = 2"):
-        draws.complete([[1]], [[1]])
-    with pytest.raises(ConfigError, match="observed has 2 rows"):
-        draws.complete([[1, 0], [0, 1]], [[1, 0]])

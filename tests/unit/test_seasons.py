@@ -15,7 +15,8 @@ from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change
 from streamddcrp.data.laws.filters import looks
 from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
-from streamddcrp.data.seasons.periods import Search, estimate_periods, likely_period, read_periods
+from streamddcrp.data.seasons.periods import Search, likely_period, read_periods
+from streamddcrp.data.seasons.scales import logs, offsets_of, values
 from streamddcrp.data.seasons.tracker import Tracker, places
 from streamddcrp.data.seasons.watch import on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
@@ -26,6 +27,13 @@ from tests.oracles import seasons as twin
 EPS = np.finfo(float).eps
 DAY = 86400.0
 LEVEL = {0: "level"}  # no other law of its own, where only the season is looked at
+
+
+def estimate_periods(X, t):
+    """The periods that the rows show, at once."""
+    search = Search(X, t)
+    search.go(10**15)
+    return search.found
 
 
 def cycle(n, period=24.0, amplitude=4.0, seed=0):
@@ -104,23 +112,23 @@ def test_the_recursion_is_that_of_the_two_filters(rows, seed):
     assert sum(fit.jump > 0.9 for fit in both[0]) >= 6  # the shift, and each of the outliers
 
 
-@pytest.mark.parametrize(("n", "says"), [(60, np.inf), (400, np.inf), (400, 0.5)])
-def test_the_lead_is_that_of_the_two_levels(n, says):
+@pytest.mark.parametrize(("n", "lag"), [(60, 24), (400, 24), (400, 12)])
+def test_the_lead_is_that_of_the_two_levels(n, lag):
     y, rows = 50.0 + cycle(n) + 6.0 * (np.arange(n) > 150), np.arange(float(n))
-    rival = y - 3.0 * np.sin(2 * np.pi * rows / 24)
     tracker = Tracker([24.0], 1.0, 1, judges=True)
-    tracker.setting = tracker.setting._replace(says=says)
+    tracker.setting = tracker.setting._replace(lag=lag)
     z = np.column_stack([np.ones(n), twin.basis(rows, twin.frequencies([24.0]))])
-    seasons, found = np.zeros(z.shape), np.zeros(n)
+    seasons, found, trial = np.zeros(z.shape), np.zeros(n), np.zeros((n, 1))
     for i in range(n):
         write_season(tracker.state, 0, seasons[i])
-        tracker.step(y[i : i + 1, None], rows[i : i + 1], rival[i : i + 1, None])
+        tracker.step(y[i : i + 1, None], rows[i : i + 1], trial[i : i + 1])
         found[i] = tracker.state.lead[0]
     prior = np.concatenate([[100.0], np.repeat(10.0 / twin.orders([24.0]) ** 2, 2)])
     fits = twin.fits(y, z[:, 1:], tracker.setting, prior, tracker.setting.chance)
     jumped = [False, *(fit.jump > 0.5 for fit in fits)]
     assert n < 100 or any(jumped)
-    expected = twin.lead(y, rival, z, seasons, tracker.setting, jumped)
+    expected, net = twin.lead(y, z, seasons, tracker.setting, jumped)
+    np.testing.assert_allclose(trial[:, 0], net, rtol=1e-12)
     # a term's rounding, of values near 60 in units of their noise, and as many terms as rows
     np.testing.assert_allclose(found, expected, rtol=0, atol=n * 1e4 * EPS)
     assert n < 100 or abs(found).max() > 1.0
@@ -411,9 +419,9 @@ def test_no_row_does_more_than_a_portion_of_a_search(monkeypatch):
     """And a search has ended before the next begins. Work counts coefficients times values."""
     done, step = [0], Tracker.step
 
-    def counting(tracker, X, t, rival=None):
+    def counting(tracker, X, t, trial=None):
         done[0] += X.size * len(tracker.prior)
-        return step(tracker, X, t, rival)
+        return step(tracker, X, t, trial)
 
     monkeypatch.setattr(Tracker, "step", counting)
     seasons, ends = Seasonal(), {}
@@ -523,8 +531,9 @@ def test_the_day_is_found_and_the_rows_so_far_learned_again(caplog):
     y, regime = shifted()
     with caplog.at_level(logging.INFO, "streamddcrp"):
         found, plain, _ = both(y[:, None], 3600.0)
-    assert "season: a day, found in the first 112 rows" in caplog.text
-    scores = [adjusted_rand_score(out["label"].to_numpy(), regime) for out in (found, plain)]
+    assert "season: a day, found in the first 64 rows" in caplog.text
+    labels = (out["label"].to_numpy()[64:] for out in (found, plain))
+    scores = [adjusted_rand_score(found, regime[64:]) for found in labels]
     assert scores[0] > 0.9 > 0.5 > scores[1]
     assert len(set(found["label"].to_pylist()[512:])) == 2  # ids of the rows before are taken over
 
@@ -544,6 +553,62 @@ def test_a_cycle_below_the_noise_is_left_in():
     assert model._season._watch.trial.state.lead.max() > model._season._watch.needed
     (share,) = model._season._watch.trial.shares()
     assert share == pytest.approx(0.36 / 1.36, abs=0.08)
+
+
+@pytest.fixture(scope="module")
+def requests():
+    """Counts whose day multiplies them beside a level whose day adds, an hour apart; half at last.
+
+    And the model that has learned all but the last row, with what it said.
+    """
+    rng, n = np.random.default_rng(3), 900
+    regime = np.arange(n) >= 600
+    day = np.sin(2 * np.pi * np.arange(n) / 24)
+    mean = 100.0 * np.exp(0.8 * day) * np.where(regime, 0.4, 1.0)
+    counts = rng.negative_binomial(20, 20.0 / (20.0 + mean)).astype(float)
+    rows = np.column_stack([counts, 50.0 + 5.0 * day + rng.normal(size=n)])
+    model, t = SeqDDCRP(), 1.7e9 + 3600.0 * np.arange(n)
+    return rows, t, regime, model, model.step_many(rows[:-1], t[:-1])
+
+
+def test_a_season_that_multiplies_is_divided_by(requests):
+    rows, t, regime, model, out = requests
+    np.testing.assert_array_equal(model._season.offsets, [1.0, np.nan])
+    labels = out["label"].to_numpy()[256:]
+    assert adjusted_rand_score(labels, regime[256:-1]) > 0.9
+    net = model._season.less(rows, t)
+    day = [net[:600, 0].reshape(-1, 24)[4:, hours] for hours in (slice(3, 9), slice(15, 21))]
+    assert abs(day[0].std() / day[1].std() - 1.0) < 0.3  # by day and by night; 5 as measured
+    row, when = rows[-1], t[-1]
+    told = {part.name: part for part in model.explain_one(dict(enumerate(row)), when).parts}
+    below = net[500:600, 0].mean(), net[601:899, 0].mean()
+    factor = (row[0] + 1.0) / (net[-1, 0] + 1.0)
+    assert factor == pytest.approx(np.exp(0.8 * np.sin(2 * np.pi * 899 / 24)), rel=0.2)
+    assert told["0"].expected == pytest.approx(factor * below[1], rel=0.1)
+    assert below[1] < 0.5 * below[0]
+
+
+def test_a_season_that_multiplies_is_stored_and_cut(requests):
+    rows, t, _, model, out = requests
+    loaded = SeqDDCRP.from_bytes(model.to_bytes())
+    for one in model, loaded:
+        one.learn_one(dict(enumerate(rows[-1].tolist())), float(t[-1]))
+    assert loaded.to_bytes() == model.to_bytes()
+    other, parts = SeqDDCRP(), []
+    for a, b in pairwise([0, 31, 64, 65, 300, 899]):
+        parts.append(other.step_many(rows[a:b], t[a:b]))
+        other = SeqDDCRP.from_bytes(other.to_bytes())
+    assert pa.Table.from_batches(parts).combine_chunks().to_batches()[0].equals(out)
+
+
+def test_only_what_is_above_zero_has_a_scale():
+    X = np.array([[0.0, 2.5, 0.0, -1.0, np.nan], [7.0, 0.1, 0.5, 3.0, 4.0]])
+    offsets = offsets_of(X)
+    np.testing.assert_array_equal(offsets, [1.0, 0.0, np.nan, np.nan, 1.0])
+    np.testing.assert_allclose(values(logs(X, offsets), X, offsets), X, rtol=1e-15, atol=1e-15)
+    later = np.array([[-5.0, 0.0, 1.0, 1.0, 1.0]])
+    found = values(logs(later, offsets) - 2.0, later, offsets)
+    np.testing.assert_allclose(found, [[-5.0, 0.0, -1.0, -1.0, 2.0 * np.exp(-2.0) - 1.0]])
 
 
 def test_rounded_columns_stay_rounded_under_a_season(caplog):
@@ -792,7 +857,9 @@ def test_a_reference_ends_the_search():
     rows, t = cycle(400)[:, None], 3600.0 * np.arange(400)
     detector = RegimeAnomalyDetector(SeqDDCRP(), reference_after=40)  # a day needs 80
     detector.learn_many(rows, t)
-    assert not detector._model._has_season
+    model = detector._model
+    assert model._laws is None
+    assert model._season is None or model._season.is_over
 
 
 def test_seasons_by_key_and_of_a_detector():

@@ -82,6 +82,12 @@ class Journal:
         self._waiting: deque[_Batch] = deque()
         self._using = threading.Lock()  # guards the database
         self._change = threading.Condition()  # guards what is known of it
+        if old := sorted(path.name for path in folder.glob("*.journal")):
+            raise ConfigError(
+                f"the journal {folder} holds messages of a version before SQLite, which no run "
+                f"would learn ({', '.join(old[:3])}): let that version learn them and remove the "
+                "files, or give another folder"
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(

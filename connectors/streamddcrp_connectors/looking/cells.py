@@ -19,8 +19,8 @@ _FLAGS = (
     ("down", "up"), ("nok", "ok"), ("inactive", "active"), ("stopped", "running"),
 )  # fmt: skip
 _SENTINELS = (
-    -99.0, -99.9, -200.0, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0, 999.0,
-    999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0,
+    -99.0, -99.9, -99.99, -200.0, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0,
+    999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0,
 )  # fmt: skip
 _COUNTERS = re.compile(
     r"(|c1|#|instant|rownames|row|__index_level_0__|record|obs|seq|unnamed: 0|"
@@ -29,7 +29,7 @@ _COUNTERS = re.compile(
 )
 _UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
 _WRITTEN = re.compile(
-    r"[-+]?[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>" + _UNIT + r"|[*#†])?"
+    r"[-+]?[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>" + _UNIT + r"|[*#†;])?"
 )
 _SIZES = {
     "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "B": 1e9, "bn": 1e9, "Ki": 1024.0,
@@ -37,7 +37,7 @@ _SIZES = {
     "n": 1e-9, "h": 100.0, "c": 0.01,
 }  # fmt: skip
 _PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
-_CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp]\.?[Mm]\.?)?$"
+_CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp](\.?[Mm]\.?)?)?$"
 _TIME_NAMES = re.compile(
     r"(?:^|[_ .])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|yyyymmdd|"
     r"datum|zeit|fecha|c1)"
@@ -176,7 +176,7 @@ def _unit_of(units: Mapping[str, int]) -> tuple[str, str | None, tuple[str, ...]
     if shared and {*units} != {""}:
         return usual, min(shared, key=len), ()
     others = tuple(unit for unit in units if unit)
-    few = usual == "" and all(re.fullmatch("[a-z*#†]", unit) for unit in others)
+    few = usual == "" and all(re.fullmatch("[a-z*#†;]", unit) for unit in others)
     return "", None, others if few else ()
 
 

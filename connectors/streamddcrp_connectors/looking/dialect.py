@@ -15,7 +15,10 @@ from itertools import pairwise
 from typing import Any
 
 SAMPLE = 100_000  # bytes
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks"}
+SEPARATORS = {
+    ",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars", " ": "blanks",
+    "::": "double colons",
+}  # fmt: skip
 MISSING = (
     "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "--", "---", ".", "*", "missing",
     "(null)", "<na>", r"\n", "-nan", "nd", "n.a.", "..", "#value!", "#div/0!", "bad", "no data",
@@ -61,7 +64,8 @@ class Dialect:
         words += [f"text in {self.encoding}"] * (self.encoding != "utf-8")
         words += [f"lines before the table left out: {self.skip}"] * bool(self.skip)
         words += [f"comments after {self.comment!r}"] * bool(self.comment)
-        words += ["a line of units"] * (self.extra == 1)
+        below = "names in two lines" if self.names and self.header else "a line of units"
+        words += [below] * (self.extra == 1)
         words += [f"{self.extra} lines below the header left out"] * (self.extra > 1)
         if not self.header and self.names[-1:] != (f"c{len(self.names)}",):
             words.append("columns named by a line above")
@@ -163,6 +167,7 @@ def _cut(text: str, sep: str) -> _Cut:
 
 
 def _records(text: str, sep: str) -> Any:
+    text, sep = (text, sep) if len(sep) == 1 else (text.replace(sep, "\t"), "\t")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep)
     line = 0
     try:
@@ -200,8 +205,8 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     short = len(before) == cut.width - 1 and not any(map(_is_value, before))
     if short and cut.width > 2 and _has_values(rows[0]):
         start, rows = start - 1, cut.rows[start - 1 :]
-        tail = all(not row[-1].strip() for row in rows[1:] if len(row) == cut.width)
-        names = (*before, "") if tail else ("", *before)
+        firsts = [row[0] for row in rows[1:] if len(row) == cut.width]
+        names = ("", *before) if len({*firsts}) == len(firsts) else (*before, "")
     line = cut.lines[start]
     header = given.get("header")
     if header is None:
@@ -211,7 +216,12 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
             if start and found.sep == " ":
                 noted.append(text.split("\n")[cut.lines[start - 1]])
             names = _noted_names(noted, cut.width, found.sep)
+    if header and found.sep == " " and not names and len(rows[0]) != cut.width:
+        header, line = False, line + 1  # names of several words
     extra = _n_units(rows) if header else 0
+    pairs = [*zip(*rows[:2], strict=True)] if extra else []
+    if any(below.strip() and not above.strip() for above, below in pairs):
+        names = tuple(" ".join(filter(None, map(str.strip, pair))) for pair in pairs)
     body = None if {"header", "skip"} & {*given} else _body(cut, start + header + extra)
     if body is not None:
         start, below = body
@@ -322,7 +332,8 @@ def _is_header(rows: list[list[str]]) -> bool:
     if numeric:
         if len(typed) < len(numeric) or not typed:
             return not typed or 2 * len(typed) < len(numeric)
-        return _counts(first[place] for place in typed) and len(typed) > 1
+        numbers = [cell for cell in first if is_number(cell)]
+        return len(numbers) >= max(len(typed), 2) and _counts(numbers)
     again = sum(
         any(row[place] == cell for row in below) for place, cell in enumerate(first) if cell
     )
@@ -353,7 +364,7 @@ def _n_units(rows: list[list[str]]) -> int:
     n_units = 0
     for row in rows[1:4]:
         cells = [row[place].strip() for place in numeric] if len(row) == len(rows[0]) else []
-        values = [cell for cell in cells if cell and _is_value(cell) and cell not in "-%"]
+        values = [cell for cell in cells if cell.strip("-=%") and _is_value(cell)]
         if values or not any(cells):
             break
         n_units += 1
@@ -379,7 +390,7 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
             or cell.lstrip("-+")[:2] in ("0,", "0.")
             or len({*cell} & {",", "."}) == 2
         )
-        if cell.count(sign) > 1 and _ADDRESS.fullmatch(cell):
+        if cell.count(sign) > 1 and (_ADDRESS.fullmatch(cell) or _DATE.match(cell)):
             continue
         if cell.count(sign) > 1:
             comma, point = comma + 2 * (sign == "."), point + 2 * (sign == ",")

@@ -1,5 +1,6 @@
 """Which columns of a table a run uses when they are not named, and what it says of them."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,9 +13,11 @@ from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time,
 from streamddcrp_connectors.looking.dialect import Dialect
 
 ROWS = 3000  # of a sample that are looked at
+TAIL = 20  # lines of no rows that may follow a table
 _PARTS = (  # as they are called
-    ("year", "yyyy", "yy", "yr"), ("month", "mon", "mo", "mm"), ("day", "dd", "dy"),
-    ("hour", "hh", "hr"), ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
+    ("year", "yyyy", "yy", "yr"), ("month", "mon", "mo", "mm", "m", "period"),
+    ("day", "dd", "dy", "d"), ("hour", "hh", "hr", "h"),
+    ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
 )  # fmt: skip
 _WHY = {
     "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
@@ -53,8 +56,8 @@ def survey(
             times = (*times, *_clocks(habits, times[0])[:1])
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
-    falls = _falls(time_steps(table, times, wanted, key)[1]) if times and kind else 0
-    unordered = falls > 1
+    steps = time_steps(table, times, wanted, key)[1] if times and kind else np.empty(0)
+    unordered = _falls(steps) > 0
     features, left_out = [], {}
     some = any(habit.kind in ("number", "flag") for habit in habits.values())
     for name in names:
@@ -106,6 +109,7 @@ def _find_times(
     candidates: list[tuple[str, ...]] = []
     parts = _find_parts([*habits])
     if len(parts) > 1:
+        candidates += [(*parts, clock) for clock in _clocks(habits, parts[-1])[:1]]
         candidates.append(parts)
     named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
     dates = [name for name, habit in habits.items() if habit.kind == "time"]
@@ -117,12 +121,17 @@ def _find_times(
         ticks, steps, lost = time_steps(table, names, wanted, key)
         if lost or not len(ticks) or (len(ticks) > 2 and not steps.any()):
             continue
-        if not _falls(steps) or _falls(-steps) == 0:  # in order, or the newest first
+        if not _falls(steps) or not _falls(-steps):  # in order, or the newest first
             return names, key
         found = None if key else _find_key(table, habits, names, wanted)
-        if found:
-            return names, found
+        if found or (ticks.dtype.kind == "i" and (_is_put_back(steps) or _is_put_back(-steps))):
+            return names, found or key
     return (), key
+
+
+def _is_put_back(steps: Any) -> bool:
+    """Whether a clock was put back by an hour, once."""
+    return _falls(steps) == 1 < len(steps) / 50 and steps.min() >= -3600 * 10**9
 
 
 def _falls(steps: Any) -> int:
@@ -162,22 +171,30 @@ def time_steps(
 ) -> tuple[Any, Any, int]:
     """Read the times of a sample: ticks, steps from each to the next of a key, how many are lost.
 
-    Ticks are nanoseconds, or numbers as they are.
+    Ticks are nanoseconds, or numbers as they are. Rows at the end without a time, such as totals,
+    and times to come do not count.
     """
     cells = _joined(table, names)
     kind = find_kind(cells, names[0], wanted)
     if kind is None:
         return np.empty(0), np.empty(0), len(cells)
     times, _ = parse(cells, kind)
+    last = 1 + max(np.flatnonzero(times.is_valid()), default=-1)
+    times = times[:last] if len(times) <= last + TAIL else times
+    lost = times.null_count
     there = times.is_valid()
+    if kind != "number":
+        there = pc.fill_null(
+            pc.less(times.cast(pa.int64()), int(time.time() + 86_400) * 10**9), False
+        )
     kept = times.filter(there)
     ticks = (kept.cast(pa.int64()) if kind != "number" else kept).to_numpy(zero_copy_only=False)
     if key is None:
-        return ticks, np.diff(ticks), times.null_count
-    column = table.column(key).filter(there).cast(pa.string()).to_pylist()
+        return ticks, np.diff(ticks), lost
+    column = table.column(key)[: len(there)].filter(there).cast(pa.string()).to_pylist()
     keys = np.unique(np.array(column, dtype=str), return_inverse=True)[1]
     order = np.argsort(keys, kind="stable")
-    return ticks, np.diff(ticks[order])[np.diff(keys[order]) == 0], times.null_count
+    return ticks, np.diff(ticks[order])[np.diff(keys[order]) == 0], lost
 
 
 def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:

@@ -210,8 +210,9 @@ class Hub:
             starts, ends, counts = stream.volumes.view(begin, end, CHUNKS, stream.became)
             labels = [label for label in counts if label >= 0][:BANDS]
             stream.drawn = labels
-            rest = sum((n for label, n in counts.items() if label not in labels),
-                       np.zeros(len(starts)))  # fmt: skip
+            rest = sum(
+                (n for label, n in counts.items() if label not in labels), np.zeros(len(starts))
+            )
             header = {"type": "graph", "id": want["id"], "labels": labels}
             bands = {f"n{i}": counts[label] for i, label in enumerate(labels)}
             return packed(header, {"begin": starts, "end": ends, "rest": rest} | bands)

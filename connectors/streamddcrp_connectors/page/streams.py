@@ -1,5 +1,6 @@
 """What the page knows of each stream of a run: one, or one for each key."""
 
+from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,6 @@ import pyarrow as pa
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.page import pyramid as at
-from streamddcrp_connectors.page.feed import Feed
 from streamddcrp_connectors.page.regimes import Regimes
 from streamddcrp_connectors.page.volumes import Volumes
 
@@ -19,6 +19,8 @@ QUIET = 10  # rows without alarm that end one
 TEXTS = 500  # last texts kept
 LETTERS = 300  # of a text
 STORIES = 2000  # whose words are kept
+EVENTS = 300  # that are kept
+BACK = 12  # of them in which a repeated one is looked for
 
 
 class Job(NamedTuple):
@@ -56,6 +58,49 @@ class Rows(NamedTuple):
         number, t, label, score, values = (cells[which] for cells in self[:5])
         judged = Alarms(*(cells[which] for cells in self.judged))
         return Rows(number, t, label, score, values, judged, self.why[which], texts)
+
+
+class Feed:
+    """The last ``most`` events, repeated ones counted instead of repeated.
+
+    Examples
+    --------
+    >>> feed = Feed()
+    >>> for t in (1.0, 2.0):
+    ...     feed.add("return", 4, t)
+    >>> [(entry["id"], entry["kind"], entry["n"]) for entry in feed.since(0)]
+    [(2, 'return', 2)]
+    """
+
+    def __init__(self, most: int = EVENTS) -> None:
+        self.last_id = 0
+        self._entries: deque[dict[str, Any]] = deque(maxlen=most)
+
+    def add(
+        self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Note an event at a time, with its reasons in words, and when it probably was."""
+        self.last_id += 1
+        n = 1
+        for back in range(min(BACK, len(self._entries))):
+            entry = self._entries[-1 - back]
+            if (entry["kind"], entry["label"], entry["into"]) == (kind, label, into):
+                n = entry["n"] + 1
+                del self._entries[-1 - back]
+                break
+        entry = {"id": self.last_id, "kind": kind, "label": label, "t": t, "into": into, "n": n}
+        self._entries.append(entry | {"why": why, "between": between})
+
+    def since(self, last_id: int) -> list[dict[str, Any]]:
+        return [entry for entry in self._entries if entry["id"] > last_id]
+
+    def state(self) -> dict[str, Any]:
+        return {"last_id": self.last_id, "entries": list(self._entries)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.last_id = state["last_id"]
+        self._entries.extend(state["entries"])
 
 
 class Stream:
@@ -121,9 +166,10 @@ class Stream:
         del self.texts[:-TEXTS]
 
     def happened(
-        self, kind: str, label: int, t: float, into: int | None, why: str | None = None
-    ) -> None:
-        """Take an event of a table, with its reasons in words."""
+        self, kind: str, label: int, t: float, into: int | None, why: str | None = None,
+        between: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
+        """Take an event of a table, with its reasons in words, and when it probably was."""
         if not np.isfinite(t):
             t = _or(self.pyramid.span[1], 0.0)
         if kind == "merge" and into is not None:
@@ -138,7 +184,7 @@ class Stream:
                 del self.gone[next(iter(self.gone))]
         elif kind == "return":
             self.gone.pop(label, None)
-        self.feed.add(kind, label, t, into, why)
+        self.feed.add(kind, label, t, into, why, between)
         self.version += 1
 
     def describe(self, stories: list[dict[str, Any]]) -> None:
@@ -197,7 +243,13 @@ class Streams:
         times = _times(batch.column("time")) if "time" in cells else np.full(n, np.nan)
         keys = cells.get("key", [""] * n)
         whys = cells.get("why", [None] * n)
-        each = zip(cells["kind"], cells["label"], times.tolist(), cells["into"], whys, strict=True)
+        sets: list[Any] = [None] * n
+        if "earliest" in cells:
+            ends = (_times(batch.column(name)).tolist() for name in ("earliest", "latest"))
+            sets = [pair if np.isfinite(pair[0]) else None for pair in zip(*ends, strict=True)]
+        each = zip(
+            cells["kind"], cells["label"], times.tolist(), cells["into"], whys, sets, strict=True
+        )
         for key, event in zip(keys, each, strict=True):
             self.stream(str(key)).happened(*event)
 

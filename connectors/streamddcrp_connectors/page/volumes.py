@@ -79,8 +79,9 @@ class Volumes:
         """
         found: list[Chunk] = []
         for level, ring in enumerate(self._levels):
-            found = [chunk for chunk in ring + self._tail(level)
-                     if chunk[1] >= begin and chunk[0] <= end]  # fmt: skip
+            found = [
+                chunk for chunk in ring + self._tail(level) if chunk[1] >= begin and chunk[0] <= end
+            ]
             reaches = self._counts[level] == len(ring) or (ring and ring[0][0] <= begin)
             if reaches and len(found) <= most:
                 break

@@ -54,10 +54,11 @@ def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[s
     lines = [*facts, "", "Where each key stands. " + _RULE]
     lines += [
         f"  {row['key']}: {row['regime']} since {row['since']} ({row['rows']} rows), "
-        f"{row['share']}" + (f", group {row['group']}" if row["group"] else "")
+        f"{row['share']}"
+        + (f", group {row['group']}" if row["group"] else "")
         + (f": {row['why']}" if row["why"] else "")
         for row in rows
-    ]  # fmt: skip
+    ]
     words = "\n".join(lines) + "\n"
     page = page_of(
         "fleet.html", title=name, facts=facts, rows=rows, rule=_RULE,

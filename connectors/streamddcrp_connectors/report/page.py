@@ -64,14 +64,8 @@ def _environment() -> Any:
 def picture_of(svg: bytes, described: str, links: Mapping[str, tuple[str, str]]) -> str:
     """Make a picture part of a page: its colours follow the page, its links have names.
 
-    Parameters
-    ----------
-    svg : bytes
-        As matplotlib writes it, with text as text.
-    described : str
-        What is said instead of the picture to those who do not see it.
-    links : mapping of str to (str, str)
-        For a link of the picture, an id to find it by and what it is called.
+    ``svg``: as matplotlib writes it, with text as text; ``described``: what is said instead to
+    those who do not see it; ``links``: of a link, an id to find it by and what it is called.
     """
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _LINK)

@@ -62,22 +62,10 @@ def make_report(
     out: str | os.PathLike[str] | None = None,
     **named: Any,
 ) -> tuple[str, list[Path]]:
-    """Read results and series, and write picture and words, by the options of the command.
+    """Write picture and words by the options of the command; return the words and the paths.
 
-    ``named`` are the columns: time, key, features or text.
-
-    Returns
-    -------
-    words : str
-    paths : list of Path
-        The PNG, the SVG, the text and the page.
-
-    Raises
-    ------
-    ConfigError, SchemaError
-        The files or the options do not fit together. Nothing was written.
-    MissingExtraError
-        matplotlib or Jinja is not installed.
+    ``named`` are the columns: time, key, features or text. Nothing is written where the files or
+    the options do not fit together: ConfigError, SchemaError.
     """
     from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
     from streamddcrp_connectors.report.page import jinja  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """What ``streamddcrp run`` wrote, put together again with the series it was run on."""
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,14 @@ from streamddcrp import Seasonal
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.plots.clock import Clock
-from streamddcrp.plots.series import Labelled
+from streamddcrp.plots.series import Cause, Labelled
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp_connectors.report.causes import read_causes
 from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.config import read_season
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.sources import Source, open_source
-from streamddcrp_connectors.run.written import read_events
+from streamddcrp_connectors.run.written import read_events, read_written
 
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
@@ -57,18 +56,10 @@ def read_labelled(
     season: str | None = None,
     names: Names | None = None,
 ) -> Labelled:
-    """Read results and the rows of the series they are about, of one key.
+    """Read results and the rows of the series they are about, of the key ``only``.
 
-    Parameters
-    ----------
-    columns : Columns
-        Of ``data``.
-    only : str, optional
-        The key whose rows are wanted.
-    season : str, optional
-        The periods of seasons that the model has subtracted, which the values are shown without.
-    names : Names, optional
-        Those given to regimes.
+    ``columns`` are those of ``data``; ``season``: the periods of seasons that the model has
+    subtracted, which the values are shown without; ``names``: those given to regimes.
     """
     name, found, batch, table, clock, _ = _both(results, data, columns, only)
     features = found.features or ()
@@ -86,6 +77,24 @@ def read_labelled(
     left = Seasonal(read_season(season)).step_many(rows, None if clock.counts_rows else clock.times)
     net = np.column_stack([_floats(left.column(feature)) for feature in features])
     return Labelled(name, features, net, labels, scores, clock, causes, values, given)
+
+
+def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ...]:
+    """Read which features rows have, whose numbers ascend; empty where results have none."""
+    table = None
+    with suppress(pa.ArrowInvalid, pa.ArrowKeyError, KeyError, OSError):
+        columns = ["row", "features"]
+        table = read_written(Path(path), columns).select(columns)
+    if table is None or not pa.types.is_list(table.schema.field("features").type):
+        return ()
+    sets = table["features"].combine_chunks()
+    owner = np.repeat(table["row"].to_numpy(), sets.value_lengths().fill_null(0).to_numpy())
+    ids = sets.flatten().to_numpy()
+    return tuple(
+        Cause(int(i), np.isin(rows, owner[ids == i]))
+        for i in np.unique(ids).tolist()
+        if np.isin(owner[ids == i], rows).any()
+    )
 
 
 def read_fleet(

@@ -1,12 +1,14 @@
 """Findings in plain sentences."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from streamddcrp.plots.findings import Findings, Regime, odd_features, telling_features
+from streamddcrp.plots.lanes import lanes_of_causes
 from streamddcrp.plots.segments import HOLD, Visit
-from streamddcrp_connectors.report.causes import words_of_causes
+from streamddcrp.plots.series import Cause
 
 N_REGIMES = 12  # described one by one
 N_FEATURES = 6  # described for each regime
@@ -19,13 +21,31 @@ def in_words(findings: Findings) -> str:
     """Say what was found, in lines of text."""
     parts = [
         beginning(findings),
-        words_of_causes(findings.series.causes, findings.series.clock.at),
+        _causes(findings.series.causes, findings.series.clock.at),
         _regimes(findings),
         _stays(findings),
         _returns(findings),
         _moments(findings),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _causes(causes: tuple[Cause, ...], at: Any) -> list[str]:
+    """Say when each feature was on; ``at`` writes the time of a row."""
+    if not causes:
+        return []
+    shown = lanes_of_causes(causes)
+    lines = ["Features that were on (a regime is a combination of them):"]
+    for cause in shown:
+        rows = np.flatnonzero(cause.on)
+        n = len(rows)
+        lines.append(
+            f"  feature {cause.id}, {n:,} row{'' if n == 1 else 's'} "
+            f"from {at(int(rows[0]))} to {at(int(rows[-1]))}"
+        )
+    if len(causes) > len(shown):
+        lines.append(f"  {len(causes) - len(shown)} others, rarely on or on for good")
+    return lines
 
 
 def number(value: float) -> str:

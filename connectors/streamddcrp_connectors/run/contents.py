@@ -1,4 +1,4 @@
-"""Lines of text from what is packed, or is no text: archives, UTF-16, JSON, workbooks, databases.
+"""Lines of text from archives, UTF-16, JSON and XML documents, workbooks and databases.
 
 Each layer is recognised by its first bytes and taken off, until lines are left: CSV, or JSON with
 one object a line. Other libraries read what they know; the result is read like any other text.
@@ -16,12 +16,14 @@ import sqlite3
 import tempfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Any
+from xml.etree import ElementTree
 
 import pyarrow as pa
 
@@ -41,6 +43,7 @@ _BOM = rb"(?:\xef\xbb\xbf)?\s*"
 _ARRAY = re.compile(_BOM + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
 _OPENED = re.compile(_BOM + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
 _SPARSE = re.compile(rb"(?:[-+]?[\d.]+(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
+_TREE = re.compile(_BOM + rb"<(?:\?xml|[A-Za-z_][\w:.-]*[\s>])[^\0]*(?:/>|</|-->)")
 _OTHERS = re.compile(r"(^|/)([._]|__MACOSX)|readme|license|\.(md|pdf|html?|docx?|names|png)$", re.I)
 
 
@@ -72,6 +75,8 @@ def packing(head: bytes) -> str | None:
         for place in (0, 1):  # of every second byte
             if not any(head[place:200:2]) and all(head[1 - place : 200 : 2]):
                 return "utf-16-le" if place else "utf-16-be"
+    if _TREE.match(head) and b"<html" not in head[:500].lower():
+        return "xml"
     if _SPARSE.match(head):
         return "libsvm"
     return "json" if is_document(head) else None
@@ -131,8 +136,8 @@ def _layer(
         made = _database(path, name, said)
     elif kind == "json":
         made = _document(file, name)
-    elif kind == "libsvm":
-        made = _sparse(file, name)
+    elif kind in ("libsvm", "xml"):
+        made = (_sparse if kind == "libsvm" else _tree)(file, name)
     elif kind.startswith("utf-16"):
         decode = codecs.getincrementaldecoder(kind)("replace").decode
         made = (decode(piece).encode() for piece in iter(partial(file.read, _PIECE), b""))
@@ -247,6 +252,29 @@ def _with_zeros(line: bytes, low: int, high: int) -> list[str]:
     label, *pairs = line.decode("utf-8", "replace").partition("#")[0].split() or [""]
     values = dict(pair.split(":", 1) for pair in pairs)
     return [label, *(values.get(str(i), "0") for i in range(low, high + 1))] if label else []
+
+
+def _tree(file: Any, name: str) -> Iterator[bytes]:
+    """Write the elements of XML that are most, among those that hold others or have attributes."""
+    try:
+        tree = ElementTree.parse(file)
+    except ElementTree.ParseError as error:
+        raise ConfigError(f"{name} is XML, which cannot be read: {error}") from error
+    counts = Counter(each.tag for each in tree.iter() if len(each) or each.attrib)
+    tag = max(counts, key=lambda tag: counts[tag], default=None)
+    for each in tree.iter(tag):
+        yield json.dumps(each.attrib | dict(_held(each))).encode() + b"\n"
+
+
+def _held(element: Any, above: str = "") -> Iterator[tuple[str, str | None]]:
+    """Yield the texts and attributes within an element, by names with dots."""
+    for each in element:
+        name = above + each.tag.rpartition("}")[2]
+        yield from ((f"{name}.{key}", value) for key, value in each.attrib.items())
+        if len(each):
+            yield from _held(each, f"{name}.")
+        elif each.text:
+            yield name, each.text
 
 
 def _rows_of(found: Any) -> Iterator[Any]:

@@ -7,6 +7,7 @@ width is a refused row, too.
 
 import csv
 import io
+import logging
 import re
 from typing import Any
 
@@ -26,13 +27,15 @@ from streamddcrp_connectors.run.columns import (
     refusals,
 )
 
+_LOG = logging.getLogger("streamddcrp.run")
 MOST_LINES, MOST_BYTES = 1000, 1 << 20  # of a row whose quoted cells go over several lines
 
 
 class CsvRows:
     r"""Rows of cells under one header.
 
-    ``header`` is the line that names the columns, or none where the dialect has their names.
+    ``header`` is the line that names the columns, or none where the dialect has their names;
+    ``head`` are the lines above the first row: one of several cells that comes again is no row.
 
     Examples
     --------
@@ -42,16 +45,24 @@ class CsvRows:
     ([{'t': 1.0, 'a': 0.5}, {'t': 2.0, 'a': None}], 'number')
     """
 
-    def __init__(self, header: bytes, where: str, dialect: Dialect | None = None) -> None:
+    def __init__(
+        self, header: bytes, where: str, dialect: Dialect | None = None, head: bytes = b""
+    ) -> None:
         self.dialect = dialect = dialect or Dialect()
         self.cells = Cells(dialect)
         self._where = where
+        self._told: set[str] = set()
         self.said = ""
+        self._sep = "\t" if dialect.sep in (" ", "::") else dialect.sep
         self.names = [*dialect.names] or self._header(header)
         # a last row of empty cells: a quote left open before it swallows it
-        self._sep = "\t" if dialect.sep == " " else dialect.sep
         self._bare = b"\n" + self._sep.encode() * max(len(self.names) - 1, 1)
         self._sentinel = self._sep.encode() * (len(self.names) - 1) or b'""'
+        cells = rb"(?m)^((?:[^\t\n]*\t){%d}[^\t\n]*)" % (len(self.names) - 1)
+        word = rb"\t[^\t\n0-9]*[A-Za-z][^\t\n0-9]*"  # behind the last cell
+        self._noted = re.compile(cells + rb"(?:" + word + rb")+(?=\r?$)")
+        lines = head.decode(dialect.encoding, "replace").encode().splitlines()
+        self._again = [line for line in lines if dialect.sep.encode() in line.strip()]
 
     def _header(self, header: bytes) -> list[str]:
         where, dialect = self._where, self.dialect
@@ -70,7 +81,7 @@ class CsvRows:
         if dialect.sep == " ":
             names = text.split()
         else:
-            read = csv.reader([text], delimiter=dialect.sep)
+            read = csv.reader([text.replace(dialect.sep, self._sep)], delimiter=self._sep)
             try:
                 names = [" ".join(name.split()) for name in next(read, [])]
             except csv.Error as error:
@@ -134,15 +145,29 @@ class CsvRows:
         if dialect.comment and dialect.comment.encode() in block:
             mark = re.escape(dialect.comment.encode())
             block = re.sub(rb"(?m)^[ \t]*" + mark + rb".*\n?", b"", block)
+        for line in self._again:
+            if line in block:
+                block = re.sub(rb"(?m)^" + re.escape(line) + rb"\r?(?:\n|\Z)", b"", block)
+                self._tell("lines above the table come again, and are left out")
         if dialect.sep == "|":
             block = RULE.sub(b"", block)
+        if dialect.sep == "::":
+            block = block.replace(b"::", b"\t")
         if dialect.sep == " ":
             block = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block)
             if b'"' in block:  # between cells, not within them
                 block = re.sub(rb'("[^"\n]*")|[ \t]+', lambda match: match[1] or b"\t", block)
             else:
                 block = re.sub(rb"[ \t]+", b"\t", block)
+            block, n = re.subn(self._noted, rb"\1", block)
+            if n:
+                self._tell("words behind the last column are left out")
         return block
+
+    def _tell(self, what: str) -> None:
+        if what not in self._told:
+            _LOG.warning("%s: %s", self._where, what)
+            self._told.add(what)
 
     def _rows_of(self, block: bytes, *, whole: bool = True) -> tuple[list[bytes], set[int], int]:
         """Cut into rows; return them, and the places of those with a quote that is not closed.

@@ -1,13 +1,14 @@
 """JSON lines to canonical batches.
 
-One object a line. ``null`` is missing; a column that is not there is missing, too, if some object
-of the sample did without it, and else an error: more often a slip of the pen. Objects within
-objects give names with dots. Text in a column of numbers is read as in a CSV file, if the sample
-has such.
+One object a line; a line of InfluxDB's protocol is one, too. ``null`` is missing; a column that is
+not there is missing, too, if some object of the sample did without it, and else an error: more
+often a slip of the pen. Objects within objects give names with dots. Text in a column of numbers is
+read as in a CSV file, if the sample has such.
 """
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -32,6 +33,11 @@ from streamddcrp_connectors.run.columns import (
     way_out,
 )
 
+_MEASURED = re.compile(  # InfluxDB's protocol: a measurement, its tags, its fields, the time
+    r'((?:\\.|[^ ,=\\{"])+)((?:,(?:\\.|[^ \\])+)?) '
+    r'((?:\\.|[^ ,=\\"])+=(?:"(?:\\.|[^"\\])*"|\\.|[^ "\\])+)(?: (\d{10,19}))?\s*'
+)
+_FIELD = re.compile(r'((?:\\.|[^,=\\])+)=("(?:\\.|[^"\\])*"|(?:\\.|[^,\\])*)')
 Made = tuple[Any, list[bool]]  # an array, and which of its cells could be made
 
 
@@ -141,13 +147,16 @@ class JsonRows:
     ) -> dict[str, Any]:
         """Read one line; ValueError says what is wrong with it."""
         try:
-            row: Any = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_object)
+            text = line.decode("utf-8-sig")
+            measured = _MEASURED.fullmatch(text)
+            row: Any = measured or json.loads(text, object_pairs_hook=_object)
         except json.JSONDecodeError as error:
             raise ValueError(f"not valid JSON: {error.msg} at character {error.pos}") from error
         except UnicodeDecodeError as error:
             raise ValueError(f"not UTF-8 text ({error.reason} at byte {error.start})") from error
         except RecursionError as error:
             raise ValueError("too deeply nested JSON") from error
+        row = _of_measured(measured) if measured else row
         if not isinstance(row, dict):
             raise ValueError("not a JSON object of column names and values")
         if self._nested and (b"[" in line or line.count(b"{") > 1):
@@ -160,6 +169,28 @@ class JsonRows:
             raise ValueError(f"none of the columns {', '.join(features[:8])}")
         made: dict[str, Any] = row
         return made
+
+
+def is_measured(head: bytes) -> bool:
+    """Whether the first line is one of InfluxDB's protocol."""
+    found = _MEASURED.fullmatch(head.lstrip().partition(b"\n")[0].decode("utf-8", "replace"))
+    return bool(found and found[4])
+
+
+def _of_measured(found: re.Match[str]) -> dict[str, Any]:
+    measurement, tags, fields, time = found.groups()
+    row: dict[str, Any] = {"measurement": measurement} | dict(_FIELD.findall(tags))
+    for name, value in _FIELD.findall(fields):
+        text = value[:1] == '"'
+        flag = {"t": True, "true": True, "f": False, "false": False}.get(value.lower())
+        number = None if text or flag is not None else float(value.rstrip("iu"))
+        row[name] = value[1:-1] if text else number if flag is None else flag
+    row = {_plain_of(name): _plain_of(value) for name, value in row.items()}
+    return row if time is None else row | {"time": int(time)}
+
+
+def _plain_of(value: Any) -> Any:
+    return re.sub(r"\\(.)", r"\1", value) if isinstance(value, str) else value
 
 
 def _leaves(row: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -109,8 +109,9 @@ class LineRows:
         times, form = parse(cells[1:], form)
         refused = {
             row: Refusal("no time can be read in the line", {columns.names[1]: texts[row].as_py()})
-            for row in range(len(texts)) if times.null_count and not times[row].is_valid
-        }  # fmt: skip
+            for row in range(len(texts))
+            if times.null_count and not times[row].is_valid
+        }
         rest = pc.replace_substring_regex(texts, self._stamp, "", max_replacements=1)
         batch = assemble(columns, [times, rest], refused, lambda _: None)
         return batch, f"{form}|{cells[-1].as_py() or ''}"

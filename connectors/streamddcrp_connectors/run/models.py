@@ -1,7 +1,7 @@
 """The model of a run, for the whole stream or keyed, and the rows it takes."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -159,18 +159,19 @@ class Models:
         """Return what happened to tables since the last call, in the types of canonical rows.
 
         ``index`` (of an arrival among the rows that were taken, of its key), ``time`` (unless the
-        model ignores times), ``key``, ``kind``, ``label``, ``into`` and ``why``, as
-        `streamddcrp.Event` has them; of stories, more instead of ``why``, see `StoryEvent`, rates a
-        day where times are time stamps. By time, if rows have times.
+        model ignores times), ``key``, ``kind``, ``label``, ``into``, ``earliest``, ``latest`` and
+        ``why``, as `streamddcrp.Event` has them; of stories, more instead of the last three, see
+        `StoryEvent`, rates a day where times are time stamps. By time, if rows have times.
         """
         events = self._model.events()
         if columns.time is not None:
             # those of several keys, by the row at which they were noticed
             events.sort(key=lambda event: event.t if event.noticed is None else event.noticed)
+        clock: Any = pa.int64()
         cells: dict[str, Any] = {"index": pa.array([event.index for event in events], pa.int64())}
         if columns.time is not None and not self._ignores_times:
-            kind = batch.schema.field(columns.time).type
-            cells["time"] = _as_times([event.t for event in events], kind)
+            clock = batch.schema.field(columns.time).type
+            cells["time"] = _as_times([event.t for event in events], clock)
         if columns.key is not None:
             kind = batch.schema.field(columns.key).type
             cells["key"] = pa.array([event.key for event in events], kind)
@@ -178,6 +179,9 @@ class Models:
         cells["label"] = pa.array([event.label for event in events], pa.int64())
         cells["into"] = pa.array([event.into for event in events], pa.int64())
         if not self._of_stories:
+            for end, name in enumerate(("earliest", "latest")):
+                t = [None if event.between is None else event.between[end] for event in events]
+                cells[name] = _as_times(t, clock)
             cells["why"] = pa.array([event.why or None for event in events], pa.string())
         else:
             for name, kind in _STORY.items():
@@ -257,11 +261,11 @@ class Models:
         return pa.concat_batches(results) if results else None
 
 
-def _as_times(t: list[float], kind: Any) -> Any:
+def _as_times(t: Sequence[float | None], kind: Any) -> Any:
     """Return seconds as time stamps, to the microsecond, where the times of rows are such."""
     if not pa.types.is_timestamp(kind):
-        return pa.array(t, kind)
-    stamps = np.rint(1e6 * np.array(t)).astype("datetime64[us]")
+        return pa.array(t, pa.float64()).cast(kind)
+    stamps = np.rint(1e6 * np.array(t, np.float64)).astype("datetime64[us]")
     return pa.array(stamps).cast(pa.timestamp("us", kind.tz)).cast(kind)
 
 

@@ -21,7 +21,7 @@ from pyarrow import fs
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.address import Address
-from streamddcrp_connectors.run.contents import DAMAGED, unwrapped
+from streamddcrp_connectors.run.contents import DAMAGED, HEAD, unwrapped
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint
 
 _ANSWER = 30.0  # seconds
@@ -75,7 +75,7 @@ class Place:
     def head(self) -> bytes:
         stream = self.unpacked()
         try:
-            return stream.read1(64)
+            return stream.read1(HEAD)
         finally:
             stream.close()
 

@@ -2,21 +2,23 @@
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from glob import escape, glob
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.looking.dialect import SAMPLE, Dialect, find_dialect
-from streamddcrp_connectors.looking.survey import Survey, said_of, said_of_times
-from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen
+from streamddcrp_connectors.looking.survey import TAIL, Survey, said_of, said_of_times
+from streamddcrp_connectors.run.columns import MOST_FEATURES, Columns, chosen, refusals
 from streamddcrp_connectors.run.contents import SUFFIXES, packing
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
-from streamddcrp_connectors.run.jsonrows import JsonRows
+from streamddcrp_connectors.run.jsonrows import JsonRows, is_measured
 from streamddcrp_connectors.run.linerows import LineRows, may_be_lines
 from streamddcrp_connectors.run.lines import LineReader, RotatedError
 from streamddcrp_connectors.run.places import Place, is_pattern
@@ -36,7 +38,7 @@ def sniff(head: bytes, name: str) -> str:
     kind = packing(head)
     if kind not in (None, "json") or (kind and head.lstrip(_BLANK).startswith(b"[")):
         raise ConfigError(f"{name} holds no lines, but {kind}: write it to a file, and read that")
-    return "jsonl" if head.lstrip(_BLANK).startswith(b"{") else "csv"
+    return "jsonl" if head.lstrip(_BLANK).startswith(b"{") or is_measured(head) else "csv"
 
 
 class TextSource:
@@ -113,7 +115,7 @@ class TextSource:
         self._packed_in: list[str] = getattr(self._owned, "said", [])
         if not sample.strip(_BLANK):
             raise SchemaError(f"{self.name} is empty: it holds no rows")
-        self._format = format or sniff(sample.lstrip(_BLANK)[:64], self.name)
+        self._format = format or sniff(sample.lstrip(_BLANK), self.name)
         self._rows: CsvRows | JsonRows | LineRows
         self._start, self.kind = 0, columns.reading.clock.format
         self._found: Survey | None = None
@@ -166,9 +168,11 @@ class TextSource:
         while dialect.header and b"\n".join(lines[at:end]).count(b'"') % 2 and end < len(lines):
             end += 1
         header = b"\n".join(lines[at:end]) if dialect.header else b""
-        self._rows = CsvRows(header, self.name, dialect)
         self._start = len(b"\n".join(lines[: end + dialect.extra])) + 1 if end else 0
         self._start = min(self._start, len(sample))
+        self._rows = CsvRows(
+            header, self.name, dialect, header if columns.reading.skip else sample[: self._start]
+        )
         return dialect
 
     def _look_at_lines(self, columns: Columns) -> None:
@@ -190,6 +194,34 @@ class TextSource:
         return {"path": os.path.realpath(self.name), "format": self._format}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
+        batches = self._read_after(offset)
+        whole = self._format == "csv" and self.replayable and not self.live
+        return self._without_tail(batches) if whole else batches
+
+    def _without_tail(self, batches: Iterator[tuple[Any, Offset]]) -> Iterator[tuple[Any, Offset]]:
+        """Leave out what stands below a table, such as totals: no rows, the last not of numbers."""
+        held: list[tuple[Any, Offset, int]] = []
+        n_below = 0
+        for batch, at in batches:
+            n = _n_below(batch, self.columns)
+            n_below = n_below * (n == batch.num_rows) + n
+            if n_below == n or n_below > TAIL:
+                yield from ((before, there) for before, there, _ in held)
+                held = []
+            if n:
+                held.append((batch, at, n))
+            else:
+                yield batch, at
+        if held and held[0][1]["row"] > held[0][2] and n_below <= TAIL:
+            *_, last = refusals(held[-1][0])[1].values()
+            if isinstance(last.values, dict) or re.search(r"[^\W\d_]{3}", last.values):
+                _LOG.warning("%s: lines below the table left out: %d", self.name, n_below)
+                gone = accumulate(n for *_, n in held)
+                held = [(batch[: len(batch) - n], at | {"row": at["row"] - less}, n)
+                        for (batch, at, n), less in zip(held, gone, strict=True)]  # fmt: skip
+        yield from ((batch, at) for batch, at, _ in held if batch.num_rows)
+
+    def _read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
         byte, row, kind = self._start, 0, self.kind
         if offset is not None:
             byte, row, kind = offset["byte"], offset["row"], offset["kind"]
@@ -319,3 +351,16 @@ class TextSource:
     def close(self) -> None:
         if self._owned is not None:
             self._owned.close()
+
+
+def _n_below(batch: Any, columns: Columns) -> int:
+    """Count the refused rows at the end of a batch that are not cut alike, or have no time."""
+    batch, refused = refusals(batch)
+    needed = (columns.features or ()) if columns.time is None else [columns.time]
+    n = 0
+    while (row := batch.num_rows - 1 - n) in refused and (
+        isinstance(refused[row].values, str)
+        or (len(columns.names) > 1 and not any(batch.column(name)[row].is_valid for name in needed))
+    ):
+        n += 1
+    return n

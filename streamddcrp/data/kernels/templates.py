@@ -20,9 +20,7 @@ N_TEMPLATES, NEXT_NUMBER, N_LINES = 0, 1, 2  # in counts
 @leaf
 def parts(byte):
     """Return whether a byte separates tokens."""
-    return (
-        byte <= 32 or 39 <= byte <= 41 or byte in (34, 44, 59, 61, 91, 93)
-    )  # fmt: skip
+    return byte <= 32 or 39 <= byte <= 41 or byte in (34, 44, 59, 61, 91, 93)
 
 
 @uncounted

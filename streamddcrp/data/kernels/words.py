@@ -10,7 +10,7 @@ nothing grows: the caller asks `has_room` before each document. ``words`` is a `
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
-from streamddcrp.data.kernels import pieces
+from streamddcrp.data.kernels import pieces, raw
 from streamddcrp.data.kernels.characters import (
     ALONE,
     BEGINS,
@@ -24,17 +24,6 @@ from streamddcrp.data.kernels.characters import (
     compose,
     kind_of,
     read_ascii,
-)
-from streamddcrp.data.kernels.raw import (
-    COLON,
-    DOLLAR,
-    DOT,
-    HYPHEN,
-    LESS,
-    read_initials,
-    skip_link,
-    skip_retweet,
-    skip_ticker,
 )
 from streamddcrp.numerics import natural
 
@@ -160,12 +149,12 @@ def _read_text(data, start, stop, words, out):
             b = data[natural(i)]
             if table[b] & OPENS == 0:
                 i += 1
-                if b in (DOLLAR, LESS) and drop & TICKERS != 0:
-                    after = skip_ticker(data, i - 1, stop)
+                if b in (raw.DOLLAR, raw.LESS) and drop & TICKERS != 0:
+                    after = raw.skip_ticker(data, i - 1, stop)
                     if after >= 0:
                         i = after
                         if words.counts[REPEATS] == 0:
-                            word[0], word[1], tickers = DOLLAR, DOLLAR, min(tickers + 1, 2)
+                            word[0], word[1], tickers = raw.DOLLAR, raw.DOLLAR, min(tickers + 1, 2)
                             n_out = _take(words, tickers, out, n_out)
                 continue
             end, length = read_ascii(data, i, stop, table, words.eights)
@@ -174,12 +163,12 @@ def _read_text(data, start, stop, words, out):
                 if end < stop:
                     b = data[natural(end)]
                     is_rt = data[i] | 0x20 == 0x72 and end == i + 2 and data[i + 1] | 0x20 == 0x74
-                    if b in (COLON, DOT, HYPHEN) and drop & LINKS != 0:
-                        after = skip_link(data, i, end, stop)
+                    if b in (raw.COLON, raw.DOT, raw.HYPHEN) and drop & LINKS != 0:
+                        after = raw.skip_link(data, i, end, stop)
                     elif is_rt and b == 0x20 and drop & RETWEETS != 0:
-                        after = skip_retweet(data, end, stop)
-                    if after < 0 and b == DOT and end == i + 1:
-                        after, initials = read_initials(data, i, stop, word)
+                        after = raw.skip_retweet(data, end, stop)
+                    if after < 0 and b == raw.DOT and end == i + 1:
+                        after, initials = raw.read_initials(data, i, stop, word)
                         if initials > 0:
                             n_out = _take(words, initials, out, n_out)
                         else:
@@ -189,7 +178,7 @@ def _read_text(data, start, stop, words, out):
                     continue
                 n_out = _take_now(words, length, out, n_out)
                 i = end + 1
-                if end < stop and data[natural(end)] in (DOLLAR, LESS):
+                if end < stop and data[natural(end)] in (raw.DOLLAR, raw.LESS):
                     i = end
                 continue
         point = np.int64(data[i])
@@ -221,7 +210,7 @@ def _read_text(data, start, stop, words, out):
         if kind == 0 and n > 0:
             n_out = _take(words, n, out, n_out)
             n = 0
-            if point in (DOLLAR, LESS):  # perhaps a ticker
+            if point in (raw.DOLLAR, raw.LESS):  # perhaps a ticker
                 i -= 1
                 continue
         if n == 0:

@@ -20,7 +20,7 @@ LEAD = 10.0  # nats by which rows must say that a column is held, or is not any 
 
 
 def evidence(y: FloatArray) -> float:
-    """Return the log odds that values (N,) are held, docs/math/column_laws.md (9)."""
+    """Return the log odds that values (N,) are held, docs/math/column_laws.md (10)."""
     y = y[np.isfinite(y)]
     starts = np.flatnonzero(np.append(True, np.diff(y) != 0.0)) if len(y) else np.empty(0, int)
     values, again = y[starts], np.diff(np.append(starts, len(y))) > 1

@@ -28,6 +28,7 @@ class Rivals:
         self.filters, self.score = Filters.of(n), np.zeros(n)
         self.rows = np.zeros((FEWEST, 2 * n_columns))  # the first ones, by which filters begin
         self.first, self.n_rows = max(first, FEWEST), 0
+        self.lifted = np.zeros(n_columns)  # nats by which leads were lifted
 
     def step(self, X: FloatArray, net: FloatArray) -> None:
         """Take rows (N, D) as they are and less their seasons."""
@@ -51,10 +52,22 @@ class Rivals:
         self.filters.step(np.repeat(both, len(LAWS), axis=1), score)
 
     @property
+    def scores(self) -> FloatArray:
+        """How well the best law tells each column as it is, and less its season, (2, D)."""
+        return np.asarray(self.score.reshape(2, -1, len(LAWS)).max(axis=2))
+
+    @property
     def leads(self) -> FloatArray:
         """By how much the season tells each column better, (D,)."""
-        raw, net = self.score.reshape(2, -1, len(LAWS)).max(axis=2)
-        return np.asarray(net - raw)
+        raw, net = self.scores
+        return np.asarray(net - raw + self.lifted)
+
+    def lift(self, least: float) -> None:
+        """Let leads be so many nats at least.
+
+        The chance that one ever comes to b is then e^-b, and e^(least - b) more for each time.
+        """
+        self.lifted += np.maximum(least - self.leads, 0.0)
 
     @property
     def nbytes(self) -> int:
@@ -63,7 +76,7 @@ class Rivals:
 
     def arrays(self) -> dict[str, Any]:
         """Return copies of the arrays, for a checkpoint."""
-        own = {"rivals.score": self.score.copy(), "rivals.rows": self.rows.copy()}
+        own = {f"rivals.{name}": getattr(self, name).copy() for name in ("score", "rows", "lifted")}
         return self.filters.arrays("rivals.") | own
 
     def restore(self, arrays: Mapping[str, Any], n_rows: int) -> None:
@@ -71,7 +84,9 @@ class Rivals:
         if not any(name.startswith("rivals.") for name in arrays):
             return
         self.n_rows = n_rows
-        for name, mine, within in (("score", self.score, FINITE), ("rows", self.rows, VALUE)):
+        arrays = {"rivals.lifted": np.zeros_like(self.lifted), **arrays}  # older states have none
+        for name, within in (("score", FINITE), ("rows", VALUE), ("lifted", FINITE)):
+            mine = getattr(self, name)
             stored = stored_array(f"rivals.{name}", arrays)
             check_one(f"rivals.{name}", stored, mine.shape, np.float64, within)
             mine[:] = stored

@@ -288,8 +288,8 @@ def _correlate(setting, d, n, residual, p, state):
 
 
 @kernel
-def _judge(setting, d, y, rival, z, state):
-    """Add to the lead of "level + season" over the rival's "level" by what each predicted.
+def _judge(setting, d, y, z, state):
+    """Add to the lead of "level + season" over "level"; return the value less the season on trial.
 
     The season on trial is that of one to two times `Setting.lag` ago: what only follows the last
     rows, as a stochastic cycle makes the present season do, does not count. Where another season
@@ -298,10 +298,10 @@ def _judge(setting, d, y, rival, z, state):
     n, trial = state.n[d], y - _dot(z, state.judged[d])
     raw, net = state.levels[d, 0], state.levels[d, 1]
     age = state.age[d]
-    log_raw = _score(rival, n, age, setting.rate, setting.keep, raw[0], raw[1], raw[2])
+    log_raw = _score(y, n, age, setting.rate, setting.keep, raw[0], raw[1], raw[2])
     log_net = _score(trial, n, age, setting.rate, setting.keep, net[0], net[1], net[2])
     if n >= setting.first:
-        lead = state.lead[d] + min(log_net - log_raw, setting.says)
+        lead = state.lead[d] + log_net - log_raw
         state.lead[d] = min(max(lead, -setting.most), setting.most)
     if n % setting.lag == 0:
         moved = _dot(z, state.judged[d]) - _dot(z, state.pending[d])
@@ -309,17 +309,18 @@ def _judge(setting, d, y, rival, z, state):
             net[0, k] += moved
         _copy(state.pending[d], state.judged[d])
         write_season(state, d, state.pending[d])
+    return trial
 
 
 @kernel
-def step_seasons(setting, place, prior, state, space, foreseen, X, rival, turns, out):
+def step_seasons(setting, place, prior, state, space, foreseen, X, turns, out, trial):
     """Subtract from each row of ``X`` (N, D) the season known before it, then learn the row.
 
     Each harmonic is subtracted times the share of its power that is not noise. ``place``: as for
     `fill_basis`; ``prior`` (Q,): variances of the coefficients before the first value, in units of
     the noise; ``space`` (2 + 2 D, Q): work space; ``foreseen`` (3, D): error, its variance,
-    probability of a jump. NaN is missing, and not learned. ``rival`` (N, D): the rows without these
-    seasons; ``turns``: (N, periods).
+    probability of a jump. NaN is missing, and not learned. ``turns``: (N, periods). ``trial`` (N,
+    D) becomes the rows less the season on trial, where it is judged.
     """
     D, z, b = X.shape[1], space[0], space[1]
     errors, spreads, jumps = foreseen[0], foreseen[1], foreseen[2]
@@ -328,7 +329,7 @@ def step_seasons(setting, place, prior, state, space, foreseen, X, rival, turns,
         for d in range(D):
             y = X[i, d]
             write_season(state, d, b)
-            out[i, d] = y - _dot(z, b)
+            out[i, d] = trial[i, d] = y - _dot(z, b)
             jumps[d] = -math.inf
             if abs(y) < LARGEST and state.n[d] > 0:
                 u, gain = space[2 + 2 * d], space[3 + 2 * d]
@@ -340,13 +341,13 @@ def step_seasons(setting, place, prior, state, space, foreseen, X, rival, turns,
             if not abs(y) < LARGEST:
                 continue
             if state.n[d] == 0:
-                state.levels[d, 0, 0], state.levels[d, 1, 0] = rival[i, d], y
+                state.levels[d, 0, 0] = state.levels[d, 1, 0] = trial[i, d] = y
                 for k in (d, without):
                     state.coefficient[k, 0] = state.last[k] = state.slow[k] = y
                     _copy(z, state.last_z[k])
             else:
                 if setting.judges:
-                    _judge(setting, d, y, rival[i, d], z, state)
+                    trial[i, d] = _judge(setting, d, y, z, state)
                 for k in (d, without):
                     _compare(setting, k, y, z, state, b)
                 u, gain, p = space[2 + 2 * d], space[3 + 2 * d], jumps[d]

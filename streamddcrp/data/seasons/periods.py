@@ -114,16 +114,6 @@ def in_words(periods: Iterable[float], gap: float, *, clocked: bool) -> str:
     return " and ".join(said)
 
 
-def estimate_periods(
-    X: FloatArray, t: FloatArray | None, known: Iterable[float] = ()
-) -> list[float]:
-    """Return the periods that the rows show, at once; as `Search`."""
-    search = Search(X, t, known)
-    search.go(10**15)
-    assert search.found is not None  # for mypy
-    return search.found
-
-
 def likely_period(X: FloatArray) -> float | None:
     """Return the period that rows (N, D) at an even pace show most clearly; None: none is clear.
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from streamddcrp.data.laws.filters import FEWEST, looks
 from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.data.seasons.periods import LEAST, Search, in_words, likely_period, read_periods
+from streamddcrp.data.seasons.scales import choose, logs, offsets_of, values
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.data.seasons.watch import DAY, ROWS, WIDEST, Watch, on_trial
 from streamddcrp.data.times import typical_gap
@@ -42,10 +43,11 @@ class Subtraction:
         self._given, self._needs_clock = ([], False) if self._how else read_periods(option)
         self.tracker: Tracker | None = None
         self.uses: NDArray[np.bool_] | None = None  # columns that have the season; None: all
+        self.offsets: FloatArray | None = None  # of columns that it multiplies, see `scales`
         self.n_rows = 0
         self.is_new = self.is_first = False
         self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
-        self._before: tuple[Tracker | None, NDArray[np.bool_] | None] = None, None
+        self._before: tuple[Any, Any, Any] = None, None, None  # tracker, uses, offsets
         self._watch: Watch | None = None
         self._search: Search | None = None  # in the rows up to the last stage
         self._next: Tracker | None = None  # of what was found, while it learns the rows so far ..
@@ -107,15 +109,14 @@ class Subtraction:
 
     def _learn(self, X: FloatArray, t: FloatArray, *, clocked: bool) -> FloatArray:
         """Learn rows up to the next that may change the periods."""
-        net = X.copy()
+        net, Y = X.copy(), logs(X, self.offsets)
         if self.tracker is not None:
-            less = self.tracker.step(X, t)
-            net = less if self.uses is None else np.where(self.uses, less, X)
+            net = self._in_use(values(self.tracker.step(Y, t), X, self.offsets), X)
         look = looks(self.n_rows)
         self.n_rows += len(X)
         self.is_new = False
         if self._watch is not None:
-            self._watch.step(X, t)
+            self._watch.step(Y, t)
             if self.n_rows == look:
                 self._look(self._watch, clocked=clocked)
         if self._kept is not None:
@@ -129,14 +130,13 @@ class Subtraction:
 
     def _look(self, watch: Watch, *, clocked: bool) -> None:
         """Use what has proved itself on the watch, and then try a longer period beside it."""
-        if watch.is_won:
+        if watch.look():
             trial, n_columns = watch.trial, len(watch.trial.state.lead)
             tracker = self._track(trial.periods.tolist(), trial.gap, n_columns)
             tracker.restore(trial.arrays())
             self._search = self._next = None
             self._kept = None if clocked else self._kept
-            uses = watch.uses
-            uses = uses if self.tracker is None or self.uses is None else uses | self.uses
+            uses = watch.uses if self.tracker is None else self.uses
             self._use(tracker, uses, clocked=clocked)
             self._try(trial.gap, n_columns, watch.day)
         elif watch.is_over:
@@ -149,7 +149,9 @@ class Subtraction:
 
     def _guess(self, X: FloatArray, t: FloatArray) -> None:
         """Begin a trial of the period that rows without times show, or mend the one in use."""
-        period = likely_period(X) if X.shape[1] <= WIDEST else None
+        period = None
+        if X.shape[1] <= WIDEST:
+            period = likely_period(X) or likely_period(logs(X, offsets_of(X)))
         watch, used = self._watch, self._periods
         tried = used[0] if used else 0.0 if watch is None else watch.day
         if period is None or abs(period - tried) < ALIKE * period:
@@ -168,7 +170,7 @@ class Subtraction:
     ) -> None:
         """Subtract other seasons from now on, from all columns or some, and say so."""
         self.is_new, self.is_first = True, self.tracker is None
-        self._before = self.tracker, self.uses
+        self._before = self.tracker, self.uses, self.offsets
         self.tracker, self.uses = tracker, None if uses is None or uses.all() else uses
         found = "none any more"
         if tracker is not None:
@@ -211,11 +213,11 @@ class Subtraction:
                 )  # fmt: skip
 
     def _rows(self) -> tuple[FloatArray, FloatArray]:
-        """Return the rows so far and their times, which are kept as one part from now on."""
+        """Return the rows so far, on their scales, and times; kept as one part from now on."""
         assert self._kept is not None  # for mypy
         X, t = (np.concatenate(parts) for parts in zip(*self._kept, strict=True))
         self._kept = [(X, t)]
-        return X, t
+        return logs(X, self.offsets), t
 
     def _go_on(self, search: Search, *, clocked: bool) -> None:
         """Do a portion of a search; then let what it found learn the rows so far, in portions."""
@@ -272,14 +274,31 @@ class Subtraction:
     def before(self) -> "Subtraction":
         """Return the seasons as they were before the last ones were found."""
         old = copy(self)
-        old.tracker, old.uses = self._before
+        old.tracker, old.uses, old.offsets = self._before
         return old
+
+    def rescale(self, X: FloatArray, t: FloatArray) -> None:
+        """Let rows (N, D) at times (N,) say which seasons multiply; a trial then begins anew.
+
+        Where the season has just been found, they also say which columns have it.
+        """
+        if self.tracker is None:
+            return
+        before, D = self.offsets, X.shape[1]
+        self.tracker, self.offsets, told = choose(self.tracker, X, t, before)
+        if told is not None and self.is_sought and self.is_new and self.is_first:
+            self.uses = None if told.all() else told
+        if self.offsets is not before:
+            self._search, self._next, self._learned = None, None, 0
+            if self._watch is not None:
+                self._try(self.tracker.gap, D, self._watch.day)
 
     def refuse(self, *, clocked: bool) -> None:
         """Leave the seasons found last; those of the clock are tried again from here on."""
         assert self.tracker is not None  # for mypy
         gap, n_columns = self.tracker.gap, len(self.tracker.state.lead)
-        (self.tracker, self.uses), self._watch, self.is_new = self._before, None, False
+        (self.tracker, self.uses, self.offsets), self._watch = self._before, None
+        self.is_new = False
         _log.info("season: left in, as tables tell the rows as well")
         if clocked and self.n_rows < ROWS:
             self._try(gap, n_columns)
@@ -288,11 +307,31 @@ class Subtraction:
         """Look for nothing any more."""
         self._kept = self._watch = self._search = self._next = None
 
-    def at(self, t: FloatArray) -> FloatArray | float:
-        """Return the seasons at times (N,) (or numbers of rows), to be subtracted."""
+    def less(self, X: FloatArray, t: FloatArray) -> FloatArray:
+        """Return rows (N, D) at times (N,) (or numbers of rows) less their seasons."""
         if self.tracker is None:
+            return X
+        net = logs(X, self.offsets) - self.tracker.at(t)
+        return self._in_use(values(net, X, self.offsets), X)
+
+    def _in_use(self, net: FloatArray, X: FloatArray) -> FloatArray:
+        """Return rows less their seasons in the columns that have them."""
+        return net if self.uses is None else np.where(self.uses, net, X)
+
+    def factors(self, row: FloatArray, net: FloatArray) -> FloatArray | float:
+        """Return by what a row (D,) was divided; 1 where its season adds."""
+        if self.offsets is None:
+            return 1.0
+        above, below = row + self.offsets, net + self.offsets
+        divided = (above > 0.0) & (below > 0.0)
+        return np.where(divided, above, 1.0) / np.where(divided, below, 1.0)
+
+    def log_factors(self, t: FloatArray) -> float:
+        """Return the sum of the logs of all factors at times (N,) by which rows were divided."""
+        if self.tracker is None or self.offsets is None:
             return 0.0
-        return self.tracker.at(t) if self.uses is None else self.tracker.at(t) * self.uses
+        found = self.tracker.at(t)[:, ~np.isnan(self.offsets) & (self.uses is None or self.uses)]
+        return float(found.sum())
 
     @property
     def nbytes(self) -> int:
@@ -315,6 +354,8 @@ class Subtraction:
             meta |= {"periods": self.tracker.periods.tolist(), "gap": self.tracker.gap}
             if self.uses is not None:
                 meta["uses"] = self.uses.tolist()
+            if self.offsets is not None:
+                arrays["season.offsets"] = self.offsets.copy()
         if self._search is not None:
             arrays["season.leads"] = np.array(self._search.leads)
             meta["learned"] = self._learned
@@ -355,6 +396,12 @@ class Subtraction:
                 fine = type(meta["uses"]) is list and {type(one) for one in meta["uses"]} == {bool}
                 refuse_if(not fine or len(meta["uses"]) != n_columns, "columns of season")
                 self.uses = np.array(meta["uses"])
+            if "season.offsets" in arrays:
+                offsets = arrays["season.offsets"]
+                check_one("season.offsets", offsets, (n_columns,), np.float64, VALUE)
+                fine = np.isnan(offsets) | (offsets == 0.0) | (offsets == 1.0)
+                refuse_if(not fine.all(), "season.offsets")
+                self.offsets = offsets.copy()
         if "watch" in meta:
             gap = positive("gap", meta["gap"])
             day, n_chosen = (positive(key, meta.get(key, usual)) for key, usual in _WATCHED)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamddcrp.data.seasons.kernels import N_GAINS, better, seasons_at, step_seasons, write_season
 from streamddcrp.records import Array, arrays_of, empty, nbytes_of, restore
@@ -36,7 +37,6 @@ class Setting(NamedTuple):
     keep: float  # discount of the scores by which the levels are mixed
     judges: bool  # whether the lead is counted
     most: float  # largest lead
-    says: float  # nats that a single value says for a season, at most
     first: int  # values after which the lead is counted
     lag: int  # values after which the season on trial is replaced
 
@@ -115,7 +115,7 @@ def setting_for(rows: Sequence[float], n_numbers: int, *, judges: bool) -> Setti
     return Setting(
         forget=1.0 / memory, wander=longest**-2.0, chance=JUMP, jump=JUMP_VARIANCE, highest=HIGHEST,
         rate=rate, keep=1.0 - rate / 3.0, judges=judges, most=MOST,
-        says=math.inf, first=math.ceil(2.0 * shortest), lag=max(4, round(shortest)),
+        first=math.ceil(2.0 * shortest), lag=max(4, round(shortest)),
     )  # fmt: skip
 
 
@@ -132,7 +132,7 @@ class Tracker:
         *, judges: bool = False,
     ) -> None:  # fmt: skip
         self.periods = np.array(periods, dtype=np.float64)
-        self.gap = gap
+        self.gap, self._most = gap, harmonics
         rows = (self.periods / gap).tolist()
         self.place, n_numbers = places(rows, harmonics)
         self.setting = setting_for(rows, n_numbers, judges=judges)
@@ -146,6 +146,18 @@ class Tracker:
     def state(self) -> State:
         """What is known of the columns."""
         return self.memory.season
+
+    def like(self) -> "Tracker":
+        """Return a tracker of the same periods that has learned nothing."""
+        new = Tracker(self.periods.tolist(), self.gap, self._lengths["D"], self._most)
+        new.setting = self.setting
+        return new
+
+    def take(self, other: "Tracker", columns: NDArray[np.bool_]) -> None:
+        """Take over what another tracker of the same periods knows of some columns (D,)."""
+        for mine, theirs in zip(self.state, other.state, strict=True):
+            at = np.resize(columns, len(mine))  # twice, where the filters are
+            mine[at] = theirs[at]
 
     @property
     def in_use(self) -> list[bool]:
@@ -178,13 +190,15 @@ class Tracker:
         """Bytes that the arrays take."""
         return nbytes_of(self.memory)
 
-    def step(self, X: FloatArray, t: FloatArray, rival: FloatArray | None = None) -> FloatArray:
-        """Return rows (N, D) less the season and learn them; ``rival``: rows it competes with."""
+    def step(self, X: FloatArray, t: FloatArray, trial: FloatArray | None = None) -> FloatArray:
+        """Return rows (N, D) less the season and learn them.
+
+        ``trial`` (N, D) becomes the rows less the season on trial, where it is judged.
+        """
         X, out = np.ascontiguousarray(X), np.empty(X.shape)
-        other = X if rival is None else np.ascontiguousarray(rival)
         step_seasons(
             self.setting, self.place, self.prior, self.state, *self.memory.scratch,
-            X, other, self._turns(t), out,
+            X, self._turns(t), out, np.empty(X.shape) if trial is None else trial,
         )  # fmt: skip
         return out
 

@@ -1,10 +1,11 @@
 """The day and the week on trial: whether columns follow the clock, while rows come.
 
-The trial is a filter of the season, beside the rows as they are used. At each row "level + season"
-and "level" predict, the season as it was at least half a period before, and the difference of their
-log scores is added up: the lead. Under the law of the level a lead of 5 nats ever comes about with
-probability e^-5 at most (Ville's inequality), whatever the number of rows; the logarithm of the
-number of columns is added. So nothing has to wait for a certain row, and no row has to be kept.
+The trial is a filter of the season, beside the rows as they are used. The laws of columns predict
+each value as it is, and less the season as it was at least half a period before, and the difference
+of their log scores is added up: the lead, equation (9) of ``docs/math/column_laws.md``. Without a
+season a lead of 5 nats ever comes about with probability of about e^-5 at most (Ville's
+inequality), whatever the number of rows; the logarithm of the number of columns and laws is added.
+So nothing has to wait for a certain row, and no row has to be kept.
 A cycle smaller than the noise is left in: it makes no regimes.
 A week beside a day must lead over the day alone, learned with the same memory: by a longer one,
 any multiple of a period would win.
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamddcrp.data.laws.rivals import Rivals
+from streamddcrp.data.laws.rivals import LAWS, Rivals
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
 from streamddcrp.records import MOST, Array, refuse_if
 from streamddcrp.typing import FloatArray
@@ -25,7 +26,6 @@ from streamddcrp.typing import FloatArray
 DAY = 86400.0  # seconds
 SHORTEST, LONGEST = 7, 2048  # rows in a period: a week of days has 7
 WIDEST = 8  # columns, as a trial costs time for each
-SAYS = 0.5  # nats of a single value for a season, at most: tails and jumps prove nothing
 LARGE = 0.5  # least share of a column's variance about its level: a smaller cycle splits no regime
 SEEN = 2  # periods that must have passed
 TOGETHER = 32  # rows: the call for one takes far longer than its arithmetic
@@ -58,7 +58,7 @@ class Watch:
         self.trial = Tracker(periods, gap, n_columns, judges=True)
         rows = periods[-1] / gap
         setting = self.trial.setting._replace(
-            first=math.ceil(1.5 * rows), lag=math.ceil(0.5 * rows), says=SAYS
+            first=math.ceil(1.5 * rows), lag=math.ceil(0.5 * rows)
         )
         self.trial.setting = setting
         self.rival: Tracker | None = None  # less whose seasons rows come otherwise
@@ -73,18 +73,21 @@ class Watch:
         self.least = max(FEWEST, math.ceil(SEEN * rows))
         self.last = max(ROWS, math.ceil(CYCLES * rows))
         self.day, self.n_chosen = day, n_chosen
-        self.needed = NEEDED + math.log(n_columns * n_chosen)
+        self.needed = NEEDED + math.log(n_columns * n_chosen * len(LAWS))
 
     @property
     def is_over(self) -> bool:
         """Whether it has taken long enough."""
         return self.n_rows >= self.last
 
-    @property
-    def is_won(self) -> bool:
-        """Whether some column is clearly predicted better, by a season not below the noise."""
+    def look(self) -> bool:
+        """Return whether some column is clearly told better, by a season not below the noise.
+
+        A column that is told worse begins again at -5 nats.
+        """
         self._learn()
-        leads = (self.trial.state.lead > self.needed) & (self.rivals.leads > self.needed)
+        self.rivals.lift(-NEEDED)
+        leads = self.rivals.leads > self.needed
         return self.n_rows >= self.least and bool((self.trial.shares()[leads] > LARGE).any())
 
     @property
@@ -104,8 +107,9 @@ class Watch:
         if self._waiting:
             X, t = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
             self._waiting = []
-            other = X if self.rival is None else self.rival.step(X, t)
-            self.rivals.step(other, self.trial.step(X, t, other))
+            other, net = X if self.rival is None else self.rival.step(X, t), np.empty(X.shape)
+            self.trial.step(X, t, net)
+            self.rivals.step(other, net)
 
     @property
     def _parts(self) -> dict[str, Tracker]:

@@ -172,6 +172,17 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
             positive("time_unit", time_unit, "None")
 
     @property
+    def n_tables_probs(self) -> FloatArray:
+        """Posterior probability that the rows so far opened 0, 1, 2, .. tables, from particles.
+
+        With a decay, a regime that comes back when its rows are forgotten opens another table.
+        """
+        if self._engine is None:
+            return np.ones(1)
+        particles = self._engine.state.particles
+        return np.bincount(particles.opened, particles.weight).astype(np.float64)
+
+    @property
     def _waits_for_times(self) -> bool:  # type: ignore[override]  # a constant elsewhere
         return self.time_unit is None
 

@@ -16,7 +16,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Plan, fitted
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
-from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples, make_chain
+from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
@@ -188,7 +188,6 @@ def sample_ddcrp(
     distances: Distances | None = None,
     t: ArrayLike | None = None,
     sequential: bool = True,
-    parameters: str = "collapsed",
     hyper: str | HyperGrid | None = None,
     n_chains: int = 4,
     n_sweeps: int = 1000,
@@ -226,9 +225,6 @@ def sample_ddcrp(
         more than ten million links to choose from, chains start from a seating in order.
     thin : int, default 1
         Sweeps for each draw that is kept.
-    parameters : {"collapsed", "partial", "auxiliary", "per-customer"}, default "collapsed"
-        Integrate the parameters of tables out, or carry them along, which mixes more slowly: for
-        comparison, see `ParameterChain`.
     hyper : {"alpha", "decay", "both"} or HyperGrid, optional
         Draw alpha, the decay's parameter or both after each sweep, from a default grid about the
         values given or from one of yours. Default: both stay.
@@ -290,7 +286,7 @@ def sample_ddcrp(
     }
     drawn = np.tile(start[1:], (len(chain_of), 1))  # alpha and the decay's parameter
     for number, (rng, bar) in enumerate(plan.chains(seed, progress=progress)):
-        chain = make_chain(rows, family.family, prior, start[0], parameters)
+        chain = Chain(rows, family.family, prior, start[0])
         if start[0].n_links > _MANY:
             chain.forward(rng)
         kept = slice(number * plan.n_kept, (number + 1) * plan.n_kept)

@@ -105,6 +105,7 @@ class Particles(NamedTuple):
 
     weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1
     n_tables: Annotated[IntArray, "P", rec.up_to("K")]
+    opened: Annotated[IntArray, "P", rec.Within(0, rec.MOST)]  # tables, those that are gone too
     # table of the last customer; -1: it is gone
     last: Annotated[IntArray, "P", -1, rec.index("K", none=True)]
 
@@ -267,6 +268,8 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         or bool((arrays["tables.name"] >= max(len(openers), 1)).any())
         or bool((labels >= np.maximum(n_tables, 1)[:, None]).any() or (links >= seen).any())
         or bool((arrays["particles.last"] >= n_tables).any())
+        or bool((arrays["particles.opened"] < n_tables).any())
+        or bool((arrays["particles.opened"] > seen).any())
         or bool((openers >= seen).any() or (np.diff(openers) <= 0).any()),
         "customers, tables and names",
     )

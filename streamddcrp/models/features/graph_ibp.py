@@ -113,9 +113,10 @@ def sample_graph_ibp(
     if isinstance(likelihood, str) and likelihood != "auto":
         raise ConfigError(f"likelihood must be 'auto' or a LinearGaussian, got {likelihood!r}")
     drawn = plan.run(
-        lambda rng: _Chain(rows, graph, family, alpha, plan.burn_in // 2, rng), seed,
+        lambda rng: _Chain(rows, graph, family, alpha, plan.burn_in // 2, rng),
+        seed,
         progress=progress,
-    )  # fmt: skip
+    )
     log_joint, features, *rest = drawn
     return GraphIBPSamples(plan.chain, np.array(log_joint), features, *map(np.array, rest))
 

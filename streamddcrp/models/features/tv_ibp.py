@@ -16,14 +16,7 @@ from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.estimator.views import events_since, index_of, with_index, with_times
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
-from streamddcrp.models.features import views
-from streamddcrp.models.features.engine import (
-    FeatureEngine,
-    Reported,
-    joined,
-    nothing_reported,
-    scales_of,
-)
+from streamddcrp.models.features import engine, views
 from streamddcrp.models.features.state import make_config
 from streamddcrp.plots.series import Cause
 from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
@@ -120,7 +113,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         if baseline is not None and not isinstance(baseline, bool):
             raise ConfigError(f"baseline must be True, False or None, got {baseline!r}")
         super().__init__()
-        self._engine: FeatureEngine | None = None
+        self._engine: engine.FeatureEngine | None = None
         self._waiting: FloatArray = np.empty((0, 0))  # rows of the warm-up
         self._waiting_times: FloatArray = np.empty(0)
         self._combinations = views.Combinations()
@@ -128,22 +121,12 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     # -- learning --------------------------------------------------------------------------------
 
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
-        """Predict each row of a batch, then learn it, in one pass.
+        """Predict each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Parameters
-        ----------
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            One row per row: ``label`` (int64: rows with the same features on have the same, the
-            arrival index of the first of them), ``label_prob``, ``score`` (-log predictive density
-            in nats), ``p_new`` (probability of a feature that no row before had), ``n_tables``
-            (int64, live features before the row), ``features`` (list of int64, ids of those that
-            are on) and ``feature_probs`` (list of float64). The floats are null in warm-up. Where
-            times are given, they come first, as ``time``.
+        Rows with the same features on have the same ``label``, the arrival index of the first of
+        them. ``p_new`` is the probability of a feature that no row before had, ``n_tables`` are the
+        live features before the row; last come ``features`` (list of int64, ids of those that are
+        on) and ``feature_probs`` (list of float64).
         """
         return with_index(
             index_of(batch, index), with_times(views.predictions(*self._learn_batch(batch, t)), t)
@@ -169,9 +152,9 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
                 self._clocked = t is not None
                 self._last_time = None if t is None else float(t[piece][-1])
             self._n_seen += len(label)
-        return np.concatenate(labels), np.concatenate(probs), joined(reported)
+        return np.concatenate(labels), np.concatenate(probs), engine.joined(reported)
 
-    def _step(self, X: FloatArray, t: FloatArray) -> Reported:
+    def _step(self, X: FloatArray, t: FloatArray) -> engine.Reported:
         """Learn rows, let them wait, or start the engine with those that have waited."""
         if self._engine is not None:
             return self._engine.step(X, t)
@@ -181,14 +164,14 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         n_old, n = len(self._waiting), len(X)
         if len(rows) < max(wait, 1):
             self._waiting, self._waiting_times = rows, times
-            return nothing_reported(n)
-        scales = scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
-        self._engine = FeatureEngine.started(
+            return engine.nothing_reported(n)
+        scales = engine.scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
+        self._engine = engine.FeatureEngine.started(
             scales, self._config, self._likelihood, rows[:wait], times[:wait]
         )
         self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
         reported = self._engine.step(rows[wait:], times[wait:])
-        return joined([nothing_reported(max(wait - n_old, 0)), reported])
+        return engine.joined([engine.nothing_reported(max(wait - n_old, 0)), reported])
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -249,10 +232,10 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         columns = self._vectorizer.columns or ()
         return pa.table({str(c): np.ascontiguousarray(fit[:, d]) for d, c in enumerate(columns)})
 
-    def _explained(self, X: FloatArray) -> tuple[Reported, FloatArray]:
+    def _explained(self, X: FloatArray) -> tuple[engine.Reported, FloatArray]:
         self._check_rows(X, self._feature_names() or [str(d) for d in range(X.shape[1])])
         if self._engine is None:
-            return nothing_reported(len(X)), X
+            return engine.nothing_reported(len(X)), X
         return self._engine.predict(X)
 
     # -- looking at the model --------------------------------------------------------------------
@@ -342,7 +325,7 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
 
         The time line is that of the other models (`SeqDDCRP.plot`), with a lane for each feature
         that came and went: a bar where it is on. "features" has lanes too, and what each feature
-        adds to the columns.
+        adds to the columns. Needs matplotlib.
 
         Parameters
         ----------
@@ -354,11 +337,6 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         -------
         matplotlib.figure.Figure
             Of "rows"; the axes of the lanes of "features".
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
         """
         from streamddcrp.plots.features import plot_features  # noqa: PLC0415 -- only for pictures
 
@@ -392,4 +370,4 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
             for name in ("centre", "scale"):
                 check_one(f"scales.{name}", arrays[f"scales.{name}"], (D,), np.float64, FINITE)
             refuse_if(arrays["rows.x"].shape[-1] != D, "columns")
-            self._engine = FeatureEngine.from_state(self._config, arrays, meta["filter"])
+            self._engine = engine.FeatureEngine.from_state(self._config, arrays, meta["filter"])

@@ -30,16 +30,6 @@ from streamddcrp.models.graph.kernels.children import (
 )
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
-from streamddcrp.particles.state import (
-    Children,
-    Memo,
-    Names,
-    ParticleState,
-    Pool,
-    UintArray,
-    learn_rows,
-    room,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -49,7 +39,7 @@ class Particles(NamedTuple):
     weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1; 0: the place is empty
     n_tables: Annotated[IntArray, "P", rec.up_to("K")]  # places in use, gaps included
     opened: Annotated[IntArray, "P"]  # tables ever opened
-    key: Annotated[UintArray, "P"]  # hash of what the future depends on
+    key: Annotated[shared.UintArray, "P"]  # hash of what the future depends on
     # place of the table's cluster in the pool; -1: no table
     entry: Annotated[IntArray, "P K", -1, rec.index("C", none=True)]
     near: Annotated[IntArray, "P K"]  # members among the last r items
@@ -81,19 +71,19 @@ class Scratch(NamedTuple):
 
 class _Groups(NamedTuple):
     particles: Particles
-    pool: Pool
-    memo: Memo
+    pool: shared.Pool
+    memo: shared.Memo
     grid: Grid
-    names: Names
+    names: shared.Names
     recent: Recent
     events: EventRing
     counts: IntArray
     sums: FloatArray
-    children: Children
+    children: shared.Children
     scratch: Scratch
 
 
-class State(ParticleState, _Groups):
+class State(shared.ParticleState, _Groups):
     """The sampler's memory; exactly one owner."""
 
     __slots__ = ()
@@ -114,7 +104,7 @@ def _empty(
 ) -> State:
     """Return an empty state with room for so much, and for one more arrival."""
     P, n_nodes = config.n_particles, len(config.nodes)
-    C = room(n_clusters + 4 + P + config.moves * (2 * P + 2), 64)
+    C = shared.room(n_clusters + 4 + P + config.moves * (2 * P + 2), 64)
     lengths = {
         "P": P, "K": n_tables, "O": n_tables + 1, "R": config.r + config.rejuvenate + 1,
         "N": n_names, "L": max(config.rejuvenate, 1), "D": int(config.hyper[0]),
@@ -210,10 +200,10 @@ def state_from_arrays(
     counts, parents, x = arrays["counts"], arrays["recent.parents"], arrays["recent.x"]
     state = _empty(
         config,
-        n_tables=room(int(counts[MOST_TABLES]) + 1 + config.moves, 8),
+        n_tables=shared.room(int(counts[MOST_TABLES]) + 1 + config.moves, 8),
         n_clusters=2 * len(arrays["pool.stats"]),
-        n_names=room(int(counts[N_NAMES]) + 1 + config.rejuvenate, 16),
-        n_parents=room(max(parents.shape[1], n_parents), 4),
+        n_names=shared.room(int(counts[N_NAMES]) + 1 + config.rejuvenate, 16),
+        n_parents=shared.room(max(parents.shape[1], n_parents), 4),
     )
     state.counts[N_SEEN] = counts[N_SEEN]
     recent, items = state.recent, _in_rings(state)
@@ -238,7 +228,7 @@ def step(
     """
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets
-    state = learn_rows(step_rows, config, state, grown, inputs, [out])
+    state = shared.learn_rows(step_rows, config, state, grown, inputs, [out])
     if config.scheme == N_BEST:
         state.sums[LOG_EVIDENCE] = np.nan
     return state, out

@@ -8,15 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.arguments import checked
-from streamddcrp.data import as_observations
-from streamddcrp.data.graphs import (
-    DecomposableGraph,
-    concatenated,
-    decomposable,
-    from_parents,
-    holders,
-    log_prior,
-)
+from streamddcrp.data import as_observations, graphs
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan, fitted
 from streamddcrp.likelihoods import Likelihood
@@ -66,7 +58,7 @@ class GraphCRPSamples(Draws):
     labels: NDArray[np.int32]
     n_clusters: IntArray
     alpha: FloatArray
-    graph: DecomposableGraph
+    graph: graphs.DecomposableGraph
     likelihood: Likelihood
 
 
@@ -137,7 +129,7 @@ def sample_graph_crp(
         raise ConfigError("give the graph either by edges or by parents")
     rows = as_observations(X)
     n = len(rows)
-    graph = from_parents(parents) if edges is None else decomposable(n, edges)
+    graph = graphs.from_parents(parents) if edges is None else graphs.decomposable(n, edges)
     if len(graph.order) != n:
         raise SchemaError(
             f"parents: expected one list for each of the {n} rows, got {len(graph.order)}"
@@ -160,7 +152,7 @@ class _Chain:
     """The state of the sampler; each item starts in a cluster of its own."""
 
     def __init__(
-        self, graph: DecomposableGraph, rows: FloatArray, config: Any, alpha: Any, rng: Any
+        self, graph: graphs.DecomposableGraph, rows: FloatArray, config: Any, alpha: Any, rng: Any
     ) -> None:
         n = len(rows)
         self.graph, self.rows, self.config, self.rng = graph, rows, config, rng
@@ -215,13 +207,13 @@ class _Chain:
     def log_joint(self) -> float:
         """Log p(x, clusters)."""
         marginals = self.post[np.unique(self.labels), 0].sum()
-        return float(marginals) + log_prior(
+        return float(marginals) + graphs.log_prior(
             self.graph, self.labels, self.alpha, self.config.discount
         )
 
 
 def _sets(sets: list[frozenset[int]], n: int) -> Sets:
     """Lay out sets of items as arrays."""
-    starts, members = concatenated([sorted(one) for one in sets])
-    item_starts, of_item = concatenated(holders(sets, n))
+    starts, members = graphs.concatenated([sorted(one) for one in sets])
+    item_starts, of_item = graphs.concatenated(graphs.holders(sets, n))
     return Sets(of_item, item_starts, members, starts)

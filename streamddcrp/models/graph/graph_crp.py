@@ -14,13 +14,8 @@ from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.graph import engine
 from streamddcrp.models.graph.config import Config, make_config
-from streamddcrp.models.graph.engine import (
-    GraphEngine,
-    check_arrays,
-    empty_state,
-    state_from_arrays,
-)
 from streamddcrp.records import MOST, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
@@ -229,23 +224,23 @@ class GraphCRP(PartitionModel, base.Clusterer):
     def _blank(
         self, likelihood: Likelihood, n_features: int, *parents: Parents, clocked: bool,
         first_time: float, times: FloatArray,
-    ) -> GraphEngine:  # fmt: skip
+    ) -> engine.GraphEngine:  # fmt: skip
         config = self._config(
             given=bool(parents), family=likelihood.family, hyper=likelihood.hyper(n_features)
         )
-        return GraphEngine(likelihood, config, empty_state(config), n_features)
+        return engine.GraphEngine(likelihood, config, engine.empty_state(config), n_features)
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> GraphEngine:
+    ) -> engine.GraphEngine:
         n_features = meta["n_features"]
         past = past_of(likelihood, arrays, n_features)
         config = self._config(
             given=meta["given"], family=likelihood.family, hyper=likelihood.hyper(n_features)
         )
-        check_arrays(config, arrays)
-        state = state_from_arrays(config, arrays)
-        return GraphEngine(likelihood, config, state, n_features, past)
+        engine.check_arrays(config, arrays)
+        state = engine.state_from_arrays(config, arrays)
+        return engine.GraphEngine(likelihood, config, state, n_features, past)
 
     # -- predicting ------------------------------------------------------------------------------
 

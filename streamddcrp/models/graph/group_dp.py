@@ -11,13 +11,8 @@ from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.graph import group_state
 from streamddcrp.models.graph.config import CLUSTER, concentration
-from streamddcrp.models.graph.group_state import (
-    Config,
-    check_arrays,
-    empty_state,
-    state_from_arrays,
-)
 from streamddcrp.models.graph.groups import (
     GroupEngine,
     Path,
@@ -171,13 +166,13 @@ class GroupDP(ParticleModel, base.Clusterer):
         first_time: float, times: FloatArray,
     ) -> GroupEngine:  # fmt: skip
         config = self._config(likelihood, n_features)
-        return GroupEngine(likelihood, config, empty_state(config), n_features)
+        return GroupEngine(likelihood, config, group_state.empty_state(config), n_features)
 
-    def _config(self, likelihood: Likelihood, n_features: int) -> Config:
+    def _config(self, likelihood: Likelihood, n_features: int) -> group_state.Config:
         refuse_regression(likelihood, n_features)
         n_root, n_node = (*self._layers, 0)[:2]
         nodes, log_prior = self._prior
-        return Config(
+        return group_state.Config(
             likelihood.family, likelihood.hyper(n_features), self._alpha, n_root, n_node,
             self.n_particles, bool(self.markov), self.moves, self.seed, nodes, np.log(nodes),
             log_prior, self.max_tables, self.max_groups,
@@ -194,10 +189,10 @@ class GroupDP(ParticleModel, base.Clusterer):
             len({*paths}) < len(paths) or node != arrays["groups.node"].tolist(),
             "groups and their nodes",
         )
-        check_arrays(config, arrays)
+        group_state.check_arrays(config, arrays)
         refuse_if(len(nodes) != max(int(arrays["groups.n"][0]) - 1, 0), "nodes")
         return GroupEngine(
-            likelihood, config, state_from_arrays(config, arrays), meta["n_features"],
+            likelihood, config, group_state.state_from_arrays(config, arrays), meta["n_features"],
             paths=paths, nodes=list(nodes),
         )  # fmt: skip
 

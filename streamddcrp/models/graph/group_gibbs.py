@@ -227,9 +227,10 @@ def sample_group_dp(
     prior = None if not math.isnan(value) else (float(alpha[1]), float(alpha[2]))
     prepared = np.ascontiguousarray(family.prepare(rows)[0])
     drawn = plan.run(
-        lambda rng: _Chain(prepared, number, node, config, prior, rng, learned=learned), seed,
+        lambda rng: _Chain(prepared, number, node, config, prior, rng, learned=learned),
+        seed,
         progress=progress,
-    )  # fmt: skip
+    )
     log_joint, labels, auxiliary, n_clusters, alphas, items = map(np.array, drawn)
     groups = [path[0] if len(path) == 1 else path for path in found]
     return GroupDPSamples(

@@ -80,18 +80,14 @@ def make_config(
     if not 0 < birth_threshold < 1:
         raise ConfigError(f"birth_threshold must lie between 0 and 1, got {birth_threshold!r}")
     recall = recall and math.isfinite(gamma)
+    faster = max(FASTER * power, 1.0)  # 1 / power rows count as one independent row
     return Config(
         family, hyper, hyper.copy(), *decay, float(alpha), float(alpha_rate),
-        bool(learn_prior), float(memory), recent_of(memory, power),
+        bool(learn_prior), float(memory), memory / faster,
         float(gamma) if recall else math.inf, bool(recall),
         window, sweep_every, n_sweeps, look_back, float(birth_threshold), max_tables, tied,
         float(far), halo,
     )  # fmt: skip
-
-
-def recent_of(memory: float, power: float) -> float:
-    """Return the rows of the short memory; ``1 / power`` rows count as one independent row."""
-    return float(memory) if FASTER * power <= 1.0 else memory / (FASTER * power)
 
 
 def halo_of(decay: Decay, alpha: float, window: int, *, clocked: bool) -> tuple[bool, int]:

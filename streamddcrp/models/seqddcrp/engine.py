@@ -16,8 +16,7 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import posterior, stats_of_rows
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
-from streamddcrp.models.seqddcrp.kernels.arrival import predict, step_rows
-from streamddcrp.models.seqddcrp.kernels.expect import log_priors
+from streamddcrp.models.seqddcrp.kernels.arrival import log_priors, predict, step_rows
 from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN
@@ -361,9 +360,9 @@ def given_weights(
     return weights
 
 
-def step(config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray) -> tuple[
-    State, FloatArray
-]:  # fmt: skip
+def step(
+    config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray
+) -> tuple[State, FloatArray]:
     """Predict and learn rows (N, D) at times (N,); return the state, perhaps larger, and (N, 7)."""
     X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
     out = np.empty((len(X), layout.N_COLUMNS))
@@ -386,9 +385,9 @@ def run(
         state = grown(state, config, 2 * len(state.table.ids))
 
 
-def predict_row(config: Config, state: State, x: FloatArray, t: float, given: FloatArray) -> tuple[
-    FloatArray, FloatArray
-]:  # fmt: skip
+def predict_row(
+    config: Config, state: State, x: FloatArray, t: float, given: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Predict one row and change nothing.
 
     Returns

@@ -1,6 +1,7 @@
 """The sequential distance-dependent CRP mixture as a streaming estimator."""
 
 import logging
+import math
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
@@ -319,8 +320,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             if not self._warned_odd:
                 _log.warning(
                     "%s was taken for counts or flags: other values count as missing; "
-                    "likelihood='normal_gamma' takes all columns for numbers", said,
-                )  # fmt: skip
+                    "likelihood='normal_gamma' takes all columns for numbers",
+                    said,
+                )
             self._warned_odd = True
             return
         self._family = with_numbers(self._family, odd[0])
@@ -459,6 +461,19 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 "raise max_tables",
                 self.max_tables,
             )
+
+    def _plain_prior(self) -> dict[str, Any]:
+        """Return the prior as options of `DDCRPSampler`, if it is given and the plain model's."""
+        plain = not (self.recall or self.learn_prior or self.memory < math.inf)
+        if self._stream is None or self.alpha is None or not (plain and self._is_given):
+            raise ConfigError(
+                "model: a SeqDDCRP has an evidence where its prior does not follow the rows; give "
+                "recall=False, learn_prior=False, memory=float('inf'), alpha, and all numbers of "
+                "the likelihood"
+            )
+        unit = self._stream.time_unit if self._stream.clocked else None
+        prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay}
+        return prior | {"alpha": self.alpha, "time_unit": unit}
 
     # -- usual rows, one by one ------------------------------------------------------------------
 

@@ -58,6 +58,7 @@ class InSeason:
         if self._season is None or not self._season.is_new or self._is_given:
             return False
         assert self._early is not None  # for mypy
+        self._early.rescale(self._season, self._laws, self._vectorizer.n_features)
         if self._is_auto:
             family = self._family_by_now
             if self._season.is_first and not self._early.is_over:
@@ -91,7 +92,8 @@ class InSeason:
             if laws.subtracts:
                 laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
                 rows = laws.begin(rows)
-            scores.append(self._early.told(self._recipe, family, rows, names, self._origin))
+            told = self._early.told(self._recipe, family, rows, names, self._origin)
+            scores.append(told - self._early.log_factors(season))
         return scores[1] > scores[0] + CLEAR_LEAD
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
@@ -103,11 +105,6 @@ class InSeason:
             net = self._laws.step(net)
         self._net.append(net)
         return net
-
-    @property
-    def _has_season(self) -> bool:
-        """Whether the next batch may be learned less something."""
-        return self._laws is not None or (self._season is not None and not self._season.is_over)
 
     @property
     def _seeks(self) -> bool:
@@ -123,7 +120,8 @@ class InSeason:
         early, laws = self._early, self._laws
         if early is None or laws is None or not (from_scratch or early.n_rows == laws.next_look):
             return False
-        names, free, width = self._vectorizer.names, self._free_columns, self._vectorizer.n_features
+        names, width = self._vectorizer.names, self._vectorizer.n_features
+        free = [*_numbers(self._family_by_now, width)]  # only numbers have laws
         others_held = laws.look_for_held(early.rows(width), free, names)
         rows = early.rows_less_season(self._season, laws, width)
         changed = laws.look(
@@ -134,11 +132,6 @@ class InSeason:
         return early.would_tell(
             laws, self._recipe, self._family_by_now, names, self._origin, self._season
         )
-
-    @property
-    def _free_columns(self) -> list[bool]:
-        """Which columns may have a law: those of numbers."""
-        return [*_numbers(self._family_by_now, self._vectorizer.n_features)]
 
     def _forget_early_rows(self) -> None:
         """End the warm-up where it is over, no contest goes on and no season is sought."""

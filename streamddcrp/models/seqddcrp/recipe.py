@@ -81,9 +81,8 @@ class Recipe:
             take_up(likelihood.family, config.hyper, arrays)
             state = state_from_arrays(config, arrays)
         return Engine(
-            likelihood, decay, clocked, first_time or 0.0, unit, config, state, n_features,
-            opening,
-        )  # fmt: skip
+            likelihood, decay, clocked, first_time or 0.0, unit, config, state, n_features, opening
+        )
 
     def resume(
         self, arrays: Mapping[str, Any], meta: Mapping[str, Any], first_time: float | None, D: int

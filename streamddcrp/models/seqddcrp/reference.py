@@ -117,9 +117,7 @@ class Reference(Stored):
             more = self._likelihood.n_stats(X.shape[1]) - self._stats.shape[1]
             post = self._posteriors(hyper, np.pad(self._stats, ((0, 0), (0, more))))
         out, space = np.empty(len(X)), np.empty(len(post))
-        mixture_scores(
-            self._likelihood.family, hyper, post, np.log(self.weights), rows, space, out
-        )  # fmt: skip
+        mixture_scores(self._likelihood.family, hyper, post, np.log(self.weights), rows, space, out)
         slopes = self._likelihood.log_slopes(X)
         return out if slopes is None else out - slopes
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import betaincinv
 
-from streamddcrp.compilation import entry_point
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
@@ -23,10 +22,9 @@ from streamddcrp.estimator.views import (
     predictions,
     with_parameters,
 )
-from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.engine import Engine, bound
+from streamddcrp.models.seqddcrp.hindsight import began, path_in_window
 from streamddcrp.models.seqddcrp.kernels import layout
-from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
 from streamddcrp.models.seqddcrp.warmup import WarmUp
@@ -112,10 +110,12 @@ class TableViews(RowModel):
         assert self._stream is not None  # for mypy
         last = self._stream.before(label, index) if into is None else into
         others = {"reasons": last} | ({"unlike": label} if kind == "return" else {})
-        names, found = self._feature_names(), {}
+        names, found = self._feature_names(), dict[str, Any]()
         for field, other in others.items():
             parts = () if other is None else self._stream.differences(label, other, index, names)
             found[field] = tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
+        if into is None:
+            found["between"] = began(self._stream, label, index)
         return found
 
     def summary(self) -> pa.Table:
@@ -180,10 +180,10 @@ class TableViews(RowModel):
             by the stays before to last that long: near 0, it lasts longer than usual;
             ``following``, a list of ``state`` and ``probability``, the most probable first: the
             posterior mean of a Dirichlet distribution with weight 1 for all states together, and
-            -1 for one that has not been yet. Equation (8) of ``docs/math/states_over_tables.md``.
+            -1 for one that has not been yet. Equation (9) of ``docs/math/states_over_tables.md``.
         """
         state = None if self._stream is None else self._stream.state
-        return no_stays() if state is None else stays_of(state)
+        return _STAYS.empty_table() if state is None else stays_of(state)
 
     def _standing(self, key: Any = None) -> Standing | None:
         """Say which state the stream is in; None in warm-up."""
@@ -243,7 +243,8 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return np.zeros(self._n_seen, dtype=np.int64)
-        return labels_in_window(self._stream.config, self._stream.state)
+        ids: IntArray = self._stream.state.table.ids[path_in_window(self._stream)]
+        return ids
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
         """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
@@ -252,7 +253,7 @@ class TableViews(RowModel):
         if self._laws is not None:
             x = self._laws.held.step(x[None], learn=False)[0]
         if self._season is not None:
-            x = x - np.ravel(self._season.at(np.array([t])))
+            x = self._season.less(x[None], np.array([t]))[0]
         return x if self._laws is None else x - self._laws.ahead(len(x))
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
@@ -313,14 +314,15 @@ class TableViews(RowModel):
         net = self._row_less_season(row, time)
         return self._in_words(names, row, net, reference._explain_row(net, past))
 
-    @staticmethod
     def _in_words(
-        names: list[str], row: FloatArray, net: FloatArray, found: tuple[int, Any]
+        self, names: list[str], row: FloatArray, net: FloatArray, found: tuple[int, Any]
     ) -> Explanation:
         """Return what was found of a row, and of that less its seasons, in the units of the row."""
         regime, (at, (score, excess), surprise, view) = found
         if net is not row:
-            view[0] += row - net
+            factor = 1.0 if self._season is None else self._season.factors(row, net)
+            view[0] = factor * view[0] + (row - factor * net)
+            view[1] *= factor
         return explanation(parts_of(names, row, at, surprise, view), score, excess, regime)
 
     def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
@@ -349,30 +351,12 @@ class TableViews(RowModel):
         return float(reference._score_rows(net[None])[0])
 
 
-def labels_in_window(config: Config, state: State) -> IntArray:
-    """Return the id of the table of each row in the window, oldest first."""
-    n_rows = int(state.counts[layout.N_ROWS])
-    path = np.empty(n_rows, np.int64)
-    if n_rows:
-        entry_point(most_probable_path)(
-            config, state.rows, state.atoms, state.table, state.counts, state.sums, state.scratch,
-            np.empty((n_rows, state.n_tables), np.int64), path,
-        )  # fmt: skip
-    ids: IntArray = state.table.ids[path]
-    return ids
-
-
 _FOLLOWING = pa.list_(pa.struct([("state", pa.int64()), ("probability", pa.float64())]))
 _STAYS = pa.schema([
     ("state", pa.int64()), ("stays", pa.int64()), ("rows", pa.float64()),
     ("rows_low", pa.float64()), ("rows_high", pa.float64()), ("present", pa.int64()),
     ("longer", pa.float64()), ("following", _FOLLOWING),
 ])  # fmt: skip
-
-
-def no_stays() -> pa.Table:
-    """Return the table of a model that has not begun."""
-    return _STAYS.empty_table()
 
 
 def stays_of(state: State) -> pa.Table:

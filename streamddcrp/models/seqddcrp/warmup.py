@@ -219,7 +219,9 @@ class WarmUp:
             )
         if laws is not None:
             rows = laws.held.begin(rows)
-        net = plain = rows if season is None else rows - season.at(times)
+        if season is not None and not season.is_new:
+            season.rescale(rows, times)
+        net = plain = rows if season is None else season.less(rows, times)
         if laws is not None and laws.n_looked:
             net = laws.begin(plain)
             judged = laws.subtracts and not laws.is_given
@@ -269,12 +271,21 @@ class WarmUp:
         contest.go(at_once=True)
         return contest.best.score
 
+    def log_factors(self, season: Subtraction) -> float:
+        """Return the log of what `told` divides densities by, as seasons multiply."""
+        return season.log_factors(self._last(self.times)[-JUDGED:])
+
+    def rescale(self, season: Subtraction, laws: Laws | None, n_features: int) -> None:
+        """Let the rows kept say which seasons multiply."""
+        rows = self.rows(n_features)
+        season.rescale(rows if laws is None else laws.held.begin(rows), self._last(self.times))
+
     def rows_less_season(
         self, season: Subtraction | None, laws: Laws, n_features: int
     ) -> FloatArray:
         """Return the rows kept without what was sent again, less the seasons as known now."""
         rows = laws.held.begin(self.rows(n_features))
-        return rows if season is None else rows - season.at(self._last(self.times))
+        return rows if season is None else season.less(rows, self._last(self.times))
 
     @property
     def leads_raw(self) -> bool:

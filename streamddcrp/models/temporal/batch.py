@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from tqdm import tqdm
 
-from streamddcrp.arguments import checked, generator, number_array
+from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import sliceable
@@ -82,8 +82,6 @@ def fit_temporal_dpm(
     expectation: str = "zero-corrected",
     slots: int = 1000,
     lag: int = 3,
-    init: str | Sequence[FloatArray] = "stream",
-    moves: bool = True,
     n_starts: int = 1,
     max_sweeps: int = 60,
     tol: float = 1e-4,
@@ -105,10 +103,6 @@ def fit_temporal_dpm(
         Components of the finite model. The stream that finds the start has no more at a time.
     lag : int, default 3
         Epochs that the stream which finds the start may still revise.
-    init : {"stream"} or sequence of ndarray, shape (N_t, K), default "stream"
-        Assignments to start from, e.g. ``TemporalDPMFit.q``.
-    moves : bool, default True
-        Merge, delete and split components where sweeps have settled.
     n_starts : int, default 1
         Orders of the rows within epochs, the given one first, by which streams find starts; the fit
         of the largest objective is returned.
@@ -154,21 +148,17 @@ def fit_temporal_dpm(
     with tqdm(total=n_starts * max_sweeps, unit=" sweeps", disable=not progress) as bar:
         for start in range(n_starts):
             order = [rng.permutation(X.shape[0]) if start else np.arange(X.shape[0]) for X in rows]
-            if isinstance(init, str):
-                engine = _from_stream(init, settings, emission, rows, order)
-            else:
-                engine = _from_assignments(init, settings, emission, rows)
-            fits.append(_fit(engine, max_sweeps, tol, moves, bar))
+            fits.append(_fit(_started(settings, emission, rows, order), max_sweeps, tol, bar))
     return max(fits, key=lambda fit: fit.objective)
 
 
-def _fit(engine: Engine, max_sweeps: int, tol: float, moves: bool, bar: Any) -> TemporalDPMFit:
+def _fit(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> TemporalDPMFit:
     """Fit the scales to the start, and ascend."""
     for _ in range(_REFITS):
         stats, begins = engine.stats(engine.resp), engine.begins
         smoothed = engine.emission.smooth(stats, engine.starts, begins)
         engine.emission = engine.emission.learned(stats, smoothed, begins)
-    trace, converged = _ascend(engine, max_sweeps, tol, moves, bar)
+    trace, converged = _ascend(engine, max_sweeps, tol, bar)
     _log.info("%d sweeps, objective %.4f, %d components", len(trace), trace[-1], len(engine.ids))
     return TemporalDPMFit(
         objective_trace=np.array(trace),
@@ -217,12 +207,10 @@ def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:
     return int(surprise.argmin())
 
 
-def _ascend(
-    engine: Engine, max_sweeps: int, tol: float, moves: bool, bar: Any
-) -> tuple[list[float], bool]:
+def _ascend(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> tuple[list[float], bool]:
     """Sweep until assignments rest, try moves, go on, at last exactly; return the objectives."""
     trace: list[float] = []
-    rounds, exact = _ROUNDS if moves else 0, False
+    rounds, exact = _ROUNDS, False
     while len(trace) < max_sweeps:
         before = [q.copy() for q in engine.resp]
         engine.sweep(1, exact=exact)
@@ -243,12 +231,8 @@ def _ascend(
     return trace, False
 
 
-def _from_stream(
-    init: str, settings: Settings, emission: Any, rows: list[Any], order: list[IntArray]
-) -> Engine:
+def _started(settings: Settings, emission: Any, rows: list[Any], order: list[IntArray]) -> Engine:
     """Return an engine with all epochs in its window, where a stream put their rows."""
-    if init != "stream":
-        raise ConfigError(f"init must be 'stream' or a sequence of arrays (N_t, K), got {init!r}")
     stream = Engine(settings, emission)
     final: list[tuple[IntArray, FloatArray]] = []
     born: dict[int, int] = {}
@@ -269,28 +253,6 @@ def _from_stream(
     engine.first_alpha = settings.alpha
     engine.retire()  # what left the stream with crumbs of rows
     return engine
-
-
-def _from_assignments(
-    init: Sequence[FloatArray], settings: Settings, emission: Any, rows: list[Any]
-) -> Engine:
-    resp = [np.atleast_2d(number_array("init", q, ndim=None)).copy() for q in init]
-    shapes = [q.shape for q in resp]
-    if len(resp) != len(rows) or any(
-        shape != (len(X), shapes[0][1]) for shape, X in zip(shapes, rows, strict=False)
-    ):
-        raise ConfigError(
-            f"init must hold an array (N_t, K) for each of the {len(rows)} epochs, with as many "
-            f"rows as the epoch; got shapes {shapes[:8]}"
-        )
-    if any((q < 0.0).any() or not np.allclose(q.sum(axis=1), 1.0, atol=1e-6) for q in resp):
-        raise ConfigError("init must have rows of probabilities that sum to 1")
-    used = np.array([q.any(axis=0) for q in resp])
-    some = np.flatnonzero(used.any(axis=0))
-    born = used[:, some].argmax(axis=0)
-    order = np.argsort(born, kind="stable")
-    resp = [np.ascontiguousarray(q[:, some[order]]) for q in resp]
-    return whole_window(settings, emission, rows, resp, np.arange(len(some)), born[order])
 
 
 def whole_window(

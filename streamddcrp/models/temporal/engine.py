@@ -197,8 +197,9 @@ class Engine(Window):
         known = begins <= 0
         self.starts = each(
             lambda new, old: np.where(known.reshape(-1, *[1] * (new.ndim - 1)), new, old),
-            self.emission.frozen(smoothed), self.starts,
-        )  # fmt: skip
+            self.emission.frozen(smoothed),
+            self.starts,
+        )
         self.emission = self.emission.forgotten(stats, smoothed, begins)
         if len(self.resp[0]):  # sizes do not fade while nothing comes
             self._note_counts()

@@ -200,7 +200,7 @@ class EpochViews(RowModel):
     def plot(
         self, ax: Axes | Sequence[Axes] | None = None, *, rows: object = None, t: object = None
     ) -> Any:
-        """Draw the components over time; return the axes.
+        """Draw the components over time; return the axes. Needs matplotlib.
 
         Texts: the stream of their masses, the largest with their words. Numbers: the trajectory of
         the mean of each component with a band of two standard deviations of its rows, a panel for
@@ -214,11 +214,6 @@ class EpochViews(RowModel):
             Rows of numbers to draw as points behind the trajectories.
         t : array_like of shape (N,), optional
             Their times; without them they are spread evenly over the epochs.
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
         """
         seconds = isinstance(self.epoch, str) and self._cut.kind == "period"
         picture = _Picture(self.trajectories(), self._stream, seconds=seconds)

@@ -42,8 +42,9 @@ class WarmUp(NamedTuple):
         best = int(np.argmin([surprise for _, surprise in tried]))
         _log.info(
             "prior of clusters chosen after %d rows: the best of %d guesses of their spread",
-            len(self.X), len(tried),
-        )  # fmt: skip
+            len(self.X),
+            len(tried),
+        )
         return tried[best][0]
 
     def _learned(self, state: StreamState) -> tuple[StreamState, float]:

@@ -267,9 +267,8 @@ class Window:
                 if settings.taylor:
                     now[:, :, LOG_ZERO] = before[:, :, LOG_ZERO] = -np.inf  # all have rows for sure
                 sweep_epoch(
-                    q, ell, e, now, before, weights, settings.a0, stale, self.emission.least,
-                    score,
-                )  # fmt: skip
+                    q, ell, e, now, before, weights, settings.a0, stale, self.emission.least, score
+                )
             self.emission = self.emission.learned(stats, smoothed, begins)
 
     # -- the objective ---------------------------------------------------------------------------

@@ -19,14 +19,8 @@ from streamddcrp.estimator.views import FinalLabels, no_tables
 from streamddcrp.models.text.config import VectorConfig, make_vector_config, scales_of
 from streamddcrp.models.text.engine import doubled, first_sums
 from streamddcrp.models.text.events import check_kinds
-from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels import layout, nucleation
 from streamddcrp.models.text.kernels.events import CANDIDATE
-from streamddcrp.models.text.kernels.nucleation import (
-    FIRST_RHO,
-    FIRST_TEMPER,
-    MOST_VECTORS,
-    step_vectors,
-)
 from streamddcrp.models.text.kernels.vectors import predict_vector
 from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale
 from streamddcrp.records import (
@@ -147,15 +141,15 @@ class State:
 def _lengths(config: VectorConfig, D: int, K: int) -> dict[str, int]:
     """Return the lengths of all axes, with ``K`` slots."""
     L, S = int(config.ages[-1]) + 1, len(scales_of(config)[0])
-    N = min(L - 1, MOST_VECTORS)
+    N = min(L - 1, nucleation.MOST_VECTORS)
     return {"K": K, "L": L, "D": D, "N": N, "B": N + 1, "E": _EVENTS, "S": S}
 
 
 def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
     """Return the state before the first vector, with room for ``K`` stories."""
     lengths = _lengths(config, D, K)
-    first_rho = config.rho[0] if len(config.rho) == 1 else FIRST_RHO
-    sums = np.append(first_sums(config), (first_rho, config.temper or FIRST_TEMPER, 1.0))
+    first_rho = config.rho[0] if len(config.rho) == 1 else nucleation.FIRST_RHO
+    sums = np.append(first_sums(config), (first_rho, config.temper or nucleation.FIRST_TEMPER, 1.0))
     counts = np.zeros(layout.N_COUNTS, np.int64)
     counts[layout.NEXT_LOOK] = FIRST_LOOK
     return State(
@@ -179,7 +173,7 @@ def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> Fl
     """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
     out, done = np.empty((len(X), layout.N_TEXT_OUTPUTS)), 0
     while True:
-        done = entry_point(step_vectors)(
+        done = entry_point(nucleation.step_vectors)(
             config, state.tables, state.window, state.events, state.counts, state.sums,
             state.background, state.scratch, state.scratch_sets, X, t, done, out,
         )  # fmt: skip
@@ -314,9 +308,10 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         if len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
             _log.warning(
                 "column %r makes up %.0f%% of the vectors' squared lengths, and decides alone what "
-                "is alike: bring the columns to one scale", self._feature_names()[widest],
+                "is alike: bring the columns to one scale",
+                self._feature_names()[widest],
                 100.0 * share[widest],
-            )  # fmt: skip
+            )
 
     def _begin(self, D: int, *, clocked: bool = False) -> None:
         """Make the state for vectors of ``D`` dimensions, which have times or not."""

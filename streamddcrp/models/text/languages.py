@@ -37,8 +37,9 @@ def look(config: Config, state: State, table: WordTable, known: list[str]) -> bo
         _leave_out(config, state, table, lists.words[found])
         _log.info(
             "%s texts were found: the stop words of their language are left out from text %s on",
-            known[-1].capitalize(), f"{int(state.counts[layout.N_SEEN]):,}",
-        )  # fmt: skip
+            known[-1].capitalize(),
+            f"{int(state.counts[layout.N_SEEN]):,}",
+        )
     return len(known) > n_known
 
 

@@ -7,15 +7,8 @@ import pyarrow as pa
 
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
+from streamddcrp.estimator import views
 from streamddcrp.estimator.scikit import ScikitLearn
-from streamddcrp.estimator.views import (
-    Backlog,
-    FinalLabels,
-    index_of,
-    predictions,
-    with_index,
-    with_times,
-)
 from streamddcrp.models.text.engine import State
 from streamddcrp.models.text.events import StoryEvent, events_since
 from streamddcrp.models.text.kernels import layout
@@ -30,9 +23,9 @@ class StoryModel(ScikitLearn):
 
     _config: Any
     _memory: Any
-    _finals: FinalLabels
+    _finals: views.FinalLabels
     _events_read: int
-    _backlog: Backlog
+    _backlog: views.Backlog
     n_seen: Any
     _learn_batch: Any
 
@@ -46,32 +39,23 @@ class StoryModel(ScikitLearn):
         return int(self._memory.counts[layout.N_LIVE])
 
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
-        """Predict each document of a batch, then learn it, in one pass.
+        """Predict each document of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Parameters
-        ----------
-        index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
-
-        Returns
-        -------
-        pyarrow.RecordBatch
-            One row per document with ``label`` (int64, the story it is assigned to on arrival; a
-            new one gets the next id), ``label_prob``, ``score`` (-log predictive density in nats),
-            ``p_new`` (probability of a new story), ``p_change`` (of another one than that of the
-            document before; null for vectors), ``n_tables`` (int64), and the document whose label
-            it made final, that which came ``lag`` before: ``final_row`` (its arrival index) and
-            ``final_label``, null at first. Where times are given, they come first, as ``time``.
+        ``label`` is the story that it is assigned to on arrival, the next id for a new one;
+        ``p_change`` the probability of another one than that of the document before, null for
+        vectors. Behind these columns, both int64, is the document whose label this one made final,
+        that which came ``lag`` before: ``final_row`` (its arrival index) and ``final_label``, null
+        at first.
         """
-        seen, held = self.n_seen, index_of(batch, index)
+        seen, held = self.n_seen, views.index_of(batch, index)
         out = self._learn_batch(batch, t)
-        found = predictions(out)
+        found = views.predictions(out)
         row = np.arange(seen, seen + len(out)) - self._lag
         label = np.nan_to_num(out[:, layout.FINAL_LABEL], nan=-1.0).astype(np.int64)
         columns = dict(zip(found.schema.names, found.columns, strict=True))
         columns["final_row"] = pa.array(row, mask=row < 0)
         columns["final_label"] = pa.array(label, mask=row < 0)
-        return with_index(held, with_times(pa.RecordBatch.from_pydict(columns), t))
+        return views.with_index(held, views.with_times(pa.RecordBatch.from_pydict(columns), t))
 
     def final_labels(self, *, window: bool = False) -> pa.Table:
         """Return the labels that became final since the last call.
@@ -168,7 +152,7 @@ class StoriesOverTime(StoryModel):
         return self._line.extended(labels, window.t[rows % len(window.t)], self._names).table()
 
     def plot(self, ax: Axes | None = None, *, stories: int = 30, dates: bool | None = None) -> Any:
-        """Draw the largest stories over time as a stream; return the axes.
+        """Draw the largest stories over time as a stream; return the axes. Needs matplotlib.
 
         Areas are numbers of documents. The twelve largest have colours and names; triangles mark
         where they were first seen, crosses where last, arrow heads where they became part of
@@ -182,11 +166,6 @@ class StoriesOverTime(StoryModel):
         dates : bool, optional
             Whether times are time stamps (seconds since 1970); by default where they lie between
             1973 and 9999.
-
-        Raises
-        ------
-        MissingExtraError
-            If matplotlib is not installed.
         """
         from streamddcrp.plots.figures import are_dates  # noqa: PLC0415 -- only for pictures
         from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415

@@ -13,8 +13,7 @@ from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data.batches import sliceable
 from streamddcrp.data.documents import Document, Word, read_documents, sparse_rows
-from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.models.trees.gibbs import Corpus, NestedTopicSamples, as_corpus
+from streamddcrp.errors import SchemaError
 from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
 from streamddcrp.typing import FloatArray, IntArray
@@ -61,7 +60,6 @@ class NestedComponentsFit(ResultCard):
 def fit_nested_topics(
     documents: Any,
     *,
-    start: NestedTopicSamples | None = None,
     n_starts: int = 3,
     max_sweeps: int = 20,
     tol: float = 1e-4,
@@ -78,10 +76,6 @@ def fit_nested_topics(
     ----------
     documents
         As for `NestedCRPTopics.learn_many`.
-    start : NestedTopicSamples, optional
-        Draws for the same matrix of counts: the fit begins with the best of them, paths and levels,
-        and not with a stream's pass ("Var. inference (G)" of Wang and Blei 2009). Then there is one
-        start.
     n_starts : int, default 3
         Orders of the documents, the given one first; the fit of the largest bound is returned.
     max_sweeps, seed, progress
@@ -94,9 +88,7 @@ def fit_nested_topics(
     Raises
     ------
     SchemaError
-        There is no document, one is unusable, or the draws are of others.
-    ConfigError
-        The draws have another depth, or more than ``max_nodes`` nodes.
+        There is no document, or one is unusable.
 
     Examples
     --------
@@ -113,8 +105,6 @@ def fit_nested_topics(
     n = documents.shape[0] if hasattr(documents, "shape") else len(documents)
     if not n:
         raise SchemaError("documents: expected at least one, got none")
-    if start is not None:
-        return _climb(_planted(documents, start, options), np.arange(n), max_sweeps, tol)
     fits = [
         _topics_in_order(documents, at, max_sweeps, tol, options)
         for at in _orders(n, n_starts, seed, progress=progress)
@@ -138,36 +128,10 @@ def _topics_in_order(
         model.learn_many([_summed(documents[d]) for d in at.tolist()])
     else:
         model.learn_many(documents[at])
-    return _climb(model, at, max_sweeps, tol)
+    return climb(model, at, max_sweeps, tol)
 
 
-def _planted(documents: Any, start: NestedTopicSamples, options: dict[str, Any]) -> NestedCRPTopics:
-    """Return a model of the documents with the paths and levels of the best draw."""
-    draw, corpus = start.best, start.corpus
-    none = np.empty(0, np.int64)
-    given = Corpus(none, none, 0) if isinstance(documents, list) else as_corpus(documents)
-    texts = zip(given[:2], corpus[:2], strict=True)
-    if given.n_words != corpus.n_words or not all(np.array_equal(*pair) for pair in texts):
-        raise SchemaError(
-            "start: these draws are not of these documents; give the matrix of their counts"
-        )
-    N, depth = start.paths.shape[1:]
-    model = NestedCRPTopics(**{"depth": depth, **options, "window": N})
-    if model.depth != depth:
-        raise ConfigError(f"start: the draws have {depth} levels, depth is {model.depth}")
-    doc, z = np.repeat(np.arange(N), np.diff(corpus.first)), start.levels[draw]
-    levels = [
-        sparse.csr_array(
-            (np.ones(int((z == l).sum())), (doc[z == l], corpus.words[z == l])),
-            shape=(N, corpus.n_words),
-        )
-        for l in range(depth)
-    ]
-    model._plant(documents, start.paths[draw].astype(np.int64), levels)
-    return model
-
-
-def _climb(model: NestedCRPTopics, at: IntArray, max_sweeps: int, tol: float) -> NestedTopicsFit:
+def climb(model: NestedCRPTopics, at: IntArray, max_sweeps: int, tol: float) -> NestedTopicsFit:
     """Pass over the documents, which came in the order ``at``, as long as the bound rises."""
     trace = [model.objective]
     for _ in range(max_sweeps):

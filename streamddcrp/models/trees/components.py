@@ -121,9 +121,9 @@ def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
         side = here[of]
         if side.all() or not side.any():
             return False
-        two = np.stack([
-            _scaled(rest[part], along[part, i]) for i, part in enumerate((side, ~side))
-        ])  # fmt: skip
+        two = np.stack(
+            [_scaled(rest[part], along[part, i]) for i, part in enumerate((side, ~side))]
+        )
     tree.set_vector(p, two[0])
     new = tree.add(int(parent[p]), two[1:])
     tree.attach(children[~here], new)

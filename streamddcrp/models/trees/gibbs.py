@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from streamddcrp.arguments import as_list, checked, generator, number_array
+from streamddcrp.arguments import as_list, checked
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
-from streamddcrp.models.trees.kernels.gibbs import complete, log_joint, sweep
-from streamddcrp.models.trees.tree import by_level, slots_of
+from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
+from streamddcrp.models.trees.tree import by_level
 from streamddcrp.records import empty, resized
-from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
 _FIRST = 3  # visits to a document when it is assigned for the first time
@@ -121,52 +121,6 @@ class NestedTopicSamples(Draws):
         """The draw with the highest log joint density."""
         return int(self.log_joint.argmax())
 
-    def complete(
-        self,
-        observed: Any,
-        held_out: Any,
-        *,
-        last: int = 5,
-        burn_in: int = 10,
-        n_draws: int = 20,
-        seed: int | None = None,
-    ) -> FloatArray:
-        """Score held-out words of new documents given other words of theirs.
-
-        Parameters
-        ----------
-        observed, held_out : array_like or scipy sparse of whole numbers, shape (M, V)
-        last : int, default 5
-            Draws of the tree, the last ones of every chain, over which probabilities are averaged.
-        burn_in, n_draws : int, default 10 and 20
-            For each tree: rounds of a document's path and levels before those that count, and
-            those.
-        seed : int, optional
-
-        Returns
-        -------
-        ndarray of float64, shape (M,)
-            Sums of log p(word | observed words) over the held-out tokens, in nats.
-        """
-        last, burn_in = whole("last", last, 1), whole("burn_in", burn_in)
-        n_draws = whole("n_draws", n_draws, 1)
-        seen = as_corpus(observed, self.corpus.n_words)
-        held = as_corpus(held_out, self.corpus.n_words)
-        if len(seen.first) != len(held.first):
-            raise ConfigError(
-                f"observed has {len(seen.first) - 1} rows, held_out {len(held.first) - 1}"
-            )
-        rng = generator(seed)
-        prob = np.zeros(len(held.words))
-        some = np.arange(len(self)).reshape(self.n_chains, -1)[:, -last:].ravel().tolist()
-        for s in some:
-            complete(
-                rng, burn_in, n_draws, seen.words, seen.first, held.words, held.first, prob,
-                self.alpha, self._prior, *self._state(s),
-            )  # fmt: skip
-        each = np.concatenate([np.zeros(1), np.cumsum(np.log(prob / (len(some) * n_draws)))])
-        return np.asarray(each[held.first[1:]] - each[held.first[:-1]])
-
     @checked
     def tree(
         self, draw: int | None = None, *, names: Sequence[Any] | None = None, n_words: int = 10
@@ -210,10 +164,6 @@ class NestedTopicSamples(Draws):
 
         return node(0)
 
-    @property
-    def _prior(self) -> tuple[float, FloatArray, FloatArray]:
-        return self.gamma, self.eta, self.eta * self.corpus.n_words
-
     def _state(self, draw: int) -> State:
         path, z = self.paths[draw].astype(np.int64), self.levels[draw].astype(np.int64)
         return State.of(self.corpus, path, z)
@@ -227,7 +177,6 @@ def sample_nested_topics(
     gamma: float = 1.0,
     eta: Any = 0.3,
     alpha: Any = (5.0, 2.0, 1.0),
-    paths: ArrayLike | None = None,
     n_chains: int = 4,
     n_sweeps: int = 200,
     burn_in: int = 200,
@@ -250,9 +199,6 @@ def sample_nested_topics(
         topics.
     alpha : tuple of L floats, default (5.0, 2.0, 1.0)
         Prior weights of the levels in a document, the root first.
-    paths : array_like of int, shape (N, L), optional
-        Where the chain starts: nodes of each document by any numbers, the root first, such as the
-        paths of another fit. Default: documents are assigned one after the other.
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
@@ -261,7 +207,7 @@ def sample_nested_topics(
     ConfigError
         An option is out of range.
     SchemaError
-        A count is negative or not whole, or the paths are no tree; the message names the row.
+        A count is negative or not whole; the message names the row.
 
     Notes
     -----
@@ -283,14 +229,10 @@ def sample_nested_topics(
     plan = Plan.checked(n_chains, n_sweeps, burn_in, thin)
     etas, weights = by_level("eta", eta, depth), by_level("alpha", alpha, depth)
     corpus = as_corpus(documents)
-    N = len(corpus.first) - 1
-    if N == 0:
+    if len(corpus.first) == 1:
         raise SchemaError("documents: there are none; give at least one row")
     prior = gamma, etas, etas * corpus.n_words
-    start = np.full((N, depth), -1) if paths is None else _as_paths(paths, N, depth)
-    drawn = plan.run(
-        lambda rng: _Chain(corpus, start.copy(), prior, weights, rng), seed, progress=progress
-    )
+    drawn = plan.run(lambda rng: _Chain(corpus, prior, weights, rng), seed, progress=progress)
     joint, path, levels, n_nodes = map(np.array, drawn)
     return NestedTopicSamples(
         plan.chain, joint, path, levels, n_nodes, corpus, gamma, etas, weights
@@ -298,19 +240,17 @@ def sample_nested_topics(
 
 
 class _Chain:
-    """The state of the sampler; without a path documents are assigned one after the other."""
+    """The state of the sampler; at first documents are assigned one after the other."""
 
     def __init__(
-        self, corpus: Corpus, path: IntArray, prior: tuple[float, FloatArray, FloatArray],
-        alpha: FloatArray, rng: np.random.Generator,
+        self, corpus: Corpus, prior: tuple[float, FloatArray, FloatArray], alpha: FloatArray,
+        rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        self.corpus, self.path, self.prior, self.alpha, self.rng = corpus, path, prior, alpha, rng
+        self.corpus, self.prior, self.alpha, self.rng = corpus, prior, alpha, rng
         depth = len(alpha)
+        self.path = np.full((len(corpus.first) - 1, depth), -1)
         self.z = rng.choice(depth, len(corpus.words), p=alpha / alpha.sum())
-        known = path[0, 0] >= 0
-        self.state = (
-            State.of(corpus, path, self.z) if known else State.root(corpus.n_words, 16 * depth)
-        )
+        self.state = State.root(corpus.n_words, 16 * depth)
         self.sweep(_FIRST)
 
     def sweep(self, rounds: int = 1) -> None:
@@ -330,20 +270,3 @@ class _Chain:
         joint = log_joint(self.corpus.first, self.z, self.path, self.alpha, self.prior, *self.state)
         n_nodes = int((self.state.level >= 0).sum())
         return joint, self.path.astype(np.int32), self.z.astype(np.int8), n_nodes
-
-
-def _as_paths(paths: ArrayLike, N: int, L: int) -> IntArray:
-    """Return slots for the nodes of given paths."""
-    nodes = number_array("paths", paths, ndim=None, whole=True)
-    if nodes.shape != (N, L) or nodes.dtype.kind not in "iu":
-        raise SchemaError(
-            f"paths: expected whole numbers of shape ({N}, {L}), one path a document; got shape "
-            f"{nodes.shape} and type {nodes.dtype}"
-        )
-    if len(np.unique(nodes[:, 0])) > 1:
-        row = int(np.flatnonzero(nodes[:, 0] != nodes[0, 0])[0])
-        raise SchemaError(
-            f"paths, row {row}: begins at {nodes[row, 0]}, row 0 at {nodes[0, 0]}; one root",
-            row=row,
-        )
-    return slots_of(nodes)

@@ -14,10 +14,9 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
-from streamddcrp.models.trees.planting import plant
 from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
-from streamddcrp.models.trees.tree import by_level, ids_of, slots_of
+from streamddcrp.models.trees.tree import by_level, ids_of
 from streamddcrp.models.trees.views import TreeModel, check_tree, nested, node_columns
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
@@ -149,23 +148,6 @@ class NestedCRPTopics(TreeModel):
         """
         self._tree.revisit()
         tidy(self._tree, math.inf)
-
-    def _plant(self, documents: Any, paths: IntArray, levels: Any) -> None:
-        """Start from documents that are placed already; nothing may have been learned.
-
-        Parameters
-        ----------
-        documents
-        paths : ndarray of int, shape (N, depth)
-            Nodes by any numbers, root first.
-        levels : sequence of ``depth`` scipy.sparse.csr_array, shape (N, V)
-            Counts of the words at each level; V as in ``documents``, a matrix of counts.
-        """
-        bags = self._encode(read_bags(documents), learn=True)
-        rows = np.repeat(np.arange(len(paths)), np.diff(bags.offsets))
-        columns = np.array(self._vocabulary.words, np.int64)[bags.words]
-        phi = np.stack([np.asarray(at[rows, columns]).ravel() for at in levels], axis=1)
-        plant(self._tree, bags, slots_of(paths), phi / bags.counts[:, None])
 
     def window_paths(self) -> IntArray:
         """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.

@@ -145,9 +145,8 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None) -> Any:
         )  # fmt: skip
         at = x[p.level] + 0.5 * radius / 72 + 0.06
         size = ax.annotate(
-            _count(p.weight), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline",
-            zorder=4,
-        )  # fmt: skip
+            _count(p.weight), (at, p.y), fontsize=8, color=_FAINT, va="center_baseline", zorder=4
+        )
         ax.annotate(
             text, (1.0, 0.5), xycoords=size, xytext=(_GAP, 0), textcoords="offset points",
             fontsize=_SIZE if leaf else _BOLD, color=_INK, va="center", linespacing=1.1, zorder=4,
@@ -240,10 +239,7 @@ def plot_component_tree(
     for p in placed:
         v = np.asarray(p.node["vector"], dtype=np.float64)
         top = float(np.abs(v).max()) or 1.0
-        show(
-            v, x[p.level], p.y, p.colour, _count(p.weight), cmap="RdBu_r", vmin=-top,
-            vmax=top,
-        )  # fmt: skip
+        show(v, x[p.level], p.y, p.colour, _count(p.weight), cmap="RdBu_r", vmin=-top, vmax=top)
     ax.annotate(
         "A row is the mean plus a number times each image on its path;\n"
         "red and blue are opposite. Beside an image: rows that pass it.",

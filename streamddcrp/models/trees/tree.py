@@ -135,17 +135,6 @@ def paths_of(parent: IntArray, level: IntArray, L: int) -> IntArray:
     return out
 
 
-def slots_of(nodes: IntArray) -> IntArray:
-    """Return slots for the nodes of paths (N, L), the root in 0, parents before children."""
-    out, n = np.zeros(nodes.shape, np.int64), 1
-    for l in range(1, nodes.shape[1]):  # a node is what lies at the end of a prefix
-        prefix = np.stack([out[:, l - 1], nodes[:, l]], axis=1)
-        _, number = np.unique(prefix, axis=0, return_inverse=True)
-        out[:, l] = n + number.ravel()
-        n = int(out.max()) + 1
-    return out
-
-
 def by_level(name: str, value: Any, depth: int) -> FloatArray:
     """Return a positive number for each level, from one for all or one for each."""
     also = f"one for each of {depth} levels"

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamddcrp_connectors.page.feed import Feed
 from streamddcrp_connectors.page.pyramid import (
     ALARMS,
     BEGIN,
@@ -18,6 +17,7 @@ from streamddcrp_connectors.page.pyramid import (
     Pyramid,
 )
 from streamddcrp_connectors.page.regimes import Regimes
+from streamddcrp_connectors.page.streams import Feed
 from streamddcrp_connectors.page.volumes import CHUNK, Volumes
 
 

@@ -134,6 +134,13 @@ export function sentence(event, nameOf) {
   }
 }
 
+/** Between which times a regime began, with probability .95. */
+function when(between, clock) {
+  if (!between) return ""
+  const [low, high] = between.map((t) => clock.near(t, between[1]))
+  return low === high ? `began at ${low}` : `began between ${low} and ${high} (95 %)`
+}
+
 /** The list of events: the last ones, the latest on top, repeated ones counted. */
 export class Events {
   constructor(list, visit) {
@@ -170,8 +177,9 @@ export class Events {
       const what = element("button", { kind, words: sentence(event, scene.nameOf), title: "Go there" })
       if (event.n > 1) what.append(element("span", { kind: "n", words: `  × ${number(event.n)}` }))
       const item = element("li", {}, element("time", { words: scene.clock.near(event.t, scene.history.known[1]) }), box, what)
-      if (event.why && event.id === this.open) item.append(element("p", { kind: "words", words: event.why.replaceAll("; ", "\n") }))
-      what.ariaExpanded = event.why ? String(event.id === this.open) : null
+      const words = [when(event.between, scene.clock), ...(event.why ?? "").split("; ")].filter(Boolean).join("\n")
+      if (words && event.id === this.open) item.append(element("p", { kind: "words", words }))
+      what.ariaExpanded = words ? String(event.id === this.open) : null
       what.onclick = () => {
         this.open = event.id
         this.visit(event.t)

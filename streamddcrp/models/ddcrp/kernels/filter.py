@@ -178,6 +178,7 @@ def _copy(state, p, to, stop):
     particles, tables, ring, counts = state.particles, state.tables, state.ring, state.counts
     mask = len(ring.t) - 1
     particles.last[to] = particles.last[p]
+    particles.opened[to] = particles.opened[p]
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     for k in range(K):

@@ -152,33 +152,6 @@ def draw(
             out_log_joint[s], out_n_tables[s] = read_state(c, out_links[s], out_labels[s])
 
 
-@kernel
-def draw_with_parameters(
-    n_draws, thin, in_order, variant, rng, c, eta, holder, aux, out_links, out_labels, out_n_tables,
-    out_log_joint,
-):  # fmt: skip
-    """Do what `draw` does; a sweep ends with new parameters for all tables."""
-    n, order = len(c.links), c.order
-    if c.age[0] == 0:
-        link.renew(variant, rng, eta, holder, c)
-    for s in range(n_draws):
-        for _ in range(thin):
-            for i in range(n):
-                order[i] = i
-            if not in_order:
-                for i in range(n - 1, 0, -1):
-                    j = int(rng.random() * (i + 1))
-                    order[i], order[j] = order[j], order[i]
-            for i in order:
-                link.update_with_parameters(i, variant, rng, eta, holder, aux, c)
-            c.age[0] += 1
-            if c.age[0] % _REFRESH == 0:
-                sum_tables(c)
-            link.renew(variant, rng, eta, holder, c)
-        if len(out_links) > 0:
-            out_log_joint[s], out_n_tables[s] = read_state(c, out_links[s], out_labels[s])
-
-
 # --- Griddy Gibbs: what the candidates of one decay say of tables or links ------------------------
 
 

@@ -82,6 +82,7 @@ def open_table(particles, tables, p, name):
     """Open an empty table; return its place, behind the others."""
     k = particles.n_tables[p]
     particles.n_tables[p] = k + 1
+    particles.opened[p] += 1
     tables.name[p, k] = name
     tables.retained[p, k] = 0
     tables.carried[p, k] = 0.0
@@ -201,4 +202,5 @@ def update(config, state, p, i, u_table, u_link):
         if scratch.inside[j - i]:
             ring.label[p, j & mask] = k
     if opens:
+        particles.opened[p] -= 1  # as if it had never been
         close_table(particles, tables, ring, p, old, counts[FIRST], stop)

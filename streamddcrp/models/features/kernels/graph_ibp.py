@@ -62,8 +62,9 @@ def sweep(
         # one feature after the other, with the item's own ones as they were
         for a in range(n_slots):
             k = slots[a]
-            odds[k] = _log_odds(Z, i, k, signs, set_at, sets, holder_at, holders, near_at, near,
-                                seen, todo)  # fmt: skip
+            odds[k] = _log_odds(
+                Z, i, k, signs, set_at, sets, holder_at, holders, near_at, near, seen, todo
+            )
             if odds[k] == np.inf:
                 continue
             if odds[k] == -np.inf:

@@ -6,79 +6,18 @@ import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
-from streamddcrp.likelihoods.kernels.families import (
-    add_stats,
-    expected_log_liks,
-    log_predictive,
-    log_predictives,
-    posterior,
-    posteriors,
-)
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.prior import learn_prior
+from streamddcrp.models.seqddcrp.kernels import layout, state, vectors
 from streamddcrp.models.seqddcrp.kernels.divide import divide
 from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order
 from streamddcrp.models.seqddcrp.kernels.known import is_known, judge, report, see
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    DEAD_BIRTHS,
-    ENOUGH,
-    FROZEN_OPENINGS,
-    FROZEN_RATE,
-    LAST_TIME,
-    LOG_ALPHA,
-    N_ACTIVE,
-    N_BLOCKS,
-    N_FORBIDDEN,
-    N_GROUPS,
-    N_ROWS,
-    N_SEEN,
-    N_TABLES,
-    NEW_BETA,
-    NEW_LOG_BETA,
-    NEXT_ID,
-    OUTLIER,
-    RUNS_LAST,
-    SETTLED,
-    SINCE_BLOCK,
-)
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.pace import forget
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.split import split
-from streamddcrp.models.seqddcrp.kernels.state import (
-    CALL_BACK,
-    LARGEST,
-    LINK_FLOOR,
-    SWEPT,
-    activate,
-    decay_time,
-    is_away,
-    is_pure,
-    link_log_weights,
-    mix_row,
-    open_column,
-    refresh_active,
-    refresh_sticks,
-    refresh_terms,
-    refresh_weights,
-    row_term,
-    set_speed,
-    settle,
-    weigh_groups,
-)
 from streamddcrp.models.seqddcrp.kernels.states import compare_columns, follow, found, note_return
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
-from streamddcrp.models.seqddcrp.kernels.vectors import (
-    add_scores,
-    dot_one,
-    exp_and_sum,
-    floor_and_sums,
-    largest,
-    rest_of_options,
-    scale_to,
-    scaled_less,
-    take_logs,
-    weigh_columns,
-)
 from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, padded, sum_first
@@ -101,7 +40,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
     asked[LOG_TOTAL] = _weigh(
         config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out
     )
-    asked[NUMBER], asked[TIME] = counts[N_SEEN], t
+    asked[NUMBER], asked[TIME] = counts[layout.N_SEEN], t
     copy_row(scratch.asked_x, x)
     copy_row(scratch.answer, out)
 
@@ -109,7 +48,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
 @uncounted
 def _was_asked(counts, scratch, x, t):
     """Whether the last call was `predict` for this row; a missing value says no."""
-    same = scratch.asked[NUMBER] == counts[N_SEEN] and scratch.asked[TIME] == t
+    same = scratch.asked[NUMBER] == counts[layout.N_SEEN] and scratch.asked[TIME] == t
     for d in range(len(x)):
         same = same and scratch.asked_x[d] == x[d]
     return same
@@ -121,30 +60,46 @@ def weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b
 
     Return log S; the posterior of no data is known from here on.
     """
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
-    log_total, shift = link_log_weights(
-        config, rows, groups, counts, sums, t, given, b, scratch.share, scratch.local,
-        scratch.group,
-    )  # fmt: skip
+    w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
+    log_total, shift = state.link_log_weights(
+        config, rows, groups, counts, sums, t, given, b, scratch.share, scratch.local, scratch.group
+    )
     weight = scratch.weight
-    opening = math.exp(sums[LOG_ALPHA] - log_total)
+    opening = math.exp(sums[layout.LOG_ALPHA] - log_total)
     for m in range(K):
         weight[m] = opening * atoms.beta[m]
     scale = math.exp(shift - log_total)
-    for at in range(counts[N_ACTIVE]):
+    for at in range(counts[layout.N_ACTIVE]):
         m = atoms.active[at]
-        weight[m] += scale * dot_one(scratch.share, rows.probs[m], w)
+        weight[m] += scale * vectors.dot_one(scratch.share, rows.probs[m], w)
     for g in range(n_groups):
         p = scale * scratch.share[padded(w) + g]
-        if p > 0.0 and is_pure(groups, g):
+        if p > 0.0 and state.is_pure(groups, g):
             weight[groups.atom[g]] += p
         elif p > 0.0:
-            for at in range(counts[N_ACTIVE]):
+            for at in range(counts[layout.N_ACTIVE]):
                 m = atoms.active[at]
                 weight[m] += p * groups.probs[g, m]
     if math.isnan(scratch.prior_post[0]):
         _refresh_prior(config, scratch)
     return log_total
+
+
+@entry
+def log_priors(config, rows, groups, atoms, table, counts, sums, scratch, t, given, out):
+    """Write log priors of tables at ``t``, a new one behind; return the present state's column."""
+    K, weight = counts[layout.N_TABLES], scratch.weight
+    log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, 0)
+    scratch.asked[NUMBER] = -1.0  # what `predict` left for the next row is written over
+    home, likely = -1, 0
+    for m in range(K):
+        out[m] = math.log(weight[m]) if weight[m] > 0.0 else -np.inf
+        if out[m] > out[likely]:
+            likely = m
+        if table.ids[m] == counts[layout.STATE]:
+            home = m
+    out[K] = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA])
+    return home if home >= 0 else likely
 
 
 @uncounted
@@ -155,26 +110,26 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
     tables, whether it is an outlier.
     """
-    K, weight = counts[N_TABLES], scratch.weight
+    K, weight = counts[layout.N_TABLES], scratch.weight
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b)
-    scratch.log_new[0] = log_predictive(config.family, config.hyper, scratch.prior_post, x)
-    new = sums[LOG_ALPHA] - log_total + math.log(sums[NEW_BETA]) + scratch.log_new[0]
-    log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
+    scratch.log_new[0] = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
+    new = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA]) + scratch.log_new[0]
+    families.log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
     near, nearest = -1, -np.inf  # the known table that an outlier gets the label of
     top, score = new, scratch.share
     for m in range(K):
         score[m] = weight[m]
-    take_logs(score, K)
+    vectors.take_logs(score, K)
     for m in range(K):
         prior = score[m] if weight[m] > 0.0 else -np.inf
         score[m] = prior + scratch.own[m]
         top = max(top, score[m])
-        nearness = prior if counts[RUNS_LAST] else score[m]
+        nearness = prior if counts[layout.RUNS_LAST] else score[m]
         if nearness > nearest and is_known(atoms, counts, m, 0):
             near, nearest = m, nearness
     p_new = math.exp(new - top)
-    rest_of_options(score, scratch.message, K, padded(K))
-    total, _ = exp_and_sum(score, scratch.message, 0, K, top, FAR)
+    vectors.rest_of_options(score, scratch.message, K, padded(K))
+    total, _ = vectors.exp_and_sum(score, scratch.message, 0, K, top, FAR)
     total += p_new
     best, column = p_new, -1
     live = 0
@@ -183,17 +138,17 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
             best, column = score[m], m
         if table.stats[m, 0] >= LIVE and is_known(atoms, counts, m, 0):
             live += 1
-    known = is_known(atoms, counts, column, 1) if column >= 0 else counts[ENOUGH] == 1
-    out[OUTLIER] = not known and near >= 0
-    if out[OUTLIER] > 0.0:
+    known = is_known(atoms, counts, column, 1) if column >= 0 else counts[layout.ENOUGH] == 1
+    out[layout.OUTLIER] = not known and near >= 0
+    if out[layout.OUTLIER] > 0.0:
         best, column = score[near], near
-    out[LABEL] = table.ids[column] if column >= 0 else counts[NEXT_ID]
+    out[LABEL] = table.ids[column] if column >= 0 else counts[layout.NEXT_ID]
     out[LABEL_PROB] = best / total
     out[SCORE] = -(top + math.log(total))
     out[P_NEW] = p_new / total
     out[P_CHANGE] = np.nan
     out[LIVE_TABLES] = live
-    out[SETTLED] = out[LABEL]  # until the row is learned
+    out[layout.SETTLED] = out[LABEL]  # until the row is learned
     for m in range(K):
         weight[m] = score[m] / total
     return log_total
@@ -203,15 +158,15 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
 def _refresh_prior(config, scratch):
     """Compute the posterior of no data."""
     scratch.stats[:] = 0.0
-    posterior(config.family, config.hyper, scratch.stats, scratch.prior_post)
+    families.posterior(config.family, config.hyper, scratch.stats, scratch.prior_post)
 
 
 @uncounted
 def _seat(
     config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t, surprise
-):  # fmt: skip
+):
     """Set q(c) of the arrival by its scores, open a table if it wants one, add its statistics."""
-    w, n_groups, K = counts[N_ROWS], counts[N_GROUPS], counts[N_TABLES]
+    w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     family, hyper = config.family, config.hyper
     lik, message, share = scratch.weight, scratch.message, scratch.share
     # the options: links to customers, to groups from `tied` on, births from `own` on, a new table
@@ -219,22 +174,22 @@ def _seat(
     own = tied + padded(n_groups)
     new = own + K
     end = padded(new + 1)
-    rows.t[w] = decay_time(sums, t)
+    rows.t[w] = state.decay_time(sums, t)
     copy_row(rows.x[w], x)
     for d in range(len(x)):
         scratch.columns[d, w] = x[d]
     rows.surprise[w] = surprise
-    rows.log_birth[w] = sums[LOG_ALPHA] - log_total
+    rows.log_birth[w] = sums[layout.LOG_ALPHA] - log_total
     rows.rate[w] = math.exp(-log_total)
-    expected_log_liks(family, hyper, table.post, x, K, lik)
-    weigh_columns(message, lik, rows.probs, atoms.active, counts[N_ACTIVE], w)
-    weigh_groups(message, tied, lik, groups, atoms, counts)
+    families.expected_log_liks(family, hyper, table.post, x, K, lik)
+    vectors.weigh_columns(message, lik, rows.probs, atoms.active, counts[layout.N_ACTIVE], w)
+    state.weigh_groups(message, tied, lik, groups, atoms, counts)
     for m in range(K):
         message[own + m] = atoms.log_beta[m] + lik[m]
     # An untouched prior's E log p is hopeless; opening jointly with q(theta) gives log m(x).
-    message[new] = sums[NEW_LOG_BETA] + scratch.log_new[0]
-    scaled_less(rows.log_weight[w], scratch.local, log_total, 1.0, w)
-    top = add_scores(share, message, rows.log_weight[w], w)
+    message[new] = sums[layout.NEW_LOG_BETA] + scratch.log_new[0]
+    vectors.scaled_less(rows.log_weight[w], scratch.local, log_total, 1.0, w)
+    top = vectors.add_scores(share, message, rows.log_weight[w], w)
     for g in range(n_groups):
         rows.group_log_weight[w, g] = scratch.group[g] - log_total
         share[tied + g] = rows.group_log_weight[w, g] + message[tied + g]
@@ -244,96 +199,96 @@ def _seat(
         top = max(top, share[own + m])
     share[new] = rows.log_birth[w] + message[new]
     if config.max_tables <= K and top > -np.inf:
-        counts[N_FORBIDDEN] += share[new] > top
+        counts[layout.N_FORBIDDEN] += share[new] > top
         share[new] = -np.inf
     top = max(top, share[new])
-    rest_of_options(share, message, tied + n_groups, own)
-    rest_of_options(share, message, new + 1, end)
-    total, _ = exp_and_sum(share, message, 0, end, top, NONE)
+    vectors.rest_of_options(share, message, tied + n_groups, own)
+    vectors.rest_of_options(share, message, new + 1, end)
+    total, _ = vectors.exp_and_sum(share, message, 0, end, top, NONE)
     for m in range(K):
-        if share[own + m] < CALL_BACK * total and is_away(config, table, counts, m):
+        if share[own + m] < state.CALL_BACK * total and state.is_away(config, table, counts, m):
             share[own + m] = 0.0
     opened, share[new] = share[new], 0.0
-    best_old = largest(share, end)  # 0 where all have been set to zero: then it opens a table
+    best_old = vectors.largest(share, end)  # 0: all have been set to zero, and it opens a table
     if opened < config.birth_threshold * total and best_old > 0.0:
         opened, message[new] = 0.0, 0.0
     share[new] = opened
-    floor = LINK_FLOOR * (1.0 if opened > 0.0 else best_old)
-    total, mean = floor_and_sums(share, message, end, floor)
+    floor = state.LINK_FLOOR * (1.0 if opened > 0.0 else best_old)
+    total, mean = vectors.floor_and_sums(share, message, end, floor)
     part = 1.0 / total
     # log q = score - log Z and score = log p + message, so the row's term is log Z - E message
     rows.term[w] = top + math.log(total) - part * mean
-    scale_to(rows.links[w], share, part, 0, w)
+    vectors.scale_to(rows.links[w], share, part, 0, w)
     for g in range(n_groups):
         rows.group_links[w, g] = part * share[tied + g]
     for m in range(K):
         rows.births[m, w] = part * share[own + m]
         if share[own + m] > 0.0:
-            activate(atoms, counts, m)
+            state.activate(atoms, counts, m)
     opened = part * share[new]
     if opened > 0.0:
-        open_column(rows, groups, atoms, table, counts, counts[N_SEEN])
+        state.open_column(rows, groups, atoms, table, counts, counts[layout.N_SEEN])
         rows.births[K, w] = opened
         K += 1
-    if abs(top) > LARGEST:
-        rows.term[w] = row_term(rows, w, n_groups, K)
-    mix_row(rows, groups, atoms, counts, w)
+    if abs(top) > state.LARGEST:
+        rows.term[w] = state.row_term(rows, w, n_groups, K)
+    state.mix_row(rows, groups, atoms, counts, w)
     best = atoms.active[0]
     opened_here = 0.0
-    for at in range(counts[N_ACTIVE]):
+    for at in range(counts[layout.N_ACTIVE]):
         m = atoms.active[at]
         z = rows.probs[m, w]
         opened_here += rows.births[m, w]
         atoms.births[m] += rows.births[m, w]
         if z > 0.0:
-            add_stats(family, hyper, x, z, table.stats[m])
+            families.add_stats(family, hyper, x, z, table.stats[m])
             if z > STALE or (opened > 0.0 and m == K - 1):
-                posterior(family, hyper, table.stats[m], table.post[m])
+                families.posterior(family, hyper, table.stats[m], table.post[m])
             else:
                 scratch.stale[m] = 1.0
         if z > rows.probs[best, w]:
             best = m
     if opened > 0.0:
-        refresh_sticks(config, atoms, counts, sums)
+        state.refresh_sticks(config, atoms, counts, sums)
     elif opened_here > STALE:
-        refresh_weights(config, atoms, counts, sums)
+        state.refresh_weights(config, atoms, counts, sums)
     see(atoms, table, counts, best)
     note_birth(config, atoms, table, counts, sums, best, atoms.n_rows[best] - 1)
-    report(atoms, table, events, counts, best, counts[N_SEEN], t)
-    greet(config, groups, atoms, table, events, counts, sums, scratch, best, counts[N_SEEN])
-    table.last_seen[best] = counts[N_SEEN]
-    counts[N_ROWS] += 1
-    counts[N_SEEN] += 1
-    counts[SINCE_BLOCK] += 1
-    sums[LAST_TIME] = t
+    report(atoms, table, events, counts, best, counts[layout.N_SEEN], t)
+    greet(config, groups, atoms, table, events, counts, sums, scratch, best, counts[layout.N_SEEN])
+    table.last_seen[best] = counts[layout.N_SEEN]
+    counts[layout.N_ROWS] += 1
+    counts[layout.N_SEEN] += 1
+    counts[layout.SINCE_BLOCK] += 1
+    sums[layout.LAST_TIME] = t
 
 
 @uncounted
 def _learn(config, rows, atoms, table, counts, sums, scratch):
     """Move alpha, docs/math/atoms.md (10), base measure and memories; later arrivals use them."""
     if config.alpha_rate < np.inf:
-        openings = 1.0 + sums[FROZEN_OPENINGS]
-        rate = config.alpha_rate + sums[FROZEN_RATE]
-        rate += sum_first(rows.rate, counts[N_ROWS])
-        for at in range(counts[N_ACTIVE]):
-            openings += sum_first(rows.births[atoms.active[at]], counts[N_ROWS])
-        step = ALPHA_STEPS * (math.log(openings / rate) - sums[LOG_ALPHA])
-        sums[LOG_ALPHA] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
+        openings = 1.0 + sums[layout.FROZEN_OPENINGS]
+        rate = config.alpha_rate + sums[layout.FROZEN_RATE]
+        rate += sum_first(rows.rate, counts[layout.N_ROWS])
+        for at in range(counts[layout.N_ACTIVE]):
+            openings += sum_first(rows.births[atoms.active[at]], counts[layout.N_ROWS])
+        step = ALPHA_STEPS * (math.log(openings / rate) - sums[layout.LOG_ALPHA])
+        sums[layout.LOG_ALPHA] += min(max(step, -LARGEST_STEP), LARGEST_STEP)
         keep = max(1.0 - config.sweep_every / ALPHA_MEMORY, 0.0)
-        sums[FROZEN_OPENINGS] *= keep
-        sums[FROZEN_RATE] *= keep
-    if config.learn_prior and counts[N_BLOCKS] % PRIOR_EVERY == 0:
-        K = counts[N_TABLES]
+        sums[layout.FROZEN_OPENINGS] *= keep
+        sums[layout.FROZEN_RATE] *= keep
+    if config.learn_prior and counts[layout.N_BLOCKS] % PRIOR_EVERY == 0:
+        K = counts[layout.N_TABLES]
         sizes = scratch.own
         for m in range(K):
             sizes[m] = table.stats[m, 0]
         if learn_prior(config.family, config.hyper, config.start, table.post, sizes, K):
-            posteriors(config.family, config.hyper, table.stats, K, table.post)
+            families.posteriors(config.family, config.hyper, table.stats, K, table.post)
             _refresh_prior(config, scratch)
     if config.far > 0.0:
         far = come_in_no_order(config, table, counts, sums, False)
-        set_speed(sums, config.decay_scale / config.far if far else 1.0)
-    counts[N_BLOCKS] += 1
+        state.set_speed(sums, config.decay_scale / config.far if far else 1.0)
+    counts[layout.N_BLOCKS] += 1
 
 
 @uncounted
@@ -345,13 +300,13 @@ def _forget(config, atoms, table, counts, sums):
     """
     if config.memory < np.inf:
         forget(config, atoms, table, counts, sums)
-    total = sums[DEAD_BIRTHS]
-    for m in range(counts[N_TABLES]):
+    total = sums[layout.DEAD_BIRTHS]
+    for m in range(counts[layout.N_TABLES]):
         total += atoms.frozen_births[m]
     if total > OPENINGS_PER_ROW * config.memory:
         keep = OPENINGS_PER_ROW * config.memory / total
-        sums[DEAD_BIRTHS] *= keep
-        for m in range(counts[N_TABLES]):
+        sums[layout.DEAD_BIRTHS] *= keep
+        for m in range(counts[layout.N_TABLES]):
             atoms.frozen_births[m] *= keep
             atoms.births[m] *= keep
             atoms.shadow_births[m] *= keep
@@ -362,37 +317,38 @@ def _forget(config, atoms, table, counts, sums):
 @uncounted
 def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
-    now = sums[LAST_TIME]
-    excess = max(0, counts[N_ROWS] - config.window)
+    now = sums[layout.LAST_TIME]
+    excess = max(0, counts[layout.N_ROWS] - config.window)
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     fade(config, atoms, table, events, counts, sums, now)
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, scratch, counts, excess)
-    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
-    refresh_active(rows, groups, atoms, counts)  # after what leaves has been brought up to date
-    first = max(counts[N_ROWS] - SWEPT, 0)
+    state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+    # after what leaves has been brought up to date
+    state.refresh_active(rows, groups, atoms, counts)
+    first = max(counts[layout.N_ROWS] - state.SWEPT, 0)
     for _ in range(config.n_sweeps):
         sweep(config, rows, groups, atoms, table, counts, scratch, first)
-        settle(config, rows, groups, atoms, table, counts, sums, scratch, first)
+        state.settle(config, rows, groups, atoms, table, counts, sums, scratch, first)
     look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
     merged = False
-    if counts[N_BLOCKS] % MOVES_EVERY == 0:
+    if counts[layout.N_BLOCKS] % MOVES_EVERY == 0:
         divide(config, rows, groups, atoms, table, events, counts, sums, scratch)
         split(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
         merged = merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now)
-    if drop_groups(config, rows, groups, counts, sums, decay_time(sums, now)) or merged:
-        refresh_terms(rows, counts)
-        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+    if drop_groups(config, rows, groups, counts, sums, state.decay_time(sums, now)) or merged:
+        state.refresh_terms(rows, counts)
+        state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     judge(atoms, table, counts)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
-    counts[SINCE_BLOCK] = 0
+    counts[layout.SINCE_BLOCK] = 0
 
 
 @entry
 def step_rows(
     config, rows, groups, atoms, table, events, counts, sums, scratch, X, t, given, start, out
-):  # fmt: skip
+):
     """Predict and learn rows ``start`` onward; stop early when a column has to be made room for.
 
     Returns
@@ -400,7 +356,7 @@ def step_rows(
     int : the first row not yet learned; less than N when the capacity for tables is used up
     """
     for b in range(start, X.shape[0]):
-        if counts[N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
+        if counts[layout.N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
             return b
         if _was_asked(counts, scratch, X[b], t[b]):
             log_total = scratch.asked[LOG_TOTAL]
@@ -412,8 +368,8 @@ def step_rows(
             )  # fmt: skip
         follow(config, atoms, table, counts, sums, scratch, out[b])
         compare_columns(
-            config, atoms, counts, sums, scratch, table, X[b], rows.x[counts[N_ROWS]]
-        )  # fmt: skip
+            config, atoms, counts, sums, scratch, table, X[b], rows.x[counts[layout.N_ROWS]]
+        )
         _seat(
             config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, X[b],
             t[b], out[b, SCORE],
@@ -421,6 +377,6 @@ def step_rows(
         note_return(config, atoms, table, events, counts, t[b])
         found(config, atoms, table, events, counts, t[b])
         out[b, P_CHANGE] = change_of_run(rows, groups, atoms, table, counts)
-        if counts[SINCE_BLOCK] >= config.sweep_every:
+        if counts[layout.SINCE_BLOCK] >= config.sweep_every:
             _block(config, rows, groups, atoms, table, events, counts, sums, scratch)
     return X.shape[0]

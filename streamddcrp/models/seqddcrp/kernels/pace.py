@@ -16,16 +16,8 @@ if the long memory agrees, and where atoms are known to die, all tables keep the
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.likelihoods.kernels.families import add_rows
+from streamddcrp.models.seqddcrp.kernels import visits
 from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE
-from streamddcrp.models.seqddcrp.kernels.visits import (
-    FEWEST,
-    MOST,
-    NEEDED,
-    are_mortal,
-    held,
-    log_density,
-    retain,
-)
 from streamddcrp.numerics import add, copy_row, scale
 
 
@@ -36,10 +28,10 @@ def remember(config, rows, atoms, table, scratch, m, n):
     stats[:] = 0.0
     add_rows(family, hyper, rows.x, scratch.columns, rows.probs[m], 0, n, stats)
     frozen, other = table.frozen[m], table.other[m]
-    if stats[0] > 0.0 and min(frozen[0], other[0]) >= FEWEST and frozen[0] != other[0]:
+    if stats[0] > 0.0 and min(frozen[0], other[0]) >= visits.FEWEST and frozen[0] != other[0]:
         gain = _evidence(config, other, scratch) - _evidence(config, frozen, scratch)
         lead = atoms.pace_lead[m] + (gain if atoms.is_fast[m] == 0 else -gain)
-        atoms.pace_lead[m] = min(max(lead, -MOST), MOST)
+        atoms.pace_lead[m] = min(max(lead, -visits.MOST), visits.MOST)
     add(other, 1.0, stats)
 
 
@@ -47,22 +39,22 @@ def remember(config, rows, atoms, table, scratch, m, n):
 def _evidence(config, known, scratch):
     """Log density of the rows in ``scratch.stats``, given those that are known."""
     copy_row(scratch.rest, known)
-    return log_density(config, scratch, scratch.stats)
+    return visits.log_density(config, scratch, scratch.stats)
 
 
 @uncounted
 def forget(config, atoms, table, counts, sums):
     """Change to the memory that leads, and cap what is remembered of evicted rows."""
-    mortal = are_mortal(config, counts, sums)
+    mortal = visits.are_mortal(config, counts, sums)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         lead, is_fast = atoms.pace_lead[m], atoms.is_fast[m] == 1
-        if (lead < -NEEDED or mortal) if is_fast else (lead > NEEDED and not mortal):
+        if (lead < -visits.NEEDED or mortal) if is_fast else (lead > visits.NEEDED and not mortal):
             atoms.is_fast[m] = 0 if is_fast else 1
             start_other(config, atoms, table, m)
-        n, most = table.frozen[m, 0], held(config, atoms, m)
+        n, most = table.frozen[m, 0], visits.held(config, atoms, m)
         if n > most:
-            retain(atoms, table, m, most / n)
+            visits.retain(atoms, table, m, most / n)
         _cap_other(config, atoms, table, m)
 
 

@@ -5,15 +5,8 @@ import math
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import FORGET, SPLIT, SWAP, record
 from streamddcrp.likelihoods.kernels.families import log_marginal
+from streamddcrp.models.seqddcrp.kernels import halves, moves, state
 from streamddcrp.models.seqddcrp.kernels.groups import group_of
-from streamddcrp.models.seqddcrp.kernels.halves import (
-    are_apart,
-    come_in_no_order,
-    follow_halves,
-    has_enough,
-    is_due,
-    start_halves,
-)
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
     FOLLOWED,
@@ -27,24 +20,8 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     N_TABLES,
     REDRAWN,
 )
-from streamddcrp.models.seqddcrp.kernels.moves import (
-    MOVES_EVERY,
-    NOTHING,
-    TRIAL_SWEEPS,
-    keep_links,
-    put_links_back,
-)
 from streamddcrp.models.seqddcrp.kernels.pace import start_other
 from streamddcrp.models.seqddcrp.kernels.shadow import compare_sides, restart, start_shadow
-from streamddcrp.models.seqddcrp.kernels.state import (
-    PURE,
-    close_last_column,
-    open_column,
-    refresh_terms,
-    settle,
-    settled_objective,
-    stick_bound,
-)
 from streamddcrp.models.seqddcrp.kernels.states import part, start_filter
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.kernels.visits import end_visit, note_run
@@ -68,11 +45,11 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
     gain -= log_marginal(family, hyper, table.frozen[m], post)
     gain += atoms.side_terms[m] - atoms.side_sticks[m]
     all_births = atoms.births[m]
-    gain -= stick_bound(config, atoms, counts, sums)
+    gain -= state.stick_bound(config, atoms, counts, sums)
     atoms.births[m] += atoms.rest_births[m] - atoms.frozen_births[m]
     atoms.births[K] = atoms.shadow_births[m]
     counts[N_TABLES] += 1
-    gain += stick_bound(config, atoms, counts, sums)
+    gain += state.stick_bound(config, atoms, counts, sums)
     counts[N_TABLES] -= 1
     atoms.births[m] = all_births
     return gain
@@ -82,7 +59,7 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
 def _part(config, rows, groups, atoms, table, counts, scratch, m):
     """Give the shadow of column ``m`` a column of its own, the last; nothing is recomputed."""
     K, w, n_groups, gains = counts[N_TABLES], counts[N_ROWS], counts[N_GROUPS], scratch.work
-    open_column(rows, groups, atoms, table, counts, table.born[m])
+    state.open_column(rows, groups, atoms, table, counts, table.born[m])
     compare_sides(config, rows, atoms, table, scratch, m, w, gains)
     copy_row(scratch.kept_frozen, table.frozen[m])
     copy_row(table.frozen[K], table.shadow[m])
@@ -91,10 +68,10 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
     atoms.frozen_births[m] = atoms.rest_births[m]
     for g in range(n_groups):
         scratch.kept_column[g] = groups.probs[g, m]
-        if groups.shadow[g, m] > PURE:
+        if groups.shadow[g, m] > state.PURE:
             groups.probs[g, m], groups.probs[g, K] = 0.0, 1.0
             groups.atom[g] = K if config.tied else -1
-        elif groups.shadow[g, m] > 1.0 - PURE:
+        elif groups.shadow[g, m] > 1.0 - state.PURE:
             _divide_group(rows, groups, counts, g, m, K)
     for i in range(w):
         scratch.moved[i] = 1.0 if gains[i] > 0.0 else 0.0
@@ -132,7 +109,7 @@ def _choose_links(rows, groups, counts, moved, i, m, K):
             links[j] = 0.0
         total += links[j]
     for g in range(n_groups):
-        there = groups.probs[g, K] > PURE
+        there = groups.probs[g, K] > state.PURE
         if moved[i] > 0.0:
             group_links[g] = math.exp(rows.group_log_weight[i, g]) if there else 0.0
         elif there:
@@ -145,7 +122,7 @@ def _choose_links(rows, groups, counts, moved, i, m, K):
     if moved[i] > 0.0:
         rows.births[K, i] = math.exp(rows.log_birth[i] - 1.0)
         total += rows.births[K, i]
-    elif total < NOTHING:
+    elif total < moves.NOTHING:
         links[:i], group_links[:n_groups], rows.births[:K, i] = 0.0, 0.0, 0.0
         rows.births[m, i], total = 1.0, 1.0
     for j in range(i):
@@ -159,12 +136,12 @@ def _choose_links(rows, groups, counts, moved, i, m, K):
 @uncounted
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
     """Part column ``m`` from its shadow; undo it if neither the bound nor halves favour it."""
-    known = come_in_no_order(config, table, counts, sums, False)
-    proven = are_apart(atoms, m, known)
+    known = halves.come_in_no_order(config, table, counts, sums, False)
+    proven = halves.are_apart(atoms, m, known)
     K, n_groups, g = counts[N_TABLES], counts[N_GROUPS], group_of(config, groups, counts, m)
-    refresh_terms(rows, counts)
-    before = settled_objective(config, rows, atoms, table, counts, sums)
-    keep_links(rows, counts, scratch)
+    state.refresh_terms(rows, counts)
+    before = state.settled_objective(config, rows, atoms, table, counts, sums)
+    moves.keep_links(rows, counts, scratch)
     openings, frozen, mass = atoms.frozen_births[m], sums[FROZEN_BOUND], 0.0
     if g >= 0:
         mass = groups.log_mass[g]
@@ -174,15 +151,15 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     _part(config, rows, groups, atoms, table, counts, scratch, m)
     if proven and config.memory < math.inf:
         add(table.frozen[m], -1.0, table.undivided[m])
-        if table.frozen[m, 0] < NOTHING:
+        if table.frozen[m, 0] < moves.NOTHING:
             table.frozen[m] = 0.0
-    settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
-    for _ in range(TRIAL_SWEEPS):
+    state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+    for _ in range(moves.TRIAL_SWEEPS):
         sweep(config, rows, groups, atoms, table, counts, scratch, 0)
-        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+        state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     lasts = proven and min(table.stats[K, 0], table.stats[m, 0]) > FEWEST
-    if not lasts and settled_objective(config, rows, atoms, table, counts, sums) <= before:
-        close_last_column(counts)
+    if not lasts and state.settled_objective(config, rows, atoms, table, counts, sums) <= before:
+        state.close_last_column(counts)
         sums[FROZEN_BOUND] = frozen
         counts[N_GROUPS] = n_groups
         copy_row(table.frozen[m], scratch.kept_frozen)
@@ -193,8 +170,8 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
             groups.atom[g], groups.log_mass[g] = m, mass
             for i in range(counts[N_ROWS]):
                 rows.group_log_weight[i, g] = scratch.kept_weight[i]
-        put_links_back(rows, counts, scratch)
-        settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
+        moves.put_links_back(rows, counts, scratch)
+        state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
         return False
     sums[FROZEN_OPENINGS] += max(atoms.frozen_births[K] + atoms.frozen_births[m] - openings, 0.0)
     table.last_seen[K] = counts[N_SEEN] - 1
@@ -249,26 +226,26 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
 @uncounted
 def _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
     """Follow the halves of all columns; return the one whose halves lead by enough, or -1."""
-    no_order = come_in_no_order(config, table, counts, sums, True)
-    known = come_in_no_order(config, table, counts, sums, False)
-    n_new, chosen = MOVES_EVERY * config.sweep_every, -1
+    no_order = halves.come_in_no_order(config, table, counts, sums, True)
+    known = halves.come_in_no_order(config, table, counts, sums, False)
+    n_new, chosen = moves.MOVES_EVERY * config.sweep_every, -1
     first = max(counts[N_ROWS] - n_new, 0)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
         if table.left[m, 0] > 0.0:
-            lasts = no_order and follow_halves(
+            lasts = no_order and halves.follow_halves(
                 config, rows, atoms, table, counts, scratch, m, first
             )
-            if lasts and are_apart(atoms, m, known):
+            if lasts and halves.are_apart(atoms, m, known):
                 chosen = m if chosen < 0 or atoms.lead[m] > atoms.lead[chosen] else chosen
             if lasts:
                 continue
-        starts = no_order and (known or is_due(atoms, m, n_new)) and atoms.visiting[m] == 0
-        starts = starts and has_enough(rows, counts, m)
+        starts = no_order and (known or halves.is_due(atoms, m, n_new)) and atoms.visiting[m] == 0
+        starts = starts and halves.has_enough(rows, counts, m)
         if starts or table.left[m, 0] > 0.0:
             restart(groups, atoms, table, events, counts, m, now)
         if starts:
-            start_halves(config, rows, table, counts, scratch, m)
+            halves.start_halves(config, rows, table, counts, scratch, m)
     return chosen
 
 

@@ -195,9 +195,8 @@ class ConjugateDecay(Emission):
         return a, b
 
     def halves(
-        self, rows: Parts, resp: Parts, k: int, alone: ConjugateSmoothed,
-        epoch: int,
-    ) -> Parts | None:  # fmt: skip
+        self, rows: Parts, resp: Parts, k: int, alone: ConjugateSmoothed, epoch: int
+    ) -> Parts | None:
         # rows from ``epoch`` on, each column in units of its spread, are split along the column or
         # the principal axis on which two means explain most; the smaller side leaves
         X, w = np.concatenate(rows[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])

@@ -236,9 +236,8 @@ class GaussianDrift(Emission):
         return a, b
 
     def halves(
-        self, rows: Parts, resp: Parts, k: int, alone: DriftSmoothed,
-        epoch: int,
-    ) -> Parts | None:  # fmt: skip
+        self, rows: Parts, resp: Parts, k: int, alone: DriftSmoothed, epoch: int
+    ) -> Parts | None:
         # rows from ``epoch`` on are split along the direction of their largest spread about the
         # smoothed mean; the side farther from it leaves
         gaps = [X - self.birth_mean - m for X, m in zip(rows, alone.mean[:, 0], strict=True)]

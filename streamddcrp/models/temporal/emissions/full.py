@@ -31,13 +31,7 @@ from streamddcrp.models.temporal.emissions.drift import (
     spreads,
     within,
 )
-from streamddcrp.models.temporal.kernels.full import (
-    full_expected,
-    full_stats,
-    kalman_full,
-    noise_parts,
-    seat_full,
-)
+from streamddcrp.models.temporal.kernels import full
 from streamddcrp.models.temporal.kernels.numbers import BIRTH, DRIFT, HALF, NOISE, SEEN
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -122,7 +116,7 @@ class FullGaussianDrift(GaussianDrift):
     def _parts(self) -> tuple[FloatArray, FloatArray, float]:
         """W and W' W = R^-1, and log |2 pi R|."""
         whitener, precision = np.empty((2, *self.noise.shape))
-        return whitener, precision, noise_parts(self.noise, whitener, precision)
+        return whitener, precision, full.noise_parts(self.noise, whitener, precision)
 
     def stats(self, X: FloatArray, q: FloatArray) -> FullStats:
         K, D = q.shape[1], len(self.noise)
@@ -130,7 +124,7 @@ class FullGaussianDrift(GaussianDrift):
             np.empty(K), np.empty((K, D, D)), np.empty((K, D)), np.empty(K), np.empty(K),
             np.empty((K, D)), np.empty((K, D, D)),
         )  # fmt: skip
-        full_stats(X, self.birth_mean, *self._parts[1:], q, *out)
+        full.full_stats(X, self.birth_mean, *self._parts[1:], q, *out)
         return out
 
     def stats_of_epochs(self, rows: Parts, resp: Parts) -> Any:
@@ -145,14 +139,14 @@ class FullGaussianDrift(GaussianDrift):
         out = DriftSmoothed(
             means, covs, means.copy(), covs.copy(), covs.copy(), np.empty_like(stats.size)
         )
-        kalman_full(*stats[:4], begins, *starts, self.birth_var, self.drift, *out)
+        full.kalman_full(*stats[:4], begins, *starts, self.birth_var, self.drift, *out)
         return out
 
     def expected(
         self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
         out = np.empty((len(X), len(begins)))
-        full_expected(
+        full.full_expected(
             X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], *self._parts, begins,
             epoch, out,
         )  # fmt: skip
@@ -201,7 +195,7 @@ class FullGaussianDrift(GaussianDrift):
         *out: FloatArray,
     ) -> tuple[int, int]:  # fmt: skip
         of_all = self.birth_var, self.noise, *self._parts[1:]
-        found: tuple[int, int] = seat_full(rows, start, K, a0, log_new, *arrays, *of_all, *out)
+        found: tuple[int, int] = full.seat_full(rows, start, K, a0, log_new, *arrays, *of_all, *out)
         return found
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:

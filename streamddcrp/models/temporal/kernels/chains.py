@@ -61,9 +61,10 @@ def _absorb(law, now, run, post):
                 gap, gain = centre - run[d], P / (P + R / n)
                 scatter = max(0.0, now[2 * D + d] - n * centre * centre)
                 out -= 0.5 * (
-                    n * (_LOG_2PI + math.log(R)) + math.log1p(n * P / R)
+                    n * (_LOG_2PI + math.log(R))
+                    + math.log1p(n * P / R)
                     + (gap * gap * (1.0 - gain) * n + scatter) / R
-                )  # fmt: skip
+                )
                 run[d] += gain * gap
                 run[D + d] = gain * R / n
     elif law.kind == CONJUGATE:

@@ -116,9 +116,7 @@ def _add_row(w, x, precision, info, shift):
 
 
 @kernel
-def full_stats(
-    X, centre, precision, norm, q, size, info, shift, const, n_whole, total, square
-):  # fmt: skip
+def full_stats(X, centre, precision, norm, q, size, info, shift, const, n_whole, total, square):
     """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
 
     ``precision`` (D, D), ``norm``: of `noise_parts`. Out: ``size`` (K,) expected rows; ``info`` (K,

@@ -72,9 +72,10 @@ def draw_seats(law, rows, chains, rng, t, start):
         n = 0
         for k in range(C):
             is_near = used[k] and (
-                chains.sizes[t, k] > 0.0 or chains.next[k] <= min(t + F, T - 1)
+                chains.sizes[t, k] > 0.0
+                or chains.next[k] <= min(t + F, T - 1)
                 or (chains.last[k] >= 0 and chains.last[k] + F >= t)
-            )  # fmt: skip
+            )
             if is_near:
                 # the row would not change when the chain was born
                 lives = chains.last[k] >= 0 or chains.sizes[t, k] > 0.0

@@ -210,7 +210,7 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
 @kernel
 def split_rows(
     offsets, words, counts, own, rows, start_words, start_counts, prior, prior_size, place, side
-):  # fmt: skip
+):
     """Split the rows of a component; return the gain of evidence, -inf if one side stays empty.
 
     ``own`` (N,): its share of each of N rows; ``rows``: those that may leave; ``start_words,

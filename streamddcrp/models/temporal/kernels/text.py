@@ -60,7 +60,7 @@ def inverted(offsets, words, counts, prior):
 @kernel
 def text_expected(
     offsets, words, counts, q, heads, component, count, gain, sizes, prior, prior_size, out
-):  # fmt: skip
+):
     """Evidence (N, K) of rows under components, a row's own share taken out of the counts.
 
     docs/math/temporal.md (13). ``q`` (N, K): the assignments of these counts;
@@ -106,7 +106,7 @@ def text_expected(
 @kernel
 def bag_evidence(
     offsets, words, counts, start_offsets, start_words, start_counts, rho, prior, prior_size, out
-):  # fmt: skip
+):
     """Log evidence (E, K) of components' words of each epoch given those of epochs before."""
     E, K = out.shape
     V = len(prior)

@@ -15,21 +15,13 @@ from streamddcrp.data.kernels.words import (
     read_document,
     release_word,
 )
-from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels import layout, moves
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
 from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, newest_of, take_place
 from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
-from streamddcrp.models.text.kernels.moves import (
-    forget_unused,
-    keep_example,
-    recognise,
-    remember_rival,
-    retire,
-    typicality,
-)
 from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
 from streamddcrp.models.text.kernels.split import try_split
 from streamddcrp.models.text.kernels.tables import (
@@ -104,7 +96,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
-        remember_rival(tables, scratch.weight, k, rival)
+        moves.remember_rival(tables, scratch.weight, k, rival)
         if tables.masses.shape[0] > 0:
             learn_scales(tables, sums, k)
     else:
@@ -126,11 +118,11 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
         return -1
     if window.shown_length[at] > 0 and U > 0:
         start, n = window.shown_start[at], window.shown_length[at]
-        fit = typicality(words, postings, tables, k, scratch.doc, U)
-        keep_example(tables, k, window.shown, start, n, fit, j)
+        fit = moves.typicality(words, postings, tables, k, scratch.doc, U)
+        moves.keep_example(tables, k, window.shown, start, n, fit, j)
     if tables.reported[k] == BORN:
         tables.reported[k] = NAMED
-        old = recognise(config, words, postings, tables, archive, counts, sums, k)
+        old = moves.recognise(config, words, postings, tables, archive, counts, sums, k)
         if old >= 0:
             report(words, postings, tables, window, events, counts, sums, k, RETURN, old)
     return tables.id[k]
@@ -156,7 +148,7 @@ def forget(words, postings, tables, window, counts, lexicon, i):
 @uncounted
 def too_short(
     config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
-):  # fmt: skip
+):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
     need, longest, i = room_needed(words, counts, doc, U), 0, counts[layout.N_SEEN]
     listed = list_room(U)
@@ -209,9 +201,11 @@ def learn(
     if oldest >= 0:
         forget(words, postings, tables, window, counts, lexicon, oldest)
     if (i + 1) % SWEEP == 0:
-        retire(config, words, postings, tables, window, archive, events, counts, sums, lexicon)
+        moves.retire(
+            config, words, postings, tables, window, archive, events, counts, sums, lexicon
+        )
     if (i + 1) % BETWEEN_UNUSED == 0:
-        forget_unused(config, words, postings, tables, counts, sums, lexicon)
+        moves.forget_unused(config, words, postings, tables, counts, sums, lexicon)
     counts[layout.N_SEEN] = i + 1
     if i + 1 >= counts[layout.NEXT_LOOK]:
         glue = find_boilerplate(words, postings, tables, window, counts, sums)

@@ -107,7 +107,7 @@ def drop_from_archive(words, archive):
 @entry
 def leave_words_out(
     config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, which
-):  # fmt: skip
+):
     """Take words, which are stop words from now on, out of everything.
 
     Where they were a good part of all, the texts whose labels are not final are lifted for

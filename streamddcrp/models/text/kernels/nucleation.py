@@ -152,7 +152,7 @@ def look(config, tables, window, events, counts, sums, background, odds):
 @entry
 def step_vectors(
     config, tables, window, events, counts, sums, background, scratch, sets, X, t, done, out
-):  # fmt: skip
+):
     """Predict and learn unit vectors ``done`` .. N - 1; return how many are done."""
     n_ages, size, learned = len(config.ages), len(window.table), tables.masses.shape[0] > 0
     odds, between = scratch.odds, max(config.ages[-1] // 4, LEAST_VECTORS)

@@ -1,6 +1,7 @@
 """The log evidence of a model with a standard error, from independent runs of its particles."""
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,12 @@ from scipy.special import stdtrit
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError
+from streamddcrp.models.ddcrp.estimator import DDCRPSampler
+from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
+
+PARTICLES = 100  # that stand for a `SeqDDCRP`
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +30,23 @@ class Evidence(ResultCard):
         Its standard error.
     runs : ndarray of float64, shape (G,)
         Log evidence of each run.
+    n_tables_probs : ndarray of float64, shape (K + 1,), or None
+        Posterior probability that the rows opened 0 to K tables, of runs weighted by their
+        evidence. Of `DDCRPSampler` and `SeqDDCRP`.
+    bound : float, optional
+        Of a `SeqDDCRP`: its lower bound after the same rows.
     """
 
     log_evidence: float
     error: float
     runs: FloatArray
+    n_tables_probs: FloatArray | None = None
+    bound: float | None = None
+
+    @property
+    def gap(self) -> float | None:
+        """Nats by which the bound lies below the evidence, with the same standard error."""
+        return None if self.bound is None else self.log_evidence - self.bound
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an interval that holds the log evidence with this probability, by Student's t.
@@ -50,9 +67,10 @@ def estimate_evidence(
 
     Parameters
     ----------
-    model : DDCRPSampler, GraphCRP, GroupDP or TimeVaryingIBP
+    model : DDCRPSampler, GraphCRP, GroupDP, TimeVaryingIBP or SeqDDCRP
         Its options are taken; it neither learns nor changes. A likelihood that it would choose or
-        scale on the first rows is that of the first run.
+        scale on the first rows is that of the first run. A `SeqDDCRP` learns the rows for its
+        bound; a `DDCRPSampler` of 100 particles with the same prior then gives the evidence.
     X : rows
         As for ``model.learn_many``.
     n_runs : int, default 10
@@ -64,7 +82,7 @@ def estimate_evidence(
     Raises
     ------
     ConfigError
-        The model has no particles.
+        The model has no particles, or is a `SeqDDCRP` whose prior follows the rows.
 
     Examples
     --------
@@ -74,19 +92,28 @@ def estimate_evidence(
     >>> found.error < 0.5
     True
     """
+    bound = None
+    if isinstance(model, SeqDDCRP):
+        learned = model.clone()
+        learned.learn_many(X, **side)
+        prior, bound = learned._plain_prior(), learned.bound
+        model = DDCRPSampler(**prior, n_particles=PARTICLES, warmup=1)
     if not hasattr(model, "n_particles"):
         raise ConfigError(
             f"model: {type(model).__name__} has no particles, so its runs do not differ"
         )
     n_runs, runs = whole("n_runs", n_runs, 2), np.empty(0)
     options: dict[str, Any] = {}
+    tables = []
     for rng in generator(seed).spawn(n_runs):
         run = model.clone({**options, "seed": int(rng.integers(1 << 62))})
         run.learn_many(X, **side)
         runs = np.append(runs, run.log_evidence)
+        tables.append(getattr(run, "n_tables_probs", ()))
         if not options and hasattr(model, "likelihood") and run._engine is not None:
             options = {"likelihood": run._engine.likelihood}
     share = np.exp(runs - runs.max())
     log_mean = float(runs.max() + np.log(share.mean()))
     error = float(share.std(ddof=1) / (share.mean() * np.sqrt(n_runs)))
-    return Evidence(log_mean, error, runs)
+    probs = np.array([*zip_longest(*tables, fillvalue=0.0)]).reshape(-1, n_runs) @ share
+    return Evidence(log_mean, error, runs, probs / share.sum() if len(probs) else None, bound)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from research.kernels import held_out as kernels
 from streamddcrp.arguments import checked, generator
 from streamddcrp.data import as_observations
 from streamddcrp.decay import Decay, make_decay
@@ -34,7 +35,6 @@ from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.kernels.families import n_post
 from streamddcrp.models.ddcrp.candidates import checked_alpha
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.kernels import predict
 from streamddcrp.partitions.samples import as_samples, as_weights
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import choice, whole
@@ -157,7 +157,7 @@ def _score(
     rows = data.family, data.hyper, data.test
     stats, mass = samples.stats, samples.mass
     log_lik = np.empty((data.m, n_tables + 1))
-    predict.table_densities(
+    kernels.table_densities(
         *rows, stats, n_tables, plug_in, np.empty((n_tables + 1, data.n_post)),
         np.empty((n_tables, stats.shape[1])), np.empty(stats.shape[1]), log_lik,
     )  # fmt: skip
@@ -165,12 +165,12 @@ def _score(
         common = *rows, *links.arrays, data.n, mass, stats, n_tables, log_lik, plug_in
         opened = data.m if links.opens.any() else 0
         if data.m * np.log(n_tables + opened) <= np.log(_SEQUENCES):
-            predict.joint_exact(*common, out)
+            kernels.joint_exact(*common, out)
         else:
-            predict.joint_by_draws(*common, n_draws, rng, out)
+            kernels.joint_by_draws(*common, n_draws, rng, out)
         return
-    predict.pass_on(*links.arrays, data.n, n_tables, mass)
-    predict.mix(mass, log_lik, n_tables, out)
+    kernels.pass_on(*links.arrays, data.n, n_tables, mass)
+    kernels.mix(mass, log_lik, n_tables, out)
 
 
 class _Data:
@@ -274,7 +274,7 @@ class _Hard:
     def seat(self, s: int) -> int:
         data, links = self._data, self._links
         return int(
-            predict.seat(
+            kernels.seat(
                 data.family, data.hyper, data.train, self._tables[s], self._reached, links.ptr,
                 links.to, links.share, self._slot, self.stats, self.mass,
             )

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
+from research.held_out import held_out_log_likelihood
+from research.kernels.held_out import joint_by_draws, joint_exact, mix, pass_on
 from streamddcrp import fit_seqddcrp
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import Autoregression, GammaPoisson, NormalGamma
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.kernels.predict import joint_by_draws, joint_exact, mix, pass_on
-from streamddcrp.models.ddcrp.predict import held_out_log_likelihood
 from tests.oracles.enumeration import enumerate_links, link_vectors, tables
 from tests.oracles.links import prior_links
 
@@ -85,7 +85,7 @@ def test_joint_is_ratio_of_evidences(decay, clocked):
 
 
 def test_draws_estimate_the_joint_without_bias(monkeypatch):
-    from streamddcrp.models.ddcrp import predict
+    from research import held_out
 
     labels, weights = weighted(X5, NIG)
     X_test = np.array([0.4, 2.2, -1.0, 0.1])[:, None]
@@ -93,7 +93,7 @@ def test_draws_estimate_the_joint_without_bias(monkeypatch):
     for restricted, plug_in in product((True, False), repeat=2):
         chosen = {**options, "restricted": restricted, "plug_in": plug_in}
         exact = held_out_log_likelihood(labels, X5, X_test, NIG, **chosen)
-        monkeypatch.setattr(predict, "_SEQUENCES", 0.5)
+        monkeypatch.setattr(held_out, "_SEQUENCES", 0.5)
         ratios = [
             np.exp(
                 held_out_log_likelihood(

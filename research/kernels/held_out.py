@@ -9,9 +9,9 @@ import math
 
 import numpy as np
 
+from research.kernels.draw import mean_parameters
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.kernels.draw import mean_parameters
 from streamddcrp.numerics import log_add_exp
 from streamddcrp.particles.kernels.random import draw
 

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats as dist
 
+from research.kernels.draw import draw_parameters, mean_parameters
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods import (
     Autoregression,
@@ -19,7 +20,6 @@ from streamddcrp.likelihoods import (
     Regression,
 )
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.kernels.draw import draw_parameters, mean_parameters
 from tests.oracles import families as twins
 
 RNG = np.random.default_rng(5)

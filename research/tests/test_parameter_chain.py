@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
+from research.parameter_chain import ParameterChain
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import DirichletMultinomial, NormalGamma, NormalWishart
-from streamddcrp.models.ddcrp.chain import ParameterChain
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.sampler import sample_ddcrp
 from streamddcrp.partitions import labels_of_links
 from tests.oracles.enumeration import enumerate_links
 from tests.oracles.sampling import (
@@ -134,21 +133,6 @@ def test_parameters_given_one_table_are_from_its_posterior():
     assert (np.abs(np.mean(drawn, axis=0) - expected) <= 4 * error).all()
 
 
-@pytest.mark.parametrize("hyper", [None, "both"])
-def test_sampled_like_the_collapsed_chain(hyper):
-    """The number of tables, of all chains together; equal seeds give equal bits."""
-    options = {"alpha": 0.7, "decay": ("exponential", 2.0), "n_sweeps": 1500, "hyper": hyper}
-    means, errors = [], []
-    for kind in "collapsed", "per-customer", "auxiliary", "partial":
-        samples = sample_ddcrp(X5, NIG, parameters=kind, seed=3, **options)
-        trace = samples.n_tables.reshape(4, -1)
-        means.append(trace.mean())
-        errors.append(trace.std() / np.sqrt(sum(map(effective_size, trace))))
-        assert abs(means[-1] - means[0]) < 4 * np.hypot(errors[-1], errors[0])
-    again = sample_ddcrp(X5, NIG, parameters=kind, seed=3, **options)
-    assert (again.links == samples.links).all()
-
-
 def test_refusals():
     candidates = Distances.by_index(5, sequential=False).candidates("none", 1.0)
     args = X5, NIG.family, NIG.hyper(1), candidates
@@ -158,5 +142,3 @@ def test_refusals():
         ParameterChain(*args, "per-customer")
     with pytest.raises(ConfigError, match="n_auxiliary"):
         ParameterChain(*args, "auxiliary", 0)
-    with pytest.raises(ConfigError, match="'collapsed', 'per-customer'"):
-        sample_ddcrp(X5, NIG, alpha=1.0, decay="none", parameters="none")

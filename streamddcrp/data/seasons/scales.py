@@ -1,0 +1,109 @@
+"""Whether a column has a season, and whether that adds to its level or multiplies it.
+
+Traffic by night is a tenth of that by day, and so are its noise and what an accident takes from it.
+A season that multiplies is one that adds to log(y + offset). Which of the two it is, the rows tell
+by the density of each under the laws of levels, as in `Rivals`.
+"""
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamddcrp.data.laws.rivals import Rivals
+from streamddcrp.data.seasons.tracker import NEEDED, Tracker
+from streamddcrp.typing import FloatArray
+
+CLEARLY = 10.0  # nats by which another scale must lead
+SEEN = 2  # periods that the rows must hold
+
+
+def offsets_of(X: FloatArray) -> FloatArray:
+    """Return what makes columns of rows (N, D) positive, (D,): 1 for whole numbers, else 0.
+
+    NaN where a column has other values below or at 0, or none.
+    """
+    known = np.where(np.isfinite(X), X, 1.0)
+    whole = (known == np.floor(known)).all(axis=0)
+    offsets = np.where(whole, 1.0, 0.0)
+    return np.where((known + offsets > 0.0).all(axis=0), offsets, np.nan)
+
+
+def logs(X: FloatArray, offsets: FloatArray | None) -> FloatArray:
+    """Return rows (N, D) with log(y + offset) in columns with one; NaN where there is no log."""
+    if offsets is None:
+        return X
+    above = X + offsets
+    safe = np.where(above > 0.0, above, 1.0)
+    found = np.where(above > 0.0, np.log(safe), np.nan)
+    return np.where(np.isnan(offsets), X, found)
+
+
+def values(net: FloatArray, X: FloatArray, offsets: FloatArray | None) -> FloatArray:
+    """Undo `logs` of rows ``X`` after their seasons were subtracted; no log: as it is."""
+    if offsets is None:
+        return net
+    found = np.exp(np.minimum(net, 700.0)) - offsets
+    return np.where(np.isnan(offsets), net, np.where(np.isnan(net), X, found))
+
+
+class Told(NamedTuple):
+    """How well rows are told on a scale.
+
+    ``tracker``: what learned them; ``scores`` (2, D): log densities of the columns under the best
+    law, as they are and less their seasons, without the rows of the first period.
+    """
+
+    tracker: Tracker
+    scores: FloatArray
+
+    @classmethod
+    def by(
+        cls, tracker: Tracker, X: FloatArray, t: FloatArray, offsets: FloatArray | None = None
+    ) -> Self:
+        """Let a new tracker of the same periods learn rows (N, D) at times (N,)."""
+        new, Y = tracker.like(), logs(X, offsets)
+        rivals = Rivals(X.shape[1], int(np.searchsorted(t, t[0] + tracker.periods[-1])))
+        rivals.step(Y, new.step(Y, t))
+        if offsets is None:
+            return cls(new, rivals.scores)
+        slopes = np.where(np.isnan(offsets), 0.0, np.nansum(Y[rivals.first :], axis=0))
+        return cls(new, np.where(np.isnan(offsets), -np.inf, rivals.scores - slopes))
+
+
+class Choice(NamedTuple):
+    """What `choose` says: a tracker, and of each column (D,) its offset and whether it is told.
+
+    ``offsets``: NaN where the season adds, None where all do; ``told``: whether no law without a
+    season is clearly better, None where the rows are too few.
+    """
+
+    tracker: Tracker
+    offsets: FloatArray | None
+    told: NDArray[np.bool_] | None
+
+
+def choose(tracker: Tracker, X: FloatArray, t: FloatArray, now: FloatArray | None) -> Choice:
+    """Say by rows (N, D) at times (N,) which columns have a season, and which it multiplies.
+
+    ``now``: the offsets in use. Columns that change their scale are learned again from these rows.
+    """
+    if t[-1] + tracker.gap - t[0] < SEEN * tracker.periods[-1]:
+        return Choice(tracker, now, None)
+    possible = offsets_of(X)
+    before = np.full(X.shape[1], np.nan) if now is None else now
+    plain, scaled = Told.by(tracker, X, t), Told.by(tracker, X, t, possible)
+    raw, net = np.maximum(plain.scores, scaled.scores)
+    told = net - raw > -NEEDED
+    multiplied = ~np.isnan(before)
+    wanted = scaled.scores[1] - plain.scores[1] > np.where(multiplied, -CLEARLY, CLEARLY)
+    changes = wanted != multiplied
+    if not changes.any():
+        return Choice(tracker, now, told)
+    mixed = tracker.like()
+    for source, columns in (
+        (tracker, ~changes), (plain.tracker, changes & ~wanted), (scaled.tracker, changes & wanted)
+    ):  # fmt: skip
+        mixed.take(source, columns)
+    offsets = np.where(wanted, np.where(multiplied, before, possible), np.nan)
+    return Choice(mixed, offsets if wanted.any() else None, told)
