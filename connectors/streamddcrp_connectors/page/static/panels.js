@@ -47,7 +47,7 @@ export class Regimes {
       const row = this.rows.get(regime.label)
       swatch(row.swatch, paint?.get(regime.label))
       put(row.who, scene.nameOf(regime.label))
-      put(row.id, tables.names[regime.label] ? ` ${regime.label}` : "")
+      put(row.id, scene.nameOf(regime.label).startsWith("id ") ? "" : ` id ${regime.label}`)
       put(row.words, words(regime, stories.get(regime.label)))
       put(row.fresh, regime.new ? "new" : "")
       put(row.rows, whole(regime.rows))
