@@ -116,19 +116,25 @@ class Engine:
             out[SCORE] -= slopes[0]
         return out, probs
 
+    def expected(self, t: float) -> tuple[int, FloatArray]:
+        """Return the column of the state, and log priors (K + 1,) of tables and a new one at t."""
+        config, state, time = self.config, self.state, self.in_time(np.array([t]))
+        given = given_weights(self.decay, config, state, time, clocked=self.clocked)
+        weights = np.empty(state.n_tables + 1)
+        home = entry_point(log_priors)(
+            config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
+            state.scratch, float(time[0]), given, weights,
+        )  # fmt: skip
+        return home, weights
+
     def explain(
         self, x: FloatArray, t: float
     ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
         """Explain a checked row (D,): the id of the regime expected, and what `explained` says."""
         config, state = self._for_width(len(x))
-        time = self.in_time(np.array([t]))
-        given = given_weights(self.decay, config, state, time, clocked=self.clocked)
+        home, weights = self.expected(t)
         K = state.n_tables
-        weights, post = np.empty(K + 1), np.empty((K + 1, state.table.post.shape[1]))
-        home = entry_point(log_priors)(
-            config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
-            state.scratch, float(time[0]), given, weights,
-        )  # fmt: skip
+        post = np.empty((K + 1, state.table.post.shape[1]))
         post[:K], post[K] = state.table.post[:K], state.scratch.prior_post
         said = explained(self.likelihood, config.hyper, post, weights, home, x, self.past)
         return int(state.table.ids[home]), said
