@@ -1,6 +1,7 @@
 """What the experiment ``ddcrp-language`` computes."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from streamddcrp.decay import Decay, NoDecay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.base_measure import BaseMeasure
 from streamddcrp.models.language.corpus import Corpus, matches
-from streamddcrp.models.language.estimator import link_posterior, n_tables_probs
+from streamddcrp.models.language.estimator import link_posterior
 from streamddcrp.models.language.fit import (
     EvidenceSurface,
     LanguageFit,
@@ -163,7 +164,7 @@ def _agreement(corpus: Corpus, decay: Decay, alpha: float, rng: np.random.Genera
         log_evidence=float(exact[chosen]),
         mean=float(p.sum()),
         variance=float((p * (1 - p)).sum()),
-        probs=n_tables_probs(p),
+        probs=reduce(np.convolve, np.stack([1.0 - p, p], axis=1)),  # a Poisson-binomial
         draws=(drawn == np.arange(drawn.shape[1])).sum(axis=1),
         bounds=of_documents[:, chosen],
         tables=opening[:, at].sum(axis=1),

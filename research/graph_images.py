@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from streamddcrp.likelihoods import LinearGaussian
 from streamddcrp.models.features.tv_ibp import TimeVaryingIBP
 from streamddcrp.plots.figures import STYLE, matplotlib
 from streamddcrp.plots.palette import COLOURS
@@ -46,6 +45,12 @@ def images(seed: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     return Z @ Y + 0.5 * rng.standard_normal((200, 36)), Z, Y, often
 
 
+def loadings(features: FloatArray, X: FloatArray) -> FloatArray:
+    """Return posterior means (K, D), noise of deviation 0.5 and loadings of deviation 1."""
+    precision = features.T @ features + 0.25 * np.eye(features.shape[1])
+    return np.asarray(np.linalg.solve(precision, features.T @ X))
+
+
 def features_of(model: TimeVaryingIBP) -> FloatArray:
     """Which features the images have, (N, K) of 0 and 1, those of at least one image."""
     sets = model.assignments()["features"].to_pylist()
@@ -65,7 +70,7 @@ def matched(
     on : ndarray of float64, shape (N, 4)
     accuracy : ndarray of float64, shape (4,)
     """
-    loading, _ = LinearGaussian(0.5, 1.0).loadings(found, X)
+    loading = loadings(found, X)
     distance = ((loading[:, None] - Y[None]) ** 2).mean(axis=2)
     rows, columns = linear_sum_assignment(distance)
     best, on = np.zeros(Y.shape), np.zeros(Z.shape)
@@ -92,8 +97,7 @@ def expected(X: FloatArray, seed: int) -> FloatArray:
         model.learn_many(X[seen : t - 1])
         seen = t - 1
         found = features_of(model)
-        loading, _ = LinearGaussian(0.5, 1.0).loadings(found, X[:seen])
-        means.append(share(found)[-1] @ loading)
+        means.append(share(found)[-1] @ loadings(found, X[:seen]))
     return np.array(means)
 
 

@@ -1,7 +1,7 @@
 """Trees of topics: held-out words, the tree itself, its growth."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from streamddcrp.models.trees.batch import fit_nested_topics
 from streamddcrp.models.trees.gibbs import NestedTopicSamples, sample_nested_topics
 from streamddcrp.models.trees.kernels.gain import fit_eta
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
-from streamddcrp.models.trees.pictures import named, plot_growth, plot_topic_tree
+from streamddcrp.models.trees.pictures import plot_growth, plot_topic_tree
 from streamddcrp.plots.figures import matplotlib
 from streamddcrp.typing import FloatArray
 
@@ -158,11 +158,17 @@ def _learned(draws: NestedTopicSamples) -> FloatArray:
     return eta
 
 
+def _named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return a tree of topics over word numbers with the words' names."""
+    words = [(names[int(word)], p) for word, p in tree["words"]]
+    return tree | {"words": words, "children": [_named(child, names) for child in tree["children"]]}
+
+
 def _draw(model: Any, corpus: TopicCorpus, path: Path) -> list[Path]:
     """Draw the tree, and how it grew."""
     made = []
     for kind, ax in (
-        ("tree", plot_topic_tree(named(model.tree(16), corpus.names))),
+        ("tree", plot_topic_tree(_named(model.tree(16), corpus.names))),
         ("growth", plot_growth(model.growth())),
     ):
         made.append(path.with_name(f"{path.name}-{kind}.png"))

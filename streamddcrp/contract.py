@@ -139,9 +139,10 @@ class Event:
     reasons : tuple of Part
         By what the regime differs from the one before it, or from the one it was part of, the
         largest difference first: at most five columns, each with the mean now as its value and the
-        mean before as what was expected. Of births, returns and splits of a `SeqDDCRP`, as up to
-        eight first rows of the regime show it; later than 128 rows after the event, as all do.
-        Empty where one of the two regimes is gone. Two events are equal whatever their reasons.
+        mean before as what was expected. Of births, returns and splits of a `SeqDDCRP`, as the
+        first three to eight rows of the regime show it, noted while these come; where none of them
+        were noted, as all its rows do. Empty where the regime is gone by then. Two events are equal
+        whatever their reasons.
     unlike : tuple of Part
         Of a return, in the same way, by what the regime differs from its visits before.
     between : tuple of float, optional

@@ -328,7 +328,8 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
             columns[name] = pa.array([getattr(one, name) for one in ordered], word)
         columns["rows"] = pa.array([one.rows for one in ordered], pa.int64())
         for name in ("since", "share", "longer"):
-            columns[name] = pa.array([getattr(one, name) for one in ordered], pa.float64())
+            values = [getattr(one, name) for one in ordered]
+            columns[name] = pa.array(values, pa.float64(), from_pandas=True)  # NaN: null
         columns["group"] = pa.array(groups, pa.int64())
         return pa.table(columns | {"why": pa.array([one.why for one in ordered], pa.string())})
 

@@ -16,11 +16,12 @@ from streamddcrp.data.batches import as_matrix, batch_times, named_columns, slic
 from streamddcrp.data.vectorizer import as_number, refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.base import lacking
-from streamddcrp.likelihoods.kernels.parts import explain, outlook
+from streamddcrp.likelihoods.kernels.parts import explain
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 3  # parts in a sentence
 LEAST = 1.0  # nats of a reason: a shift by one standard deviation
+_MOST = 5  # reasons of an event
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,27 +220,24 @@ def explained(
 
 
 def differences(
-    likelihood: Likelihood, hyper: FloatArray, post: FloatArray, row: FloatArray,
-    names: Sequence[str],
-) -> list[Part]:  # fmt: skip
-    """Say by what one table differs from another, the largest difference first.
+    likelihood: Likelihood, one: FloatArray, other: FloatArray, names: Sequence[str]
+) -> tuple[Part, ...]:
+    """Say by what one table differs from another: see `parts_apart`.
 
-    ``post`` (2, Q): posteriors of the one, and of the other; ``row`` (C,): a row as `prepare` makes
-    it, for what depends on regressors.
+    ``one, other`` (3, C): what `outlook` says of each.
     """
     D = len(names)
-    seen, views = np.empty((3, len(row))), []
-    for one in post:
-        outlook(likelihood.family, hyper, one, row, seen)
-        views.append(likelihood.in_units(seen.copy(), D))
-    (mean, sd, _), (before, spread, _) = views
+    mean, sd, _ = likelihood.in_units(one.copy(), D)
+    before, spread, _ = likelihood.in_units(other.copy(), D)
     return parts_apart(names, mean, sd, before, spread)
 
 
 def parts_apart(
     names: Sequence[str], mean: FloatArray, sd: FloatArray, before: FloatArray, spread: FloatArray
-) -> list[Part]:
+) -> tuple[Part, ...]:
     """Say by which columns (D,) what has ``mean`` and ``sd`` differs from something before it.
+
+    At most five of at least one nat, the largest difference first.
 
     Surprise and excess of a part are the column's share of the symmetric Kullback-Leibler
     divergence of the two, Gaussians of the same means m and variances v:
@@ -249,10 +247,11 @@ def parts_apart(
         ratio = (sd / spread) ** 2
         away = (mean - before) ** 2 * (1.0 / sd**2 + 1.0 / spread**2)
         apart = 0.5 * (ratio + 1.0 / ratio - 2.0 + away)
-    at = np.flatnonzero(np.isfinite(apart))
-    at = at[np.argsort(-apart[at], kind="stable")]
-    columns = (values[at].tolist() for values in (mean, before, spread, apart, apart, sd))
-    return list(map(Part, [names[d] for d in at.tolist()], *columns))
+        apart[~(np.abs(apart) < np.inf)] = 0.0
+    at = np.argsort(-apart, kind="stable")[:_MOST]
+    at = at[apart[at] >= LEAST]
+    columns = np.array((mean, before, spread, apart, apart, sd))[:, at].tolist()
+    return tuple(map(Part, [names[d] for d in at.tolist()], *columns))
 
 
 def parts_of(

@@ -17,8 +17,11 @@ OVERDUE = 0.05  # probability of a stay below which it lasts longer than usual
 def chance_of_stay(n: float, total: float, rows: int) -> float:
     """Return the probability of a stay of ``rows`` or more after ``n`` stays of ``total`` in all.
 
-    The mean of (1 - rate)^rows under equation (9) of ``docs/math/states_over_tables.md``.
+    The mean of (1 - rate)^rows under equation (9) of ``docs/math/states_over_tables.md``; NaN
+    where no stay has ended, so that nothing is usual.
     """
+    if n == 0:
+        return math.nan
     a, b = n + 0.5, total - n + 0.5
     return float(np.exp(betaln(a, b + rows) - betaln(a, b)))
 
@@ -39,7 +42,8 @@ class Standing:
         Of the rows before the stay, those in this state: 0 for one that is new; 1 where the stay
         has lasted longer than all before it.
     longer : float
-        Probability of a stay as long as this one: near 0, it lasts longer than usual.
+        Probability of a stay as long as this one: near 0, it lasts longer than usual; NaN where no
+        stay in this state has ended.
     reasons : tuple of Part
         As those of an `Event`, against the state before.
     pace : float

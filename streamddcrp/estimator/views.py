@@ -28,7 +28,7 @@ from streamddcrp.typing import FloatArray, IntArray
 _log = logging.getLogger(__name__)
 _OURS = {  # columns of results
     "time", "key", "label", "label_prob", "score", "p_new", "p_change", "n_tables", "final_row",
-    "final_label", "features", "feature_probs", "threshold", "alarm", "why",
+    "final_label", "features", "feature_probs", "threshold", "alarm", "began", "ended", "why",
 }  # fmt: skip
 _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
 PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
@@ -117,11 +117,12 @@ class Backlog:
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, int, Any]] = []  # numbers of events, from and to, and rings
-        self.reasons: dict[Any, Any] = {}  # of events of the call, by kind, label and arrival
+        self.reasons: dict[Any, Any] = {}  # of events of the call, by kind, label, into and arrival
+        self.noted = 0  # notes that were copied to them
 
     def begin(self) -> None:
         """Forget the events of the call before."""
-        self._parts, self.reasons = [], {}
+        self._parts, self.reasons, self.noted = [], {}, 0
 
     def keep(self, log: Any, made: int) -> None:
         """Copy the newest of the ``made`` events, a named tuple of rings with a ``kind``."""

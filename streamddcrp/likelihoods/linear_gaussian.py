@@ -2,17 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods.columns import scalar_parameter
 from streamddcrp.typing import FloatArray
 
-_MOST_TERMS = 4096
 RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0)  # smaller loadings would be lost in the noise
 
 
@@ -39,8 +36,8 @@ class LinearGaussian:
 
     Notes
     -----
-    A row costs O(K^2 + K D) (`streamddcrp.likelihoods.kernels.linear_gaussian`); the functions
-    of this class are plain linear algebra over all rows at once.
+    A row costs O(K^2 + K D) (`streamddcrp.likelihoods.kernels.linear_gaussian`); `log_density` is
+    plain linear algebra over all rows at once.
 
     References
     ----------
@@ -49,11 +46,9 @@ class LinearGaussian:
     Examples
     --------
     >>> family = LinearGaussian(0.5, 1.0)
-    >>> Z, X = [[1, 0], [1, 1], [0, 1]], [[1.1], [0.2], [-0.9]]
-    >>> family.log_marginal(Z, X)
+    >>> Z, X = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), np.array([[1.1], [0.2], [-0.9]])
+    >>> family.log_density(Z, X, np.array(2 * family.ratios))
     -3.574
-    >>> family.loadings(Z, X)[0].round(2).tolist()
-    [[0.89], [-0.71]]
     """
 
     sigma_x: float | None = None
@@ -102,56 +97,6 @@ class LinearGaussian:
             return ((self.sigma_x / self.sigma_y) ** 2,)
         return self.ratio  # type: ignore[no-any-return]
 
-    def log_marginal(self, Z: ArrayLike, X: ArrayLike) -> float:
-        """Log density of all rows given their features, loadings and noise integrated out.
-
-        With a grid of ratios, each feature has its own: a sum over G^K terms, at most 4,096.
-
-        Parameters
-        ----------
-        Z : array_like of shape (N, K)
-        X : array_like of shape (N, D)
-        """
-        Z, X = self._checked(Z, X)
-        n_terms = len(self.ratios) ** Z.shape[1]
-        if n_terms > _MOST_TERMS:
-            raise ConfigError(
-                f"{n_terms} ways to give {Z.shape[1]} features their ratios; fix the ratio"
-            )
-        every = product(self.ratios, repeat=Z.shape[1])
-        logs = [self.log_density(Z, X, np.array(ratio)) for ratio in every]
-        return float(np.logaddexp.reduce(logs) - math.log(n_terms))
-
-    def loadings(self, Z: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Posterior mean (K, D) and standard deviation (K, D) of the loadings.
-
-        Of several ratios the one with the largest marginal likelihood, for all features.
-        """
-        Z, X = self._checked(Z, X)
-        K = Z.shape[1]
-        ratio = max(
-            (np.full(K, value) for value in self.ratios),
-            key=lambda values: self.log_density(Z, X, values),
-        )
-        precision = Z.T @ Z + np.diag(ratio)
-        cov = np.linalg.inv(precision)
-        mean = cov @ (Z.T @ X)
-        noise = self.rate
-        if not self.known:
-            rate = self.rate + 0.5 * self._residual(Z, X, ratio)
-            noise = rate / (self.shape + 0.5 * X.size - 1.0)
-        deviation = np.sqrt(noise * np.diag(cov))[:, None]
-        return mean, np.broadcast_to(deviation, mean.shape).copy()
-
-    @staticmethod
-    def _checked(Z: ArrayLike, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        features, rows = np.asarray(Z, dtype=np.float64), np.asarray(X, dtype=np.float64)
-        if features.ndim != 2 or rows.ndim != 2 or len(features) != len(rows):
-            raise SchemaError(
-                f"expected Z (N, K) and X (N, D), got {features.shape} and {rows.shape}"
-            )
-        return features, rows
-
     @staticmethod
     def _residual(Z: FloatArray, X: FloatArray, ratio: FloatArray) -> float:
         """Return tr X' (I - Z (Z'Z + diag ratio)^-1 Z') X, as a sum of squares."""
@@ -159,7 +104,10 @@ class LinearGaussian:
         return float(((X - Z @ mean) ** 2).sum() + (ratio @ mean**2).sum())
 
     def log_density(self, Z: FloatArray, X: FloatArray, ratio: FloatArray) -> float:
-        """Log density of all rows where each feature has its ratio (K,), as `log_marginal`."""
+        """Log density of rows (N, D) given their features (N, K), each with its ratio (K,).
+
+        Loadings and noise are integrated out.
+        """
         N, D = X.shape
         log_det = float(np.linalg.slogdet(Z.T @ Z + np.diag(ratio))[1]) - float(np.log(ratio).sum())
         residual = self._residual(Z, X, ratio)

@@ -237,9 +237,8 @@ class Alarm(Stored):
         """
         values = number_array("scores", scores)
         times = np.empty(0)
+        self.check_times(t)
         if self._pace[PERIOD]:
-            if t is None:
-                raise SchemaError(f"t: per={self.per!r} is a time, so every row needs one")
             times = batch_times(t, len(values))
         n = len(values)
         regimes: Any = number_array("labels", () if labels is None else labels, whole=True)
@@ -264,6 +263,11 @@ class Alarm(Stored):
         if out.alarm.any() and not self._said_endless:
             self._warn_of_endless(codes, out)
         return out
+
+    def check_times(self, t: object) -> None:
+        """Refuse rows without times where these are needed: SchemaError."""
+        if self._pace[PERIOD] and t is None:
+            raise SchemaError(f"t: per={self.per!r} is a time, so every row needs one")
 
     def _warn_of_endless(self, codes: IntArray, out: Alarms) -> None:
         """Say once that an alarm goes on for as many rows as are looked back on."""

@@ -68,6 +68,9 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
     reference_after : int, optional
         Number of first rows whose tables become the reference; the rows after them calibrate the
         threshold. Default: no reference, the surprise is that of the model as it is.
+    per : str, optional
+        In place of ``rate``: one false alarm in such a time ("day", "6h"), which needs times of
+        rows, or in so many rows ("5000 rows"); see `Alarm`.
 
     Notes
     -----
@@ -89,14 +92,15 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
 
     def __init__(
         self, model: SeqDDCRP | None = None, *, rate: float = 0.001, average: int = 1,
-        reference_after: int | None = None,
+        reference_after: int | None = None, per: str | None = None,
     ) -> None:  # fmt: skip
         self.model = model
         self.rate = rate
         self.average = average
         self.reference_after = reference_after
+        self.per = per
         self._model = SeqDDCRP(temper=False, decay=("exponential", 8.0)) if model is None else model
-        self._alarm = Alarm(rate, average)
+        self._alarm = Alarm(rate, average, per=per)
         self._reference: Reference | None = None
         begun = min(self._model.warmup, FIRST_STAGE)
         if reference_after is not None:  # rows after which the model has begun
@@ -112,8 +116,9 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             self.step_many([x], None if t is None else [t])
             return
         score = self._surprise(x, t)
+        self._alarm.check_times(t)
         self._model.learn_one(x, t)
-        self._judge(np.array([score]))
+        self._judge(np.array([score]), t=None if t is None else [t])
         self._follow()
 
     def learn_many(self, batch: object, t: Any = None) -> None:
@@ -126,10 +131,12 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         A row each with ``label`` (int64, the id of the table, predicted before the row was
         learned), ``score`` (null during warm-up; until the reference is taken, the surprise of the
         model at the single row), ``threshold`` (infinite while too few rows have been seen),
-        ``alarm`` (bool) and, where an alarm begins, ``why``: what `explain_one` says of the row
-        before it is learned; before them ``time``, where times are given.
+        ``alarm`` (bool), ``began`` and ``ended`` as in `Alarms` and, where an alarm begins,
+        ``why``: what `explain_one` says of the row before it is learned; before them ``time``,
+        where times are given.
         """
         held, rows = index_of(batch, index), sliceable(batch)
+        self._alarm.check_times(t)
         due = self._rows_until_reference()
         if not self._waiting or due >= len(rows):
             return with_index(held, self._step(rows, t))
@@ -166,18 +173,20 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
             "score": pa.array(judged.score, mask=np.isnan(judged.score)),
             "threshold": judged.threshold,
             "alarm": judged.alarm,
+            "began": judged.began,
+            "ended": judged.ended,
             "why": pa.array(watch.why, pa.string()),
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def _judge(self, scores: FloatArray, out: Any = None) -> Alarms:
+    def _judge(self, scores: FloatArray, out: Any = None, t: Any = None) -> Alarms:
         """Hand scores to the alarm; those that a reference is to replace pass by."""
         if self._waiting:
             return Alarms.none(scores)
         regimes, verdicts = self._model.verdicts, None
         if regimes:
             verdicts = verdicts_of(regimes, out[:, LABEL], out[:, SETTLED])
-        return self._alarm.step_many(scores, verdicts=verdicts)
+        return self._alarm.step_many(scores, t=t, verdicts=verdicts)
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -192,7 +201,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         self._model._end_contest()
         self._reference = self._model.reference()
         self._model._keep_season()
-        self._alarm = Alarm(self.rate, self.average)
+        self._alarm = Alarm(self.rate, self.average, per=self.per)
 
     @property
     def _waiting(self) -> bool:
@@ -267,7 +276,7 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         if self._reference is not None:
             blobs["reference"] = self._reference.to_bytes()
         arrays = {name: np.frombuffer(blob, np.uint8) for name, blob in blobs.items()}
-        meta = {name: getattr(self, name) for name in ("rate", "average", "reference_after")}
+        meta = {name: getattr(self, name) for name in ("rate", "average", "reference_after", "per")}
         return arrays, meta
 
     @classmethod
@@ -305,7 +314,7 @@ class _Watch:
         else:
             reference.past = self._past
             scores = reference._score_rows(rows)
-        judged = of._judge(scores, out)
+        judged = of._judge(scores, out, t)
         self.judged.append(judged)
         self.why += [None] * len(X)
         for i in np.flatnonzero(judged.began).tolist() if engine is not None else ():

@@ -79,3 +79,26 @@ def test_a_model_that_has_learned_may_be_handed_over():
     detector = RegimeAnomalyDetector(model, reference_after=50)
     expected = Alarm(0.001).step_many(model.reference().score_many(X))
     assert detector.step_many(X)["score"].to_numpy().tolist() == expected.score.tolist()
+
+
+@pytest.mark.parametrize("cut", [300, 1])
+def test_one_false_alarm_in_so_many_rows_or_in_a_time(cut):
+    """An alarm's rate may be said as what it is: the same by rows, by times, and when loaded."""
+    X = np.random.default_rng(5).normal(size=(900, 1))
+    minutes = 60.0 * np.arange(900)
+    found = []
+    for options in ({"rate": 0.01}, {"per": "100 rows"}, {"per": "100min"}):
+        detector = RegimeAnomalyDetector(SeqDDCRP(likelihood="normal_gamma"), **options)
+        out = detector.step_many(X[:600], minutes[:600]).to_pylist()
+        detector = RegimeAnomalyDetector.from_bytes(detector.to_bytes())
+        assert detector.per == options.get("per")
+        for a in range(600, 900, cut):
+            out += detector.step_many(X[a : a + cut], minutes[a : a + cut]).to_pylist()
+        found.append([(row["threshold"], row["began"], row["ended"]) for row in out])
+    assert found[0] == found[1]
+    began, ended = (sum(row[k] for row in found[2]) for k in (1, 2))
+    assert 2 <= began <= 12
+    assert 0 <= began - ended <= 1
+    with pytest.raises(SchemaError, match="per='100min' is a time"):
+        detector.learn_one({0: 1.0})
+    assert detector._model.n_seen == 900

@@ -3,12 +3,7 @@
 import numpy as np
 
 from streamddcrp.decay import decay_from_config, make_decay
-from streamddcrp.likelihoods import (
-    LinearGaussian,
-    choose_likelihood,
-    likelihood_from_config,
-    make_likelihood,
-)
+from streamddcrp.likelihoods import choose_likelihood, likelihood_from_config, make_likelihood
 from tests.golden import streams
 from tests.golden.cases import case
 from tests.oracles.links import prior_links
@@ -53,14 +48,6 @@ def likelihood_choice(record):
         record.add(f"{name}.config", family)
         record.add(f"{name}.hyper", family.hyper(X.shape[1]))
         record.add(f"{name}.reason", reason)
-
-
-@case
-def linear_gaussian(record):
-    X = streams.features(30)
-    Z = (np.random.default_rng(33).random((30, 3)) < 0.5).astype(float)
-    for name, family in {"known": LinearGaussian(0.3, 2.0), "unknown": LinearGaussian()}.items():
-        record.add(f"{name}.marginal", float(np.sum(family.log_marginal(X, Z))))
 
 
 @case

@@ -4,7 +4,7 @@ Slow and obvious: a history is a set of owners; K_h ~ Poisson(alpha lambda_h), i
 """
 
 import math
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 
@@ -78,3 +78,11 @@ def evidence(X, parents, alpha, log_marginal, most):
     log_z = np.logaddexp.reduce(logs)
     weights = np.exp(np.array(logs) - log_z)
     return float(log_z), np.tensordot(weights, np.array(grams), axes=1)
+
+
+def log_marginal(family, Z, X):
+    """Log density of rows given features of ratios that are equally probable, each by itself."""
+    logs = [
+        family.log_density(Z, X, np.array(r)) for r in product(family.ratios, repeat=Z.shape[1])
+    ]
+    return float(np.logaddexp.reduce(logs) - Z.shape[1] * np.log(len(family.ratios)))

@@ -28,6 +28,7 @@ from streamddcrp.likelihoods import (
     NormalWishart,
     Product,
 )
+from streamddcrp.likelihoods.kernels.parts import outlook
 from tests.oracles.reasons import conditional_student, integrated_out, student
 
 PRIOR = (0.3, 0.5, 2.0, 1.5)
@@ -257,6 +258,12 @@ def test_a_step_in_a_process_with_controllers_is_named():
     assert all(place is not None and place < 3 for place in places)
 
 
+@pytest.mark.parametrize("seed", [0, 9])
+def test_an_event_keeps_its_reasons_when_others_take_its_table(seed):
+    """The default model sees the step, and soon learns the rows again by other laws."""
+    assert blamed(seed, 4)[1] == 0
+
+
 @pytest.mark.parametrize("season", [None, "day"])
 @pytest.mark.parametrize("reference_after", [None, 300])
 @pytest.mark.parametrize("likelihood", ["normal_gamma", ("autoregression", 1)])
@@ -435,7 +442,11 @@ def test_differences_of_regimes_by_the_divergence_of_gaussians():
     tables = [rng.normal(m, 1.0, size=(8, 2)) for m in (0.0, 3.0)]
     stats = np.array([family.suffstats(rows).sum(axis=0) for rows in tables])
     _, hyper, post = family._posteriors(stats)
-    found = differences(family, hyper, post, np.zeros(2), ["a", "b"])
+    views = np.empty((2, 3, 2))
+    for k in range(2):
+        outlook(family.family, hyper, post[k], np.zeros(2), views[k])
+    found = differences(family, *views, ["a", "b"])
+    assert len(found) == 2
     for part in found:
         d = "ab".index(part.name)
         laws = [student(0.0, 8, x[:, d].sum(), (x[:, d] ** 2).sum(), PRIOR) for x in tables]
@@ -530,7 +541,7 @@ def test_a_planned_regime_raises_no_alarm_and_a_fault_does(rows):
         SeqDDCRP().mark(1, "x", "bad")
 
 
-@pytest.mark.parametrize(("n", "total", "rows"), [(0, 0, 5), (3, 40, 12), (20, 300, 90)])
+@pytest.mark.parametrize(("n", "total", "rows"), [(1, 7, 5), (3, 40, 12), (20, 300, 90)])
 def test_how_probable_so_long_a_stay_is(n, total, rows):
     rate = beta(n + 0.5, total - n + 0.5)
     expected = rate.expect(lambda r: (1.0 - r) ** rows)
@@ -551,3 +562,11 @@ def test_a_stay_that_lasts_longer_than_usual():
     assert here["present"] == pytest.approx(400, abs=3)
     assert here["longer"] < 0.01 < 0.3 < before[here["state"]]["longer"]
     assert all(row["longer"] is None for label, row in after.items() if label != here["state"])
+
+
+def test_of_the_first_stay_in_a_state_nothing_is_usual():
+    model = SeqDDCRP(likelihood="normal_gamma")
+    model.learn_many(np.random.default_rng(2).normal(size=(900, 2)))
+    (here,) = model.transitions().to_pylist()
+    assert (here["present"], here["longer"]) == (900, None)
+    assert np.isnan(model._standing().longer)

@@ -6,12 +6,7 @@ import pytest
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
-from streamddcrp.models.trees.pictures import (  # noqa: E402
-    named,
-    plot_component_tree,
-    plot_growth,
-    plot_topic_tree,
-)
+from streamddcrp.models.trees.pictures import plot_component_tree, plot_growth, plot_topic_tree  # noqa: E402
 
 
 def node(number, size, children=(), words=("oar", "mast")):
@@ -76,14 +71,6 @@ def test_the_smallest_of_many_leaves_are_left_out():
 def test_a_root_alone_can_be_drawn():
     shown = texts(plot_topic_tree(node(0, 0, words=())))
     assert "1 topic of 0 documents (numbers: documents)" in shown
-
-
-def test_numbers_of_words_become_words():
-    tree = node(0, 3, [node(1, 3, words=(1,))], words=(0, 1))
-    names = named(tree, ["sea", "oar"])
-    assert [word for word, _ in names["words"]] == ["sea", "oar"]
-    assert names["children"][0]["words"] == [("oar", 0.1)]
-    assert tree["words"][0] == (0, 0.1)
 
 
 def test_components_are_images_with_the_mean_before_them(tree):

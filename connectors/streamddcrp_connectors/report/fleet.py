@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.contract import Part
-from streamddcrp.estimator.reasons import LEAST, parts_apart
+from streamddcrp.estimator.reasons import parts_apart
 from streamddcrp.estimator.standing import OVERDUE, Standing, chance_of_stay, ranked
 from streamddcrp.plots.figures import INK, date_axis, pyplot, rendered, short
 from streamddcrp.plots.segments import Visit, visits
@@ -105,8 +105,7 @@ def _apart(names: Sequence[str], before: FloatArray, after: FloatArray) -> tuple
         spread, near = np.nanstd(before, axis=0), np.nanvar(after, axis=0)
     # as if one row more had the spread of before: a few rows say little of their own
     sd = np.sqrt((len(after) * near + spread**2) / (len(after) + 1))
-    parts = parts_apart(names, mean, sd, old, spread)
-    return tuple(part for part in parts if part.excess >= LEAST)
+    return parts_apart(names, mean, sd, old, spread)
 
 
 def _together(

@@ -25,7 +25,7 @@ from streamddcrp.models.language.memory import (
     unscaled,
 )
 from streamddcrp.records import CHANCE, REAL, check_one
-from streamddcrp.typing import ArrayLike, FloatArray, IntArray
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
 
 Token = str | int
@@ -268,7 +268,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
         """Return the posterior link probabilities of a whole document; nothing is learned.
 
         The links are independent given the words. The diagonal holds the probabilities of opening
-        a table; `n_tables_probs` of it is the distribution of the number of tables.
+        a table.
 
         Parameters
         ----------
@@ -353,27 +353,3 @@ def link_posterior(
     links = sp.csr_array((data, indices, indptr), shape=(n, n))
     links.eliminate_zeros()
     return links
-
-
-def n_tables_probs(p_open: ArrayLike) -> FloatArray:
-    """Return P(K = 0), ..., P(K = N) of the number of tables, a Poisson-binomial; O(N^2).
-
-    Parameters
-    ----------
-    p_open : array_like of float, shape (N,)
-        Probability of each token to open a table: the diagonal of `link_posterior`.
-
-    Examples
-    --------
-    >>> n_tables_probs([1.0, 0.5, 0.5])
-    array([0.  , 0.25, 0.5 , 0.25])
-    """
-    p = np.asarray(p_open, dtype=np.float64)
-    if p.ndim != 1 or not np.all((p >= 0.0) & (p <= 1.0)):
-        raise SchemaError(f"p_open: expected probabilities in a flat array, got shape {p.shape}")
-    out = np.zeros(len(p) + 1)
-    out[0] = 1.0
-    for q in p:
-        out[1:] = out[1:] * (1.0 - q) + out[:-1] * q
-        out[0] *= 1.0 - q
-    return out

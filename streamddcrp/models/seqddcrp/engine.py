@@ -1,7 +1,6 @@
 """The engine of SeqDDCRP: it steps over rows, grows where needed, and calls the kernels."""
 
 import struct
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.compilation import entry_point, entry_with
-from streamddcrp.contract import KINDS, P_NEW, SCORE, Part
+from streamddcrp.contract import KINDS, P_NEW, SCORE
 from streamddcrp.decay import Decay
-from streamddcrp.estimator.reasons import differences, explained
+from streamddcrp.estimator.reasons import explained
 from streamddcrp.likelihoods import Likelihood
-from streamddcrp.likelihoods.kernels.families import posterior, stats_of_rows
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.arrival import log_priors, predict, step_rows
+from streamddcrp.models.seqddcrp.kernels.reasons import before, compare
 from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN
@@ -117,76 +116,49 @@ class Engine:
             out[SCORE] -= slopes[0]
         return out, probs
 
+    def expected(self, t: float) -> tuple[int, FloatArray]:
+        """Return the column of the state, and log priors (K + 1,) of tables and a new one at t."""
+        config, state, time = self.config, self.state, self.in_time(np.array([t]))
+        given = given_weights(self.decay, config, state, time, clocked=self.clocked)
+        weights = np.empty(state.n_tables + 1)
+        home = entry_point(log_priors)(
+            config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
+            state.scratch, float(time[0]), given, weights,
+        )  # fmt: skip
+        return home, weights
+
     def explain(
         self, x: FloatArray, t: float
     ) -> tuple[int, tuple[IntArray, tuple[float, float], FloatArray, FloatArray]]:
         """Explain a checked row (D,): the id of the regime expected, and what `explained` says."""
         config, state = self._for_width(len(x))
-        time = self.in_time(np.array([t]))
-        given = given_weights(self.decay, config, state, time, clocked=self.clocked)
+        home, weights = self.expected(t)
         K = state.n_tables
-        weights, post = np.empty(K + 1), np.empty((K + 1, state.table.post.shape[1]))
-        home = entry_point(log_priors)(
-            config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
-            state.scratch, float(time[0]), given, weights,
-        )  # fmt: skip
+        post = np.empty((K + 1, state.table.post.shape[1]))
         post[:K], post[K] = state.table.post[:K], state.scratch.prior_post
         said = explained(self.likelihood, config.hyper, post, weights, home, x, self.past)
         return int(state.table.ids[home]), said
 
-    def _column(self, label: int) -> int | None:
+    def column(self, label: int) -> int | None:
+        """Return the place of a table; None where it is gone."""
         at = np.flatnonzero(self.state.table.ids[: self.state.n_tables] == label)
         return int(at[0]) if len(at) else None
 
-    def n_rows(self, label: int) -> int:
-        """Return the number of arrivals seen at a table, 0 where it is gone."""
-        at = self._column(label)
-        return 0 if at is None else int(self.state.atoms.n_rows[at])
-
     def before(self, label: int, index: int) -> int | None:
-        """Return the table that was seen last before a row; None where there was no other one.
+        """Return the table that was seen last before a row; None where there was no other one."""
+        state = self.state
+        at = entry_point(before)(state.rows, state.atoms, state.table, state.counts, label, index)
+        return None if at < 0 else int(state.table.ids[at])
 
-        Of those of at least three rows that were there by then; where the row before has left the
-        window, the one seen last.
-        """
-        table, K, counts = self.state.table, self.state.n_tables, self.state.counts
-        others = (table.ids[:K] != label) & (self.state.atoms.n_rows[:K] > 2)
-        others &= table.born[:K] < index
-        if not others.any():
-            return None
-        n_before = max(index - int(counts[layout.N_SEEN] - counts[layout.N_ROWS]), 0)
-        for i in range(min(n_before, int(counts[layout.N_ROWS])) - 1, -1, -1):
-            home = self.state.rows.probs[:K, i].argmax()
-            if others[home]:
-                return int(table.ids[home])
-        return int(table.ids[np.argmax(np.where(others, table.last_seen[:K], -1))])
-
-    def differences(self, label: int, before: int, index: int, names: Sequence[str]) -> list[Part]:
-        """Say by what a regime that began at row ``index`` differs from another one.
-
-        ``before`` may be the regime itself, as the rows show it that have left the window. What it
-        is like now, its first rows say, as long as the window has them: what a change drives, or a
-        controller makes good, comes later. Nothing where a table is gone, or has lost its rows.
-        """
-        one, other, table = self._column(label), self._column(before), self.state.table
-        n_rows = int(self.state.counts[layout.N_ROWS])
-        if one is None or other is None or not n_rows:
-            return []
-        hyper, X, post = self.config.hyper, self.state.rows.x, table.post[[one, other]]
-        at = index - int(self.state.counts[layout.N_SEEN]) + n_rows
-        if at >= 0:
-            first = at + np.flatnonzero(self.state.rows.probs[one, at:n_rows] > 0.5)[:_FIRST]
-            stats = np.zeros((len(first), table.stats.shape[1]))
-            stats_of_rows(self.likelihood.family, hyper, X[first], stats)
-            posterior(self.likelihood.family, hyper, stats.sum(axis=0), post[0])
-            if not len(first):  # its rows are another's by now
-                return []
-        if one == other:
-            if at < 0 or table.frozen[one, 0] < 1.0:
-                return []
-            posterior(self.likelihood.family, hyper, table.frozen[one], post[1])
-        width = self.n_features
-        return differences(self.likelihood, hyper, post, X[n_rows - 1], names[:width])
+    def compare(self, label: int, into: int | None, index: int) -> FloatArray | None:
+        """Say what a regime is like that began at row ``index``, and others: see `compare`."""
+        state = self.state
+        views = np.empty((3, 3, state.rows.x.shape[1]))
+        used = entry_point(compare)(
+            self.config, state.rows, state.atoms, state.table, state.counts, state.scratch, label,
+            -1 if into is None else into, index, 1, views,
+        )  # fmt: skip
+        return views if used else None
 
     def in_time(self, t: Any) -> Any:
         """Return a time, or times (N,), as the engine counts them."""
@@ -200,7 +172,6 @@ class Engine:
         return config, widened(self.state, config)
 
 
-_FIRST = 8  # rows of a regime that say by what it began
 _BEFORE = [layout.N_SEEN, layout.N_EVENTS, layout.N_ROWS]  # counters of a state, for `note_times`
 
 

@@ -389,10 +389,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         done, out = 0, []
         while self._early is not None and done < len(X):
             upto = min(len(X), done + self._rows_to_go(PIECE))
-            net, made = self._less_season(X, given, done, upto), self._n_events
+            net = self._less_season(X, given, done, upto)
             learn = partial(self._early.take, self._stream, X[done:upto])
             learned = X[done:upto] if self._early.leads_raw else net
             out.append(self._watched(self._stream, X[done:upto], learned, t[done:upto], learn, net))
+            self._note_reasons()
             names = self._feature_names()
             other_season = self._finds_season()
             other_law = self._finds_law(from_scratch=other_season)
@@ -406,7 +407,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             lawful = self._laws is not None and self._laws.in_use
             self._stream = self._early.go_on(self._stream, names, at_once=other_law or lawful)
             if len(X) > PIECE:
-                self._note_reasons(made)
+                self._keep_events()
             if self._early.is_over:
                 self._types = None
             self._forget_early_rows()
@@ -433,11 +434,11 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 for i in range(a, b, PIECE):
                     if i > a:
                         pause()
-                    z, made = min(i + PIECE, b), self._n_events
+                    z = min(i + PIECE, b)
                     rows = net[i - a : z - a]
                     out.append(self._watched(engine, X[i:z], rows, t[i:z], engine.step, rows))
                     if len(X) > PIECE:
-                        self._note_reasons(made)
+                        self._keep_events()
         return out
 
     def _watched(

@@ -36,7 +36,7 @@ def began(engine: Engine, label: int, index: int) -> tuple[float, float] | None:
     O(W P).
     """
     config, state = engine.config, engine.state
-    one, n_rows = engine._column(label), int(state.counts[layout.N_ROWS])
+    one, n_rows = engine.column(label), int(state.counts[layout.N_ROWS])
     at = index - int(state.counts[layout.N_SEEN]) + n_rows
     if one is None or not 0 <= at < n_rows:
         return None

@@ -180,8 +180,8 @@ class ComponentTable(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of the kernels.
 
-    Only ``columns`` and the constant ``prior_post`` outlive a call, and a prediction until the next
-    one.
+    Only ``columns``, the constant ``prior_post`` and what is noted of events outlive a call, and a
+    prediction until the next one.
     """
 
     columns: Annotated[FloatArray, "D W"]  # the rows' values, turned: loops over rows read on
@@ -226,6 +226,10 @@ class Scratch(NamedTuple):
     kept_group_links: Annotated[FloatArray, "W G"]
     kept_births: Annotated[FloatArray, "K W"]
     kept_term: Annotated[FloatArray, "W"]
+    # By what the regimes of the last events differ from others: `kernels.reasons`.
+    noted: Annotated[IntArray, "2"]
+    told: Annotated[IntArray, "16 3", -1]
+    views: Annotated[FloatArray, "16 3 3 D"]
 
 
 class Events(NamedTuple):
@@ -330,6 +334,9 @@ def grown(state: State, config: Config, capacity: int) -> State:
         scratch=empty(Scratch, lengths),
     )
     larger.scratch.columns[:] = larger.rows.x.T
+    if state.rows.x.shape == larger.rows.x.shape:
+        for name in ("noted", "told", "views"):
+            getattr(larger.scratch, name)[:] = getattr(state.scratch, name)
     return larger
 
 

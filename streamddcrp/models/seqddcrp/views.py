@@ -12,7 +12,7 @@ from scipy.special import betaincinv
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.estimator.reasons import LEAST, Explanation, explanation, parts_of
+from streamddcrp.estimator.reasons import Explanation, differences, explanation, parts_of
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.standing import SAME, Standing, chance_of_stay
 from streamddcrp.estimator.views import (
@@ -25,6 +25,7 @@ from streamddcrp.estimator.views import (
 from streamddcrp.models.seqddcrp.engine import Engine, bound
 from streamddcrp.models.seqddcrp.hindsight import began, path_in_window
 from streamddcrp.models.seqddcrp.kernels import layout
+from streamddcrp.models.seqddcrp.kernels.reasons import NOTES, NUMBER, WRITTEN
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
 from streamddcrp.models.seqddcrp.state import State, live_columns
 from streamddcrp.models.seqddcrp.warmup import WarmUp
@@ -32,7 +33,6 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, choice, whole
 
 _EXPLAINED = ("birth", "return", "split")
-_FEWEST, _MOST = 3, 5  # rows that a regime needs for its reasons, and reasons
 
 
 class TableViews(RowModel):
@@ -79,10 +79,10 @@ class TableViews(RowModel):
         log, read = self._stream.state.events, self._events_read
         self._events_read = self._n_events
         found = events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
-        noted = self._backlog.reasons
+        self._note_reasons()
         return [
-            replace(event, **(noted[mark] if mark in noted else self._reasons(*mark)))
-            if (mark := (event.kind, event.label, event.into, event.index))[0] in _EXPLAINED
+            replace(event, **self._reasons(event.kind, event.label, event.into, event.index))
+            if event.kind in _EXPLAINED
             else event
             for event in found
         ]
@@ -91,31 +91,45 @@ class TableViews(RowModel):
     def _n_events(self) -> int:
         return 0 if self._stream is None else int(self._stream.state.counts[layout.N_EVENTS])
 
-    def _note_reasons(self, made: int) -> None:
-        """Keep the events after the first ``made``, with their reasons while tables are new."""
+    def _keep_events(self) -> None:
+        """Copy events and what is noted of them, before later rows write over them."""
+        if self._stream is not None:
+            self._backlog.keep(self._stream.state.events, self._n_events)
+        self._note_reasons()
+
+    def _note_reasons(self) -> None:
+        """Copy what was noted of events since the last time, in the units of this moment."""
         if self._stream is None:
             return
-        log, now = self._stream.state.events, self._n_events
-        self._backlog.keep(log, now)
-        for number in range(max(made, now - len(log.kind)), now):
-            i = number % len(log.kind)
-            if log.kind[i] < len(KINDS) and KINDS[log.kind[i]] in _EXPLAINED:
-                into = int(log.into[i]) if log.into[i] >= 0 else None
-                mark = KINDS[log.kind[i]], int(log.label[i]), into, int(log.arrival[i])
-                if self._stream.n_rows(mark[1]) >= _FEWEST:
-                    self._backlog.reasons[mark] = self._reasons(*mark)
+        log, scratch, notes = self._stream.state.events, self._stream.state.scratch, self._backlog
+        made = int(scratch.noted[NOTES])
+        if made == notes.noted:
+            return
+        for place in np.flatnonzero(scratch.told[:, WRITTEN] > notes.noted).tolist():
+            i = int(scratch.told[place, NUMBER]) % len(log.kind)
+            into = int(log.into[i]) if log.into[i] >= 0 else None
+            mark = KINDS[log.kind[i]], int(log.label[i]), into, int(log.arrival[i])
+            notes.reasons[mark] = self._noted(mark, scratch.views[place].copy())
+        notes.noted = made
+
+    def _noted(self, mark: Any, views: FloatArray | None) -> tuple[Any, FloatArray | None, Any]:
+        """Return by what the regime of an event differs, as of now, and when it began."""
+        assert self._stream is not None  # for mypy
+        engine, (_, label, into, index) = self._stream, mark
+        views = engine.compare(label, into, index) if views is None else views
+        return engine.likelihood, views, began(engine, label, index) if into is None else None
 
     def _reasons(self, kind: str, label: int, into: int | None, index: int) -> Any:
         """Say by what the regime of an event differs from others: the fields of an `Event`."""
         assert self._stream is not None  # for mypy
-        last = self._stream.before(label, index) if into is None else into
-        others = {"reasons": last} | ({"unlike": label} if kind == "return" else {})
-        names, found = self._feature_names(), dict[str, Any]()
-        for field, other in others.items():
-            parts = () if other is None else self._stream.differences(label, other, index, names)
-            found[field] = tuple(part for part in parts[:_MOST] if part.excess >= LEAST)
-        if into is None:
-            found["between"] = began(self._stream, label, index)
+        mark = kind, label, into, index
+        noted = self._backlog.reasons.get(mark) or self._noted(mark, None)
+        names, (likelihood, views, between) = self._feature_names(), noted
+        found: dict[str, Any] = {} if into is not None else {"between": between}
+        others = {"reasons": 1} | ({"unlike": 2} if kind == "return" else {})
+        if views is not None:
+            for field, other in others.items():
+                found[field] = differences(likelihood, views[0], views[other], names)
         return found
 
     def summary(self) -> pa.Table:
@@ -177,7 +191,8 @@ class TableViews(RowModel):
             a stay lasts on average, the posterior median, with ``rows_low`` and ``rows_high``
             between which it is with probability .95, where rows end it independently of each other;
             ``present``, rows that the present stay has lasted, and ``longer``, how probable it was
-            by the stays before to last that long: near 0, it lasts longer than usual;
+            by the stays before to last that long: near 0, it lasts longer than usual; null where
+            no stay in that state has ended;
             ``following``, a list of ``state`` and ``probability``, the most probable first: the
             posterior mean of a Dirichlet distribution with weight 1 for all states together, and
             -1 for one that has not been yet. Equation (9) of ``docs/math/states_over_tables.md``.
@@ -201,7 +216,7 @@ class TableViews(RowModel):
             began = float(state.rows.clock[at])
         past = since > int(counts[layout.N_SEEN]) - since
         share = min(total / since, 1.0) if past else 1.0
-        reasons = self._reasons("birth", label, None, since)["reasons"] if since else ()
+        reasons = self._reasons("birth", label, None, since).get("reasons", ()) if since else ()
         pace = engine.time_unit if engine.clocked else 1.0
         mark = self._marks.get(label, (None, "normal"))
         rows = int(counts[layout.N_SEEN]) - since
@@ -372,7 +387,7 @@ def stays_of(state: State) -> pa.Table:
     for label in sorted(ended):
         n, total = ended[label]
         here = label == present
-        longer = chance_of_stay(n, total, since) if here else None
+        longer = chance_of_stay(n, total, since) if here and n else None
         total += since if here else 0
         others = [other for other in ids if other != label]
         seen = dict(zip(ids, followed.get(label, [0.0] * len(ids)), strict=True)) | {-1: 0.0}

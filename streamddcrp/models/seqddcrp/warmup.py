@@ -29,6 +29,7 @@ from streamddcrp.models.seqddcrp.contest import FEW, Contest
 from streamddcrp.models.seqddcrp.engine import Engine, note_times
 from streamddcrp.models.seqddcrp.kernels import layout as at
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
+from streamddcrp.models.seqddcrp.kernels.reasons import NOTES
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.records import FINITE, VALUE, check, refuse_if
@@ -396,7 +397,10 @@ def _take_over_ids(
     for labels in (new.atoms.mix_id, new.atoms.stay_ids):
         labels[:] = [name.get(label, -1) for label in labels.tolist()]
     new.counts[at.N_EVENTS] = 0
+    new.scratch.told[:] = -1
     if old is not None:
+        # what was noted of events holds, by the laws of then
+        new.scratch.noted[:] = old.counts[at.N_EVENTS], old.scratch.noted[NOTES]
         new.counts[at.N_EVENTS] = old.counts[at.N_EVENTS]
         for target, source in zip(new.events, old.events, strict=True):
             target[:] = source

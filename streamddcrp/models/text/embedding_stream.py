@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from river import base
 
+from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import P_NEW
 from streamddcrp.data.kernels.boilerplate import FIRST_LOOK
@@ -23,23 +24,6 @@ from streamddcrp.models.text.kernels import layout, nucleation
 from streamddcrp.models.text.kernels.events import CANDIDATE
 from streamddcrp.models.text.kernels.vectors import predict_vector
 from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale
-from streamddcrp.records import (
-    FINITE,
-    MOST,
-    PREPARED,
-    WEIGHT,
-    Within,
-    arrays_of,
-    check_one,
-    counters,
-    empty,
-    index,
-    nbytes_of,
-    refuse_if,
-    resized,
-    restore,
-    up_to,
-)
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 _FIRST_SLOTS, _EVENTS = 16, 4096
@@ -74,22 +58,22 @@ class Vectors(NamedTuple):
     """The last vectors, L; vector i is at i mod L."""
 
     x: Annotated[FloatArray, "L D"]
-    table: Annotated[IntArray, "L", -1, index("K", none=True)]  # slot
-    weight: Annotated[FloatArray, "L", WEIGHT]  # its part of the stored mass
-    weights: Annotated[FloatArray, "L S", WEIGHT]  # at each scale
+    table: Annotated[IntArray, "L", -1, rec.index("K", none=True)]  # slot
+    weight: Annotated[FloatArray, "L", rec.WEIGHT]  # its part of the stored mass
+    weights: Annotated[FloatArray, "L S", rec.WEIGHT]  # at each scale
     t: Annotated[FloatArray, "L"]
 
 
 class Happened(NamedTuple):
     """Ring of the last events, as `streamddcrp.contract.EventRing` and more."""
 
-    kind: Annotated[IntArray, "E", Within(0, CANDIDATE)]
+    kind: Annotated[IntArray, "E", rec.Within(0, CANDIDATE)]
     label: Annotated[IntArray, "E"]
-    into: Annotated[IntArray, "E", Within(-1, MOST)]
+    into: Annotated[IntArray, "E", rec.Within(-1, rec.MOST)]
     arrival: Annotated[IntArray, "E"]
     t: Annotated[FloatArray, "E"]
     size: Annotated[IntArray, "E"]  # vectors of the story at that moment
-    rate: Annotated[FloatArray, "E", PREPARED]  # of them, in a unit of time
+    rate: Annotated[FloatArray, "E", rec.PREPARED]  # of them, in a unit of time
     first: Annotated[IntArray, "E"]  # indices of the first and the last one
     last: Annotated[IntArray, "E"]
 
@@ -121,7 +105,7 @@ class Sets(NamedTuple):
     slope: Annotated[FloatArray, "B"]
 
 
-COUNTS = counters({layout.N_SLOTS: up_to("K"), layout.N_LIVE: up_to("K")}, least=-1)
+COUNTS = rec.counters({layout.N_SLOTS: rec.up_to("K"), layout.N_LIVE: rec.up_to("K")}, least=-1)
 
 
 @dataclass(slots=True)
@@ -132,8 +116,8 @@ class State:
     window: Vectors
     events: Happened
     counts: Annotated[IntArray, COUNTS]
-    sums: Annotated[FloatArray, FINITE]
-    background: Annotated[FloatArray, FINITE]  # (D,): mu, 0 where there is none
+    sums: Annotated[FloatArray, rec.FINITE]
+    background: Annotated[FloatArray, rec.FINITE]  # (D,): mu, 0 where there is none
     scratch: Odds
     scratch_sets: Sets
 
@@ -153,18 +137,19 @@ def empty_state(config: VectorConfig, D: int, K: int = _FIRST_SLOTS) -> State:
     counts = np.zeros(layout.N_COUNTS, np.int64)
     counts[layout.NEXT_LOOK] = FIRST_LOOK
     return State(
-        empty(Directions, lengths), empty(Vectors, lengths), empty(Happened, lengths), counts, sums,
-        np.zeros(D), empty(Odds, lengths), empty(Sets, lengths),
+        rec.empty(Directions, lengths), rec.empty(Vectors, lengths),
+        rec.empty(Happened, lengths), counts, sums, np.zeros(D),
+        rec.empty(Odds, lengths), rec.empty(Sets, lengths),
     )  # fmt: skip
 
 
 def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
     """Rebuild a stored state."""
     n, D = len(arrays["tables.id"]), arrays["window.x"].shape[1]
-    check_one("counts", arrays["counts"], (layout.N_COUNTS,), np.int64, COUNTS, {"K": n})
-    refuse_if(n != arrays["counts"][layout.N_SLOTS], "numbers of stories")
+    rec.check_one("counts", arrays["counts"], (layout.N_COUNTS,), np.int64, COUNTS, {"K": n})
+    rec.refuse_if(n != arrays["counts"][layout.N_SLOTS], "numbers of stories")
     state = empty_state(config, D, doubled(n, _FIRST_SLOTS))
-    restore(state, _lengths(config, D, n), arrays)
+    rec.restore(state, _lengths(config, D, n), arrays)
     check_kinds(state.events.kind)
     return state
 
@@ -180,7 +165,7 @@ def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> Fl
         if done == len(X):
             return out
         lengths = _lengths(config, X.shape[1], 2 * len(state.tables.id))
-        state.tables, state.scratch = resized(state.tables, lengths), empty(Odds, lengths)
+        state.tables, state.scratch = rec.resized(state.tables, lengths), rec.empty(Odds, lengths)
 
 
 def predict(
@@ -341,7 +326,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays of the model take in memory."""
-        return self._finals.nbytes + nbytes_of(self._memory)
+        return self._finals.nbytes + rec.nbytes_of(self._memory)
 
     @property
     def log_score(self) -> float:
@@ -393,14 +378,14 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         arrays: dict[str, Any] = {"finals": self._finals.last()}
         if self._has_begun:
             D, n = self._vectorizer.n_features, int(self._memory.counts[layout.N_SLOTS])
-            arrays |= arrays_of(self._memory, _lengths(self._config, D, n))
+            arrays |= rec.arrays_of(self._memory, _lengths(self._config, D, n))
         return arrays, self._progress()
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._finals.restore(arrays["finals"])
         if self._has_begun:
             D = self._vectorizer.n_features
-            check_one("background", arrays["background"], (D,), np.float64, FINITE)
+            rec.check_one("background", arrays["background"], (D,), np.float64, rec.FINITE)
             self._begin(D, clocked=bool(meta["clocked"]))
             self._memory = state_from_arrays(self._config, arrays)
 

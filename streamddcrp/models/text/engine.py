@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import LIVE_TABLES, P_NEW
 from streamddcrp.data.kernels.boilerplate import FIRST_LOOK
@@ -26,23 +27,6 @@ from streamddcrp.models.text.events import Events, check_kinds
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.arrival import predict_document, step_documents
 from streamddcrp.models.text.kernels.sound import is_sound
-from streamddcrp.records import (
-    FINITE,
-    MOST,
-    ONLY_ZERO,
-    REAL,
-    WEIGHT,
-    Within,
-    check_one,
-    counters,
-    empty,
-    index,
-    refuse_if,
-    resized,
-    restore,
-    up_to,
-)
-from streamddcrp.records import arrays_of as stored_arrays
 from streamddcrp.typing import FloatArray, IntArray
 
 SmallInts = NDArray[np.int32]
@@ -56,58 +40,58 @@ _START = {"W": 64, "P": 256, "K": 16, "T": 256, "S": 1024, "A": 16, "E": 64}
 class Words(NamedTuple):
     """What the engine knows of a word, by its number."""
 
-    start: Annotated[IntArray, "W", up_to("P")]  # place of its block of postings
-    df: Annotated[SmallInts, "W", up_to("K")]  # tables that hold it: the number of its postings
+    start: Annotated[IntArray, "W", rec.up_to("P")]  # place of its block of postings
+    df: Annotated[SmallInts, "W", rec.up_to("K")]  # tables that hold it: the number of its postings
     # log2 of the size of its block; -1: it has none
-    room: Annotated[SmallInts, "W", -1, Within(-1, 30)]
+    room: Annotated[SmallInts, "W", -1, rec.Within(-1, 30)]
     wide: Annotated[BoolArray, "W"]  # the posting of the table in slot k is at place k of the block
     held: Annotated[SmallInts, "W"]  # documents of the window and archived tables with the word
     last: Annotated[IntArray, "W"]  # documents before which the last of the window with it left
-    aside: Annotated[FloatArray, "W", WEIGHT]  # of boilerplate: its part of all words; else 0
-    mark: Annotated[SmallInts, "W", ONLY_ZERO]  # work space, zero between calls
+    aside: Annotated[FloatArray, "W", rec.WEIGHT]  # of boilerplate: its part of all words; else 0
+    mark: Annotated[SmallInts, "W", rec.ONLY_ZERO]  # work space, zero between calls
     listed: Annotated[SmallInts, "W"]  # work space: the words of a table, or counts
 
 
 class Postings(NamedTuple):
     """Which table holds which word how often."""
 
-    table: Annotated[SmallInts, "P", index("K", none=True)]
+    table: Annotated[SmallInts, "P", rec.index("K", none=True)]
     copies: Annotated[SmallInts, "P"]
-    at: Annotated[SmallInts, "P", Within(-1, "P")]  # where its word is in ``word``
-    word: Annotated[SmallInts, "P", Within(-1, MOST)]  # words of tables, in pieces
+    at: Annotated[SmallInts, "P", rec.Within(-1, "P")]  # where its word is in ``word``
+    word: Annotated[SmallInts, "P", rec.Within(-1, rec.MOST)]  # words of tables, in pieces
     # By log2 of their size, the first of the unused blocks, or -1; they are chained through ``at``
     # of their first posting.
-    blocks: Annotated[IntArray, "40", -1, index("P", none=True)]
+    blocks: Annotated[IntArray, "40", -1, rec.index("P", none=True)]
 
 
 class Tables(NamedTuple):
     """Tables by slot."""
 
-    mass: Annotated[FloatArray, "K", FINITE]  # decayed weight of its documents, in GROWTH
-    masses: Annotated[FloatArray, "G K", FINITE]  # the same at each scale, in its own growth
+    mass: Annotated[FloatArray, "K", rec.FINITE]  # decayed weight of its documents, in GROWTH
+    masses: Annotated[FloatArray, "G K", rec.FINITE]  # the same at each scale, in its own growth
     n_tokens: Annotated[IntArray, "K"]
     n_words: Annotated[IntArray, "K"]  # distinct ones
     size: Annotated[IntArray, "K"]  # documents without copies of others
     copies: Annotated[IntArray, "K"]  # and these, see `kernels.copies`
-    head: Annotated[IntArray, "K", Within(-1, "P")]  # first piece of its list of words, or -1
+    head: Annotated[IntArray, "K", rec.Within(-1, "P")]  # first piece of its list of words, or -1
     in_window: Annotated[IntArray, "K"]  # documents in the window
     next_merge: Annotated[IntArray, "K"]  # documents from which a merge is tried again
     next_split: Annotated[IntArray, "K"]  # and a split
     id: Annotated[IntArray, "K"]
     born: Annotated[IntArray, "K"]  # index of its first document
     last_seen: Annotated[IntArray, "K"]  # and of its last one
-    born_t: Annotated[FloatArray, "K", FINITE]
-    last_t: Annotated[FloatArray, "K", FINITE]
+    born_t: Annotated[FloatArray, "K", rec.FINITE]
+    last_t: Annotated[FloatArray, "K", rec.FINITE]
     reported: Annotated[Bytes, "K"]  # 1: as a candidate, 2: its birth, 3: a label is final
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
-    example_length: Annotated[IntArray, "K 3", Within(0, 256)]
+    example_length: Annotated[IntArray, "K 3", rec.Within(0, 256)]
     example_row: Annotated[IntArray, "K 3"]  # which documents they are
     fit: Annotated[FloatArray, "K 3"]  # how typical they are; -inf: there is none
-    live: Annotated[SmallInts, "K", index("K")]  # list of the live slots
-    place: Annotated[SmallInts, "K", index("K")]  # where a slot is in it
-    free: Annotated[SmallInts, "K", index("K")]  # stack of the slots that were live
+    live: Annotated[SmallInts, "K", rec.index("K")]  # list of the live slots
+    place: Annotated[SmallInts, "K", rec.index("K")]  # where a slot is in it
+    free: Annotated[SmallInts, "K", rec.index("K")]  # stack of the slots that were live
     # slots that were second choices of its documents, or -1
-    rival: Annotated[IntArray, "K 4", index("K", none=True)]
+    rival: Annotated[IntArray, "K 4", rec.index("K", none=True)]
     rival_id: Annotated[IntArray, "K 4"]
 
 
@@ -115,24 +99,24 @@ class Window(NamedTuple):
     """The documents of the last four lags; document i is at i mod M."""
 
     # slot, or -1: a document without words
-    table: Annotated[IntArray, "M", -1, index("K", none=True)]
+    table: Annotated[IntArray, "M", -1, rec.index("K", none=True)]
     # Its part of the stored mass; where the decay is learned, as it was when last visited.
-    weight: Annotated[FloatArray, "M", FINITE]
-    weights: Annotated[FloatArray, "M G", FINITE]  # its part of the stored masses at each scale
-    t: Annotated[FloatArray, "M", FINITE]
+    weight: Annotated[FloatArray, "M", rec.FINITE]
+    weights: Annotated[FloatArray, "M G", rec.FINITE]  # its part of the stored masses at each scale
+    t: Annotated[FloatArray, "M", rec.FINITE]
     start: Annotated[IntArray, "M"]  # where its words begin in ``text``, absolute
-    length: Annotated[IntArray, "M", up_to("T")]
-    aside: Annotated[IntArray, "M", up_to("T")]  # boilerplate, which stands behind the others
+    length: Annotated[IntArray, "M", rec.up_to("T")]
+    aside: Annotated[IntArray, "M", rec.up_to("T")]  # boilerplate, which stands behind the others
     copies: Annotated[IntArray, "M"]  # documents that it is a copy of
     newer: Annotated[IntArray, "M", -1]  # the copy of it that came, or -1
     code: Annotated[IntArray, "M"]  # of its words
     newest: Annotated[IntArray, "M", -1]  # by code: the newest document
     older: Annotated[IntArray, "M", -1]  # and the one before
     # ring of words; absolute place n is at n mod T, and places not in use keep what they had
-    text: Annotated[SmallInts, "T", Within(0, MOST)]
+    text: Annotated[SmallInts, "T", rec.Within(0, rec.MOST)]
     sure: Annotated[Bytes, "M"]  # 1: its table was sure on arrival, 2: as good as certain
     shown_start: Annotated[IntArray, "M"]  # the same for the first bytes of the texts
-    shown_length: Annotated[IntArray, "M", Within(0, 256)]
+    shown_length: Annotated[IntArray, "M", rec.Within(0, 256)]
     shown: Annotated[Bytes, "S"]
 
 
@@ -140,10 +124,10 @@ class Archive(NamedTuple):
     """Ring of the last tables that were retired: the words that set them apart from the others."""
 
     id: Annotated[IntArray, "A"]
-    n: Annotated[IntArray, "A", Within(0, 32)]  # words kept
+    n: Annotated[IntArray, "A", rec.Within(0, 32)]  # words kept
     n_tokens: Annotated[IntArray, "A"]  # as the table had them
     n_words: Annotated[IntArray, "A"]
-    word: Annotated[SmallInts, "A 32", Within(0, MOST)]  # beyond n: what was there
+    word: Annotated[SmallInts, "A 32", rec.Within(0, rec.MOST)]  # beyond n: what was there
     copies: Annotated[SmallInts, "A 32"]
     weight: Annotated[FloatArray, "A 32"]  # by which the words were chosen
 
@@ -184,10 +168,11 @@ class Halves(NamedTuple):
     seed_gain: Annotated[FloatArray, "2"]  # and what it would gain
 
 
-COUNTS = counters({
-    layout.N_LIVE: up_to("K"), layout.N_SLOTS: up_to("K"), layout.POSTINGS_END: up_to("P"),
-    layout.LISTS_END: up_to("P"), layout.LISTS_FREE: index("P", none=True),
-    layout.LAST: index("K", none=True), layout.SPLIT_DUE: index("K", none=True),
+COUNTS = rec.counters({
+    layout.N_LIVE: rec.up_to("K"), layout.N_SLOTS: rec.up_to("K"),
+    layout.POSTINGS_END: rec.up_to("P"),
+    layout.LISTS_END: rec.up_to("P"), layout.LISTS_FREE: rec.index("P", none=True),
+    layout.LAST: rec.index("K", none=True), layout.SPLIT_DUE: rec.index("K", none=True),
 })  # fmt: skip
 
 
@@ -202,7 +187,7 @@ class State:
     archive: Archive
     events: Events
     counts: Annotated[IntArray, COUNTS]
-    sums: Annotated[FloatArray, REAL]
+    sums: Annotated[FloatArray, rec.REAL]
     scratch: Scratch
     scratch_halves: Halves
 
@@ -227,23 +212,23 @@ def empty_state(config: Config, **room: int) -> State:
     counts = np.zeros(layout.N_COUNTS, np.int64)
     counts[[layout.LAST, layout.LISTS_FREE, layout.SPLIT_DUE]] = -1
     counts[layout.NEXT_LOOK] = FIRST_LOOK
-    window = empty(Window, lengths)
+    window = rec.empty(Window, lengths)
     return State(
-        empty(Words, lengths), empty(Postings, lengths), empty(Tables, lengths), window,
-        empty(Archive, lengths), empty(Events, lengths), counts, first_sums(config),
+        rec.empty(Words, lengths), rec.empty(Postings, lengths), rec.empty(Tables, lengths), window,
+        rec.empty(Archive, lengths), rec.empty(Events, lengths), counts, first_sums(config),
         _scratch(config, lengths["K"], 64), _halves(window),
     )  # fmt: skip
 
 
 def _scratch(config: Config, K: int, U: int) -> Scratch:
-    scratch, x = empty(Scratch, {"K": K, "U": U}), 1.0 - config.discount
+    scratch, x = rec.empty(Scratch, {"K": K, "U": U}), 1.0 - config.discount
     scratch.log_gamma[:] = gammaln(x + np.arange(len(scratch.log_gamma))) - gammaln(x)
     return scratch
 
 
 def _halves(window: Window) -> Halves:
     T = min(len(window.text), layout.MOST_TOKENS)
-    return empty(Halves, {"H": len(window.table) + 1, "T": T})
+    return rec.empty(Halves, {"H": len(window.table) + 1, "T": T})
 
 
 def _longer_ring(ring: NDArray[Any], first: int, end: int) -> NDArray[Any]:
@@ -265,14 +250,14 @@ def with_words(state: State, n_words: int) -> None:
     """Make room for word numbers below ``n_words``."""
     W = len(state.words.df)
     if n_words > W:
-        state.words = resized(state.words, {"W": doubled(n_words, W)})
+        state.words = rec.resized(state.words, {"W": doubled(n_words, W)})
 
 
 def room_for_events(state: State) -> None:
     """Make room for an event of each live table."""
     room = int(state.counts[[layout.N_EVENTS, layout.N_LIVE]].sum()) + 1
     while len(state.events.kind) < min(room, layout.MOST_EVENTS):
-        state.events = resized(state.events, {"E": 2 * len(state.events.kind)})
+        state.events = rec.resized(state.events, {"E": 2 * len(state.events.kind)})
 
 
 def grow(state: State, config: Config) -> None:
@@ -281,10 +266,10 @@ def grow(state: State, config: Config) -> None:
     counts, window = state.counts, state.window
     G, K, U = *state.tables.masses.shape, len(state.scratch.doc)
     if short & layout.SHORT_POSTINGS:
-        state.postings = resized(state.postings, {"P": 2 * len(state.postings.table)})
+        state.postings = rec.resized(state.postings, {"P": 2 * len(state.postings.table)})
     if short & layout.SHORT_TABLES:
         K *= 2
-        state.tables = resized(state.tables, {"K": K, "G": G})
+        state.tables = rec.resized(state.tables, {"K": K, "G": G})
     if short & layout.SHORT_TEXT:
         text = _longer_ring(window.text, counts[layout.TEXT_FIRST], counts[layout.TEXT_END])
         window = state.window = window._replace(text=text)
@@ -293,9 +278,9 @@ def grow(state: State, config: Config) -> None:
         shown = _longer_ring(window.shown, counts[layout.SHOWN_FIRST], counts[layout.SHOWN_END])
         state.window = window._replace(shown=shown)
     if short & layout.SHORT_ARCHIVE:
-        state.archive = resized(state.archive, {"A": 2 * len(state.archive.id)})
+        state.archive = rec.resized(state.archive, {"A": 2 * len(state.archive.id)})
     if short & layout.SHORT_EVENTS:
-        state.events = resized(state.events, {"E": 2 * len(state.events.kind)})
+        state.events = rec.resized(state.events, {"E": 2 * len(state.events.kind)})
     if short & (layout.SHORT_TABLES | layout.SHORT_DOCUMENT):
         U = doubled(n_words, 2 * U if short & layout.SHORT_DOCUMENT else U)
         state.scratch = _scratch(config, K, U)
@@ -314,7 +299,7 @@ def _used(state: State, n_words: int) -> dict[str, int]:
 
 def arrays_of(state: State, n_words: int) -> dict[str, NDArray[Any]]:
     """Return copies of the arrays, of word numbers below ``n_words``, for a checkpoint."""
-    return stored_arrays(state, _used(state, n_words))
+    return rec.arrays_of(state, _used(state, n_words))
 
 
 _LONGEST = {
@@ -327,24 +312,24 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     """Rebuild the state that `arrays_of` described, or refuse it."""
     room = {axis: doubled(len(arrays[name]), _START[axis]) for axis, name in _LONGEST.items()}
     for axis in "TSAE":  # rings, whose lengths are powers of two
-        refuse_if(room[axis] != len(arrays[_LONGEST[axis]]), _LONGEST[axis])
+        rec.refuse_if(room[axis] != len(arrays[_LONGEST[axis]]), _LONGEST[axis])
     state = empty_state(config, **room)
     lengths = {"K": room["K"], "P": room["P"]}
-    check_one("counts", arrays["counts"], state.counts.shape, np.int64, COUNTS, lengths)
+    rec.check_one("counts", arrays["counts"], state.counts.shape, np.int64, COUNTS, lengths)
     state.counts[:] = arrays["counts"]
     n_words = len(arrays["words.df"])
-    restore(state, _used(state, n_words), arrays)
+    rec.restore(state, _used(state, n_words), arrays)
     check_kinds(state.events.kind)
     P, work = len(state.postings.table), np.zeros((2, len(state.tables.id)), np.int64)
     sound = is_sound(
         state.words, state.postings, state.tables, state.window, state.archive, state.counts,
         n_words, *work, *np.zeros((3, P), np.int32), np.zeros(len(state.words.df), np.int64),
     )  # fmt: skip
-    refuse_if(not sound, "words, postings, tables and documents")
+    rec.refuse_if(not sound, "words, postings, tables and documents")
     spelled, end = state.counts[[layout.N_SPELLED, layout.N_EVENTS]]
     E = len(state.events.kind)
     due = state.events.word[np.arange(max(spelled, end - E), end) % E]
-    refuse_if(spelled > end or bool((due >= len(state.words.df)).any()), "words of events")
+    rec.refuse_if(spelled > end or bool((due >= len(state.words.df)).any()), "words of events")
     K, longest = len(state.tables.id), int(state.window.length.max(initial=0))
     state.scratch = _scratch(config, K, doubled(longest, 64))
     return state

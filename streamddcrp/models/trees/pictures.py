@@ -1,6 +1,5 @@
 """Pictures of trees: topics with their words, components as images, growth over a stream."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -41,12 +40,6 @@ class _Placed:
     def colour(self) -> str:
         """Colour of its branch."""
         return _GREY if self.branch < 0 else COLOURS[self.branch % len(COLOURS)]
-
-
-def named(tree: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return a tree of topics over word numbers with the words' names."""
-    words = [(names[int(word)], p) for word, p in tree["words"]]
-    return tree | {"words": words, "children": [named(child, names) for child in tree["children"]]}
 
 
 def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order
 from streamddcrp.models.seqddcrp.kernels.known import is_known, judge, report, see
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.pace import forget
+from streamddcrp.models.seqddcrp.kernels.reasons import note
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.states import compare_columns, follow, found, note_return
@@ -342,6 +343,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     judge(atoms, table, counts)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
+    note(config, rows, atoms, table, events, counts, scratch)
     counts[layout.SINCE_BLOCK] = 0
 
 
