@@ -41,7 +41,7 @@ def save_history(folder: Path, streams: Streams) -> None:
                 "stories": list(stream.stories.values()),
                 "texts": stream.texts,
                 "row": stream.row,
-                "quiet": stream.quiet,
+                "on": stream.on,
                 "alarmed": None if np.isinf(stream.alarmed) else stream.alarmed,
                 "n_alarms": stream.n_alarms,
             }
@@ -82,6 +82,6 @@ def _restore(stream: Stream, kept: dict[str, Any], content: bytes) -> None:
     stream.numbers = Numbers(kept.get("lasted", ()))
     stream.describe(kept["stories"])
     stream.texts = [(t, label, text) for t, label, text in kept["texts"]]
-    stream.row, stream.quiet = kept["row"], kept["quiet"]
+    stream.row, stream.on = kept["row"], kept.get("on", False)
     stream.alarmed = -np.inf if kept["alarmed"] is None else kept["alarmed"]
     stream.n_alarms = kept["n_alarms"]
