@@ -154,7 +154,7 @@ def test_one_table_is_seldom_split():
     assert n_split < 5
 
 
-@pytest.mark.parametrize("m, l", [(0, 1), (0, 5), (1, 3), (2, 4)])
+@pytest.mark.parametrize(("m", "l"), [(0, 1), (0, 5), (1, 3), (2, 4)])
 def test_sticks_of_a_merge_gain_the_difference_of_their_bounds(m, l):
     config, state = engine(FAMILY, Exponential(5.0), window=32, memory=1e6)
     counts, sums, scratch, K = state.counts, state.sums, state.scratch, 6
