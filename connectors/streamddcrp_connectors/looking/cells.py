@@ -24,7 +24,7 @@ _SENTINELS = (
 )  # fmt: skip
 _COUNTERS = re.compile(
     r"(|c1|#|instant|rownames|row|__index_level_0__|record|obs|seq|unnamed: 0|"
-    r"(.*[_ ])?(id|idx|index|no\.?|nr\.?|num|number)|row_?id|row_?number|[A-Za-z]+Id)",
+    r"(.*[_ ])?(id|idx|index|no\.?|nr\.?|num|number|#)|row_?id|row_?number|[A-Za-z]+Id)",
     re.I,
 )
 _UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"

@@ -220,15 +220,20 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     if header and found.sep == " " and not names and len(rows[0]) != cut.width:
         header, line = False, line + 1  # names of several words
     extra = _n_units(rows) if header else 0
+    above = bool(extra) and _has_values(rows[0]) and _n_filled(rows[0]) < _n_filled(rows[1])
+    if above and "header" not in given:  # a line above the names
+        start, rows, line, extra = start + 1, rows[1:], cut.lines[start + 1], extra - 1
     pairs = [*zip(*rows[:2], strict=True)] if extra else []
     if any(below.strip() and not above.strip() for above, below in pairs):
         names = tuple(" ".join(filter(None, map(str.strip, pair))) for pair in pairs)
-    body = None if {"header", "skip"} & {*given} else _body(cut, start + header + extra)
+    below = start + header + extra
+    body = None if {"header", "skip"} & {*given} else _body(cut, below)
     if body is not None:
         start, below = body
         rows, line, header, names = cut.rows[start:], cut.lines[start], True, ()
-        extra = cut.lines[below] - cut.lines[start + 1]
-    values = [row for row in rows[header + extra :] if len(row) == cut.width]
+    n_lines = 1 + "".join(rows[0]).count("\n")  # of the header
+    extra = cut.lines[below] - line - n_lines if start + header < below < len(cut.rows) else 0
+    values = [row for row in cut.rows[below:] if len(row) == cut.width]
     if "decimal" not in given:
         decimal, thousands = _find_decimal(values, found.sep)
         found = replace(found, decimal=decimal, thousands=thousands)

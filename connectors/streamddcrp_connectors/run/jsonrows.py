@@ -137,7 +137,7 @@ class JsonRows:
         """Read one line; ValueError says what is wrong with it."""
         try:
             text = line.decode("utf-8-sig")
-            measured = _MEASURED.fullmatch(text)
+            measured = None if text[:1] == "{" else _MEASURED.fullmatch(text)
             row: Any = measured or json.loads(text, object_pairs_hook=_object)
         except json.JSONDecodeError as error:
             raise ValueError(f"not valid JSON: {error.msg} at character {error.pos}") from error
@@ -199,8 +199,8 @@ def _text_of(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return _encodable(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return json.dumps(value)
+        value = int(value)
+    return str(value) if type(value) is int else json.dumps(value)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -237,7 +237,9 @@ def _words(cells: list[Any], kinds: tuple[type, ...]) -> Made:
 
 def _encodable(text: str | None) -> str | None:
     """Return the text, or None if it holds half a surrogate pair, as JSON allows."""
-    if text is None or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if text is None or (
+        not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+    ):
         return None
     return text
 
