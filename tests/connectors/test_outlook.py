@@ -296,28 +296,35 @@ def test_messages_are_the_same_whatever_the_batches(size, group, tmp_path):
     assert over["row"] > 601 + 30
 
 
-def test_silent_alarms_are_counted(tmp_path):
+def test_silent_alarms_are_counted_and_logged(tmp_path, caplog):
     path = tmp_path / "silences.toml"
     path.write_text(
         '[[silence]]\nkey = "p*"\nuntil = 1970-01-01T00:10:00Z\nreason = "cleaning"\n'
-        '[[silence]]\nkey = "q"\nweekly = "Thu 01:00 - Thu 02:00"\n'
+        '[[silence]]\nkey = "q"\nweekly = "Thu 01:00 - Thu 02:00"\nby = "Ann"\n'
     )
     silences = Silences(path)
     keys = ["p1", "p1", "q", "q", "r"]
-    assert silences.cover(keys, [599, 600, 3600, 7200, 0]).tolist() == [
-        True,
-        False,
-        True,
-        False,
-        False,
-    ]
-    path.write_text('[[silence]]\nkey = "r"\nweekly = "Sun 23:00 - Mon 01:00"\n')
+    assert silences.cover(keys, [599, 600, 3600, 7200, 0]) == ["cleaning", None, "Ann", None, None]
+    path.write_text('[[silence]]\nkey = "r"\nweekly = "Sun 23:00 - Mon 01:00"\nby = "Ann"\n')
     monday = 4 * 86_400
-    assert silences.cover(["r"] * 3, [monday - 1, monday + 3599, monday + 3600]).tolist() == [
-        1,
-        1,
-        0,
-    ]
+    told = silences.cover(["r"] * 3, [monday - 1, monday + 3599, monday + 3600])
+    assert told == ["Ann", "Ann", None]
+    path.write_text('[[silence]]\nkey = "b"\nreason = "cleaning"\nby = "Ann"\n')
+    caplog.set_level("INFO", "streamddcrp.run")
+    alarming = Alarming(AlarmRule(0.01, silences=str(path), by="pump"))
+    scores = np.random.default_rng(1).exponential(size=600)
+    scores[[500, 501]] = 50.0
+    results = pa.record_batch(
+        {"row": np.arange(600), "key": np.tile(["a", "b"], 300), "score": scores}
+    )
+    judged = alarming.judge(results)
+    news = alarming.tell(results, judged, [None] * int(judged.began.sum()))
+    assert "b" not in news.column("key").to_pylist()
+    assert 500 in news.column("row").to_pylist()
+    silent = judged.began & (np.arange(600) % 2 == 1)
+    assert alarming.n_silenced == silent.sum() >= 1
+    said = [record.getMessage() for record in caplog.records]
+    assert said[-1] == "an alarm of pump b at row 501 is silent (cleaning, Ann)"
     for wrong in ('weekly = "daily"', "when = 3", 'from = "soon"'):
         path.write_text(f"[[silence]]\n{wrong}\n# {wrong}")
         with pytest.raises(ConfigError, match="cannot read the silences"):

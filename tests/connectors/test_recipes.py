@@ -1,13 +1,20 @@
 """The recipes of ``examples/deploy`` are what their tools and this command accept."""
 
+import json
+import re
 import shutil
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 
 from streamddcrp_connectors.cli import run
+from streamddcrp_connectors.run.loop import Summary
+
+from .servers import free_port
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "deploy"
 
@@ -31,13 +38,36 @@ def test_compose(job):
     is_accepted(service["command"], job)
     mounted = [volume.split(":")[1] for volume in service["volumes"]]
     assert mounted == ["/etc/streamddcrp/job.toml", "/data"]
-    port = job["metrics"].rpartition(":")[2]
-    assert f"127.0.0.1:{port}/healthz" in service["healthcheck"]["test"][-1]
     hosts = {job[name].partition("://")[2].partition(":")[0] for name in ("source", "alarms")}
     assert hosts < services["services"].keys()
     named = {volume.partition(":")[0] for one in services["services"].values()
              for volume in one.get("volumes", [])}  # fmt: skip
     assert named - {"./job.toml"} == services["volumes"].keys()
+
+
+def test_the_image_is_as_healthy_as_the_run(job):
+    pytest.importorskip("prometheus_client")
+    from streamddcrp_connectors.live.metrics import Metrics
+
+    image = (FOLDER.parents[1] / "Dockerfile").read_text()
+    command = json.loads(re.search(r"^HEALTHCHECK .*CMD (.*)$", image, re.MULTILINE)[1])
+    assert f"127.0.0.1:{job['metrics'].rpartition(':')[2]}/" in command[2]
+    port = free_port()
+    script = command[2].replace(":9100/", f":{port}/")
+
+    def status():
+        done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True)
+        return done.returncode
+
+    assert status() == 0  # nothing is served, so nothing is judged
+    metrics = Metrics(f"127.0.0.1:{port}")
+    try:
+        metrics.begin(Summary())
+        assert status() == 0
+        metrics.begin(Summary(alive=time.monotonic() - 301))
+        assert status() == 1
+    finally:
+        metrics.close()
 
 
 def test_kubernetes(job):

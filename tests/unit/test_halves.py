@@ -9,9 +9,15 @@ from benchmarks.calibration import is_right
 from streamddcrp import SeqDDCRP
 from streamddcrp.decay import Exponential
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.seqddcrp.kernels import halves
-from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_ROWS, N_SEEN, N_TABLES
-from streamddcrp.models.seqddcrp.kernels.state import refresh_totals
+from streamddcrp.models.seqddcrp.kernels import halves, moves
+from streamddcrp.models.seqddcrp.kernels.layout import (
+    DEAD_BIRTHS,
+    N_ACTIVE,
+    N_ROWS,
+    N_SEEN,
+    N_TABLES,
+)
+from streamddcrp.models.seqddcrp.kernels.state import refresh_totals, stick_bound
 from tests.oracles.plain import plain
 from tests.properties.test_stream_bound import engine
 
@@ -146,3 +152,20 @@ def test_one_table_is_seldom_split():
     )
     # Some three pairs of halves each: 120 e^-5 = .8 at most; 5 and more with probability .002.
     assert n_split < 5
+
+
+@pytest.mark.parametrize(("m", "l"), [(0, 1), (0, 5), (1, 3), (2, 4)])
+def test_sticks_of_a_merge_gain_the_difference_of_their_bounds(m, l):
+    config, state = engine(FAMILY, Exponential(5.0), window=32, memory=1e6)
+    counts, sums, scratch, K = state.counts, state.sums, state.scratch, 6
+    births = np.random.default_rng(0).gamma(1.0, 3.0, K)
+    births[3] = 0.0  # an empty stick
+    counts[N_TABLES], sums[DEAD_BIRTHS], state.atoms.births[:K] = K, 1.5, births
+    before = plain(stick_bound)(config, state.atoms, counts, sums)
+    plain(moves._weigh_sticks)(config, state.atoms, counts, sums, scratch)
+    gain = plain(moves._gain_of_sticks)(config, state.atoms, scratch, m, l)
+    assert gain <= scratch.message[m] - scratch.message[l + 1]  # what they cost now
+    births[m] += births[l]
+    counts[N_TABLES], state.atoms.births[: K - 1] = K - 1, np.delete(births, l)
+    after = plain(stick_bound)(config, state.atoms, counts, sums)
+    assert gain == pytest.approx(after - before, abs=1e-9)

@@ -93,7 +93,7 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
     cells["score"] = pa.array(table["score"], from_pandas=True)
     keys = cells["key"].to_pylist() if "key" in cells else None
     judged = Alarm().step_many(table["score"], keys=keys, labels=table["label"])
-    cells |= {name: pa.array(getattr(judged, name)) for name in ("threshold", "alarm", "began")}
+    cells |= {name: pa.array(getattr(judged, name)) for name in judged._fields[1:]}
     cells |= {f"f{i}": rows.column(name) for i, name in enumerate(features) if rows is not None}
     whole = pa.record_batch(cells)
     for start in range(0, whole.num_rows, PIECE):

@@ -158,20 +158,21 @@ class _Socket(_Guarded, WebSocketHandler):
             browser.show(asked)
         elif do == "got":
             browser.waiting = max(0, browser.waiting - 1)
-        elif do == "name" and self._known(key):
+        elif (streams := self.hub.streams) is None:
+            return
+        elif do == "name" and key in streams.of:
             name, verdict = str(asked.get("name") or ""), asked.get("verdict", VERDICTS[0])
             if verdict in VERDICTS:
                 self.hub.names.give(key, int(asked["label"]), name, verdict)
-        elif do == "acknowledge" and asked.get("all") is True and self.hub.streams is not None:
-            seen = {key: stream.alarmed for key, stream in self.hub.streams.of.items()}
-            self.hub.names.acknowledge(seen, str(asked.get("by") or ""))
-        elif do == "acknowledge" and (stream := self._known(key)):
-            seen = {key: stream.pyramid.span[1]}
-            self.hub.names.acknowledge(seen, str(asked.get("by") or ""))
+        elif do == "acknowledge":
+            of = streams.of
+            if asked.get("all") is True:
+                until = {key: stream.alarmed for key, stream in of.items()}
+            else:
+                until = {key: of[key].pyramid.span[1]} if key in of else {}
+            for seen in self.hub.names.acknowledge(until, str(asked.get("by") or "")):
+                of[seen].acknowledged(self.hub.names.acknowledged_by(seen))
         self.hub.changed()
-
-    def _known(self, key: str) -> Any:
-        return self.hub.streams.of.get(key) if self.hub.streams is not None else None
 
     def on_close(self) -> None:
         if self.browser is not None:

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.monitor.alarm import Alarms
+from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.page import pyramid as at
 from streamddcrp_connectors.page.regimes import Regimes
@@ -15,7 +16,6 @@ from streamddcrp_connectors.page.volumes import Volumes
 COLUMNS = 64  # that are kept
 KEYS = 4096  # streams that are kept
 OF_KEY = 128  # buckets of a level of one key
-QUIET = 10  # rows without alarm that end one
 TEXTS = 500  # last texts kept
 LETTERS = 300  # of a text
 STORIES = 2000  # whose words are kept
@@ -83,7 +83,7 @@ class Feed:
         """Note an event at a time, with its reasons in words, and when it probably was."""
         self.last_id += 1
         n = 1
-        for back in range(min(BACK, len(self._entries))):
+        for back in range(0 if kind == "acknowledged" else min(BACK, len(self._entries))):
             entry = self._entries[-1 - back]
             if (entry["kind"], entry["label"], entry["into"]) == (kind, label, into):
                 n = entry["n"] + 1
@@ -117,8 +117,9 @@ class Stream:
         self.stories: dict[int, dict[str, Any]] = {}  # words and examples by label
         self.drawn: list[int] = []  # labels of the last stream graph
         self.texts: list[tuple[float, int, str]] = []
+        self.numbers = Numbers()  # of regimes that lasted
         self.row = -1  # number of the last row
-        self.quiet = QUIET  # rows since the last that alarmed
+        self.on = False  # whether there is an alarm
         self.alarmed = -np.inf  # time of the last alarm
         self.n_alarms = 0
         self.version = 0  # changes with every change
@@ -141,6 +142,7 @@ class Stream:
         buckets[:, at.N_OWN :] = np.tile(rows.values, 3)
         self.pyramid.append(buckets)
         self.regimes.learn(label, t, rows.values)
+        self.numbers.see(label[label >= 0])
         if self.volumes is not None:
             self.volumes.learn(label[label >= 0], t[label >= 0])
         if rows.texts is not None:
@@ -150,14 +152,20 @@ class Stream:
         self.version += 1
 
     def _note_alarms(self, judged: Alarms, t: FloatArray, label: IntArray, why: Any) -> None:
-        """Note where alarms begin, and how many rows were quiet since the last that alarmed."""
-        for i in np.flatnonzero(judged.began).tolist():
-            self.feed.add("alarm", int(label[i]), float(t[i]), why=why[i])
+        """Note where alarms begin and where they are over."""
+        for i in np.flatnonzero(judged.began | judged.ended).tolist():
+            self.on = bool(judged.began[i])
+            what = "alarm" if self.on else "over"
+            self.feed.add(what, int(label[i]), float(t[i]), why=why[i])
         self.n_alarms += int(judged.began.sum())
         rows = np.flatnonzero(judged.alarm)
         if len(rows):
             self.alarmed = float(t[rows[-1]])
-        self.quiet = int(len(t) - 1 - rows[-1]) if len(rows) else self.quiet + len(t)
+
+    def acknowledged(self, by: str) -> None:
+        """Note that somebody has seen the alarms so far."""
+        self.feed.add("acknowledged", -1, _or(self.pyramid.span[1], 0.0), why=by or None)
+        self.version += 1
 
     def _keep_texts(self, t: FloatArray, label: IntArray, texts: Any) -> None:
         last = max(0, len(t) - TEXTS)
@@ -204,7 +212,7 @@ class Stream:
             "label": int(last[0, at.LABEL]),
             "score": _number(last[0, at.SCORE]),
             "threshold": _number(last[0, at.THRESHOLD]),
-            "alarm": self.quiet < QUIET,
+            "alarm": self.on,
             "alarmed": _number(self.alarmed),
             "t": float(last[0, at.END]),
         }
@@ -276,11 +284,10 @@ class Streams:
         texts = batch.column(first) if self.job.text and batch.num_columns > first else None
         judged, why = Alarms.none(score), np.full(len(number), None)
         if "alarm" in batch.schema.names:
-            threshold, alarm, began = (
-                batch.column(name).to_numpy(zero_copy_only=False)
-                for name in ("threshold", "alarm", "began")
+            cells = (
+                batch.column(name).to_numpy(zero_copy_only=False) for name in Alarms._fields[1:]
             )
-            judged = judged._replace(threshold=threshold, alarm=alarm, began=began)
+            judged = Alarms(score, *cells)
         if "why" in batch.schema.names:
             why = batch.column("why").to_numpy(zero_copy_only=False)
         return Rows(number, t, label.astype(np.int64), score, values, judged, why, texts)

@@ -1,6 +1,7 @@
 """Alarms of a run: where the surprise of a row is too high for those that usually come."""
 
 import base64
+import logging
 import time
 from collections.abc import Sequence
 from itertools import pairwise
@@ -18,6 +19,7 @@ from streamddcrp_connectors.run.lateness import seconds_of
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.silences import Silences
 
+_LOG = logging.getLogger("streamddcrp.run")
 FIRING, RESOLVED = "firing", "resolved"
 _COLUMNS = ("row", "time", "key", "file", "label", "score")
 _NAMED = 20  # keys that a message names
@@ -135,8 +137,12 @@ class Alarming:
         news = news.append_column("why", pa.array(whys, pa.string()))
         stamped = "time" in kept and pa.types.is_timestamp(news.schema.field("time").type)
         silent = self._silences.cover(keys, _seconds(news) if stamped else None)
-        self.n_silenced += int((silent & judged.began[at]).sum())
-        news = news.filter(pa.array(~silent))
+        for key, row, status, said in zip(keys, began, statuses, silent, strict=True):
+            if said is not None and status == FIRING:
+                self.n_silenced += 1
+                who = f"{self._by} {key}" if key else "the stream"
+                _LOG.info("an alarm of %s at row %d is silent (%s)", who, row, said)
+        news = news.filter(pa.array([said is None for said in silent], pa.bool_()))
         if self._window is None or "time" not in kept:
             return self._told(news, np.arange(len(news) + 1))
         if self._waiting is None:

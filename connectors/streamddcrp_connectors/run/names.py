@@ -107,8 +107,8 @@ class Names:
                 of[label] = text
         self._write()
 
-    def acknowledge(self, times: Mapping[str, float], by: str = "") -> None:
-        """Note that somebody has seen the alarms of streams up to a time each."""
+    def acknowledge(self, times: Mapping[str, float], by: str = "") -> list[str]:
+        """Note that somebody has seen the alarms of streams up to a time each; return which."""
         seen = []
         for key, t in times.items():
             room = len(self._acknowledged) < MOST or key in self._acknowledged
@@ -119,6 +119,7 @@ class Names:
             self.history.append({"at": time.time(), "by": _plain(by), "keys": seen})
             del self.history[:-SEEN]
         self._write()
+        return seen
 
     def _read(self, path: Path) -> None:
         try:

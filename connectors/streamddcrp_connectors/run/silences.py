@@ -6,10 +6,9 @@ import time
 import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamddcrp.errors import ConfigError
 
@@ -17,6 +16,14 @@ _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WEEKLY = re.compile(r"(\w{3}) (\d\d):(\d\d) *- *(\w{3}) (\d\d):(\d\d)")
 _WEEK = 7 * 86_400
 _MONDAY = 4 * 86_400  # 1970-01-05
+
+
+class _Silence(NamedTuple):
+    key: str  # or a pattern
+    begin: float
+    end: float
+    weekly: tuple[int, int]  # where in the week it begins, and how long it lasts (s)
+    said: str  # by whom, and why
 
 
 class Silences:
@@ -31,24 +38,24 @@ class Silences:
     def __init__(self, path: str | Path | None) -> None:
         self._path = None if path is None else Path(path)
         self._read_at = 0
-        self._silences: list[tuple[str, float, float, tuple[int, int] | None]] = []
+        self._silences: list[_Silence] = []
         self._look()
 
-    def cover(self, keys: list[Any], times: Any) -> NDArray[np.bool_]:
-        """Return which alarms are silent; ``times`` in seconds since 1970, None: now."""
-        if self._path is None or not keys:
-            return np.zeros(len(keys), np.bool_)
+    def cover(self, keys: list[Any], times: Any) -> list[str | None]:
+        """Return by whom and why each alarm is silent, None: it is not.
+
+        ``times`` in seconds since 1970, None: now.
+        """
         self._look()
         times = np.full(len(keys), time.time()) if times is None else times
-        return np.array([self._covers(str(key), t) for key, t in zip(keys, times, strict=True)])
+        return [self._covers(str(key), t) for key, t in zip(keys, times, strict=True)]
 
-    def _covers(self, key: str, t: float) -> bool:
-        for pattern, begin, end, weekly in self._silences:
-            if begin <= t < end and fnmatchcase(key, pattern):
-                start, length = weekly or (0, _WEEK)
-                if (t - _MONDAY - start) % _WEEK < length:
-                    return True
-        return False
+    def _covers(self, key: str, t: float) -> str | None:
+        for pattern, begin, end, (start, length), said in self._silences:
+            weekly = (t - _MONDAY - start) % _WEEK < length
+            if begin <= t < end and weekly and fnmatchcase(key, pattern):
+                return said
+        return None
 
     def _look(self) -> None:
         if self._path is None:
@@ -63,7 +70,7 @@ class Silences:
             raise ConfigError(f"cannot read the silences {self._path}: {error}") from error
 
 
-def _silence(table: dict[str, Any]) -> tuple[str, float, float, tuple[int, int] | None]:
+def _silence(table: dict[str, Any]) -> _Silence:
     unknown = table.keys() - {"key", "from", "until", "weekly", "by", "reason"}
     if unknown:
         raise ValueError(f"unknown entry {min(unknown)!r}")
@@ -71,7 +78,8 @@ def _silence(table: dict[str, Any]) -> tuple[str, float, float, tuple[int, int] 
         _seconds(table[name]) if name in table else otherwise
         for name, otherwise in (("from", -np.inf), ("until", np.inf))
     )
-    return str(table.get("key", "*")), begin, end, _weekly(table.get("weekly"))
+    said = ", ".join(str(table[name]) for name in ("reason", "by") if name in table)
+    return _Silence(str(table.get("key", "*")), begin, end, _weekly(table.get("weekly")), said)
 
 
 def _seconds(moment: Any) -> float:
@@ -82,10 +90,10 @@ def _seconds(moment: Any) -> float:
     return float((moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp())
 
 
-def _weekly(text: str | None) -> tuple[int, int] | None:
+def _weekly(text: str | None) -> tuple[int, int]:
     """Return where in the week a time begins, and how long it lasts, in seconds."""
     if text is None:
-        return None
+        return 0, _WEEK
     found = _WEEKLY.fullmatch(text.strip().lower())
     if found is None or not {found[1], found[4]} <= {*_DAYS}:
         raise ValueError(f'weekly must be as in "Sat 22:00 - Sun 06:00", got {text!r}')

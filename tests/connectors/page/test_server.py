@@ -214,7 +214,10 @@ def test_what_was_fed_is_what_is_sent(feeder, talk):
     assert columns["begin"][0] == 1772352000000.0
     assert columns["end"][-1] - columns["begin"][0] == 100 * (ROWS - 1)
     assert set(columns["label"]) == set(range(5))
-    assert [e["kind"] for e in tables["events"] if e["kind"] != "alarm"] == ["birth", "merge"]
+    birth, merge = (event for event in tables["events"] if event["kind"] not in ("alarm", "over"))
+    assert (birth["kind"], merge["kind"]) == ("birth", "merge")
+    assert birth["between"] == [birth["t"] - 100.0, birth["t"]]
+    assert merge["between"] is None
     assert sum(regime["rows"] for regime in tables["regimes"]) == ROWS
     page.feed(7)
     more = browser.next("view")
@@ -282,7 +285,9 @@ def test_names_and_history_outlive_the_process(feeder, talk, tmp_path):
     before = browser.next("view")
     browser.say(do="name", key="", label=3, name="clea\u202ening <b>")
     assert browser.next("tables", lambda f: f["names"])["names"] == {"3": "clea ning <b>"}
-    browser.say(do="acknowledge", key="")
+    browser.say(do="acknowledge", key="", by=" Ann\n")
+    seen = browser.next("tables", lambda f: any(e["kind"] == "acknowledged" for e in f["events"]))
+    assert seen["events"][-1]["why"] == "Ann"
     page.page.close()
     assert oct((tmp_path / "page-token").stat().st_mode & 0o777) == "0o600"
     again = feeder(tmp_path)
@@ -293,6 +298,7 @@ def test_names_and_history_outlive_the_process(feeder, talk, tmp_path):
     for name, cells in before["columns"].items():
         np.testing.assert_equal(cells, after["columns"][name])
     assert tables["names"] == {"3": "clea ning <b>"}
+    assert seen["events"][-1] in tables["events"]
     assert tables["rows"] == ROWS
     again.n = ROWS - 500  # a run that goes on before where the page was
     again.feed(1000)

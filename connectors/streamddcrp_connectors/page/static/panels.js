@@ -47,7 +47,7 @@ export class Regimes {
       const row = this.rows.get(regime.label)
       swatch(row.swatch, paint?.get(regime.label))
       put(row.who, scene.nameOf(regime.label))
-      put(row.id, tables.names[regime.label] ? ` ${regime.label}` : "")
+      put(row.id, scene.nameOf(regime.label).startsWith("id ") ? "" : ` id ${regime.label}`)
       put(row.words, words(regime, stories.get(regime.label)))
       put(row.fresh, regime.new ? "new" : "")
       put(row.rows, whole(regime.rows))
@@ -130,6 +130,8 @@ export function sentence(event, nameOf) {
     case "split": return `${who} split off from ${nameOf(event.into)}`
     case "candidate": return `${who} may be beginning`
     case "alarm": return `alarm in ${who}`
+    case "over": return `alarm over in ${who}`
+    case "acknowledged": return event.why ? `acknowledged by ${event.why}` : "acknowledged"
     default: return `${event.kind}: ${who}`
   }
 }
@@ -138,7 +140,7 @@ export function sentence(event, nameOf) {
 function when(between, clock) {
   if (!between) return ""
   const [low, high] = between.map((t) => clock.near(t, between[1]))
-  return low === high ? `began at ${low}` : `began between ${low} and ${high} (95 %)`
+  return low === high ? `began at ${low}` : `began between ${low} and ${high} (95\u00a0%)`
 }
 
 /** The list of events: the last ones, the latest on top, repeated ones counted. */
@@ -177,7 +179,7 @@ export class Events {
       const what = element("button", { kind, words: sentence(event, scene.nameOf), title: "Go there" })
       if (event.n > 1) what.append(element("span", { kind: "n", words: `  × ${number(event.n)}` }))
       const item = element("li", {}, element("time", { words: scene.clock.near(event.t, scene.history.known[1]) }), box, what)
-      const words = [when(event.between, scene.clock), ...(event.why ?? "").split("; ")].filter(Boolean).join("\n")
+      const words = [when(event.between, scene.clock), ...(event.kind === "acknowledged" ? "" : event.why ?? "").split("; ")].filter(Boolean).join("\n")
       if (words && event.id === this.open) item.append(element("p", { kind: "words", words }))
       what.ariaExpanded = words ? String(event.id === this.open) : null
       what.onclick = () => {

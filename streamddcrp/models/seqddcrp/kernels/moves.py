@@ -305,16 +305,43 @@ def _long_gain(config, atoms, table, scratch, m, l):
 
 
 @uncounted
+def _weigh_sticks(config, atoms, counts, sums, scratch):
+    """Note the openings behind each stick in ``share``, what those before it add in ``message``."""
+    K, term = counts[layout.N_TABLES], states.stick_term
+    tail, before = scratch.share, scratch.message
+    tail[K], before[0] = sums[layout.DEAD_BIRTHS], 0.0
+    for k in range(K - 1, -1, -1):
+        tail[k] = tail[k + 1] + atoms.births[k]
+    for k in range(K):
+        before[k + 1] = before[k] + term(config.gamma, atoms.births[k], tail[k + 1])
+
+
+@uncounted
+def _gain_of_sticks(config, atoms, scratch, m, l):
+    """Return B(c') - B(c) for openings of ``l`` given to ``m``, docs/math/atoms.md (8)."""
+    births, tail, before = atoms.births, scratch.share, scratch.message
+    gain = before[m] - before[l + 1]
+    for k in range(m, l):
+        own = births[m] + births[l] if k == m else births[k]
+        gain += states.stick_term(config.gamma, own, max(tail[k + 1] - births[l], 0.0))
+    return gain
+
+
+@uncounted
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
-    """Gain of a merge but for the sticks, docs/math/atoms.md (8); rough if less than ``least``."""
+    """Return the gain of a merge, docs/math/atoms.md (8); rough if not more than ``least``."""
     gain = 0.0
     if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds nothing, exactly
         for p in range(len(scratch.stats)):
             scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
         both = log_marginal(config.family, config.hyper, scratch.stats, scratch.post)
         gain = both - table.post[m, 0] - table.post[l, 0]
-        if gain > least and atoms.is_fast[m] + atoms.is_fast[l] > 0:
-            gain = min(gain, _long_gain(config, atoms, table, scratch, m, l))
+    if gain + scratch.message[m] - scratch.message[l + 1] <= least:  # sticks add no more
+        return gain
+    sticks = _gain_of_sticks(config, atoms, scratch, m, l)
+    if gain + sticks > least and atoms.is_fast[m] + atoms.is_fast[l] > 0:
+        gain = min(gain, _long_gain(config, atoms, table, scratch, m, l))
+    gain += sticks
     if gain <= least:  # what follows is a loss
         return gain
     for i in range(counts[layout.N_ROWS]):
@@ -337,28 +364,33 @@ def _is_due(config, table, counts, m):
 
 @uncounted
 def _best_pair(config, rows, groups, atoms, table, counts, sums, scratch):
-    """Return the gain by the best pair of atoms but for the sticks, and the pair; -1: no pair.
+    """Return the pair of atoms whose merge gains most; -1: none gains.
 
-    Where rows come in no order, a pair that predicts them better apart stays apart.
+    An empty one goes also where the gain is zero, as behind the last stick in use. Where rows come
+    in no order, a pair that predicts them better apart stays apart.
     """
     K, due = counts[layout.N_TABLES], scratch.own
     best, m, l = -math.inf, -1, -1
     no_order = come_in_no_order(config, table, counts, sums, True)
+    _weigh_sticks(config, atoms, counts, sums, scratch)
     for a in range(K):
         due[a] = _is_due(config, table, counts, a)
     for a in range(K):
         a_is_crumb = table.stats[a, 0] < CRUMB
         for b in range(a + 1, K):
             known = min(table.stats[a, 0], table.stats[b, 0]) >= SETTLED
-            is_due = due[a] + due[b] > 0.0
-            if a_is_crumb or table.stats[b, 0] < CRUMB or (known and is_due):
-                gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, best)
-                judged = gain > best and known and no_order
-                if judged and gain_apart(config, rows, table, counts, scratch, a, b) > 0.0:
-                    continue
-                if gain > best:
-                    best, m, l = gain, a, b
-    return best, m, l
+            is_crumb = a_is_crumb or table.stats[b, 0] < CRUMB
+            if not is_crumb and not (known and due[a] + due[b] > 0.0):
+                continue
+            least = max(best, 0.0)
+            gain = _merge_gain(config, rows, groups, atoms, table, counts, scratch, a, b, least)
+            empty = table.stats[b, 0] == 0.0 and atoms.births[b] == 0.0
+            if gain <= best or (gain <= 0.0 and not empty):
+                continue
+            if known and no_order and gain_apart(config, rows, table, counts, scratch, a, b) > 0.0:
+                continue
+            best, m, l = gain, a, b
+    return m, l
 
 
 @uncounted
@@ -372,27 +404,13 @@ def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now
     Evicted rows lose nothing: each has opened one atom at most. The older column stays, under the
     id of the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
     """
-    K = counts[layout.N_TABLES]
     if not config.recall:
         return False
-    best, m, l = _best_pair(config, rows, groups, atoms, table, counts, sums, scratch)
+    m, l = _best_pair(config, rows, groups, atoms, table, counts, sums, scratch)
     if m < 0:
         return False
-    before = states.stick_bound(config, atoms, counts, sums)
-    kept, moved = atoms.births[m], atoms.births[l]
-    atoms.births[m], atoms.births[l] = kept + moved, 0.0
-    # an empty stick l leaves the bound when it goes; its term is that of no openings
-    tail = sums[layout.DEAD_BIRTHS]
-    for k in range(l + 1, K):
-        tail += atoms.births[k]
-    after = states.stick_bound(config, atoms, counts, sums) - states.stick_term(
-        config.gamma, 0.0, tail
-    )
-    # An empty one loses nothing, and behind the last stick in use gains nothing; it must not stay.
-    empty = table.stats[l, 0] == 0.0 and moved == 0.0
-    if not empty and best + after - before <= 0.0:
-        atoms.births[m], atoms.births[l] = kept, moved
-        return False
+    atoms.births[m] += atoms.births[l]
+    atoms.births[l] = 0.0
     _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now)
     return True
 
