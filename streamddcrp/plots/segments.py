@@ -1,5 +1,6 @@
-"""When each regime was there: the one rule by which a label counts as a visit."""
+"""When each regime was there: the one rule by which a label counts as a visit, and is numbered."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,39 @@ def visits(labels: IntArray, hold: int = HOLD) -> list[Visit]:
         stays = bool(found) and found[-1].label == label
         found.append(Visit(label, found.pop().first if stays else first, last))
     return found
+
+
+class Numbers:
+    """Numbers that people see: regimes that lasted, in the order in which they did, without gaps.
+
+    Ids, which stay in the data, also go to what never lasted. A regime gets its number with the
+    first visit, as `visits` counts them, whatever pieces its labels come in.
+
+    Parameters
+    ----------
+    lasted : iterable of int
+        Labels that have numbers already, in their order.
+
+    Examples
+    --------
+    >>> numbers = Numbers()
+    >>> numbers.see(np.array([0, 0, 0, 7, 0, 12, 12]))
+    >>> numbers.see(np.array([12, 3]))
+    >>> numbers.of
+    {0: 1, 12: 2}
+    """
+
+    def __init__(self, lasted: Iterable[int] = ()) -> None:
+        self.of = {label: n for n, label in enumerate(lasted, start=1)}
+        self._last = np.empty(0, np.int64)
+
+    def see(self, labels: IntArray) -> None:
+        """Take the labels of further rows."""
+        labels = np.concatenate([self._last, labels])
+        for first, last in _runs(labels):
+            if last - first + 1 >= HOLD:
+                self.of.setdefault(int(labels[first]), len(self.of) + 1)
+        self._last = labels[-HOLD + 1 :]
 
 
 def _runs(labels: IntArray) -> list[tuple[int, int]]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp.plots.clock import Clock
+from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -33,11 +34,19 @@ class Labelled:
     names: Mapping[int, str] = field(default_factory=dict)  # given to regimes, by label
     note: str = ""  # what else is to be said under its name
     cut: bool = False  # whether there were rows before these
+    numbers: Mapping[int, int] = field(init=False)  # of regimes; none where rows are cut
+
+    def __post_init__(self) -> None:
+        numbers = Numbers()
+        if not self.cut:
+            numbers.see(self.labels[~np.isnan(self.scores)])
+        object.__setattr__(self, "numbers", numbers.of)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def name_of(self, label: int) -> str:
         """Say which regime a label is, with the name that somebody gave it."""
-        name = self.names.get(label)
-        return f"regime {label}" + (f" ({name})" if name else "")
+        name, number = self.names.get(label), self.numbers.get(label)
+        what = f"id {label}" if number is None else f"regime {number}"
+        return what + (f" ({name})" if name else "")

@@ -33,7 +33,8 @@ DIALECTS = {  # each changes some of how the table is written
     **{f"time {name}": {"time": name} for name in [*TIMES, *EPOCHS, "excel", "two columns"]},
     "semicolons": {"sep": ";"}, "tabs": {"sep": "\t"},
     "bars": {"sep": "|"}, "blanks": {"sep": " "},
-    "decimal comma": {"decimal": ","}, "thousands": {"thousands": True},
+    "decimal comma": {"decimal": ","}, "thousands": {"thousands": ","},
+    "narrow blanks": {"thousands": "\u202f"}, "apostrophes": {"thousands": "\u2019"},
     "no header": {"header": ""},
     "units": {"units": True}, "comments": {"comment": True}, "preamble": {"preamble": True},
     "Latin-1": {"encoding": "latin-1"}, "bom": {"encoding": "utf-8-sig"}, "crlf": {"end": "\r\n"},
@@ -47,8 +48,11 @@ DIALECTS = {  # each changes some of how the table is written
 
 def number(value, how):
     text = f"{value:,.3f}" if how.get("thousands") else repr(value)
+    group = how.get("thousands", ",")
     if how.get("decimal") == ",":
-        text = text.translate(str.maketrans(",.", ".,"))
+        text = text.translate(str.maketrans(",.", ("." if group == "," else group) + ","))
+    else:
+        text = text.replace(",", group)
     return ("+" if how.get("plus") and value > 0 else "") + text + how.get("unit", "")
 
 
@@ -115,8 +119,9 @@ def fits(how):
     } & {*how}  # fmt: skip
     excel = how.get("time") == "excel" and {"header", "decimal"} & {*how}  # "date" tells them
     both = "names" in how and {"trailing", "units"} & {*how}
+    latin = how.get("encoding") == "latin-1" and how.get("thousands", ",") > "~"
     unit = "unit" in how and how.get("missing") == "-999"  # -999 without its unit
-    return not (blanks or nameless or excel or both or unit)
+    return not (blanks or nameless or excel or both or unit or latin)
 
 
 def read(path, columns=None, **more):

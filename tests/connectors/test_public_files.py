@@ -356,6 +356,14 @@ FILES = {  # name: text, options, columns of the time, features
               lambda i: f'Information,{at(i, 60):%m/%d/%Y %I:%M:%S %p},Kernel,{X[i]:.0f},"It changed to {i}.\n\nReason: {i % 2}"', order=range(N)[::-1]),
         "", "Date and Time", "Event ID",
     ),
+    "fluke.csv": (
+        lines(["Fluke 287,,,", "Start,2021-03-13,,", "", "Reading,Sample,Start Time,Duration"],
+              lambda i: f"{i + 1},{X[i]} VDC,{at(i, 2):%m/%d/%Y %I:%M:%S %p},0:00:02.0"),
+        "", "Start Time", "Reading,Sample",
+    ),
+    "picoscope.csv": (
+        lines(["Time,Channel A,Note", "", "(ms),(mV),(-)"], lambda i: f"{i / 10 - 50:.6f},{X[i]},{i % 2}"), "", None, "Time,Channel A,Note",
+    ),
     "underlined.txt": (
         lines(["Sensor log", "ID\tTime\tValue", "--\t----\t-----"], lambda i: f"{i + 1}\t{at(i, 60)}\t{X[i]}", tail=["", "300 records exported"]),
         "", "Time", "Value",

@@ -19,7 +19,7 @@ from streamddcrp.plots.clock import Clock
 from streamddcrp.plots.figures import INK, styled
 from streamddcrp.plots.findings import find, odd_features, telling_features
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
-from streamddcrp.plots.segments import HOLD, visits
+from streamddcrp.plots.segments import HOLD, Numbers, visits
 from streamddcrp.plots.series import Labelled
 from streamddcrp.plots.timeline import draw, render
 from streamddcrp_connectors.cli import main
@@ -44,24 +44,24 @@ data.csv: 30 rows from 2024-05-01 00:00 to 2024-05-02 05:00, in UTC (29 hours).
 2 regimes: states that lasted for at least 3 consecutive rows; one that comes back keeps its number.
 2 other labels never lasted so long (3 rows in all).
 
-Regime 0: 44.0 % of rows (11), first seen 2024-05-01 05:00, last seen 2024-05-02 00:00.
+Regime 1: 44.0 % of rows (11), first seen 2024-05-01 05:00, last seen 2024-05-02 00:00 (id 0).
   flow  mean 10.18, mostly 10 to 11 (lowest 10, highest 12)
 
-Regime 1: 44.0 % of rows (11), first seen 2024-05-01 14:00, there at the end.
+Regime 2: 44.0 % of rows (11), first seen 2024-05-01 14:00, there at the end (id 1).
   flow  always 20
 
 Longest stays:
-  regime 0, 2024-05-01 05:00 to 2024-05-01 13:00 (8 hours, 9 rows)
-  regime 1, 2024-05-01 14:00 to 2024-05-01 19:00 (5 hours, 6 rows)
-  regime 1, 2024-05-02 01:00 to 2024-05-02 05:00 (4 hours, 5 rows)
+  regime 1, 2024-05-01 05:00 to 2024-05-01 13:00 (8 hours, 9 rows)
+  regime 2, 2024-05-01 14:00 to 2024-05-01 19:00 (5 hours, 6 rows)
+  regime 2, 2024-05-02 01:00 to 2024-05-02 05:00 (4 hours, 5 rows)
 
 Came back after another regime had taken over:
-  regime 0, once: 2024-05-01 22:00
-  regime 1, once: 2024-05-02 01:00
+  regime 1, once: 2024-05-01 22:00
+  regime 2, once: 2024-05-02 01:00
 
 Most surprising moments, numbered as in the picture (in nats; the higher, the less expected):
-  1. 2024-05-01 14:00: surprise 9; flow 20; regime 1 begins
-  2. 2024-05-01 22:00: surprise 5; flow 10; back to regime 0
+  1. 2024-05-01 14:00: surprise 9; flow 20; regime 2 begins
+  2. 2024-05-01 22:00: surprise 5; flow 10; back to regime 1
 """
 
 
@@ -129,7 +129,7 @@ def test_regimes_have_the_names_that_were_given_to_them(tmp_path):
     data = write_data(tmp_path)
     done = report(results, "--source", data, "--time", "when", "--checkpoint", tmp_path)
     assert done.exit_code == 0, done.output
-    assert f"Regime {label} (cleaning $x^$): " in done.stdout
+    assert f"Regime {label + 1} (cleaning $x^$): " in done.stdout
     assert done.stdout.replace(" (cleaning $x^$)", "") == WORDS
     check_picture(tmp_path / "found")
 
@@ -159,7 +159,7 @@ def test_without_times_rows_are_counted(tmp_path):
     done = report(results, "--source", write_data(tmp_path), "--features", "flow")
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("data.csv: 30 rows (row 0 to row 29).\n")
-    assert "regime 0, row 5 to row 13 (9 rows)" in done.stdout
+    assert "regime 1, row 5 to row 13 (9 rows)" in done.stdout
     check_picture(tmp_path / "found")
 
 
@@ -413,12 +413,12 @@ def test_columns_that_are_left_out_are_named():
     figure, words = pictured(findings), in_words(findings)
     drawn = {ax.get_title(loc="left") for ax in figure.axes}
     left_out = [name for name in findings.series.features if name not in drawn]
-    said = next(t.get_text() for t in figure.axes[0].texts if t.get_text().startswith("not drawn"))
+    said = next(t.get_text() for t in figure.axes[-1].texts if t.get_text().startswith("not drawn"))
     assert said == f"not drawn (8 of 20 columns): {', '.join(left_out)}"
     listed = words.split("--features): ")[1].split(".\n")[0].split(", ")
     reported = {line.split("  mean")[0].strip() for line in words.splitlines() if "  mean" in line}
     assert {name.strip() for name in listed} | reported == set(findings.series.features)
-    assert "not drawn" not in str(pictured(faulty(12)).axes[0].texts)
+    assert "not drawn" not in str(pictured(faulty(12)).axes[-1].texts)
 
 
 def test_moments_and_warm_up_look_different():
@@ -438,9 +438,9 @@ def test_given_names_are_drawn_and_written_as_text():
     made = series(LABELS, scores=np.array(SCORES, float))
     findings = find(dataclasses.replace(made, names={1: "cleaning <b> $x^$"}))
     lanes = [label.get_text() for label in pictured(findings).axes[-1].get_yticklabels()]
-    assert lanes == ["regime 0", "regime 1 (cleaning <b> $x^$)"]
-    assert "Regime 1 (cleaning <b> $x^$): " in in_words(findings)
-    assert "regime 1 (cleaning &lt;b&gt; $x^$)" in page_of_regimes(findings)
+    assert lanes == ["regime 1", "regime 2 (cleaning <b> $x^$)"]
+    assert "Regime 2 (cleaning <b> $x^$): " in in_words(findings)
+    assert "regime 2 (cleaning &lt;b&gt; $x^$)" in page_of_regimes(findings)
 
 
 def test_labels_of_the_picture_keep_apart():
@@ -467,6 +467,16 @@ def test_visits_agree_with_the_rule_told_row_by_row(labels, hold):
                 expected.append([now, i - hold + 1, i])
             expected[-1][2] = i
     assert [[v.label, v.first, v.last] for v in visits(labels, hold)] == expected
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.integers(0, 60))
+def test_regimes_have_numbers_without_gaps_whatever_the_batches(labels, cut):
+    labels, numbers = 5 * np.array(labels, dtype=np.int64), Numbers()
+    numbers.see(labels[:cut])
+    numbers = Numbers(numbers.of) if cut > len(labels) else numbers
+    numbers.see(labels[cut:])
+    order = dict.fromkeys(visit.label for visit in visits(labels))
+    assert numbers.of == {label: n for n, label in enumerate(order, start=1)}
 
 
 def test_a_visit_needs_three_rows():

@@ -2,6 +2,7 @@
 
 Rows are drawn from the model itself, so what they were drawn with is one more draw from the
 posterior given them. Its rank among others is uniform; equal values are put in order at random.
+So is the place of the next row in its forecast, the integral of exp(-score) up to it.
 """
 
 import math
@@ -11,7 +12,8 @@ import pytest
 from scipy.stats import chisquare
 
 from benchmarks.calibration import measure
-from streamddcrp import DDCRPSampler, GraphCRP, SeqDDCRP
+from streamddcrp import DDCRPSampler, GraphCRP, GroupDP, SeqDDCRP
+from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.likelihoods import NormalGamma
 
 FAMILY = NormalGamma(0.0, 0.1, 4.0, 3.0)
@@ -20,64 +22,70 @@ N, ALPHA, REACH = 10, 0.8, 3.0
 DRAWS, SETS = 19, 400
 PLAIN = {"likelihood": FAMILY, "alpha": ALPHA}
 PARTICLES = {"n_particles": 200, "warmup": 1}
+EXPONENTIAL = {"decay": ("exponential", REACH), **PLAIN}
 MODELS = {
-    "links": DDCRPSampler(decay=("exponential", REACH), rejuvenate=N + 1, **PARTICLES, **PLAIN),
+    "links": DDCRPSampler(rejuvenate=N + 1, **PARTICLES, **EXPONENTIAL),
     "graph": GraphCRP(window=N + 1, **PARTICLES, **PLAIN),
-    "stream": SeqDDCRP(
-        decay=("exponential", REACH), recall=False, learn_prior=False, memory=math.inf, **PLAIN
-    ),
+    "groups": GroupDP(n_shared=3, **PARTICLES, **PLAIN),
+    "stream": SeqDDCRP(recall=False, learn_prior=False, memory=math.inf, **EXPONENTIAL),
 }
+GRID = 6.0 * np.sinh(np.linspace(-3.0, 3.0, 121))
 
 
-def drawn(rng, reach):
-    """Return rows, their tables, by links that fall off with the gap, and one row more."""
-    labels = np.arange(N)
-    for i in range(1, N):
-        weight = np.append(np.exp(-np.arange(i, 0, -1.0) / reach), ALPHA)
-        links = rng.choice(i + 1, p=weight / weight.sum())
-        labels[i] = labels[links]
+def tables(rng, weights):
+    """Return tables (n,): item i joins that of j < i by ``weights[i][j]``, a new one by alpha."""
+    labels = np.arange(len(weights))
+    for i, seen in enumerate(weights):
+        weight = np.append(seen[:i], ALPHA)
+        labels[i] = labels[rng.choice(i + 1, p=weight / weight.sum())]
+    return labels
+
+
+def drawn(rng, name):
+    """Return N rows, their tables, and one row more."""
+    index = np.arange(N + 1)
+    if name == "groups":  # three items before them that all rows see, and the rows of their group
+        sees = np.ones((N + 4, N + 4))
+        sees[3:, 3:] = index[:, None] % 2 == index % 2
+    else:
+        gap = np.abs(index[:, None] - index)
+        sees = np.ones((N + 1, N + 1)) if name == "graph" else np.exp(-gap / REACH)
+    labels = tables(rng, sees)[-N - 1 :]
     at_table = {k: FAMILY.sample(rng, NONE, size=N + 1) for k in np.unique(labels)}
     X = np.array([at_table[k][i] for i, k in enumerate(labels)])
-    return X, labels, at_table[labels[-1]][N, 0]
+    return X[:N], labels[:N], X[N, 0]
 
 
-def functions(labels, after):
-    """Of a partition, and of another row of the last one's table."""
+def functions(labels):
+    """Of a partition: how many tables, pairs together, rows at the last one's table."""
     together = labels[:, None] == labels
-    return [after, len(np.unique(labels)), together.sum(), together[-1].sum()]
-
-
-def posterior(model, X, rng):
-    """Return the functions of draws from the posterior."""
-    rows = FAMILY.suffstats(X)
-    if isinstance(model, SeqDDCRP):
-        state = model._stream.state
-        p = state.rows.probs[: state.n_tables, N - 1]
-        tables = rng.choice(len(p), DRAWS, p=p / p.sum())
-        return [[FAMILY.sample(rng, state.table.stats[k])[0]] for k in tables]
-    draws = model.partitions(DRAWS, seed=int(rng.integers(1 << 30)))
-    assert draws.shape == (DRAWS, N)
-    return [
-        functions(labels, FAMILY.sample(rng, rows[labels == labels[-1]].sum(axis=0))[0])
-        for labels in draws
-    ]
+    return [len(np.unique(labels)), together.sum(), together[-1].sum()]
 
 
 def ranks(name):
-    """Return the rank of the truth in each set of rows, for each function."""
+    """Return ranks, 0 to `DRAWS`, of the truth in each set of rows, for each function."""
     rng, found = np.random.default_rng(5), []
     for seed in range(SETS):
-        X, labels, after = drawn(rng, math.inf if name == "graph" else REACH)
-        more = {} if name == "stream" else {"seed": seed}
-        model = MODELS[name].clone(more)
-        model.learn_many(X)
-        draws = np.array(posterior(model, X, rng))
-        truth = np.array(functions(labels, after))[: draws.shape[1]]
-        above = (draws < truth).sum(axis=0)
-        found.append(above + rng.integers(0, (draws == truth).sum(axis=0) + 1))
+        X, labels, after = drawn(rng, name)
+        side = {"group": (np.arange(N) % 2).tolist()} if name == "groups" else {}
+        one = {"group": N % 2} if side else {}
+        model = MODELS[name].clone({} if name == "stream" else {"seed": seed})
+        model.learn_many(X, **side)
+        density = [math.exp(-model.score_one({0: x}, **one)) for x in GRID]
+        below = np.append(0.0, np.cumsum(np.diff(GRID) * np.convolve(density, [0.5, 0.5], "valid")))
+        assert below[-1] == pytest.approx(1.0, abs=0.02)
+        mine = [int((DRAWS + 1) * np.interp(after, GRID, below / (below[-1] + 1e-9)))]
+        if isinstance(model, PartitionModel):
+            draws = model.partitions(DRAWS, seed=seed)
+            assert draws.shape == (DRAWS, N)
+            values, truth = np.array([functions(row) for row in draws]), functions(labels)
+            ties = rng.integers(0, (values == truth).sum(axis=0) + 1)
+            mine += ((values < truth).sum(axis=0) + ties).tolist()
+        found.append(mine)
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_truth_is_one_more_draw_from_the_posterior(name):
     for of_function in ranks(name).T:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp.data.clock import Wanted, find_kind, kind_of_numbers, parse, read_cells
-from streamddcrp_connectors.looking.dialect import MISSING, Dialect, is_number
+from streamddcrp_connectors.looking.dialect import DIGITS, MISSING, Dialect, is_number
 
 _FLAGS = (
     ("false", "true"), ("no", "yes"), ("off", "on"), ("f", "t"), ("n", "y"), ("closed", "open"),
@@ -24,12 +24,12 @@ _SENTINELS = (
 )  # fmt: skip
 _COUNTERS = re.compile(
     r"(|c1|#|instant|rownames|row|__index_level_0__|record|obs|seq|unnamed: 0|"
-    r"(.*[_ ])?(id|idx|index|no\.?|nr\.?|num|number)|row_?id|row_?number|[A-Za-z]+Id)",
+    r"(.*[_ ])?(id|idx|index|no\.?|nr\.?|num|number|#)|row_?id|row_?number|[A-Za-z]+Id)",
     re.I,
 )
 _UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
 _WRITTEN = re.compile(
-    r"[-+]?[$€£¥]?\s*[-+]?[\d.,' ]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>" + _UNIT + r"|[*#†;])?"
+    rf"[-+]?[$€£¥]?\s*[-+]?[{DIGITS}]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>{_UNIT}|[*#†;])?"
 )
 _SIZES = {
     "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "B": 1e9, "bn": 1e9, "Ki": 1024.0,

@@ -25,8 +25,9 @@ MISSING = (
     "mm", ":", "**", "***", "****", "*****",
 )  # fmt: skip
 _COMMENTS = ("#", "%", "//")
+DIGITS = r"\d.,'\u2019 \u00a0\u202f"  # and what may stand between them
 _UNIT = r"(?: ?(?:%|°?[A-Za-z]{1,3}(?:/[a-z]{1,3})?))?"
-_NUMBER = re.compile(r"[-+]?(?:[$€£¥] ?)?(\d[\d.,' ]*|[.,]\d+)([eE][-+]?\d+)?" + _UNIT)
+_NUMBER = re.compile(rf"[-+]?(?:[$€£¥] ?)?(\d[{DIGITS}]*|[.,]\d+)([eE][-+]?\d+)?{_UNIT}")
 _ADDRESS = re.compile(r"(\d{1,3}\.){3}\d{1,3}")
 RULE = re.compile(
     rb"(?m)^(?:[-+|=: ]*-{3}[-+|=: ]*|\(?\d+ rows?\b[^|\n]*)\r?(?:\n|\Z)"
@@ -219,15 +220,20 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     if header and found.sep == " " and not names and len(rows[0]) != cut.width:
         header, line = False, line + 1  # names of several words
     extra = _n_units(rows) if header else 0
+    above = bool(extra) and _has_values(rows[0]) and _n_filled(rows[0]) < _n_filled(rows[1])
+    if above and "header" not in given:  # a line above the names
+        start, rows, line, extra = start + 1, rows[1:], cut.lines[start + 1], extra - 1
     pairs = [*zip(*rows[:2], strict=True)] if extra else []
     if any(below.strip() and not above.strip() for above, below in pairs):
         names = tuple(" ".join(filter(None, map(str.strip, pair))) for pair in pairs)
-    body = None if {"header", "skip"} & {*given} else _body(cut, start + header + extra)
+    below = start + header + extra
+    body = None if {"header", "skip"} & {*given} else _body(cut, below)
     if body is not None:
         start, below = body
         rows, line, header, names = cut.rows[start:], cut.lines[start], True, ()
-        extra = cut.lines[below] - cut.lines[start + 1]
-    values = [row for row in rows[header + extra :] if len(row) == cut.width]
+    n_lines = 1 + "".join(rows[0]).count("\n")  # of the header
+    extra = cut.lines[below] - line - n_lines if start + header < below < len(cut.rows) else 0
+    values = [row for row in cut.rows[below:] if len(row) == cut.width]
     if "decimal" not in given:
         decimal, thousands = _find_decimal(values, found.sep)
         found = replace(found, decimal=decimal, thousands=thousands)
@@ -374,24 +380,22 @@ def _n_units(rows: list[list[str]]) -> int:
 def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
     """Tell commas of thousands from those of decimals, and points likewise."""
     cells = [cell.strip() for row in rows[:1000] for cell in row]
-    cells = [cell for cell in cells if _NUMBER.fullmatch(cell) and re.search(r"[,.' ]", cell)]
-    if not any(re.search("[,' ]", cell) or cell.count(".") > 1 for cell in cells):
+    cells = [cell for cell in cells if is_number(cell) and not _DATE.match(cell)]
+    cells = [cell for cell in cells if re.search(r"\d\D\d", cell)]
+    if not any(re.search(r"\d[^\d.]\d", cell) or cell.count(".") > 1 for cell in cells):
         return ".", ""
-    comma = point = grouped = 0
+    comma = point = 0
     for cell in cells:
         last = max(cell.rfind(","), cell.rfind("."))
         if last < 0:
-            grouped += 1
             continue
         sign, rest = cell[last], cell[last + 1 :]
         rest = rest[: len(rest) - len(rest.lstrip("0123456789"))]  # less a unit or an exponent
         sure = (
             len(rest) != 3
             or cell.lstrip("-+")[:2] in ("0,", "0.")
-            or len({*cell} & {",", "."}) == 2
+            or len({*re.findall(r"\d(\D)(?=\d)", cell)}) > 1
         )
-        if cell.count(sign) > 1 and (_ADDRESS.fullmatch(cell) or _DATE.match(cell)):
-            continue
         if cell.count(sign) > 1:
             comma, point = comma + 2 * (sign == "."), point + 2 * (sign == ",")
         elif sure:
@@ -401,11 +405,13 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
         written = [cell for cell in numbers if "," in cell]
         comma = int(sep == ";" and len(written) >= 0.9 * len(numbers))
     decimal = "," if comma > point else "."
-    signs = {".": ".", ",": ","}[{",": ".", ".": ","}[decimal]], "'", " "
-    thousands = next(
-        (s for s in signs if any(re.search(rf"\d{re.escape(s)}\d{{3}}", c) for c in cells)), ""
-    )
-    return decimal, thousands if grouped or thousands != " " else ""
+    signs = "." if decimal == "," else ",", "'", "\u2019", " ", "\u00a0", "\u202f"
+    for sign in signs:  # the first one that stands in numbers, and before groups of three alone
+        held = [cell for cell in cells if re.search(rf"\d{re.escape(sign)}\d", cell)]
+        grouped = rf"[^\d]*\d{{1,3}}({re.escape(sign)}\d{{3}})+(?!\d).*"
+        if held and sum(bool(re.fullmatch(grouped, cell)) for cell in held) > 0.9 * len(held):
+            return decimal, sign
+    return decimal, ""
 
 
 def named(names: Sequence[str]) -> tuple[str, ...]:

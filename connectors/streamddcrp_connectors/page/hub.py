@@ -246,6 +246,7 @@ class Hub:
                 "stories": [stream.stories[label] for label in wanted if label in stream.stories],
                 "texts": stream.texts[-8:],
                 "names": self.names.of(key),
+                "numbers": stream.numbers.of,
                 "verdicts": self.names.verdicts_of(key),
                 "rows": streams.n_rows,
                 "rate": self._rows_a_second(streams.n_rows),
@@ -299,11 +300,11 @@ class Hub:
     def _card(self, key: str, stream: "Stream") -> tuple[dict[str, Any], Any, Any]:
         buckets = stream.pyramid.view(-math.inf, math.inf, CARD).buckets
         now = self._now(key, stream)
-        name = self.names.of(key).get(now["label"])
-        labels = buckets[:, LABEL]
+        label, labels = now["label"], buckets[:, LABEL]
         other = np.flatnonzero((labels != labels[-1:]) & (labels >= 0))
         since = float(buckets[other[-1] + 1, BEGIN]) if len(other) else None
-        card = {"key": key, "name": name, "n": len(buckets), "since": since, **now}
+        regime = {"name": self.names.of(key).get(label), "number": stream.numbers.of.get(label)}
+        card = {"key": key, **regime, "n": len(buckets), "since": since, **now}
         return card, labels, buckets[:, SCORE]
 
     def _once(self, key: Any, make: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamddcrp.checkpoint import decode_state, encode_state, read_blob, write_atomic
 from streamddcrp.errors import CheckpointError
+from streamddcrp.plots.segments import Numbers
 from streamddcrp_connectors.page.streams import Job, Stream, Streams
 
 HISTORY = "page-history"
@@ -36,6 +37,7 @@ def save_history(folder: Path, streams: Streams) -> None:
                 "volumes": None if stream.volumes is None else stream.volumes.state(),
                 "became": list(stream.became.items()),
                 "gone": list(stream.gone),
+                "lasted": list(stream.numbers.of),
                 "stories": list(stream.stories.values()),
                 "texts": stream.texts,
                 "row": stream.row,
@@ -77,6 +79,7 @@ def _restore(stream: Stream, kept: dict[str, Any], content: bytes) -> None:
         stream.volumes.restore(kept["volumes"])
     stream.became = {int(old): int(new) for old, new in kept["became"]}
     stream.gone = dict.fromkeys(kept["gone"])
+    stream.numbers = Numbers(kept.get("lasted", ()))
     stream.describe(kept["stories"])
     stream.texts = [(t, label, text) for t, label, text in kept["texts"]]
     stream.row, stream.on = kept["row"], kept.get("on", False)

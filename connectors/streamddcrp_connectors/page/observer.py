@@ -262,6 +262,8 @@ def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
         batch = batch.take(pa.array(where))
     known = set(results.schema.names)
     cells = {n: results.column(n) for n in ("row", "time", "key", "label", "score") if n in known}
+    if "state" in known:  # what people see, as in reports
+        cells["label"] = results.column("state")
     if judged is not None:
         cells |= {name: pa.array(getattr(judged, name)) for name in judged._fields[1:]}
         each = np.full(len(judged.began), None)

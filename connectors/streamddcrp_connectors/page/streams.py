@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.monitor.alarm import Alarms
+from streamddcrp.plots.segments import Numbers
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.page import pyramid as at
 from streamddcrp_connectors.page.regimes import Regimes
@@ -116,6 +117,7 @@ class Stream:
         self.stories: dict[int, dict[str, Any]] = {}  # words and examples by label
         self.drawn: list[int] = []  # labels of the last stream graph
         self.texts: list[tuple[float, int, str]] = []
+        self.numbers = Numbers()  # of regimes that lasted
         self.row = -1  # number of the last row
         self.on = False  # whether there is an alarm
         self.alarmed = -np.inf  # time of the last alarm
@@ -140,6 +142,7 @@ class Stream:
         buckets[:, at.N_OWN :] = np.tile(rows.values, 3)
         self.pyramid.append(buckets)
         self.regimes.learn(label, t, rows.values)
+        self.numbers.see(label[label >= 0])
         if self.volumes is not None:
             self.volumes.learn(label[label >= 0], t[label >= 0])
         if rows.texts is not None:

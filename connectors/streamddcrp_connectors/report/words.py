@@ -129,7 +129,8 @@ def _regime(findings: Findings, regime: Regime, features: list[int]) -> list[str
     seen = f"first seen {clock.at(regime.first)}, "
     seen += "there at the end" if findings.lasts(regime) else f"last seen {clock.at(regime.last)}"
     name = findings.series.name_of(regime.label)
-    lines = [f"R{name[1:]}: {percent(regime.share)} of rows ({regime.n_rows:,}), {seen}."]
+    rows = f"{percent(regime.share)} of rows ({regime.n_rows:,})"
+    lines = [f"R{name[1:]}: {rows}, {seen} (id {regime.label})."]
     names = [findings.series.features[d] for d in features]
     width = min(max(map(len, names), default=0), ALIGNED)
     for d, name in zip(features, names, strict=True):

@@ -234,7 +234,7 @@ def canonical(
     for name in columns.names:
         if name == columns.time:
             held = together([raw.column(part) for part in columns.times])
-            array, kind, held = _times(held, name, kind, columns.reading.clock, cells)
+            array, kind, held = times_of(held, name, kind, columns.reading.clock, cells)
             rule = TIME_RULE
         elif name == columns.key:
             array = _keys(held := raw.column(name), name)
@@ -257,19 +257,20 @@ def canonical(
     return assemble(columns, arrays, refused, values), kind
 
 
-def _times(
+def times_of(
     held: Any, name: str, kind: TimeKind | None, wanted: Wanted, cells: Cells | None
 ) -> tuple[Any, TimeKind | None, Any]:
+    """Read a column as times; return them, their kind, and the column less marks of missing."""
     if _is_text(held.type):
         held = trimmed(pc.cast(held, pa.string()))
-        kind = kind or first_kind(held, name, wanted)
+        kind = kind or _first_kind(held, name, wanted)
         if kind is None:
             return pa.nulls(len(held), pa.float64()), None, held
     elif pa.types.is_temporal(held.type) or pa.types.is_boolean(held.type):
         array, kind = _stamps(held, name, kind, wanted)
         return array, kind, held
     else:
-        kind = kind or kind_of(_typed_numbers(held, name), name, wanted)
+        kind = kind or _kind_of(_typed_numbers(held, name), name, wanted)
         if kind in (None, "number"):
             return _typed_numbers(held, name).cast(pa.float64(), safe=False), kind, held
     array, kind = parse(held, kind)
@@ -278,7 +279,7 @@ def _times(
     return array, kind, held
 
 
-def first_kind(cells: Any, name: str, wanted: Wanted) -> TimeKind | None:
+def _first_kind(cells: Any, name: str, wanted: Wanted) -> TimeKind | None:
     """Return the kind of the first cell of a column of strings that is a time at all.
 
     So it does not depend on how many rows come at once.
@@ -287,7 +288,7 @@ def first_kind(cells: Any, name: str, wanted: Wanted) -> TimeKind | None:
     return next(filter(None, found), None)
 
 
-def kind_of(numbers: Any, name: str, wanted: Wanted) -> TimeKind | None:
+def _kind_of(numbers: Any, name: str, wanted: Wanted) -> TimeKind | None:
     """Return what a column of numbers counts as a time, by the first; None: there is none."""
     first = next((n for n in numbers.drop_null()[:1].to_pylist() if abs(n) < 1e18), None)
     if first is None:

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.data.clock import Wanted, parse
 from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.run.columns import (
     KEY_RULE,
@@ -27,9 +26,8 @@ from streamddcrp_connectors.run.columns import (
     Refusal,
     TimeKind,
     assemble,
-    first_kind,
-    kind_of,
     repeated,
+    times_of,
     way_out,
 )
 
@@ -57,27 +55,15 @@ class JsonRows:
         self._written: set[str] = set()  # columns in which the sample has text
         self._nested = False
 
-    def names_of(self, sample: bytes) -> list[str]:
-        """Return the columns of the objects of a sample, in the order in which they come."""
-        names: dict[str, int] = {}
-        n_rows = 0
-        self._nested = True
-        for line in sample.split(b"\n"):
-            with suppress(ValueError):
-                row = self.read(line)
-                n_rows += 1
-                for name in row:
-                    names[name] = names.get(name, 0) + 1
-        self._optional = {name for name, count in names.items() if count < n_rows}
-        return list(names)
-
     def sample(self, sample: bytes) -> Any:
-        """Return the objects of a sample as a table of strings."""
+        """Return the objects of a sample as a table of strings, columns in the order they come."""
+        self._nested = True
         rows = []
         for line in sample.split(b"\n"):
             with suppress(ValueError):
                 rows.append(self.read(line))
         names = list(dict.fromkeys(name for row in rows for name in row))
+        self._optional = {name for name in names if not all(name in row for row in rows)}
         self._written = {
             name for name in names if any(isinstance(row.get(name), str) for row in rows)
         }
@@ -114,16 +100,19 @@ class JsonRows:
             cells = [None if row is None else row.get(name) for row in rows]
             if name == columns.time:
                 cells = [_time_of(row, columns.times) for row in rows]
-                (array, read), kind = _times(cells, kind, name, columns.reading.clock)
+                words = pa.array(map(_text_of, cells), pa.string())
+                array, kind, _ = times_of(words, name, kind, columns.reading.clock, None)
+                valid = array.is_valid().to_pylist()
+                read = [cell is None or good for cell, good in zip(cells, valid, strict=True)]
                 rule = TIME_RULE
             elif name == columns.key:
-                array, read = _keys(cells)
+                array, read = _words(cells, (int, str))
                 rule = KEY_RULE
             elif columns.text:
-                array, read = _texts(cells)
+                array, read = _words(cells, (str,))
                 rule = TEXT_RULE
             elif name in self._written or self._has_marks(name):
-                words = pa.array([_text_of(cell) for cell in cells], pa.string())
+                words = pa.array(map(_text_of, cells), pa.string())
                 array, held = self.cells.numbers(name, words)
                 odd = pc.and_(held.is_valid(), array.is_null())
                 read = pc.invert(odd).to_pylist()
@@ -148,7 +137,7 @@ class JsonRows:
         """Read one line; ValueError says what is wrong with it."""
         try:
             text = line.decode("utf-8-sig")
-            measured = _MEASURED.fullmatch(text)
+            measured = None if text[:1] == "{" else _MEASURED.fullmatch(text)
             row: Any = measured or json.loads(text, object_pairs_hook=_object)
         except json.JSONDecodeError as error:
             raise ValueError(f"not valid JSON: {error.msg} at character {error.pos}") from error
@@ -210,8 +199,8 @@ def _text_of(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return _encodable(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return json.dumps(value)
+        value = int(value)
+    return str(value) if type(value) is int else json.dumps(value)
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -241,22 +230,16 @@ def _number(cell: Any) -> float | None:
         return None
 
 
-def _keys(cells: list[Any]) -> Made:
-    keys = [
-        str(cell) if isinstance(cell, int | str) and not isinstance(cell, bool) else None
-        for cell in cells
-    ]
-    return _made(cells, [_encodable(key) for key in keys], pa.string())
-
-
-def _texts(cells: list[Any]) -> Made:
-    texts = [_encodable(cell) if isinstance(cell, str) else None for cell in cells]
-    return _made(cells, texts, pa.string())
+def _words(cells: list[Any], kinds: tuple[type, ...]) -> Made:
+    words = [_encodable(str(cell)) if type(cell) in kinds else None for cell in cells]
+    return _made(cells, words, pa.string())
 
 
 def _encodable(text: str | None) -> str | None:
     """Return the text, or None if it holds half a surrogate pair, as JSON allows."""
-    if text is None or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if text is None or (
+        not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+    ):
         return None
     return text
 
@@ -269,44 +252,6 @@ def _time_of(row: dict[str, Any] | None, names: Sequence[str]) -> Any:
         return row.get(names[0])
     parts = [row.get(name) for name in names]
     return None if None in parts else " ".join(str(part).zfill(2) for part in parts)
-
-
-def _times(
-    cells: list[Any], kind: TimeKind | None, name: str, wanted: Wanted
-) -> tuple[Made, TimeKind | None]:
-    """Numbers are counts of a unit of time; text is read as a time stamp, never as a number."""
-    numbers = [None if isinstance(cell, bool) else _number(cell) for cell in cells]
-    words = [_encodable(cell) if isinstance(cell, str) else None for cell in cells]
-    if kind is None:
-        kind = _first_kind(words, numbers, name, wanted)
-    if kind is None:
-        return _made(cells, [None] * len(cells), pa.float64()), None
-    if kind == "number":
-        return _made(cells, numbers, pa.float64()), kind
-    written = [
-        word if number is None else _written(number, cell)
-        for word, number, cell in zip(words, numbers, cells, strict=True)
-    ]
-    array, kind = parse(pa.array(written, pa.string()), kind)
-    valid = array.is_valid().to_pylist()
-    read = [cell is None or good for cell, good in zip(cells, valid, strict=True)]
-    return (array, read), kind
-
-
-def _written(number: float, cell: Any) -> str:
-    return str(cell if isinstance(cell, int) else int(number) if number.is_integer() else number)
-
-
-def _first_kind(
-    words: list[str | None], numbers: list[float | None], name: str, wanted: Wanted
-) -> TimeKind | None:
-    for word, number in zip(words, numbers, strict=True):
-        if number is not None:
-            return kind_of(pa.array([number]), name, wanted)
-        kind = first_kind(pa.array([word], pa.string()), name, wanted)
-        if kind not in (None, "number"):
-            return kind
-    return None
 
 
 def _made(cells: list[Any], made: list[Any], to: Any) -> Made:

@@ -8,6 +8,7 @@ from streamddcrp.compilation import entry_point
 from streamddcrp.likelihoods.kernels.families import posteriors, stats_of_rows
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.kernels import layout
+from streamddcrp.models.seqddcrp.kernels.known import LASTING
 from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -32,8 +33,8 @@ def began(engine: Engine, label: int, index: int) -> tuple[float, float] | None:
     """Return between which times lies, with probability .95, the first row of a regime.
 
     ``index``: a row about which it began. None where that, or all before it, has left the window,
-    or no row there is the regime's by now. Equation (10) of ``docs/math/states_over_tables.md``;
-    O(W P).
+    no row there is the regime's by now, or the regime had been there for 32 rows. Equation (10) of
+    ``docs/math/states_over_tables.md``; O(W P).
     """
     config, state = engine.config, engine.state
     one, n_rows = engine.column(label), int(state.counts[layout.N_ROWS])
@@ -44,7 +45,7 @@ def began(engine: Engine, label: int, index: int) -> tuple[float, float] | None:
     mine = np.flatnonzero(path == one)
     if not len(mine):
         return None
-    at = int(mine[np.argmin(np.abs(mine - at))])
+    told, at = at, int(mine[np.argmin(np.abs(mine - at))])
     first = at + 1 - _stay(path[at::-1] == one)
     if first == 0:
         return None
@@ -62,6 +63,8 @@ def began(engine: Engine, label: int, index: int) -> tuple[float, float] | None:
     post = np.empty((len(both), state.table.post.shape[1]))
     posteriors(config.family, config.hyper, both, len(both), post)
     low, high = shortest(softmax(post[:, 0].reshape(2, -1).sum(axis=0))[: end - start], LEVEL)
+    if start + high < told - LASTING:
+        return None
     clock = rows.clock[start:end]
     return float(clock[low]), float(clock[high])
 

@@ -85,6 +85,10 @@ class Feeder:
                 "kind": pa.array(kinds),
                 "label": pa.array(labels),
                 "into": pa.array(into, pa.int64()),
+                "earliest": pa.array(
+                    times - np.timedelta64(100, "ms"), mask=np.array(kinds) == "merge"
+                ),
+                "latest": pa.array(times, mask=np.array(kinds) == "merge"),
             }
         )
 

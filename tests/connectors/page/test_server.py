@@ -214,8 +214,10 @@ def test_what_was_fed_is_what_is_sent(feeder, talk):
     assert columns["begin"][0] == 1772352000000.0
     assert columns["end"][-1] - columns["begin"][0] == 100 * (ROWS - 1)
     assert set(columns["label"]) == set(range(5))
-    others = [e["kind"] for e in tables["events"] if e["kind"] not in ("alarm", "over")]
-    assert others == ["birth", "merge"]
+    birth, merge = (event for event in tables["events"] if event["kind"] not in ("alarm", "over"))
+    assert (birth["kind"], merge["kind"]) == ("birth", "merge")
+    assert birth["between"] == [birth["t"] - 100.0, birth["t"]]
+    assert merge["between"] is None
     assert sum(regime["rows"] for regime in tables["regimes"]) == ROWS
     page.feed(7)
     more = browser.next("view")

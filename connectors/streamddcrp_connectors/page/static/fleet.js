@@ -67,7 +67,7 @@ export class Fleet {
 
   write(card) {
     const { facts } = card
-    const regime = facts.label < 0 ? "warm-up" : facts.name ?? `regime ${facts.label}`
+    const regime = facts.label < 0 ? "warm-up" : facts.name ?? (facts.number ? `regime ${facts.number}` : `id ${facts.label}`)
     if (card.regime.textContent !== regime) card.regime.textContent = regime
     const when = facts.raised ? this.clock.near(facts.alarmed, facts.t) : ""
     const calm = facts.threshold === null ? calibrating(facts, this.needed) : facts.since === null ? "no alarm" : `no alarm, ${regime} since ${this.clock.near(facts.since, facts.t)}`

@@ -20,7 +20,7 @@ export const latencies = [] // ms from learned to drawn, of the last pictures
 export const shown = () => scene // for those who look at the page from outside
 const colours = new Colours()
 const history = new History()
-const scene = { history, colours, job: null, names: {}, stories: [], events: [], cursor: null, selected: null, key: "", nameOf }
+const scene = { history, colours, job: null, names: {}, stories: [], events: [], cursor: null, selected: null, key: "", nameOf, numbers: {} }
 const view = { key: null, span: undefined, end: null, columns: null, id: 0 } // span undefined: not chosen yet
 const events = new Events($("events"), visit)
 const regimes = new Regimes($("regimes"), (label, name, verdict) => link.send({ do: "name", key: view.key, label, name, verdict }), visit)
@@ -38,7 +38,8 @@ function nameOf(label) {
   const words = scene.stories.find((story) => story.label === label)?.words
   if (words) return words.split(" ").slice(0, 3).join(" ")
   if (label < 0) return scene.job?.text ? "no story" : "warm-up"
-  return `${scene.job?.text ? "story" : "regime"} ${label}`
+  if (scene.job?.text) return `story ${label}`
+  return scene.numbers[label] ? `regime ${scene.numbers[label]}` : `id ${label}` // numbers have no gaps
 }
 
 // -- the address of a view ------------------------------------------------------------------------
@@ -105,7 +106,7 @@ function clear() {
   history.clear()
   events.clear()
   regimes.clear()
-  Object.assign(scene, { names: {}, stories: [], events: [], graph: null })
+  Object.assign(scene, { names: {}, numbers: {}, stories: [], events: [], graph: null })
   tables = null
 }
 
@@ -151,6 +152,7 @@ const onFrame = {
     heard = Date.now()
     tables = frame
     scene.names = frame.names
+    scene.numbers = frame.numbers
     scene.stories = frame.stories
     const first = !scene.events.length
     const fresh = events.take(frame.events)

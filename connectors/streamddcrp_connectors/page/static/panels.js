@@ -47,7 +47,7 @@ export class Regimes {
       const row = this.rows.get(regime.label)
       swatch(row.swatch, paint?.get(regime.label))
       put(row.who, scene.nameOf(regime.label))
-      put(row.id, tables.names[regime.label] ? ` ${regime.label}` : "")
+      put(row.id, scene.nameOf(regime.label).startsWith("id ") ? "" : ` id ${regime.label}`)
       put(row.words, words(regime, stories.get(regime.label)))
       put(row.fresh, regime.new ? "new" : "")
       put(row.rows, whole(regime.rows))
@@ -140,7 +140,7 @@ export function sentence(event, nameOf) {
 function when(between, clock) {
   if (!between) return ""
   const [low, high] = between.map((t) => clock.near(t, between[1]))
-  return low === high ? `began at ${low}` : `began between ${low} and ${high} (95 %)`
+  return low === high ? `began at ${low}` : `began between ${low} and ${high} (95\u00a0%)`
 }
 
 /** The list of events: the last ones, the latest on top, repeated ones counted. */

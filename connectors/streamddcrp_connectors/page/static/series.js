@@ -55,7 +55,7 @@ export function drawSeries(canvas, scene) {
 export const font = (size, bold = "") => `${bold} ${size}px system-ui, "Segoe UI", "DejaVu Sans", sans-serif`
 
 function laneName(scene, label) {
-  return label === null ? "others" : scene.names[label] ?? String(label)
+  return label === null ? "others" : scene.names[label] ?? String(scene.numbers[label] ?? `id ${label}`)
 }
 
 /** Stretches of neighbouring buckets of one colour. */
