@@ -35,23 +35,8 @@ from numpy.typing import NDArray
 
 from streamddcrp.data.characters import characters, compositions, single
 from streamddcrp.data.kernels import pieces as at
+from streamddcrp.data.kernels import words as kernels
 from streamddcrp.data.kernels.characters import LONGEST
-from streamddcrp.data.kernels.words import (
-    BETWEEN,
-    DOCUMENTS,
-    FREE,
-    KEEP,
-    LINKS,
-    REPEATS,
-    RETWEETS,
-    STOP,
-    STOPS,
-    TICKERS,
-    USED,
-    read_documents,
-    rehash,
-    release_words,
-)
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.records import MOST, Within, check, empty, index, refuse_if, up_to
 from streamddcrp.typing import FloatArray, IntArray
@@ -65,10 +50,10 @@ ENGLISH = (
     "there", "these", "they", "this", "to", "up", "was", "we", "were", "what", "when", "where",
     "which", "who", "why", "will", "with", "would", "you", "your",
 )  # fmt: skip
-RAW = {"links": LINKS, "retweets": RETWEETS, "tickers": TICKERS}
+RAW = {"links": kernels.LINKS, "retweets": kernels.RETWEETS, "tickers": kernels.TICKERS}
 _PIECES = ("piece_keys", "piece_counts", "piece_sums", "due_keys", "due_counts")
 _START = 1024  # words for which there is room at first
-_BETWEEN = bytes([BETWEEN])
+_BETWEEN = bytes([kernels.BETWEEN])
 _MOST = 1 << 29  # of words
 _NONE = np.zeros(0, np.int64)
 
@@ -156,11 +141,11 @@ class WordTable:
         if stop_words is not None:
             self._read_stop_words(tuple(stop_words))
         self.arrays = _with_due(self.arrays, 1)
-        self.arrays.counts[STOPS] = self.arrays.counts[USED]
-        self.arrays.seen[: self.arrays.counts[USED]] = STOP
-        self.arrays.counts[REPEATS] = repeats
+        self.arrays.counts[kernels.STOPS] = self.arrays.counts[kernels.USED]
+        self.arrays.seen[: self.arrays.counts[kernels.USED]] = kernels.STOP
+        self.arrays.counts[kernels.REPEATS] = repeats
         for name in keep:
-            self.arrays.counts[KEEP] |= RAW[choice("keep", name, tuple(RAW))]
+            self.arrays.counts[kernels.KEEP] |= RAW[choice("keep", name, tuple(RAW))]
 
     def _read_stop_words(self, stops: tuple[object, ...]) -> None:
         self.arrays = _with_due(self.arrays, 0)  # stop words teach nothing
@@ -174,7 +159,7 @@ class WordTable:
     def __len__(self) -> int:
         """Count live words, without stop words."""
         counts = self.arrays.counts
-        return int(counts[USED] - counts[FREE] - counts[STOPS])
+        return int(counts[kernels.USED] - counts[kernels.FREE] - counts[kernels.STOPS])
 
     def __getitem__(self, w: int) -> str:
         """Return the word of an index."""
@@ -189,14 +174,14 @@ class WordTable:
     @property
     def stop_words(self) -> list[str]:
         """What is left out."""
-        return self.decode(np.flatnonzero(self.arrays.seen == STOP))
+        return self.decode(np.flatnonzero(self.arrays.seen == kernels.STOP))
 
     def grow(self, n_more: int) -> None:
         """Make room for ``n_more`` more words, up to 2^29 (else ConfigError); indexes stay."""
         if self.arrays.piece_sums[at.DUE] > 0 and not len(self.arrays.piece_keys):
             self.arrays = _with_pieces(self.arrays)
         old = self.arrays
-        need = int(old.counts[USED] - old.counts[FREE]) + n_more
+        need = int(old.counts[kernels.USED] - old.counts[kernels.FREE]) + n_more
         if need <= self.capacity:
             return
         if need > _MOST:
@@ -206,7 +191,7 @@ class WordTable:
         for name in "letters", "length", "seen", "free":
             getattr(new, name)[:n] = getattr(old, name)
         new.counts[:] = old.counts
-        rehash(new, new.slots)
+        kernels.rehash(new, new.slots)
         self.arrays = new._replace(**{name: getattr(old, name) for name in _PIECES})
 
     def encode(
@@ -234,7 +219,7 @@ class WordTable:
         ends = np.zeros(len(offsets), np.int64)
         row = 0
         while True:
-            row = read_documents(data, offsets, row, listed, self.arrays, most, out, ends)
+            row = kernels.read_documents(data, offsets, row, listed, self.arrays, most, out, ends)
             if row == len(offsets) - 1:
                 return out[: ends[-1]].copy(), ends
             need = min(most, int(offsets[row + 1] - offsets[row]) // 2 + 1)
@@ -245,8 +230,8 @@ class WordTable:
     def leave_out(self, words: Sequence[str]) -> IntArray:
         """Make more words stop words; return the new ones' indexes, which nothing may hold."""
         found = np.unique(self.encode([list(words)])[0])
-        self.arrays.seen[found] = STOP
-        self.arrays.counts[STOPS] += len(found)
+        self.arrays.seen[found] = kernels.STOP
+        self.arrays.counts[kernels.STOPS] += len(found)
         return found
 
     def decode(self, words: IntArray) -> list[str]:
@@ -257,11 +242,11 @@ class WordTable:
 
     def release(self, words: IntArray) -> None:
         """Free indexes for other words, the last of them first in turn."""
-        release_words(self.arrays, words)
+        kernels.release_words(self.arrays, words)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return arrays for a checkpoint; none of pieces as long as there are none."""
-        used, free, _ = self.arrays.counts[:DOCUMENTS].tolist()
+        used, free, _ = self.arrays.counts[: kernels.DOCUMENTS].tolist()
         length = self.arrays.length[:used]
         kept = np.arange(LONGEST) < length[:, None]
         order = np.argsort(self.arrays.piece_keys)
@@ -269,7 +254,7 @@ class WordTable:
         pieces = _Pieces(self.arrays.piece_keys[order], self.arrays.piece_counts[order])
         learned = {f"pieces.{name}": part for name, part in pieces._asdict().items() if len(part)}
         # Stop words are the first ones, but for those that were added.
-        stops = np.flatnonzero(self.arrays.seen[:used] == STOP)
+        stops = np.flatnonzero(self.arrays.seen[:used] == kernels.STOP)
         first = int(np.count_nonzero(stops == np.arange(len(stops))))
         if first < len(stops):
             learned["word_more_stops"] = stops[first:]
@@ -301,15 +286,15 @@ class WordTable:
                 "the words of the checkpoint are inconsistent; use another checkpoint"
             )
         table = cls((), keep=keep)
-        kept_raw = table.arrays.counts[KEEP]
+        kept_raw = table.arrays.counts[kernels.KEEP]
         arrays = table.arrays = _empty(max(_START, 1 << (used - 1).bit_length()))
-        arrays.counts[KEEP] = kept_raw
+        arrays.counts[kernels.KEEP] = kept_raw
         kept = np.arange(LONGEST) < length[:, None]
         arrays.letters[:used].view(np.uint8)[kept] = state["word_letters"]
         arrays.length[:used], arrays.free[: len(free)] = length, free
-        arrays.counts[:DOCUMENTS] = used, len(free), first + len(more)
-        arrays.seen[:first], arrays.seen[more] = STOP, STOP
-        rehash(arrays, arrays.slots)
+        arrays.counts[: kernels.DOCUMENTS] = used, len(free), first + len(more)
+        arrays.seen[:first], arrays.seen[more] = kernels.STOP, kernels.STOP
+        kernels.rehash(arrays, arrays.slots)
         if "pieces.keys" in state:
             n = check(_Pieces, state, {}, "pieces.")["N"]
             keys, counts = state["pieces.keys"], state["pieces.counts"]
@@ -341,8 +326,8 @@ def _english() -> WordArrays:
     for w, word in enumerate(ENGLISH):
         arrays.letters[w].view(np.uint8)[: len(word)] = list(word.encode())
         arrays.length[w] = len(word)
-    arrays.counts[USED] = len(ENGLISH)
-    rehash(arrays, arrays.slots)
+    arrays.counts[kernels.USED] = len(ENGLISH)
+    kernels.rehash(arrays, arrays.slots)
     return arrays
 
 

@@ -12,16 +12,10 @@ from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.data.times import is_stamp
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator import stored
 from streamddcrp.estimator.interrupts import undisturbed
 from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.scikit import ScikitLearn
-from streamddcrp.estimator.stored import (
-    Stored,
-    check_clock,
-    from_json,
-    refuse_unless_plain,
-    to_json,
-)
 from streamddcrp.estimator.views import Backlog, index_of, predictions, with_index, with_times
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
@@ -72,7 +66,7 @@ class Recent:
         return kept[:, _TIME], kept[:, _LABEL].astype(np.int64), kept[:, _SCORE], kept[:, _VALUES:]
 
 
-class RowLearner(Stored):
+class RowLearner(stored.Stored):
     """What learns rows of numbers, one by one or in batches, with times or without.
 
     What a row is, which times are allowed, and that a refused row changes nothing, is decided here;
@@ -317,7 +311,7 @@ class RowModel(ScikitLearn, Explains, RowLearner):
         """Return the options and what is kept here, as JSON values."""
         options: dict[str, Any] = self.get_params()
         return {
-            "options": {name: to_json(value) for name, value in options.items()},
+            "options": {name: stored.to_json(value) for name, value in options.items()},
             "vectorizer": self._vectorizer.to_config(),
             "clocked": self._clocked,
             "last_time": self._last_time,
@@ -327,9 +321,9 @@ class RowModel(ScikitLearn, Explains, RowLearner):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        refuse_unless_plain(meta, counts=("n_seen", "events_read"))
-        check_clock(meta)
-        model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
+        stored.refuse_unless_plain(meta, counts=("n_seen", "events_read"))
+        stored.check_clock(meta)
+        model = cls(**{name: stored.from_json(value) for name, value in meta["options"].items()})
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("clocked", "last_time", "n_seen", "events_read"):
             setattr(model, f"_{name}", meta[name])

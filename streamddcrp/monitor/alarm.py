@@ -29,8 +29,10 @@ from streamddcrp.monitor.kernels import (
     N_BORN,
     N_COUNTS,
     N_PACE,
+    N_RARE,
     N_SCORES,
     PERIOD,
+    PLACES,
     limit_of,
     mean_of,
     rate_at,
@@ -85,6 +87,7 @@ class _Own(NamedTuple):
     counts: IntArray
     level: FloatArray
     born: FloatArray
+    rare: FloatArray
 
     @classmethod
     def of(cls, n_keys: int, average: int) -> Self:
@@ -92,6 +95,7 @@ class _Own(NamedTuple):
         return cls(
             np.zeros((n_keys, average)), np.full((n_keys, 2, MOST), -np.inf),
             np.zeros((n_keys, N_COUNTS), np.int64), np.zeros(n_keys), np.zeros((n_keys, N_BORN)),
+            np.zeros((n_keys, PLACES, N_RARE)),
         )  # fmt: skip
 
 
@@ -115,7 +119,8 @@ class Alarm(Stored):
 
     Consecutive alarming rows form one alarm, which ends when 10 rows (``average``, if that is more)
     have stayed below the threshold. Only its first row enters the calibration, and every score is
-    capped slightly above the threshold, so that an anomaly hardly lifts it, however long or large;
+    capped slightly above the threshold, so that an anomaly hardly lifts it, however long or large,
+    also before there is a threshold, when scores are compared with those seen;
     what has the given rate is the beginning of alarms. Where more than 2 rate m + 3 alarms began
     among the m rows, these no longer say what is usual, and scores enter as they are. Should an
     alarm never end, the scores have become different for good.
@@ -123,8 +128,10 @@ class Alarm(Stored):
     With ``labels``, what consecutive rows surprise more than usual adds up, less one nat a row
     (Page's rule), until an alarm begins: so a drift and a small shift are found that no single row
     tells of. Were a new regime not new, each of its rows would have surprised as its first did: so
-    20 rows that stay there count as much. New regimes of the first 200 rows are usual. Of rows that
-    add up the highest enters the calibration.
+    20 rows that stay there count as much. A regime that comes back after more than 20 rows is as
+    new as at first, as long as it has less than a twentieth of the rows: a model knows it again,
+    but it is not usual. New regimes of the first 200 rows are. Of rows that add up the highest
+    enters the calibration.
 
     With ``keys`` each key has its own threshold and its own alarms. One with fewer than 1 / rate
     rows is judged by the scores that all keys of its age had, each less the level of its key, and
@@ -350,8 +357,9 @@ class Alarm(Stored):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         n = len(self._keys)
         arrays = {name: cells[:n] for name, cells in self._own._asdict().items()}
-        if not arrays["born"].any():  # as before alarms had labels
-            del arrays["born"]
+        for name in ("born", "rare"):
+            if not arrays[name].any():  # as before alarms had labels
+                del arrays[name]
         arrays |= {f"fleet_{name}": cells for name, cells in self._fleet._asdict().items()}
         meta = {"rate": float(self.rate), "average": int(self.average), "per": self.per}
         return arrays | {"pace": self._pace}, meta | {"keys": list(self._keys)}
@@ -363,9 +371,10 @@ class Alarm(Stored):
         if "keys" not in meta:  # before alarms had keys
             own = _Own(
                 arrays["recent"][None], arrays["top"][None], arrays["counts"][None],
-                np.zeros(1), np.zeros((1, N_BORN)),
+                np.zeros(1), *_Own.of(1, 1)[-2:],
             )  # fmt: skip
         else:
+            arrays = {"rare": np.zeros((len(keys), PLACES, N_RARE)), **arrays}
             born = arrays.get("born", np.empty((len(keys), 0)))
             if born.shape[1:] < (N_BORN,):  # before excesses added up
                 arrays = {**arrays, "born": np.zeros((len(keys), N_BORN))}
@@ -378,7 +387,7 @@ class Alarm(Stored):
         block = Within(0, MOST_COUNT if alarm.per else math.ceil(BLOCK / alarm.rate) + 1)
         limits = counters(dict.fromkeys((FORMER, CURRENT, FORMER_ALARMS, CURRENT_ALARMS), block))
         wanted = _Own.of(len(keys), int(alarm.average))
-        for name, within in zip(_Own._fields, (FINITE, REAL, limits, FINITE, FINITE), strict=True):
+        for name, within in zip(_Own._fields, (FINITE, REAL, limits, *[FINITE] * 3), strict=True):
             shape, kind = getattr(wanted, name).shape, getattr(wanted, name).dtype
             check_one(name, getattr(own, name), shape, kind, within)
         check_one("fleet_top", fleet.top, (ages, 2, MOST), np.float64, REAL)

@@ -35,16 +35,25 @@ STEADY = 1000  # rows of a key that its level is a mean of; ten times as many fo
 
 PLANNED, FAULT = 1, 2  # verdicts of regimes
 
-# of the rows of a key that surprise more than usual, and of its regime that was born last (float64)
+# of the rows of a key that surprise more than usual, and of its regime that is news (float64)
 BORN = 0  # the label of that regime and one more; 0: there is none
 SINCE = 1  # rows of the key since
 TOTAL = 2  # what the rows together surprise more than is usual
 EXCESS = 3  # of the first score of the regime over the level of the key
 PEAK = 4  # the most that was judged since the total was last zero, less the level
 N_BORN = 5
-NEWBORN = 20  # rows for which a regime is new, ..
+NEWBORN = 20  # rows for which a regime is new, and it must be away for more to come back, ..
 SETTLED = 200  # .. to a key of so many rows: before, new ones are usual
 USUAL_EXCESS = 1.0  # nats a row that do not add up
+
+# of the regimes of a key that are not usual (float64)
+NAME = 0  # label and one more; 0: a free place
+ROWS = 1  # rows seen there
+FIRST = 2  # excess of the first score
+SEEN = 3  # scores of the key before the last of these rows
+N_RARE = 4
+PLACES = 6
+SELDOM = 20  # a regime with less than one row of so many is not usual
 
 # pace (float64)
 PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given
@@ -175,18 +184,49 @@ def _begun(counts):
 
 
 @kernel
-def _added_up(born, n, label, score, level):
+def _note(born, rare, n, label, excess):
+    """Note whether a row begins a regime that is new, or is back and not usual.
+
+    To a model that knows a failure it is no surprise, and no more welcome.
+    """
+    born[SINCE] += 1.0
+    newest, at, free = born[BORN], -1, 0
+    for r in range(PLACES):
+        newest = max(newest, rare[r, NAME])
+        if rare[r, NAME] == label + 1:
+            at = r
+        full = rare[free, NAME] > 0.0
+        if full and (rare[r, NAME] == 0.0 or rare[r, ROWS] > rare[free, ROWS]):
+            free = r  # where none is free: that of the most usual
+    if label + 1 > newest:
+        at = free
+        rare[at, NAME], rare[at, ROWS] = label + 1, 0.0
+        rare[at, FIRST] = excess if n >= SETTLED else 0.0
+        born[BORN], born[EXCESS] = label + 1, excess
+        born[SINCE] = 0.0 if n >= SETTLED else NEWBORN
+    elif (
+        at >= 0
+        and n - rare[at, SEEN] > NEWBORN
+        and SELDOM * rare[at, ROWS] < n
+        and rare[at, FIRST] > 0.0
+    ):
+        born[BORN], born[EXCESS], born[SINCE] = label + 1, rare[at, FIRST], 0.0
+    if at >= 0:
+        rare[at, ROWS] += 1.0
+        rare[at, SEEN] = n
+
+
+@kernel
+def _added_up(born, rare, n, label, score, level):
     """Return a score and the excesses of the rows before it, by Page's rule.
 
     With e the excess of a row over the level of the key, at most `FAR`, the total of the rows is
     T = max(T + e - k, 0), where k is `USUAL_EXCESS`. Were a new regime not new, each of its rows
-    would have surprised as its first did: so e is that of the first, if it is higher. ``n``: how
-    many scores of the key there were.
+    would have surprised as its first did: so e is that of the first, if it is higher. A regime
+    that comes back is as new as at first until it is usual. ``n``: how many scores of the key there
+    were.
     """
-    born[SINCE] += 1.0
-    if label + 1 > born[BORN]:
-        born[BORN], born[EXCESS] = label + 1, score - level
-        born[SINCE] = 0.0 if n >= SETTLED else NEWBORN
+    _note(born, rare, n, label, score - level)
     if label + 1 == born[BORN] and born[SINCE] < NEWBORN:
         score = max(score, level + born[EXCESS])
     before = born[TOTAL]
@@ -200,10 +240,10 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
 
     ``pace``: with its period the rate follows from times ``t``. ``own``, of K keys: ``recent`` (K,
     k), rings of scores; ``top`` (K, 2, MOST), largest ones of the former and present block,
-    falling; ``counts``, ``level``, ``born``. ``fleet``: the same by age, of all keys; ``level``
-    (2,): mean and rows; without ages each key is judged by itself. ``labels``, ``verdicts`` (N,) or
-    empty: regimes: a PLANNED row raises no alarm, one of a FAULT always does; neither enters the
-    calibration.
+    falling; ``counts``, ``level``, ``born``, ``rare``. ``fleet``: ``top`` and ``counts`` by age, of
+    all keys; ``level`` (2,): mean and rows; without ages each key is judged by itself. ``labels``,
+    ``verdicts`` (N,) or empty: regimes: a PLANNED row raises no alarm, one of a FAULT always does;
+    neither enters the calibration.
     """
     k = own.recent.shape[1]
     for i in range(scores.shape[0]):
@@ -221,7 +261,9 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         mean = mean_of(recent, counts, scores[i])
         judged = mean
         if len(labels):
-            judged = _added_up(born, counts[N_SCORES], labels[i], mean, base)
+            judged = _added_up(
+                born, own.rare[who], counts[N_SCORES], labels[i], mean, base
+            )  # fmt: skip
         out.score[i] = judged
         age = np.searchsorted(AGES, counts[N_SCORES], side="right")
         recent[counts[N_SCORES] % k] = scores[i]
@@ -233,19 +275,26 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         out.alarm[i] = above
         if above or verdict > 0:
             born[TOTAL] = 0.0
-        if counts[LEFT] > 0:
-            counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
-            out.ended[i] = counts[LEFT] == 0
-            continue
-        out.began[i] = above
-        if above:
-            counts[LEFT] = max(k, QUIET_ROWS)
-        if verdict > 0:
-            continue
         m = counts[FORMER] + counts[CURRENT]
+        differ = _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m
         cap = np.inf
         if m >= TAIL or (fleet.top.shape[0] > 0 and limit < np.inf):
             cap = (limit if limit < np.inf else best) + room
+        # before there is a threshold, an event that is far above all counts once, too
+        known = limit < np.inf
+        odd = above or (not known and mean > cap)
+        if not known and (odd or counts[LEFT] > 0):
+            born[TOTAL] = 0.0
+        if counts[LEFT] > 0 and (known or not differ):
+            counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
+            out.ended[i] = counts[LEFT] == 0 and known
+            if not known:
+                _calibrate(rate, top, counts, -np.inf)  # a row more, and no higher score
+            continue
+        out.began[i] = above
+        counts[LEFT] = max(k, QUIET_ROWS) if odd else 0
+        if verdict > 0:
+            continue
         if fleet.top.shape[0] > 0:
             fleet.level[1] += fleet.level[1] < 10.0 * STEADY
             _follow(fleet.level, 0, min(mean, cap), fleet.level[1])
@@ -265,9 +314,9 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             ):  # of many that fail at once the first are enough
                 crowd[CURRENT_ALARMS] += above
                 _calibrate(POOLED * rate, fleet.top[age], crowd, min(judged, cap) - base)
-        if _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m:
+        if differ:
             cap = np.inf
-        counts[CURRENT_ALARMS] += above
+        counts[CURRENT_ALARMS] += odd
         _calibrate(rate, top, counts, min(judged, cap))
 
 

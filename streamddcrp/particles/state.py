@@ -14,14 +14,7 @@ from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import EVENT_CAPACITY, EventRing, empty_events
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
-from streamddcrp.particles.kernels.names import (
-    LOG_EVIDENCE,
-    MOST_TABLES,
-    N_EVENTS,
-    N_LIVE,
-    N_NAMES,
-    N_SEEN,
-)
+from streamddcrp.particles.kernels import names as naming
 from streamddcrp.typing import FloatArray, IntArray
 
 Arrays = dict[str, NDArray[Any]]
@@ -98,12 +91,12 @@ class ParticleState:
     @property
     def n_seen(self) -> int:
         """Number of rows learned."""
-        return int(self.counts[N_SEEN])
+        return int(self.counts[naming.N_SEEN])
 
     @property
     def log_evidence(self) -> float:
         """Estimate of the log evidence; NaN where the resampling gives none."""
-        return float(self.sums[LOG_EVIDENCE])
+        return float(self.sums[naming.LOG_EVIDENCE])
 
 
 def room(needed: int, least: int) -> int:
@@ -145,7 +138,7 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
     is the new position of each name; -1: not in use.
     """
     particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
-    K = int(counts[MOST_TABLES])
+    K = int(counts[naming.MOST_TABLES])
     alive = particles.weight > 0
     inside = alive[:, None] & (np.arange(K) < particles.n_tables[:, None])
     arrays: Arrays = {}
@@ -174,7 +167,7 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
         "pool.name": at[pool.name[clusters]],
         "counts": np.where(np.arange(len(counts)) == stamp, 0, counts),
     }
-    n_events = int(min(counts[N_EVENTS], len(state.events.kind)))
+    n_events = int(min(counts[naming.N_EVENTS], len(state.events.kind)))
     arrays |= {f"names.{name}": values[used] for name, values in names._asdict().items()}
     arrays |= {
         f"events.{name}": values[:n_events].copy()
@@ -184,7 +177,11 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
 
 
 COUNTS = rec.counters(
-    {MOST_TABLES: rec.up_to("K"), N_NAMES: rec.up_to("N"), N_LIVE: rec.up_to("N")}
+    {
+        naming.MOST_TABLES: rec.up_to("K"),
+        naming.N_NAMES: rec.up_to("N"),
+        naming.N_LIVE: rec.up_to("N"),
+    }
 )
 _BY_CLUSTER = ("members", "mixed", "name")
 
@@ -213,11 +210,11 @@ def check(
     particles, K = arrays["particles.n_tables"], known["K"]
     rec.refuse_if(
         stats.shape[1] > n_stats
-        or counts[MOST_TABLES] != K
+        or counts[naming.MOST_TABLES] != K
         or bool((particles > K).any())
-        or counts[N_NAMES] != len(openers)
-        or min(counts[N_EVENTS], EVENT_CAPACITY) != known["E"]
-        or bool((openers >= counts[N_SEEN]).any() or (np.diff(openers) <= 0).any())
+        or counts[naming.N_NAMES] != len(openers)
+        or min(counts[naming.N_EVENTS], EVENT_CAPACITY) != known["E"]
+        or bool((openers >= counts[naming.N_SEEN]).any() or (np.diff(openers) <= 0).any())
         or not bool((arrays["particles.weight"] > 0).any()),
         "particles, tables and names",
     )

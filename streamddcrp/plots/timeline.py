@@ -42,8 +42,10 @@ def draw(
     figure_of: Callable[..., Any] | None = None,
     urls: Urls = MappingProxyType({}),
 ) -> Any:
-    """Draw the picture: one panel per column, the surprise, one lane per regime; return the figure.
+    """Draw the picture: one lane per regime, the surprise, one panel per column; return the figure.
 
+    The lanes and the time are on top, in sight however many columns there are; in the figure's list
+    of axes they come last.
     Where the model has latent features, there is a lane for each of these, too. Up to `N_PANELS`
     columns are drawn (`telling_features`), and those left out are named. The largest regimes have a
     colour and a lane of their own, the others share one; regimes that are combinations of latent
@@ -61,7 +63,7 @@ def draw(
         heights += [0.12 + 0.27 * len(lanes_of_causes(series.causes))]
     heights += [0.12 + 0.27 * max(len(lanes) + bool(others), 1)]
     lines = _lines(findings, features)
-    figure, axes = _panels(heights, 0.14 * (len(lines) - 1), figure_of)
+    figure, axes = _panels(heights, len(features), 0.14 * (len(lines) - 1), figure_of)
     x = _positions(findings)
     end = _ends(x)
     if series.causes:  # one colour: what is on is said by lanes
@@ -87,7 +89,7 @@ def draw(
     unnamed = not others and not series.causes and bool(groups[1][0].any())
     draw_lanes(axes[-1], x, end, findings, lanes, others, colours, urls=urls, unnamed=unnamed)
     _draw_time(axes[-1], x, findings)
-    _draw_title(axes[0], findings, lines)
+    _draw_title(axes[-1], findings, lines)
     return figure
 
 
@@ -101,20 +103,25 @@ def plot_series(series: Labelled) -> Any:
         return draw(find(series), figure_of=pyplot().figure)
 
 
-def _panels(heights: list[float], more: float, figure_of: Any) -> tuple[Any, list[Any]]:
-    """Place panels of given heights (inches) below each other, with one axis of time."""
+def _panels(heights: list[float], first: int, more: float, figure_of: Any) -> tuple[Any, list[Any]]:
+    """Place panels of given heights (inches), with one axis of time.
+
+    Those from ``first`` on are on top, the last one highest, with the time below it.
+    """
     top = TOP + more
-    height = top + sum(heights) + BETWEEN * (len(heights) - 1) + BOTTOM
+    height = top + sum(heights) + BETWEEN * (len(heights) - 1) + 2.0 * BOTTOM
     make = matplotlib("figure").Figure if figure_of is None else figure_of
     figure = make(figsize=(WIDTH, height), facecolor="white")
     axes: list[Any] = []
-    place = height - top
-    for panel in heights:
-        box = (LEFT / WIDTH, (place - panel) / height, 1 - (LEFT + RIGHT) / WIDTH, panel / height)
-        axes.append(figure.add_axes(box, sharex=axes[0] if axes else None))
-        place -= panel + BETWEEN
-    for ax in axes[:-1]:
-        ax.tick_params(axis="x", length=0, labelbottom=False)
+    place, boxes = height - top, {}
+    for i in (*reversed(range(first, len(heights))), *range(first)):
+        panel, size = heights[i], 1 - (LEFT + RIGHT) / WIDTH
+        boxes[i] = LEFT / WIDTH, (place - panel) / height, size, panel / height
+        place -= panel + BETWEEN + (BOTTOM if len(boxes) == 1 else 0.0)
+    for i in range(len(heights)):
+        axes.append(figure.add_axes(boxes[i], sharex=axes[0] if axes else None))
+        if i not in (first - 1, len(heights) - 1):
+            axes[i].tick_params(axis="x", length=0, labelbottom=False)
     return figure, axes
 
 

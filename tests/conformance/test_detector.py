@@ -39,6 +39,23 @@ def test_a_refused_row_behind_the_reference_is_named():
         RegimeAnomalyDetector(reference_after=40).learn_many(X)
 
 
+@pytest.mark.parametrize("column", [0, 1])
+def test_later_failures_are_heard_as_the_first(column):
+    """One during the first and others after it; of column 1 all are of one kind."""
+    X, begins = np.random.default_rng(5).normal(size=(1600, 2)), [800, 950, 1050, 1150, 1250, 1350]
+    X[800:840, 1] += 8.0
+    for begin in begins[1:]:
+        X[begin : begin + 4, column] += 8.0
+    if column == 0:
+        begins.append(845)
+        X[840:870, 1] += 8.0
+        X[845:870, 0] += 8.0
+    out = SeqDDCRP(likelihood=GAUSSIAN).step_many(X)
+    began = np.flatnonzero(Alarm(1e-3).step_many(out["score"], labels=out["label"]).began)
+    assert all(((begin <= began) & (began < begin + 2)).any() for begin in begins)
+    assert len(began) <= len(begins) + 3  # 1.6 are expected
+
+
 def small_shift(n_odd=400):
     """One regime; then for a while 0.9 standard deviations off in each of eight columns."""
     rng = np.random.default_rng(3)

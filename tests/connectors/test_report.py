@@ -413,12 +413,12 @@ def test_columns_that_are_left_out_are_named():
     figure, words = pictured(findings), in_words(findings)
     drawn = {ax.get_title(loc="left") for ax in figure.axes}
     left_out = [name for name in findings.series.features if name not in drawn]
-    said = next(t.get_text() for t in figure.axes[0].texts if t.get_text().startswith("not drawn"))
+    said = next(t.get_text() for t in figure.axes[-1].texts if t.get_text().startswith("not drawn"))
     assert said == f"not drawn (8 of 20 columns): {', '.join(left_out)}"
     listed = words.split("--features): ")[1].split(".\n")[0].split(", ")
     reported = {line.split("  mean")[0].strip() for line in words.splitlines() if "  mean" in line}
     assert {name.strip() for name in listed} | reported == set(findings.series.features)
-    assert "not drawn" not in str(pictured(faulty(12)).axes[0].texts)
+    assert "not drawn" not in str(pictured(faulty(12)).axes[-1].texts)
 
 
 def test_moments_and_warm_up_look_different():

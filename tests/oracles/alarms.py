@@ -38,6 +38,9 @@ class AlarmTwin:
     def step(self, score):
         """Judge and learn one score; return mean, threshold, alarm."""
         threshold, cap = self.threshold()
+        differ = self.began + self.began_before > 3 + 2.0 * self.rate * len(
+            self.former + self.current
+        )
         if math.isnan(score):
             return math.nan, threshold, False
         self.scores.append(score)
@@ -46,16 +49,18 @@ class AlarmTwin:
         if len(recent) < self.average:
             return mean, threshold, False
         alarm = mean > threshold
-        if self.left:
+        if self.left and not (math.isinf(threshold) and differ):
             self.left = self.quiet if alarm else self.left - 1
+            if math.isinf(threshold):
+                _enter(self, -math.inf)
             return mean, threshold, alarm
+        odd = alarm or (math.isinf(threshold) and mean > cap)
         self.current.append(min(mean, cap))
-        self.began += alarm
+        self.began += odd
         if len(self.current) >= 10 / self.rate:
             self.former, self.current = self.current, []
             self.began_before, self.began = self.began, 0
-        if alarm:
-            self.left = self.quiet
+        self.left = self.quiet if odd else 0
         return mean, threshold, alarm
 
 
@@ -79,7 +84,8 @@ class FleetTwin:
         """Judge and learn one score of a key; return mean, threshold, alarm, began, ended."""
         own = self.keys.setdefault(key, AlarmTwin(self.rate, self.average))
         if not own.scores:
-            own.level, own.newest, own.total, own.peak = 0.0, (-1, 0, 0.0), 0.0, 0.0
+            own.level, own.news, own.total, own.peak = 0.0, (-1, 0, 0.0), 0.0, 0.0
+            own.newest, own.regimes = -1, {}
         n = len(own.scores)
         age = sum(n >= older for older in (8, 64))
         m = len(own.former) + len(own.current)
@@ -110,13 +116,17 @@ class FleetTwin:
         if len(recent) < self.average:
             return judged, threshold, False, False, False
         alarm = judged > threshold
-        if alarm:
+        unknown = math.isinf(threshold)
+        differ = own.began + own.began_before > 3 + 2.0 * self.rate * m
+        odd = alarm or (unknown and mean > cap)
+        if odd or (unknown and own.left):
             own.total = 0.0
-        if own.left:
+        if own.left and not (unknown and differ):
             own.left = own.quiet if alarm else own.left - 1
-            return judged, threshold, alarm, False, own.left == 0
-        if alarm:
-            own.left = own.quiet
+            if unknown:
+                _enter(own, -math.inf)
+            return judged, threshold, alarm, False, own.left == 0 and not unknown
+        own.left = own.quiet if odd else 0
         self.n = min(self.n + 1, 10_000)
         self.level = _followed(self.level, min(mean, cap), self.n)
         own.level = _followed(own.level, min(mean, cap), min(len(own.scores), 1000))
@@ -131,21 +141,30 @@ class FleetTwin:
         if not alarm or pool.began + pool.began_before <= 3 + self.rate * n_pool:
             pool.began += alarm
             _enter(pool, value - level, 4.0)
-        if own.began + own.began_before > 3 + 2.0 * self.rate * m:
+        if differ:
             value = highest + level
-        own.began += alarm
+        own.began += odd
         _enter(own, value)
         return judged, threshold, alarm, alarm, False
 
     @staticmethod
     def _added_up(own, label, excess, n):
-        """Add the excesses of rows, of a new regime's that of its first; one of each is usual."""
-        newest, since, first = own.newest
-        if label > newest:
-            newest, since, first = label, len(own.scores) if n >= 200 else -20, excess
-            own.newest = newest, since, first
-        if label == newest and len(own.scores) - since < 20:
-            excess = max(excess, first)
+        """Add the excesses of rows, of a new regime's that of its first; one of each is usual.
+
+        ``own.regimes``: of six at most the rows, the excess of the first, the place of the last.
+        """
+        known = own.regimes.get(label)
+        if label > own.newest:
+            if len(own.regimes) == 6:
+                del own.regimes[max(own.regimes, key=lambda name: own.regimes[name][0])]
+            own.newest, own.news = label, (label, n if n >= 200 else -20, excess)
+            known = own.regimes[label] = [0, excess if n >= 200 else 0.0, n]
+        elif known and n - known[2] > 20 and 20 * known[0] < n and known[1] > 0.0:
+            own.news = label, n, known[1]
+        if known:
+            known[0], known[2] = known[0] + 1, n
+        if label == own.news[0] and n - own.news[1] < 20:
+            excess = max(excess, own.news[2])
         before = own.total
         own.total = max(before + min(excess, 30.0) - 1.0, 0.0)
         return before + excess

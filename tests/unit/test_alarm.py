@@ -264,6 +264,44 @@ def test_a_drift_is_found_that_no_row_tells_of():
     assert others.sum() <= 8  # 2 are asked for; Poisson, but for 1 in 4,000
 
 
+def test_a_failure_that_comes_back_alarms_as_the_first_did():
+    """The model knows it again, so its score is as usual; but it is no usual regime."""
+    rng = np.random.default_rng(4)
+    scores, labels = 4.0 + rng.exponential(size=4000), np.zeros(4000, int)
+    for begin, label, first in ((100, 1, 20.0), (1000, 2, 20.0), (2000, 2, 5.0), (3000, 1, 5.0)):
+        labels[begin : begin + 80], scores[begin] = label, first
+    judged = Alarm(1e-3).step_many(scores, labels=labels)
+    others = judged.began & (np.arange(4000) != 1000) & (np.arange(4000) != 2000)
+    assert judged.began[[1000, 2000]].all()
+    assert judged.score[2000] == pytest.approx(judged.score[1000], abs=0.5)
+    assert others.sum() <= 7  # 4 are expected; what was seen among the first 200 rows is usual
+    labels[1100:1700] = 2  # so often that it is usual
+    assert not Alarm(1e-3).step_many(scores, labels=labels).began[2000]
+
+
+@pytest.mark.parametrize("length", [1, 10])
+def test_one_event_does_not_set_the_threshold(length):
+    """However large it is, and though there is no threshold yet."""
+    rng = np.random.default_rng(5)
+    scores = rng.exponential(size=400)
+    usual = Alarm(0.002).step_many(scores).threshold[-1]
+    scores[50 : 50 + length] = 90.0
+    alarm = Alarm(0.002)
+    judged = alarm.step_many(scores)
+    assert judged.threshold[-1] < 1.25 * usual
+    assert not judged.began[:100].any()
+    assert alarm.step_many([2.0 * usual]).began[0]
+
+
+def test_scores_that_are_others_for_good_are_soon_usual():
+    """Though there was no threshold yet when they rose."""
+    rng = np.random.default_rng(6)
+    scores = rng.exponential(size=1000) + 20.0 * (np.arange(1000) >= 60)
+    judged = Alarm(0.01).step_many(scores)
+    assert judged.threshold[250] < np.inf
+    assert judged.began[250:].sum() <= 20  # 7.5 are expected
+
+
 def test_labels_are_checked_and_kept():
     alarm = Alarm()
     with pytest.raises(SchemaError, match="labels: got shape"):

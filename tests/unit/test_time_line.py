@@ -84,7 +84,7 @@ def test_what_is_left_out_is_said():
     model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.01, 1.5, 1.0))
     model.learn_many(levels(ROWS + 200, COLUMNS + 3))
     figure = model.plot()
-    said = " ".join(text.get_text() for text in figure.axes[0].texts)
+    said = " ".join(text.get_text() for text in figure.axes[-1].texts)
     assert f"the last {ROWS:,} of {ROWS + 200:,} rows" in said
     assert f"the first {COLUMNS} of {COLUMNS + 3} columns are kept" in said
     assert "not drawn (20 of 32 columns)" in said
@@ -99,7 +99,7 @@ def test_a_loaded_model_draws_what_it_learned_since():
     model = SeqDDCRP.from_bytes(model.to_bytes())
     assert "no rows learned yet" in model.plot().texts[0].get_text()
     model.learn_many(levels(10))
-    said = " ".join(text.get_text() for text in model.plot().axes[0].texts)
+    said = " ".join(text.get_text() for text in model.plot().axes[-1].texts)
     assert "the last 10 of 110 rows" in said
 
 
@@ -123,7 +123,7 @@ def test_time_stamps_are_dates(times):
     model.learn_many(levels(100), times)
     figure = model.plot()
     assert figure.axes[-1].get_xlabel() == "time (UTC)"
-    said = " ".join(text.get_text() for text in figure.axes[0].texts)
+    said = " ".join(text.get_text() for text in figure.axes[-1].texts)
     assert "2024-05-01 00:00 to 2024-05-05 03:00 UTC" in said
 
 

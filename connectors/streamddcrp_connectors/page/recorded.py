@@ -89,7 +89,7 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
     cells: dict[str, Any] = {
         name: pa.array(table[name]) for name in ("row", "time", "key") if name in table
     }
-    cells["label"] = pa.array(table["label"])
+    cells["label"] = pa.array(table.get("state", table["label"]))  # as in reports
     cells["score"] = pa.array(table["score"], from_pandas=True)
     keys = cells["key"].to_pylist() if "key" in cells else None
     judged = Alarm().step_many(table["score"], keys=keys, labels=table["label"])
@@ -115,9 +115,10 @@ def _add_events(streams: Any, path: str, table: Any) -> None:
         if times.dtype.kind == "M":
             times = times.astype("datetime64[us]").astype("int64") / 1e3
         times = times if key is None else times[table["key"] == key]
-        for event in read_events(path, key, len(mine)):
+        for event, why in read_events(path, key, len(mine)):
             t = float(times[event.index])
-            streams.stream(key or "").happened(event.kind, event.label, t, event.into)
+            stream = streams.stream(key or "")
+            stream.happened(event.kind, event.label, t, event.into, why)
 
 
 def _add_stories(streams: Any, table: Any, rows: Any) -> None:

@@ -151,7 +151,8 @@ def read_labelled_texts(
         known = row < len(labels)  # not where it is missing
         labels[row[known].astype(np.int64)] = label[known].astype(np.int64)
     key = str(table["key"][0]) if "key" in table else None
-    happened = () if events is None else read_events(events, key, len(labels))
+    told = () if events is None else read_events(events, key, len(labels))
+    happened = tuple(event for event, _ in told)
     return LabelledTexts(name, texts, labels, table["score"], clock, happened)
 
 

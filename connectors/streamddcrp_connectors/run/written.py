@@ -26,10 +26,13 @@ def read_written(path: Path, columns: list[str] | None = None) -> Any:
     return json.read_json(path) if path.stat().st_size else pa.table({})
 
 
-def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> tuple[Event, ...]:
-    """Read what ``run --events`` wrote, of one key; candidates, which may dissolve, are left out.
+def read_events(
+    path: str | os.PathLike[str], key: str | None, n_rows: int
+) -> tuple[tuple[Event, str | None], ...]:
+    """Read what ``run --events`` wrote, of one key, each event with its reasons in words.
 
-    The results have ``n_rows`` rows of that key; events of other results are refused.
+    Candidates, which may dissolve, are left out. The results have ``n_rows`` rows of that key;
+    events of other results are refused.
     """
     name = os.fspath(path)
     try:
@@ -53,5 +56,5 @@ def read_events(path: str | os.PathLike[str], key: str | None, n_rows: int) -> t
             message = f"{name}: row {row} is not an event of these results of {n_rows:,} rows"
             raise SchemaError(message, row=row)
         if kind != "candidate":
-            found.append(Event(kind, label, index, float(index), into))
+            found.append((Event(kind, label, index, float(index), into), cells.get("why")))
     return tuple(found)

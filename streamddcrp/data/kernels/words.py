@@ -10,24 +10,11 @@ nothing grows: the caller asks `has_room` before each document. ``words`` is a `
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf, uncounted
+from streamddcrp.data.kernels import characters as chars
 from streamddcrp.data.kernels import pieces, raw
-from streamddcrp.data.kernels.characters import (
-    ALONE,
-    BEGINS,
-    IGNORED,
-    JOINS,
-    LONGEST,
-    MARK,
-    UNSPACED,
-    append,
-    code_point,
-    compose,
-    kind_of,
-    read_ascii,
-)
 from streamddcrp.numerics import natural
 
-EIGHTS = LONGEST // 8
+EIGHTS = chars.LONGEST // 8
 INDEX_BITS = 30
 BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
 OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
@@ -157,7 +144,7 @@ def _read_text(data, start, stop, words, out):
                             word[0], word[1], tickers = raw.DOLLAR, raw.DOLLAR, min(tickers + 1, 2)
                             n_out = _take(words, tickers, out, n_out)
                 continue
-            end, length = read_ascii(data, i, stop, table, words.eights)
+            end, length = chars.read_ascii(data, i, stop, table, words.eights)
             if end == stop or data[natural(end)] < 0x80:
                 after = -1
                 if end < stop:
@@ -184,27 +171,27 @@ def _read_text(data, start, stop, words, out):
         point = np.int64(data[i])
         width = 1
         if point >= 0x80:
-            point, width = code_point(data, i, stop)
+            point, width = chars.code_point(data, i, stop)
         i += width
-        kind = kind_of(characters, point)
-        if kind & IGNORED:
+        kind = chars.kind_of(characters, point)
+        if kind & chars.IGNORED:
             continue
-        if kind & ALONE:
+        if kind & chars.ALONE:
             if n > 0:
                 n_out = _take(words, n, out, n_out)
-            n_out = _take(words, append(word, 0, point), out, n_out)
+            n_out = _take(words, chars.append(word, 0, point), out, n_out)
             n = 0
             continue
-        if kind & UNSPACED:
+        if kind & chars.UNSPACED:
             if n > 0:
                 n_out = _take(words, n, out, n_out)
             n = 0
             i, n_out = _take_run(data, i - width, stop, words, out, n_out)
             continue
-        if kind & MARK and n > 0 and not full:
-            letter = compose(words.pairs, words.composed, last, point)
+        if kind & chars.MARK and n > 0 and not full:
+            letter = chars.compose(words.pairs, words.composed, last, point)
             if letter >= 0:
-                n, last = append(word, before, letter), letter
+                n, last = chars.append(word, before, letter), letter
                 full = n == before
                 continue
         if kind == 0 and n > 0:
@@ -214,12 +201,12 @@ def _read_text(data, start, stop, words, out):
                 i -= 1
                 continue
         if n == 0:
-            if kind & BEGINS == 0:
+            if kind & chars.BEGINS == 0:
                 continue
             full = False
         if not full:
-            last, before = kind & JOINS - 1, n
-            n = append(word, n, last)
+            last, before = kind & chars.JOINS - 1, n
+            n = chars.append(word, n, last)
             full = n == before
     if n > 0:
         n_out = _take(words, n, out, n_out)
@@ -232,7 +219,7 @@ def _read_list(data, start, stop, words, out):
     begin = start
     for i in range(start, stop + 1):
         if i == stop or data[i] == BETWEEN:
-            n = min(i - begin, LONGEST)
+            n = min(i - begin, chars.LONGEST)
             while 0 < n < i - begin and data[begin + n] & 0xC0 == 0x80:  # not within a character
                 n -= 1
             if n > 0:

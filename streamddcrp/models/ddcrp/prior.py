@@ -24,13 +24,7 @@ from streamddcrp.decay import Decay, make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.ddcrp.candidates import Candidates
 from streamddcrp.models.ddcrp.distances import Distances
-from streamddcrp.models.ddcrp.kernels.moments import (
-    draw_links,
-    measure,
-    number_of_tables,
-    path_lengths,
-    share_table,
-)
+from streamddcrp.models.ddcrp.kernels import moments as kernels
 from streamddcrp.partitions import labels_of_links
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import whole
@@ -233,8 +227,8 @@ def _sequential(links: Candidates, n_draws: int, rng: np.random.Generator) -> di
     n, total, weight = links.n, _total(links), links.weight
     own = np.exp(np.log(links.alpha) - links.log_total)
     probs, length = np.empty(n + 1), np.empty(n)
-    number_of_tables(own, probs)
-    path_lengths(links, links.counted, total, length)
+    kernels.number_of_tables(own, probs)
+    kernels.path_lengths(links, links.counted, total, length)
     expected = float(own.sum())
     errors: dict[str, float] = {}
     width = len(weight) if links.shared else len(weight) / n
@@ -242,7 +236,7 @@ def _sequential(links: Candidates, n_draws: int, rng: np.random.Generator) -> di
         mean_own = float(1.0 + (n - 1) * weight[0] / (weight[0] + total[0]))
     elif n <= _DENSE and 0.5 * n**2 * width <= _STEPS:
         shared = np.empty((n, n))
-        share_table(links, total, shared)
+        kernels.share_table(links, total, shared)
         mean_own = float(shared.sum()) / n
     else:
         draws = _simulate(links, n_draws, rng)
@@ -295,6 +289,6 @@ def _simulate(links: Candidates, n_draws: int, rng: np.random.Generator) -> Floa
     for first in range(0, n_draws, step):
         part = out[first : first + step]
         drawn = np.empty((len(part), links.n), np.int64)
-        draw_links(links, total, rng, drawn)
-        measure(drawn, labels_of_links(drawn), part)
+        kernels.draw_links(links, total, rng, drawn)
+        kernels.measure(drawn, labels_of_links(drawn), part)
     return out

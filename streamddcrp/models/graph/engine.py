@@ -19,15 +19,9 @@ from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Config, Grid, alpha_weights
+from streamddcrp.models.graph.kernels import children as kernels
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.arrival import step_rows
-from streamddcrp.models.graph.kernels.children import (
-    N_BEST,
-    N_COUNTS,
-    STAMP,
-    STRATIFIED,
-    SYSTEMATIC,
-)
 from streamddcrp.particles import state as shared
 from streamddcrp.particles.kernels.names import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.typing import FloatArray, IntArray
@@ -92,7 +86,10 @@ class State(shared.ParticleState, _Groups):
 def empty_state(config: Config) -> State:
     """Return the state before the first arrival."""
     state = _empty(config, n_tables=8, n_clusters=1, n_names=16, n_parents=4)
-    if config.scheme in (SYSTEMATIC, STRATIFIED):  # one child per particle: all begin alike
+    if config.scheme in (
+        kernels.SYSTEMATIC,
+        kernels.STRATIFIED,
+    ):  # one child per particle: all begin alike
         state.particles.weight[:] = 1.0 / config.n_particles
     else:
         state.particles.weight[0] = 1.0
@@ -115,7 +112,7 @@ def _empty(
     grid.base[:] = config.log_prior
     parts = shared.empty_parts(
         config.family, config.hyper, n_particles=P, n_children=P * (n_tables + 1), n_clusters=C,
-        n_names=n_names, n_counts=N_COUNTS,
+        n_names=n_names, n_counts=kernels.N_COUNTS,
     )  # fmt: skip
     return State(
         particles=rec.empty(Particles, lengths),
@@ -142,7 +139,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint."""
     recent, names, items = state.recent, state.names, _in_rings(state)
     ring, given = items["R"] % len(recent.name), items["I"] % len(recent.n_parents)
-    arrays, at = shared.arrays_of(state, STAMP, R=ring)
+    arrays, at = shared.arrays_of(state, kernels.STAMP, R=ring)
     named = recent.name[ring]
     return arrays | {
         "recent.x": recent.x[items["L"] % len(recent.x)],
@@ -163,7 +160,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         "D": arrays["recent.x"].shape[1],
     }  # fmt: skip
     stats = int(n_stats(config.family, config.hyper))
-    known = shared.check(Particles, arrays, N_COUNTS, stats, **lengths)
+    known = shared.check(Particles, arrays, kernels.N_COUNTS, stats, **lengths)
     rec.check(Recent, arrays, known, "recent.")
     rec.check_one("grid.base", arrays["grid.base"], config.nodes.shape, np.float64, rec.ANY)
     particles, parents = arrays["particles.n_tables"], arrays["recent.parents"]
@@ -229,7 +226,7 @@ def step(
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets
     state = shared.learn_rows(step_rows, config, state, grown, inputs, [out])
-    if config.scheme == N_BEST:
+    if config.scheme == kernels.N_BEST:
         state.sums[LOG_EVIDENCE] = np.nan
     return state, out
 

@@ -10,15 +10,9 @@ from streamddcrp.arguments import checked
 from streamddcrp.data import Tokens, as_times, check_times
 from streamddcrp.decay import Decay
 from streamddcrp.errors import SchemaError
+from streamddcrp.models.language import memory
 from streamddcrp.models.language.base_measure import Vocabulary, make_base_measure
 from streamddcrp.models.language.kernels import fade_documents, look_back_documents
-from streamddcrp.models.language.memory import (
-    fading_scale,
-    horizon_of,
-    prefix_sums,
-    tabulate,
-    weigh_reach,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -106,7 +100,7 @@ def matches(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, Flo
 
     ``decay`` is no multiple of another; links lighter than 1e-12 alpha are left out.
     """
-    scale = fading_scale(decay)
+    scale = memory.fading_scale(decay)
     if scale is None:
         return sums_within_reach(corpus, decay, alpha, decay.weight)
     match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
@@ -121,15 +115,17 @@ def sums_within_reach(
     """Sum a function of distance over the equal words within reach of each token, and over all."""
     match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
     if corpus.clocked:
-        horizon = horizon_of(decay, alpha)
+        horizon = memory.horizon_of(decay, alpha)
         for m in range(corpus.n_documents):
             at = corpus.document(m)
-            match[at], weight[at] = weigh_reach(corpus.word[at], corpus.t[at], 0, horizon, weigh)
+            match[at], weight[at] = memory.weigh_reach(
+                corpus.word[at], corpus.t[at], 0, horizon, weigh
+            )
         return match, weight
-    table = weigh(np.arange(len(tabulate(decay, alpha)), dtype=np.float64))
+    table = weigh(np.arange(len(memory.tabulate(decay, alpha)), dtype=np.float64))
     last = np.full(corpus.n_words, -1, dtype=np.int64)
     previous = np.empty(1 << (len(table) - 1).bit_length(), dtype=np.int64)
     look_back_documents(
-        corpus.word, corpus.starts, table, prefix_sums(table), last, previous, match, weight
+        corpus.word, corpus.starts, table, memory.prefix_sums(table), last, previous, match, weight
     )
     return match, weight

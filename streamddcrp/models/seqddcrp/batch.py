@@ -22,14 +22,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.sweeps import fitted
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats
-from streamddcrp.models.seqddcrp.kernels.batch import (
-    ascend,
-    cone_statistics,
-    descend,
-    merge_gains,
-    refresh_tables,
-    relink,
-)
+from streamddcrp.models.seqddcrp.kernels import batch as kernels
 from streamddcrp.models.seqddcrp.link_prior import LinkPrior, link_prior
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole
@@ -146,12 +139,12 @@ class _Batch:
 
     def _forward(self, *, update: bool) -> float:
         prior = self.prior
-        self.z, self.n_tables, link_term = ascend(
+        self.z, self.n_tables, link_term = kernels.ascend(
             update, self.family, self.hyper, self.X, self.links, self.birth, prior.log_weight,
             prior.log_total, prior.log_alpha, _BIRTH_FLOOR, self.cone, self.natural, self.slot,
             self.z, self.offset, self.length, self.score, self.stats,
         )  # fmt: skip
-        tables = refresh_tables(
+        tables = kernels.refresh_tables(
             self.family, self.hyper, self.stats, self.n_tables, self.post, self.natural
         )
         return float(link_term + tables)
@@ -163,10 +156,10 @@ class _Batch:
     def sweep(self, *, ascending: bool) -> float:
         """One exact coordinate-ascent sweep over all rows and tables; return the bound."""
         if ascending:
-            cone_statistics(self.family, self.hyper, self.X, self.links, self.cone)
+            kernels.cone_statistics(self.family, self.hyper, self.X, self.links, self.cone)
             return self._forward(update=True)
         prior = self.prior
-        descend(
+        kernels.descend(
             self.family, self.hyper, self.X, self.links, self.birth, prior.log_weight,
             prior.log_total, prior.log_alpha, _BIRTH_FLOOR, self.cone, self.natural, self.slot,
             self.z, self.offset, self.length, self.score,
@@ -214,7 +207,7 @@ class _Batch:
     def _relink(self, openers: list[int], target: IntArray) -> float:
         """Let openers link into their target tables, and sweep both ways; return the bound."""
         for k in openers:
-            relink(
+            kernels.relink(
                 k, int(target[k]), self.links, self.birth, self.prior.log_weight, self.z,
                 self.offset, self.length,
             )  # fmt: skip
@@ -230,7 +223,7 @@ class _Batch:
         gain = np.empty(len(self.X))
         target = np.empty(len(self.X), np.int64)
         prior = self.prior
-        merge_gains(
+        kernels.merge_gains(
             self.family, self.hyper, self.links, self.birth, prior.log_weight, prior.log_total,
             prior.log_alpha, self.slot, self.z, self.offset, self.length, self.stats, self.n_tables,
             self.post, gain, target,

@@ -23,12 +23,7 @@ from scipy.special import digamma, gammaln
 
 from streamddcrp.models.temporal.emissions import Seating, Seats, each, widened
 from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
-from streamddcrp.models.temporal.kernels.counts import (
-    LOG_ZERO,
-    MEAN,
-    moments_of_rows,
-    terms_of_kernels,
-)
+from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.models.temporal.moves import move
 from streamddcrp.models.temporal.stored import CHANGES, check_whole
 from streamddcrp.models.temporal.window import Change, Settings, Window
@@ -166,7 +161,7 @@ class Engine(Window):
 
     def _begin(self) -> tuple[Any, float]:
         """Begin an epoch after the window; return it and the weight of all components."""
-        past = self.decayed(self.moments(self.resp), self.before)[-1, :, MEAN]
+        past = self.decayed(self.moments(self.resp), self.before)[-1, :, kernels.MEAN]
         smoothed = self.smooth()
         ahead = self.emission.no_starts(0) if smoothed is None else self.emission.ahead(smoothed)
         return self.emission.seating(past.copy(), ahead), self.settings.alpha + float(past.sum())
@@ -221,7 +216,7 @@ class Engine(Window):
         if self.settings.learn_decay:
             self.decay_gains = _FADE * self.decay_gains + self.kernel_gains()[0]
         out = np.zeros((1, self.n_components, 3))
-        moments_of_rows(self.resp[0], out[0])
+        kernels.moments_of_rows(self.resp[0], out[0])
         self.before = np.concatenate([self.before, out])[1:]
         self.sizes = [*self.sizes[1:], len(self.resp[0])]
 
@@ -243,7 +238,7 @@ class Engine(Window):
         """Return expected births of the window's epochs, and that over alpha in theory, (E, 2)."""
         now = self.moments(self.resp)
         past = self.decayed(now, self.before)[:-1]
-        born = np.exp(past[:, :, LOG_ZERO]) * -np.expm1(now[:, :, LOG_ZERO])
+        born = np.exp(past[:, :, kernels.LOG_ZERO]) * -np.expm1(now[:, :, kernels.LOG_ZERO])
         rows, before = self._rows_and_past(np.array(self.settings.past_weights))
         mass = self.settings.alpha + before
         return np.stack([born.sum(axis=1), digamma(mass + rows) - digamma(mass)], axis=1)
@@ -257,7 +252,7 @@ class Engine(Window):
         """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
         now = self.moments(self.resp)
         terms = np.empty((len(KERNELS), *now.shape[:2]))
-        terms_of_kernels(self.before, now, KERNELS, self.settings.a0, terms)
+        kernels.terms_of_kernels(self.before, now, KERNELS, self.settings.a0, terms)
         rows, before = zip(*map(self._rows_and_past, KERNELS), strict=True)
         mass = self.settings.alpha + np.array(before)
         gains: FloatArray = terms.sum(axis=2) + gammaln(mass) - gammaln(mass + np.array(rows))

@@ -17,16 +17,7 @@ from scipy.special import gammaln
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.temporal.emissions import Emission, each, widened
-from streamddcrp.models.temporal.kernels.counts import (
-    LOG_ZERO,
-    MEAN,
-    add_entropies,
-    count_terms,
-    decay_moments,
-    moments_of_pairs,
-    moments_of_rows,
-    sweep_epoch,
-)
+from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice, positive, whole
 
@@ -162,13 +153,13 @@ class Window:
         """Moments of the counts of the window, shape (E, K, 3)."""
         out = np.zeros((len(resp), resp[0].shape[1] if resp else 0, 3))
         for e, q in enumerate(resp):
-            moments_of_rows(q, out[e])
+            kernels.moments_of_rows(q, out[e])
         return out
 
     def decayed(self, moments: FloatArray, before: FloatArray) -> FloatArray:
         """Moments of the decayed past of the window's epochs and the next one, (E + 1, K, 3)."""
         out = np.empty((len(moments) + 1, *moments.shape[1:]))
-        decay_moments(before, moments, np.array(self.settings.past_weights), out)
+        kernels.decay_moments(before, moments, np.array(self.settings.past_weights), out)
         return out
 
     # -- components ------------------------------------------------------------------------------
@@ -215,7 +206,7 @@ class Window:
             return
         some = [q for q in self.resp if len(q)]
         width = max(self.settings.width, self.settings.lag + 1, len(some))
-        now = np.concatenate([self.before, self.moments(some)])[-width:, :, MEAN]
+        now = np.concatenate([self.before, self.moments(some)])[-width:, :, kernels.MEAN]
         here = now[-1] >= ACTIVE
         for k in np.flatnonzero(here & (self.last_active < self.epoch - width)):
             self.record("return", self.ids[k], None)
@@ -265,8 +256,10 @@ class Window:
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
                 ell = self.emission.expected(X, smoothed, e, begins, q)
                 if settings.taylor:
-                    now[:, :, LOG_ZERO] = before[:, :, LOG_ZERO] = -np.inf  # all have rows for sure
-                sweep_epoch(
+                    now[:, :, kernels.LOG_ZERO] = before[
+                        :, :, kernels.LOG_ZERO
+                    ] = -np.inf  # all have rows for sure
+                kernels.sweep_epoch(
                     q, ell, e, now, before, weights, settings.a0, stale, self.emission.least, score
                 )
             self.emission = self.emission.learned(stats, smoothed, begins)
@@ -281,7 +274,7 @@ class Window:
         """Return the entropy of the assignments to each component, (K,)."""
         out = np.zeros(resp[0].shape[1] if resp else 0)
         for q in resp:
-            add_entropies(q, out)
+            kernels.add_entropies(q, out)
         return out
 
     def merged_terms(self, a: IntArray, b: IntArray) -> Terms:
@@ -289,15 +282,15 @@ class Window:
         now = np.empty((len(self.resp), len(a), 3))
         entropy = np.zeros(len(a))
         for e, q in enumerate(self.resp):
-            moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
+            kernels.moments_of_pairs(np.ascontiguousarray(q.T), a, b, now[e], entropy)
         return self.terms_of(now, self.before[:, a], entropy)
 
     def terms_of(self, now: FloatArray, before: FloatArray, entropy: FloatArray) -> Terms:
         """Return the terms of components with moments (E, K, 3), those before, and an entropy."""
         counts = np.empty(now.shape[:2])
         weights = np.array(self.settings.past_weights)
-        count_terms(before, now, weights, self.settings.a0, counts)
-        return Terms(counts.sum(axis=0), entropy, now[:, :, LOG_ZERO].sum(axis=0))
+        kernels.count_terms(before, now, weights, self.settings.a0, counts)
+        return Terms(counts.sum(axis=0), entropy, now[:, :, kernels.LOG_ZERO].sum(axis=0))
 
     def objective(self, smoothed: Any = None) -> Objective:
         """Return the objective: a monitor, not a bound; exact where assignments are hard."""
@@ -305,10 +298,10 @@ class Window:
             return Objective(0.0, 0.0, 0.0, 0.0)
         settings = self.settings
         terms = self.terms(self.resp, self.before)
-        past = self.decayed(self.moments(self.resp), self.before)[:-1, :, MEAN]
+        past = self.decayed(self.moments(self.resp), self.before)[:-1, :, kernels.MEAN]
         mass = settings.alpha + past.sum(axis=1)  # all prior mass of an epoch
         rows = np.array([len(q) for q in self.resp])
-        silent = terms.log_zero + self.before[:, :, LOG_ZERO].sum(axis=0)
+        silent = terms.log_zero + self.before[:, :, kernels.LOG_ZERO].sum(axis=0)
         occupied = -float(np.expm1(silent).sum())
         slots = max(settings.slots, self.n_components)
         epochs = float((gammaln(mass) - gammaln(mass + rows)).sum())

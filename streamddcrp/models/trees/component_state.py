@@ -18,13 +18,7 @@ from scipy.special import digamma, gammaln
 
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees import tree
-from streamddcrp.models.trees.kernels.tree import (
-    beta_parameters,
-    collect_loadings,
-    factors,
-    log_path_chances,
-    place_points,
-)
+from streamddcrp.models.trees.kernels import tree as kernels
 from streamddcrp.records import FINITE, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -121,7 +115,7 @@ class Local(NamedTuple):
 def sticks_of(parent: IntArray, mass: FloatArray, gamma: float) -> tuple[FloatArray, FloatArray]:
     """Return the parameters (K,) of q(v) from endpoint masses."""
     size, a, b = np.empty((3, len(parent)))
-    beta_parameters(parent, len(parent), mass, gamma, size, a, b)
+    kernels.beta_parameters(parent, len(parent), mass, gamma, size, a, b)
     return a, b
 
 
@@ -144,18 +138,18 @@ def local_step(
     z = tau * (MX[1:] - G[0, 1:, None])
     paths = tree.paths_of(parent, level, L)
     rows, log_det = np.zeros((K, L)), np.empty(K)
-    factors(G, tau, paths, level, rows, log_det)
+    kernels.factors(G, tau, paths, level, rows, log_det)
     a, b = sticks_of(parent, w.mass, prior.gamma)
     chances = np.empty(K)
-    log_path_chances(parent, level, K, L, a, b, prior.gamma, False, chances)
+    kernels.log_path_chances(parent, level, K, L, a, b, prior.gamma, False, chances)
     missing = tau * D * prior.vector_var
     chances += 0.5 * (log_det - (L - level) * np.log1p(missing))
     chances += 0.5 * D * (w.log_precision - _LOG_2PI)
     q, log_z = np.empty((K, N)), np.empty(N)
     base = -0.5 * tau * (tt - 2.0 * MX[0] + G[0, 0])
-    place_points(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
+    kernels.place_points(z, paths, level, rows, chances, base, _FAR if far else _NEVER, q, log_z)
     loadings, yy, mass = np.zeros((K, N)), np.zeros((K + 1, K + 1)), q.sum(axis=1)
-    collect_loadings(z, paths, level, rows, q, _NOTHING, loadings, yy)
+    kernels.collect_loadings(z, paths, level, rows, q, _NOTHING, loadings, yy)
     yy[0, 0], yy[1:, 0] = N, yy[0, 1:]
     yt = np.concatenate([X.sum(axis=0)[None], loadings @ X])
     fresh = float(mass @ ((L - level) / (1.0 + missing)))

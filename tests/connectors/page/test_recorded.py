@@ -1,5 +1,7 @@
 """The page over what a run has written."""
 
+import json
+
 import pytest
 from click.testing import CliRunner
 
@@ -31,6 +33,12 @@ def test_it_shows_what_was_written(good, tmp_path, key, with_source):
     assert sum(stream.pyramid.n_rows for stream in streams.of.values()) == 60
     assert streams.job.features == (["a", "b"] if with_source else [])
     assert not streams.job.live
+    told = {"index": 3, "kind": "birth", "label": 1, "into": None, "why": "a 1 to 2"}
+    told |= {"key": "x"} if key else {}
+    (tmp_path / "why.jsonl").write_text(json.dumps(told) + "\n")
+    streams = _read(str(tmp_path / "o.jsonl"), path, columns, str(tmp_path / "why.jsonl"))
+    last = streams.of["x" if key else ""].feed.since(0)[-1]
+    assert (last["kind"], last["why"]) == ("birth", "a 1 to 2")
     if with_source:
         with pytest.raises(ConfigError, match="give the same --time COL"):
             _read(str(tmp_path / "o.jsonl"), path, Columns(None, key), None)

@@ -7,39 +7,19 @@ import numpy as np
 from streamddcrp.compilation import inner, kernel
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.models.ddcrp.kernels.tables import (
-    CARRIED_AT,
-    carried_factor,
-    close_table,
-    copy_table,
-    draw_link,
-    draw_table,
-    masses_of,
-    open_table,
-    update,
-)
+from streamddcrp.models.ddcrp.kernels import tables as seating
 from streamddcrp.numerics import log_decay
+from streamddcrp.particles.kernels import names as naming
 from streamddcrp.particles.kernels import resample
-from streamddcrp.particles.kernels.names import (
-    FIRST,
-    LOG_EVIDENCE,
-    MOST_TABLES,
-    N_LIVE,
-    N_NAMES,
-    N_SEEN,
-    best_name,
-    name_of,
-    refresh_names,
-)
 
 
 @inner
 def _link_weights(config, counts, ring, recent, t, given, b):
     """Weights of the links of the next arrival, at time ``t``, to the customers in the ring."""
-    n, mask = counts[N_SEEN], len(ring.t) - 1
+    n, mask = counts[naming.N_SEEN], len(ring.t) - 1
     out = recent.weight[n % len(recent.weight)]
     row = min(b, given.shape[0] - 1)
-    for j in range(counts[FIRST], n):
+    for j in range(counts[naming.FIRST], n):
         at = j & mask
         distance = t - ring.t[at]
         if config.given:
@@ -73,15 +53,15 @@ def predict(config, state, x, t, given, b, out):
     """
     particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
     names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
-    n = counts[N_SEEN]
+    n = counts[naming.N_SEEN]
     mass, score, at_name = scratch.mass, scratch.score, scratch.at_name
     at_name[:] = 0.0
     _link_weights(config, counts, ring, recent, t, given, b)
-    factor = carried_factor(config, sums, t)
+    factor = seating.carried_factor(config, sums, t)
     own = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     for p in range(len(particles.weight)):
         K = particles.n_tables[p]
-        masses_of(state, n, p, K, factor, mass)
+        seating.masses_of(state, n, p, K, factor, mass)
         families.log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
         top, links = own, config.alpha
         for k in range(K):
@@ -110,13 +90,13 @@ def predict(config, state, x, t, given, b, out):
             at_name[tables.name[p, k]] += share * (scratch.weight[p, k] / total)
         if particles.last[p] >= 0:
             stays += share * (scratch.weight[p, particles.last[p]] / total)
-    label, best = best_name(names, at_name, new, n)
+    label, best = naming.best_name(names, at_name, new, n)
     out[LABEL] = label
     out[LABEL_PROB] = best
     out[SCORE] = -(top + math.log(density))
     out[P_NEW] = new
     out[P_CHANGE] = max(1.0 - stays, 0.0) if n > 0 else np.nan
-    out[LIVE_TABLES] = counts[N_LIVE]
+    out[LIVE_TABLES] = counts[naming.N_LIVE]
 
 
 @inner
@@ -124,16 +104,16 @@ def _seat(config, state, x, t, p, uniforms, at):
     """Seat the arrival in one particle."""
     particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
     names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
-    n = counts[N_SEEN]
-    k = draw_table(uniforms[at], scratch.new[p], scratch.weight[p], particles.n_tables[p])
+    n = counts[naming.N_SEEN]
+    k = seating.draw_table(uniforms[at], scratch.new[p], scratch.weight[p], particles.n_tables[p])
     here = n & (len(ring.t) - 1)
     if config.rejuvenate > 0:
         ring.link[p, here] = n
         if k >= 0:
-            factor = carried_factor(config, sums, t)
-            ring.link[p, here] = draw_link(state, n, p, k, factor, uniforms[at + 1])
+            factor = seating.carried_factor(config, sums, t)
+            ring.link[p, here] = seating.draw_link(state, n, p, k, factor, uniforms[at + 1])
     if k < 0:
-        k = open_table(particles, tables, p, name_of(n, recent.name, names, counts))
+        k = seating.open_table(particles, tables, p, naming.name_of(n, recent.name, names, counts))
     families.add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
     families.posterior(config.family, config.hyper, tables.stats[p, k], tables.post[p, k])
     tables.retained[p, k] += 1
@@ -151,7 +131,7 @@ def _reweight(state):
     for p in range(len(weight)):
         weight[p] *= math.exp(gain[p] - top)
         total += weight[p]
-    sums[LOG_EVIDENCE] += top + math.log(total)
+    sums[naming.LOG_EVIDENCE] += top + math.log(total)
     for p in range(len(weight)):
         weight[p] /= total
 
@@ -169,7 +149,7 @@ def _note_seats(state):
         at_name[g] += particles.weight[p]
         if best < 0 or at_name[g] > at_name[best]:
             best = g
-    names.last_seen[best] = counts[N_SEEN]
+    names.last_seen[best] = counts[naming.N_SEEN]
 
 
 @inner
@@ -182,8 +162,8 @@ def _copy(state, p, to, stop):
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     for k in range(K):
-        copy_table(tables, p, k, to, k)
-    for j in range(counts[FIRST], stop):
+        seating.copy_table(tables, p, k, to, k)
+    for j in range(counts[naming.FIRST], stop):
         ring.label[to, j & mask] = ring.label[p, j & mask]
         ring.link[to, j & mask] = ring.link[p, j & mask]
 
@@ -211,10 +191,10 @@ def _forget(config, state):
     """
     particles, tables, ring = state.particles, state.tables, state.ring
     counts, sums = state.counts, state.sums
-    n, mask = counts[N_SEEN], len(ring.t) - 1
+    n, mask = counts[naming.N_SEEN], len(ring.t) - 1
     earliest = n + 1 - max(config.rejuvenate, 1)
-    while counts[FIRST] < min(earliest, n):
-        e = counts[FIRST]
+    while counts[naming.FIRST] < min(earliest, n):
+        e = counts[naming.FIRST]
         at = e & mask
         if not config.carried:
             if config.clocked:
@@ -223,20 +203,20 @@ def _forget(config, state):
                 near = earliest - e <= len(config.by_gap)
             if near:
                 break
-        factor = carried_factor(config, sums, ring.t[at])
+        factor = seating.carried_factor(config, sums, ring.t[at])
         for p in range(len(particles.weight)):
             if config.carried:
                 for k in range(particles.n_tables[p]):
                     tables.carried[p, k] *= factor
                 tables.carried[p, ring.label[p, at]] += 1.0
             tables.retained[p, ring.label[p, at]] -= 1
-        sums[CARRIED_AT] = ring.t[at]
-        counts[FIRST] += 1
+        sums[seating.CARRIED_AT] = ring.t[at]
+        counts[naming.FIRST] += 1
     for p in range(len(particles.weight)):
         k = 0
         while k < particles.n_tables[p]:
             if tables.retained[p, k] == 0 and tables.carried[p, k] < config.least:
-                close_table(particles, tables, ring, p, k, counts[FIRST], n)
+                seating.close_table(particles, tables, ring, p, k, counts[naming.FIRST], n)
             else:
                 k += 1
 
@@ -247,9 +227,9 @@ def _weigh_names(state):
     particles, tables, names, counts = state.particles, state.tables, state.names, state.counts
     names.weight[:] = 0.0
     names.n_holders[:] = 0
-    counts[MOST_TABLES] = 0
+    counts[naming.MOST_TABLES] = 0
     for p in range(len(particles.weight)):
-        counts[MOST_TABLES] = max(counts[MOST_TABLES], particles.n_tables[p])
+        counts[naming.MOST_TABLES] = max(counts[naming.MOST_TABLES], particles.n_tables[p])
         for k in range(particles.n_tables[p]):
             names.weight[tables.name[p, k]] += particles.weight[p]
             names.n_holders[tables.name[p, k]] += 1
@@ -268,11 +248,11 @@ def step_rows(config, state, X, t, uniforms, given, start, out):
     per_particle = 2 + 2 * L if L > 0 else 1
     mask = len(ring.t) - 1
     for b in range(start, X.shape[0]):
-        n = counts[N_SEEN]
+        n = counts[naming.N_SEEN]
         if (
-            n - counts[FIRST] > mask
-            or counts[MOST_TABLES] + 1 + L > tables.name.shape[1]
-            or counts[N_NAMES] + 1 + L > len(names.opener)
+            n - counts[naming.FIRST] > mask
+            or counts[naming.MOST_TABLES] + 1 + L > tables.name.shape[1]
+            or counts[naming.N_NAMES] + 1 + L > len(names.opener)
         ):
             return b
         predict(config, state, X[b], t[b], given, b, out[b])
@@ -285,16 +265,16 @@ def step_rows(config, state, X, t, uniforms, given, start, out):
         _note_seats(state)
         if resample.effective_size(particles.weight) < 0.5 * P:
             _resample(state, n + 1, uniforms[b, 0])
-        counts[N_SEEN] = n + 1
+        counts[naming.N_SEEN] = n + 1
         if L > 0:
             for p in range(P):
                 at = 3 + p * per_particle
                 for i in range(max(n + 1 - L, 0), n + 1):
                     u = at + 2 * (n - i)
-                    update(config, state, p, i, uniforms[b, u], uniforms[b, u + 1])
+                    seating.update(config, state, p, i, uniforms[b, u], uniforms[b, u + 1])
                 particles.last[p] = ring.label[p, n & mask]
         _forget(config, state)
         _weigh_names(state)
         # later customers may open their table again
-        refresh_names(names, events, counts, counts[N_SEEN] + 1 - max(L, 1), t[b])
+        naming.refresh_names(names, events, counts, counts[naming.N_SEEN] + 1 - max(L, 1), t[b])
     return X.shape[0]

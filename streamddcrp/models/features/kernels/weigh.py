@@ -10,18 +10,8 @@ from streamddcrp.likelihoods.kernels.linear_gaussian import (
     log_constant,
     log_density,
 )
+from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.models.features.kernels.histories import log_poisson
-from streamddcrp.models.features.kernels.slots import (
-    FEW,
-    MOST_ENUMERATED,
-    N_ACTIVE,
-    N_SEEN,
-    PROPOSAL,
-    SHAPE,
-    draw_scales,
-    list_options,
-    live_slots,
-)
 from streamddcrp.numerics import copy_first, copy_row, dot, exp_all, floor_and_sum, largest, natural
 from streamddcrp.particles.kernels.random import uniform
 from streamddcrp.particles.kernels.resample import optimal
@@ -163,16 +153,16 @@ def weigh(config, state, x, seen, n_dims):
     ``work.marginal`` (P, K) the probabilities of its features, slot 0 that of a new one.
     """
     particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
-    t = counts[N_SEEN]
+    t = counts[at.N_SEEN]
     q = min(t, config.order) + 1
     n_most = most_new(config, t)
     log_poisson(math.log(config.alpha / q), n_most + 1, work.log_new)
     n_pool = 0
-    for i in range(counts[N_ACTIVE]):
-        slots, n_slots = work.slots, live_slots(particles, i, work.slots)
+    for i in range(counts[at.N_ACTIVE]):
+        slots, n_slots = work.slots, at.live_slots(particles, i, work.slots)
         n_new = min(n_most, config.most_slots - n_slots) + 1
-        draw_scales(config, t, i, 0, n_new - 1, work.scale[i])
-        n_options = list_options(
+        at.draw_scales(config, t, i, 0, n_new - 1, work.scale[i])
+        n_options = at.list_options(
             config, work.log_new, n_new, work.scale[i], work.log_option, work.extra
         )
         log_prior = work.log_new[0]
@@ -181,13 +171,13 @@ def weigh(config, state, x, seen, n_dims):
             work.odds[a - 1] = config.log[m] - config.log[q - m]
             log_prior += config.log[q - m] - config.log[q]
         cov, mean = particles.cov[i], particles.mean[i]
-        shape, rate = sums[SHAPE], particles.rate[i]
+        shape, rate = sums[at.SHAPE], particles.rate[i]
         forced = work.forced
         forced[0] = 0
         n_forced, n_free = 1, n_slots - 1
         for f in range(n_free):
             work.free[f] = slots[f + 1]
-        if n_free > MOST_ENUMERATED:
+        if n_free > at.MOST_ENUMERATED:
             correction, n_forced, n_free = _propose(
                 config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
             )
@@ -204,10 +194,10 @@ def weigh(config, state, x, seen, n_dims):
         for a in range(1, n_forced):
             always |= ONE << np.uint64(forced[a])
         _marginals(i, n, n_free, forced, n_forced, work)
-        u = uniform(config.seed, t, i, FEW, 1)
+        u = uniform(config.seed, t, i, at.FEW, 1)
         n = _thin(work.weight, n, config.n_children, u, work.spare, work.thinned)
         few = optimal(
-            work.spare, n, config.n_children, uniform(config.seed, t, i, FEW, 0), work.few,
+            work.spare, n, config.n_children, uniform(config.seed, t, i, at.FEW, 0), work.few,
             work.few_weight,
         )  # fmt: skip
         for m in range(few):
@@ -218,10 +208,10 @@ def weigh(config, state, x, seen, n_dims):
             work.pool_weight[n_pool] = work.few_weight[m]
             n_pool += 1
     top = -np.inf
-    for i in range(counts[N_ACTIVE]):
+    for i in range(counts[at.N_ACTIVE]):
         top = max(top, work.total[i])
     total = 0.0
-    for i in range(counts[N_ACTIVE]):
+    for i in range(counts[at.N_ACTIVE]):
         total += math.exp(work.total[i] - top)
     for m in range(n_pool):
         work.pool_weight[m] *= math.exp(work.total[work.pool_parent[m]] - top) / total
@@ -286,7 +276,7 @@ def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
                     link[g] += sign * spread[f, g]
     for f in range(n_free):
         work.chosen[f] = 0
-    for _ in range(MOST_ENUMERATED):
+    for _ in range(at.MOST_ENUMERATED):
         best = -1
         for f in range(n_free):
             if work.chosen[f] == 0 and (best < 0 or abs(work.lean[f]) < abs(work.lean[best])):
@@ -301,7 +291,7 @@ def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
             n_left += 1
             continue
         p = 1.0 / (1.0 + math.exp(-max(min(work.lean[f], CERTAIN), -CERTAIN)))
-        if uniform(config.seed, t, i, PROPOSAL, f) < p:
+        if uniform(config.seed, t, i, at.PROPOSAL, f) < p:
             log_weight += odds - math.log(p)
             forced[n_forced] = j
             n_forced += 1

@@ -2,22 +2,7 @@
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
-from streamddcrp.models.graph.kernels.children import (
-    CHOOSE,
-    MERGE,
-    N_BEST,
-    RESAMPLE,
-    REVISE_WHICH,
-    STAMP,
-    STRATIFIED,
-    SYSTEMATIC,
-    count_parents,
-    extend_joined,
-    list_kept,
-    score_arrival,
-    weigh,
-    weigh_names,
-)
+from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.revise import free_slot, revise
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels import resample
@@ -111,16 +96,16 @@ def _keep_best(config, state, size):
     n, P = counts[N_SEEN], len(particles.weight)
     if config.merge:
         resample.merge_equal(
-            children.key, children.weight, size, children.hashed, config.seed, n, MERGE
+            children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE
         )
-    if config.scheme == N_BEST:
+    if config.scheme == choices.N_BEST:
         kept = resample.n_best(
             children.weight, size, P, children.work, children.chosen, children.kept_weight
         )
     else:
-        u = uniform(config.seed, n, 0, RESAMPLE, 0)
+        u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
         kept = resample.optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
-    total = list_kept(children, kept)
+    total = choices.list_kept(children, kept)
     _copy_ancestors(state, kept)
     weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
     for c in range(kept):
@@ -143,7 +128,7 @@ def _draw_one_each(config, state, size):
             _clear(state, p)
             a = z
             continue
-        u = uniform(config.seed, n, p, CHOOSE, 0)
+        u = uniform(config.seed, n, p, choices.CHOOSE, 0)
         chosen = a + draw(children.weight[a:z], z - a, u)
         particles.weight[p] = total
         children.place[kept] = p
@@ -159,11 +144,13 @@ def _resample(config, state, n):
     particles, children = state.particles, state.children
     P = len(particles.weight)
     if resample.effective_size(particles.weight) < 0.5 * P:
-        if config.scheme == SYSTEMATIC:
-            u = uniform(config.seed, n, 0, RESAMPLE, 0)
+        if config.scheme == choices.SYSTEMATIC:
+            u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
             resample.systematic(particles.weight, u, children.offspring)
         else:
-            resample.stratified(particles.weight, config.seed, n, RESAMPLE, children.offspring)
+            resample.stratified(
+                particles.weight, config.seed, n, choices.RESAMPLE, children.offspring
+            )
         _copy_ancestors(state, resample.ancestors_of(children.offspring, children.ancestor))
         particles.weight[:] = 1.0 / P
 
@@ -225,8 +212,8 @@ def _leave(config, state, i_window, i_memory):
 @entry
 def predict_row(config, state, x, parents, out):
     """Predict a row with its parents; only work space changes."""
-    top = score_arrival(config, state, x)
-    weigh(config, state, parents, False, top, out)
+    top = choices.score_arrival(config, state, x)
+    choices.weigh(config, state, parents, False, top, out)
 
 
 @entry
@@ -243,31 +230,31 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
         if not _has_room(config, state):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
-        top = score_arrival(config, state, X[b])
-        size = weigh(config, state, mine, config.merge, top, out[b])
+        top = choices.score_arrival(config, state, X[b])
+        size = choices.weigh(config, state, mine, config.merge, top, out[b])
         copy_row(recent.x[n % len(recent.x)], X[b])
         recent.name[n % R] = -1
-        each = config.scheme in (SYSTEMATIC, STRATIFIED)
+        each = config.scheme in (choices.SYSTEMATIC, choices.STRATIFIED)
         if each:
             _draw_one_each(config, state, size)
         else:
             _keep_best(config, state, size)
-        extend_joined(config, state, recent.name, X[b])
+        choices.extend_joined(config, state, recent.name, X[b])
         _seat(state, n)
         if each:
             _resample(config, state, n)
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
-        counts[STAMP] += 1
-        count_parents(config, grid, 0, len(mine) if config.given else min(n, config.r))
+        counts[choices.STAMP] += 1
+        choices.count_parents(config, grid, 0, len(mine) if config.given else min(n, config.r))
         _leave(config, state, n - config.r, n + 1 - R)
         for move in range(config.moves):
             back = min(config.rejuvenate, n + 1)
             for p in range(P):
                 if particles.weight[p] > 0.0:
-                    u = uniform(config.seed, n, p, REVISE_WHICH, move)
+                    u = uniform(config.seed, n, p, choices.REVISE_WHICH, move)
                     revise(config, state, p, n - int(u * back), move)
-        weigh_names(state)
+        choices.weigh_names(state)
         _note_last(state)
         refresh_names(names, events, counts, n + 2 - max(config.rejuvenate, 1), t[b])
     return X.shape[0]

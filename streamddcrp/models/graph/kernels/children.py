@@ -13,16 +13,9 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
+from streamddcrp.particles.kernels import pool as pools
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_LIVE, N_SEEN, best_name, name_of
 from streamddcrp.particles.kernels.names import N_COUNTS as _COMMON
-from streamddcrp.particles.kernels.pool import (
-    EMPTY,
-    extend_clusters,
-    held_clusters,
-    relative_liks,
-    score_clusters,
-    take,
-)
 from streamddcrp.particles.kernels.random import hash_of
 
 OPTIMAL = 0
@@ -49,15 +42,15 @@ def score_arrival(config, state, x):
     particles, pool, memo, counts = state.particles, state.pool, state.memo, state.counts
     counts[STAMP] += 1
     which, score = memo.which, memo.score
-    size = held_clusters(
+    size = pools.held_clusters(
         particles.weight, particles.entry, particles.n_tables, NEGLIGIBLE, memo.seen, counts[STAMP],
         which,
     )  # fmt: skip
-    score_clusters(
+    pools.score_clusters(
         config.family, config.hyper, pool.post, pool.members, x, counts[N_SEEN], which, size, score,
         memo.successor_mixed,
     )  # fmt: skip
-    return relative_liks(which, size, score, memo.lik, memo.successor)
+    return pools.relative_liks(which, size, score, memo.lik, memo.successor)
 
 
 @uncounted
@@ -71,12 +64,14 @@ def compare_anew(state, size):
     top = -np.inf
     for c in range(size):
         k = children.table[c]
-        top = max(top, score[entry[children.parent[c], k] if k >= 0 else EMPTY])
+        top = max(top, score[entry[children.parent[c], k] if k >= 0 else pools.EMPTY])
     for c in range(size):
         if children.table[c] >= 0:
             e = entry[children.parent[c], children.table[c]]
             lik[e] = math.exp(score[e] - top)
-    lik[EMPTY] = math.exp(min(score[EMPTY] - top, 0.0))  # above 0 where no child opens a table
+    lik[pools.EMPTY] = math.exp(
+        min(score[pools.EMPTY] - top, 0.0)
+    )  # above 0 where no child opens a table
     return top
 
 
@@ -122,17 +117,17 @@ def extend_joined(config, state, recent_name, x):
     n, to, place, successor = counts[N_SEEN], children.to, children.place, memo.successor
     size = 0
     for c in range(children.n[0]):
-        e = particles.entry[place[c], to[c]] if to[c] >= 0 else EMPTY
+        e = particles.entry[place[c], to[c]] if to[c] >= 0 else pools.EMPTY
         if successor[e] < 0:
-            successor[e] = take(pool)
+            successor[e] = pools.take(pool)
             memo.which[size] = e
             size += 1
-    extend_clusters(
+    pools.extend_clusters(
         config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name,
         x, 1.0, n, memo.which, size, successor,
     )  # fmt: skip
-    if successor[EMPTY] >= 0:
-        pool.name[successor[EMPTY]] = name_of(n, recent_name, names, counts)
+    if successor[pools.EMPTY] >= 0:
+        pool.name[successor[pools.EMPTY]] = name_of(n, recent_name, names, counts)
 
 
 @uncounted
@@ -241,7 +236,7 @@ def _children(config, state, parents, keyed):
     m = len(parents) if given else min(n, config.r)
     last = (n - 1) % R
     leaving = (n - config.r) % R if n >= config.r else -1
-    newborn, own_lik = successor_mixed[EMPTY], lik[EMPTY]
+    newborn, own_lik = successor_mixed[pools.EMPTY], lik[pools.EMPTY]
     size, total, new, stays = 0, 0.0, 0.0, 0.0
     join, opens = factors(config, grid, 0, 0, m, stamp)
     for p in range(len(weight)):

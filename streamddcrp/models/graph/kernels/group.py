@@ -5,23 +5,8 @@ import math
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels import cells
+from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
-from streamddcrp.models.graph.kernels.children import (
-    LEAST,
-    NEGLIGIBLE,
-    RESAMPLE,
-    STAMP,
-    WHICH_EMPTY,
-    compare_anew,
-    count_parents,
-    extend_joined,
-    factors,
-    list_kept,
-    report,
-    score_arrival,
-    sums_at,
-    weigh_names,
-)
 from streamddcrp.models.graph.kernels.forget import forget_cluster
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels import names as at
@@ -44,10 +29,10 @@ def _opening(config, grid, row, k, m, unknown, stamp):
 
     An unknown node's items see the m of the root with probability N_1 / (alpha + N_1), else open.
     """
-    join, new = factors(config, grid, row, k, m, stamp)
+    join, new = choices.factors(config, grid, row, k, m, stamp)
     if not unknown:
         return join, new
-    join, top = 0.0, grid.log_total[sums_at(config, grid, row, k, 0, stamp)]
+    join, top = 0.0, grid.log_total[choices.sums_at(config, grid, row, k, 0, stamp)]
     for j in range(len(config.nodes)):
         alpha = config.nodes[j]
         weight = math.exp(grid.base[row, j] + k * config.log_nodes[j] - top)
@@ -60,7 +45,7 @@ def _children(config, state, g, a, unknown):
     """List children for group g below node a; return how many, and sums: all, new, and staying."""
     particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
     memo, grid, children, scratch = state.memo, state.grid, state.children, state.scratch
-    stamp = state.counts[STAMP]
+    stamp = state.counts[choices.STAMP]
     weight, entry = particles.weight, particles.entry
     parent, table, child_weight = children.parent, children.table, children.weight
     at_name, lik, name = scratch.at_name, memo.lik, pool.name
@@ -71,7 +56,7 @@ def _children(config, state, g, a, unknown):
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for p in range(len(weight)):
         w = weight[p]
-        if w <= NEGLIGIBLE:
+        if w <= choices.NEGLIGIBLE:
             continue
         if config.markov:
             g = _group(last, p)
@@ -130,10 +115,10 @@ def _weigh(config, state, g, a, unknown, top, out):
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
         M, total, new, stays = _children(config, state, g, a, unknown)
-        if total > LEAST:
+        if total > choices.LEAST:
             break
-        top = compare_anew(state, M)
-    report(state, M, top, total, new, stays, out)
+        top = choices.compare_anew(state, M)
+    choices.report(state, M, top, total, new, stays, out)
     return M
 
 
@@ -173,9 +158,9 @@ def _keep_best(config, state, M):
     """Keep as many of all children as there are places, by optimal resampling."""
     particles, counts, children = state.particles, state.counts, state.children
     n, P = counts[at.N_SEEN], len(particles.weight)
-    u = uniform(config.seed, n, 0, RESAMPLE, 0)
+    u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
     kept = optimal(children.weight, M, P, u, children.chosen, children.kept_weight)
-    total = list_kept(children, kept)
+    total = choices.list_kept(children, kept)
     ancestor, place = children.ancestor, children.place
     place_children(ancestor, kept, children.used, place)
     for p in range(P):
@@ -213,13 +198,15 @@ def _seat(config, state, g, a):
                 cells.spread(aux, p, a, n_tables[p], scratch.items)
                 for j in range(n_tables[p]):
                     scratch.work[j] = scratch.items[j] if entry[p, j] < 0 else 0
-                k = draw(scratch.work, n_tables[p], uniform(config.seed, n, p, WHICH_EMPTY, 0))
+                k = draw(
+                    scratch.work, n_tables[p], uniform(config.seed, n, p, choices.WHICH_EMPTY, 0)
+                )
             entry[p, k] = successor[EMPTY]
             pool.holders[successor[EMPTY]] += 1
         if config.markov:
             g = _group(particles.last, p)
         if c < len(grid.base):  # once, where one row is that of all particles
-            count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
+            choices.count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
         cells.add_to(own, p, g, k, 1)
         particles.last[p] = k
 
@@ -239,7 +226,7 @@ def _note_last(state):
 @entry
 def predict_row(config, state, x, g, a, unknown, out):
     """Predict a row of a group; only work space changes."""
-    top = score_arrival(config, state, x)
+    top = choices.score_arrival(config, state, x)
     _weigh(config, state, g, a, unknown, top, out)
 
 
@@ -270,26 +257,26 @@ def step_rows(config, state, X, t, group, start, out):
             groups.n[0] += 1
             fill(config, state, n + 1, groups.n[0] - 1)
         groups.n[1] = max(groups.n[1], g + 1)
-        top = score_arrival(config, state, X[b])
+        top = choices.score_arrival(config, state, X[b])
         M = _weigh(config, state, g, a, False, top, out[b])
         _keep_best(config, state, M)
         recent[0] = -1
-        extend_joined(config, state, recent, X[b])
+        choices.extend_joined(config, state, recent, X[b])
         _seat(config, state, g, a)
         groups.size[g] += 1
         groups.seen[g] = n
-        counts[STAMP] += 1
+        counts[choices.STAMP] += 1
         sums[at.LOG_EVIDENCE] -= out[b, SCORE]
         counts[at.N_SEEN] = n + 1
         for number in range(config.moves):
             for p in range(P):
                 if particles.weight[p] > 0.0:
                     move(config, state, p, n, number)
-        weigh_names(state)
+        choices.weigh_names(state)
         _note_last(state)
         at.refresh_names(names, events, counts, n + 1, t[b])
         if counts[at.N_NAMES] > config.max_tables:
             forget_cluster(config, state)
-            weigh_names(state)
+            choices.weigh_names(state)
             at.refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]

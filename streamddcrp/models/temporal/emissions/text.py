@@ -11,16 +11,8 @@ from scipy import sparse
 from streamddcrp.data.documents import Word, top_words
 from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, since
 from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
+from streamddcrp.models.temporal.kernels import text
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
-from streamddcrp.models.temporal.kernels.text import (
-    bag_evidence,
-    inverted,
-    linked,
-    overlaps,
-    seat_text,
-    text_expected,
-    word_tables,
-)
 from streamddcrp.typing import FloatArray, IntArray
 
 _NEAR = 0.25  # words in common from which two components may be one: L1 distance below 1.5
@@ -54,7 +46,7 @@ class TextSmoothed:
         """Log evidence (E, K) of the rows of each epoch given those before."""
         out = np.empty(self._stats.shape)
         s, a = self._stats, self._starts
-        bag_evidence(
+        text.bag_evidence(
             s.offsets, s.words, s.counts, a.offsets, a.words, a.counts, self._emission.rho,
             self.prior, self.prior_size, out,
         )  # fmt: skip
@@ -85,7 +77,10 @@ class TextSmoothed:
             age = np.abs(epoch - np.arange(-1, len(self._stats)))
             near = self._everything.total(self._emission.rho**age)
             self._lists = {
-                key: (*inverted(near.offsets, near.words, near.counts, self.prior), near.sizes())
+                key: (
+                    *text.inverted(near.offsets, near.words, near.counts, self.prior),
+                    near.sizes(),
+                )
             }
         return self._lists[key]
 
@@ -166,7 +161,7 @@ class TextDecay(Emission):
         *lists, sizes = smoothed.lists(epoch)
         out = np.empty(q.shape)
         arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
-        text_expected(*arrays, smoothed.prior_size, out)
+        text.text_expected(*arrays, smoothed.prior_size, out)
         out[:, begins > epoch] = -np.inf
         return out
 
@@ -182,9 +177,9 @@ class TextDecay(Emission):
     def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         bags = smoothed.latest
         parts = bags.offsets, bags.words, bags.counts
-        lists = inverted(*parts, smoothed.prior)[:3]
+        lists = text.inverted(*parts, smoothed.prior)[:3]
         rows = np.sum(smoothed.rows[1:], axis=0)
-        a, b = overlaps(
+        a, b = text.overlaps(
             *parts, bags.sizes(), rows, begins >= 0, *lists, smoothed.prior, smoothed.prior_size,
             _NEAR, _SLACK,
         )  # fmt: skip
@@ -248,7 +243,7 @@ class TextDecay(Emission):
             return replace(self, n_words=V)
         bags = smoothed.latest
         tables = np.empty(len(smoothed.prior))
-        word_tables(bags.offsets, bags.words, bags.counts, smoothed.prior, tables)
+        text.word_tables(bags.offsets, bags.words, bags.counts, smoothed.prior, tables)
         share = np.pad(tables, (0, V - len(tables))) + _UNSEEN
         total = float(share.sum())
         return replace(
@@ -297,7 +292,7 @@ class TextSeating(Seating):
         self._prior, self._prior_size = emission.prior(self._known)
         self._head = np.full(self._known, -1, np.int64)
         self._lists: list[Any] = [np.zeros(n, kind) for kind in (np.int64, np.int64, float, float)]
-        self._used = linked(
+        self._used = text.linked(
             ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
         )
 
@@ -311,7 +306,7 @@ class TextSeating(Seating):
         return rows
 
     def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
-        done, self.n_components, self._used, self._known, self._prior_size = seat_text(
+        done, self.n_components, self._used, self._known, self._prior_size = text.seat_text(
             *rows, start, self.n_components, self._used, self._known, self._prior,
             self._prior_size, a0, log_new, self._emission.least, *self._arrays, self._head,
             *self._lists, *out,

@@ -11,18 +11,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import kernel
-from streamddcrp.models.temporal.kernels.chains import (
-    GAUSSIAN,
-    WORDS,
-    add,
-    log_counts,
-    mean_gain,
-    smoothed,
-    survey,
-    swap_tails,
-    tail,
-    word_gain,
-)
+from streamddcrp.models.temporal.kernels import chains as chain
 from streamddcrp.particles.kernels.random import draw_log
 
 
@@ -40,7 +29,7 @@ def draw_seats(law, rows, chains, rng, t, start):
     """Draw chains of rows of epoch t from ``start`` on (-1: none yet) while two slots are free."""
     T, C = chains.sizes.shape
     F = len(law.kappa)
-    survey(chains, t, t + 1)
+    chain.survey(chains, t, t + 1)
     used, stale = np.empty(C, np.bool_), np.ones(C, np.bool_)
     n_free = 0
     for k in range(C):
@@ -57,7 +46,7 @@ def draw_seats(law, rows, chains, rng, t, start):
         old, whole, fresh = chains.c[i], True, False
         if old >= 0:
             fresh, kept[:] = not stale[old], terms[old]
-            add(law, rows, chains, t, i, old, -1.0)
+            chain.add(law, rows, chains, t, i, old, -1.0)
             stale[old] = True
             if chains.sizes[t, old] == 0.0:
                 if chains.last[old] < 0 and chains.next[old] == T:
@@ -65,7 +54,7 @@ def draw_seats(law, rows, chains, rng, t, start):
                     n_free += 1
                 elif chains.last[old] >= 0 and T > chains.next[old] > chains.last[old] + F:
                     k = _free(used)
-                    swap_tails(rows, chains, old, k, t + 1)
+                    chain.swap_tails(rows, chains, old, k, t + 1)
                     used[k], stale[k], whole = True, True, False
                     n_free -= 1
         new = _free(used)
@@ -80,24 +69,26 @@ def draw_seats(law, rows, chains, rng, t, start):
                 # the row would not change when the chain was born
                 lives = chains.last[k] >= 0 or chains.sizes[t, k] > 0.0
                 if stale[k]:
-                    if law.kind == GAUSSIAN and lives:
-                        smoothed(law, chains, k, t, terms[k, 2 : 2 + D], terms[k, 2 + D :])
-                    elif law.kind != WORDS:
-                        terms[k, 1] = tail(law, rows, chains, k, k, t, -1)
-                    terms[k, 0] = log_counts(law, chains, k, k, t, t + F, 1.0)
-                    terms[k, 0] -= log_counts(law, chains, k, k, t, t + F, 0.0)
+                    if law.kind == chain.GAUSSIAN and lives:
+                        chain.smoothed(law, chains, k, t, terms[k, 2 : 2 + D], terms[k, 2 + D :])
+                    elif law.kind != chain.WORDS:
+                        terms[k, 1] = chain.tail(law, rows, chains, k, k, t, -1)
+                    terms[k, 0] = chain.log_counts(law, chains, k, k, t, t + F, 1.0)
+                    terms[k, 0] -= chain.log_counts(law, chains, k, k, t, t + F, 0.0)
                     stale[k] = False
-                if law.kind == WORDS:
-                    weight[n] = terms[k, 0] + word_gain(law, rows, chains, k, t, i)
-                elif law.kind == GAUSSIAN and lives:
-                    weight[n] = terms[k, 0] + mean_gain(
+                if law.kind == chain.WORDS:
+                    weight[n] = terms[k, 0] + chain.word_gain(law, rows, chains, k, t, i)
+                elif law.kind == chain.GAUSSIAN and lives:
+                    weight[n] = terms[k, 0] + chain.mean_gain(
                         law, rows.X[i], terms[k, 2 : 2 + D], terms[k, 2 + D :]
                     )
                 else:
-                    weight[n] = terms[k, 0] + tail(law, rows, chains, k, k, t, i) - terms[k, 1]
+                    weight[n] = (
+                        terms[k, 0] + chain.tail(law, rows, chains, k, k, t, i) - terms[k, 1]
+                    )
                 heads[n] = tails[n] = k
                 n += 1
-        weight[n] = law.log_alpha + tail(law, rows, chains, new, new, t, i)
+        weight[n] = law.log_alpha + chain.tail(law, rows, chains, new, new, t, i)
         heads[n] = tails[n] = new
         n += 1
         for a in range(C):
@@ -108,24 +99,24 @@ def draw_seats(law, rows, chains, rng, t, start):
                 begins = used[b] and chains.last[b] < 0 and chains.sizes[t, b] == 0.0
                 if begins and chains.last[a] + F < chains.next[b] <= min(t + F, T - 1):
                     weight[n] = (
-                        log_counts(law, chains, a, b, t, t + F, 1.0)
-                        - log_counts(law, chains, b, b, t, t + F, 0.0)
-                        + tail(law, rows, chains, a, b, t, i)
-                        - tail(law, rows, chains, b, b, t, -1)
+                        chain.log_counts(law, chains, a, b, t, t + F, 1.0)
+                        - chain.log_counts(law, chains, b, b, t, t + F, 0.0)
+                        + chain.tail(law, rows, chains, a, b, t, i)
+                        - chain.tail(law, rows, chains, b, b, t, -1)
                     )
                     heads[n], tails[n] = a, b
                     n += 1
         j = draw_log(weight, n, rng.random())
         a, b = heads[j], tails[j]
         if a != b:
-            swap_tails(rows, chains, a, b, t + 1)
+            chain.swap_tails(rows, chains, a, b, t + 1)
             used[b] = False
             n_free += 1
         if not used[a]:
             used[a] = True
             n_free -= 1
         chains.c[i] = a
-        add(law, rows, chains, t, i, a, 1.0)
+        chain.add(law, rows, chains, t, i, a, 1.0)
         stale[a] = True
         if a == b == old and whole and fresh:
             terms[a], stale[a] = kept, False
@@ -142,7 +133,7 @@ def rejoin(law, rows, chains, rng, t, start):
     """
     T, C = chains.sizes.shape
     F = len(law.kappa)
-    survey(chains, t, t)
+    chain.survey(chains, t, t)
     used, met = np.empty(C, np.bool_), np.zeros(C, np.bool_)
     for k in range(C):
         used[k] = chains.last[k] >= 0 or chains.next[k] < T
@@ -164,14 +155,14 @@ def rejoin(law, rows, chains, rng, t, start):
             stays = h == k or (used[h] and chains.next[h] == T)
             fits = chains.last[h] >= 0 and chains.last[h] + F >= chains.next[k]
             if h == new or (stays and fits):
-                weight[n] = log_counts(law, chains, h, k, t, t + F - 1, 0.0)
-                weight[n] += tail(law, rows, chains, h, k, t, -1)
+                weight[n] = chain.log_counts(law, chains, h, k, t, t + F - 1, 0.0)
+                weight[n] += chain.tail(law, rows, chains, h, k, t, -1)
                 heads[n] = h
                 n += 1
         if n > 1:
             h = heads[draw_log(weight, n, rng.random())]
             if h != k:
-                swap_tails(rows, chains, k, h, t)
+                chain.swap_tails(rows, chains, k, h, t)
                 used[h], used[k] = True, chains.last[k] >= 0
     for a in range(C):
         for b in range(a):
@@ -181,10 +172,10 @@ def rejoin(law, rows, chains, rng, t, start):
             if goes and fits and chains.last[b] + F >= chains.next[a]:
                 gain = 0.0
                 for head, k, sign in ((a, b, 1.0), (b, a, 1.0), (a, a, -1.0), (b, b, -1.0)):
-                    gain += sign * log_counts(law, chains, head, k, t, t + F - 1, 0.0)
-                    gain += sign * tail(law, rows, chains, head, k, t, -1)
+                    gain += sign * chain.log_counts(law, chains, head, k, t, t + F - 1, 0.0)
+                    gain += sign * chain.tail(law, rows, chains, head, k, t, -1)
                 if rng.random() * (1.0 + math.exp(-abs(gain))) < math.exp(min(gain, 0.0)):
-                    swap_tails(rows, chains, a, b, t)
+                    chain.swap_tails(rows, chains, a, b, t)
     return -1
 
 
@@ -198,7 +189,7 @@ def draw_paths(law, chains, rng, path, out):
     T, C, D = path.shape
     mean, var = np.empty(T), np.empty(T)
     out[:] = 0.0
-    survey(chains, 0, 0)
+    chain.survey(chains, 0, 0)
     for k in range(C):
         for d in range(D if chains.next[k] < T else 0):
             b, end = chains.next[k], chains.end[k]

@@ -11,16 +11,9 @@ from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.data.kernels.pieces import DUE, OWN, UNIT
 from streamddcrp.data.kernels.words import forget_new, has_room, read_document, release_word
 from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.boilerplate import set_aside
 from streamddcrp.models.text.kernels.seating import recall_words
-from streamddcrp.models.text.kernels.tables import (
-    insert,
-    lacking,
-    list_room,
-    room_needed,
-    take_out,
-    tidy_word,
-)
 
 
 @leaf
@@ -44,14 +37,14 @@ def _exchange(words, postings, tables, window, counts, scratch, lexicon, at, U, 
     """Give a document of the window, and its table, the words in ``scratch.read``."""
     doc, k, start, mask = scratch.read, window.table[at], window.start[at], len(window.text) - 1
     n_old = recall_words(window, scratch, at)
-    take_out(words, postings, tables, counts, k, scratch.doc, n_old)
+    index.take_out(words, postings, tables, counts, k, scratch.doc, n_old)
     for j in range(every):
         words.held[doc[j]] += 1
-    insert(words, postings, tables, counts, k, doc, U)
+    index.insert(words, postings, tables, counts, k, doc, U)
     for j in range(n_old + window.aside[at]):
         w = window.text[start + j & mask]
         words.held[w] -= 1
-        if tidy_word(words, postings, w):
+        if index.tidy_word(words, postings, w):
             release_word(lexicon, w)
     for j in range(every):
         window.text[start + j & mask] = doc[j]
@@ -83,8 +76,8 @@ def read_again(words, postings, tables, window, events, counts, scratch, lexicon
     if U == 0 or every > room or _same_words(window, at, doc, U, every):
         forget_new(lexicon, doc, every)
         return 0
-    need = room_needed(words, counts, doc, U)
-    short = lacking(postings, tables, events, counts, need, list_room(U), 0, 0)
+    need = index.room_needed(words, counts, doc, U)
+    short = index.lacking(postings, tables, events, counts, need, index.list_room(U), 0, 0)
     if short:
         forget_new(lexicon, doc, every)
         return short

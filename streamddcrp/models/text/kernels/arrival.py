@@ -16,6 +16,7 @@ from streamddcrp.data.kernels.words import (
     release_word,
 )
 from streamddcrp.models.text.kernels import layout, moves
+from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
@@ -24,13 +25,6 @@ from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, s
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
 from streamddcrp.models.text.kernels.split import try_split
-from streamddcrp.models.text.kernels.tables import (
-    lacking,
-    list_room,
-    new_table,
-    room_needed,
-    tidy_word,
-)
 from streamddcrp.numerics import natural
 
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
@@ -100,7 +94,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         if tables.masses.shape[0] > 0:
             learn_scales(tables, sums, k)
     else:
-        k = new_table(tables, counts, i, window.t[at])
+        k = index.new_table(tables, counts, i, window.t[at])
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
     counts[layout.LAST] = window.table[at]
     window.sure[at] = int(out[LABEL_PROB] > SURE) + int(out[LABEL_PROB] > CERTAIN)
@@ -137,7 +131,7 @@ def forget(words, postings, tables, window, counts, lexicon, i):
         w = window.text[(window.start[at] + j) & mask]
         words.held[w] -= 1
         words.last[w] = counts[layout.N_SEEN]
-        if tidy_word(words, postings, w):
+        if index.tidy_word(words, postings, w):
             release_word(lexicon, w)
     counts[layout.TEXT_FIRST] += places_of(window, counts, i)
     if window.table[at] >= 0:
@@ -150,8 +144,8 @@ def too_short(
     config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
 ):
     """Return which arrays are too short to learn a document, as a sum of their codes."""
-    need, longest, i = room_needed(words, counts, doc, U), 0, counts[layout.N_SEEN]
-    listed = list_room(U)
+    need, longest, i = index.room_needed(words, counts, doc, U), 0, counts[layout.N_SEEN]
+    listed = index.list_room(U)
     for r in range(len(config.ages)):
         if i >= config.ages[r]:
             at = (i - config.ages[r]) % len(window.table)
@@ -159,10 +153,10 @@ def too_short(
             longest = max(longest, n)
             if n <= len(scratch.doc):
                 recall_words(window, scratch, at)
-                need += room_needed(words, counts, scratch.doc, n)
-                listed += list_room(n)
+                need += index.room_needed(words, counts, scratch.doc, n)
+                listed += index.list_room(n)
     n, n_events = len(config.ages), counts[layout.N_LIVE] + 4 * len(config.ages) + 6
-    short = lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
+    short = index.lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
     if counts[layout.TEXT_END] - counts[layout.TEXT_FIRST] + room > len(window.text):
         short += layout.SHORT_TEXT
     if counts[layout.SHOWN_END] - counts[layout.SHOWN_FIRST] + n_shown > len(window.shown):

@@ -11,19 +11,9 @@ from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, DEATH, MERGE
 from streamddcrp.data.kernels.words import release_word
 from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.events import BORN, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
-from streamddcrp.models.text.kernels.tables import (
-    drop,
-    find,
-    free_table,
-    is_live,
-    list_words,
-    pour_words,
-    release_list,
-    strike,
-    tidy_word,
-)
 from streamddcrp.models.text.kernels.topics import broad_words, nearest_topic, with_prior
 from streamddcrp.numerics import natural
 
@@ -65,11 +55,11 @@ def merge_gain(config, words, postings, tables, counts, sums, scratch, a, b):
         a, b = b, a
     g, x, gain, s = scratch.log_gamma, 1.0 - config.discount, 0.0, 0
     scale, least = word_scale(config, counts, sums), smoothing(config, sums)
-    for j in range(list_words(postings, tables, a, words.listed)):
+    for j in range(index.list_words(postings, tables, a, words.listed)):
         w = words.listed[j]
-        p = find(words, postings, w, b)
+        p = index.find(words, postings, w, b)
         if p >= 0:
-            q = find(words, postings, w, a)
+            q = index.find(words, postings, w, a)
             ca, cb = postings.copies[natural(q)], postings.copies[natural(p)]
             gain -= math.log((words.df[natural(w)] + least) * scale)
             gain += urn(g, x, ca + cb - 1) - urn(g, x, ca - 1) - urn(g, x, cb - 1)
@@ -92,7 +82,7 @@ def remember_rival(tables, weight, k, rival):
 @uncounted
 def pour(words, postings, tables, counts, sums, small, large):
     """Move all that table ``small`` holds into ``large``; the slot of ``small`` becomes free."""
-    pour_words(words, postings, tables, counts, small, large)
+    index.pour_words(words, postings, tables, counts, small, large)
     tables.n_tokens[large] += tables.n_tokens[small]
     tables.size[large] += tables.size[small]
     tables.copies[large] += tables.copies[small]
@@ -112,7 +102,7 @@ def pour(words, postings, tables, counts, sums, small, large):
             shown, n = tables.example[small, e], tables.example_length[small, e]
             fit, row = tables.fit[small, e], tables.example_row[small, e]
             keep_example(tables, large, shown, 0, n, fit, row)
-    free_table(tables, counts, sums, small)
+    index.free_table(tables, counts, sums, small)
 
 
 @uncounted
@@ -120,7 +110,7 @@ def typicality(words, postings, tables, k, doc, U):
     """Return the cosine of a document and the others of its table, and two unlike ones."""
     shared = 0
     for j in range(U):
-        shared += postings.copies[natural(find(words, postings, doc[j], k))] - 1
+        shared += postings.copies[natural(index.find(words, postings, doc[j], k))] - 1
     return shared / ((tables.size[k] + 1.0) * math.sqrt(U))
 
 
@@ -159,7 +149,7 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
             again |= tables.rival[a, i] == b and tables.rival_id[a, i] == tables.rival_id[a, j]
         if b < 0 or again or tables.id[b] != tables.rival_id[a, j]:
             continue
-        if not is_live(tables, counts, b) or tables.size[b] < layout.LEAST_MERGED:
+        if not index.is_live(tables, counts, b) or tables.size[b] < layout.LEAST_MERGED:
             continue
         gain = merge_gain(config, words, postings, tables, counts, sums, scratch, a, b)
         if gain > largest or (best >= 0 and gain == largest and tables.id[b] < tables.id[best]):
@@ -199,12 +189,12 @@ def archive_table(config, words, postings, tables, archive, counts, sums, k, lex
         for j in range(archive.n[a]):
             w = archive.word[a, j]
             words.held[w] -= 1
-            if tidy_word(words, postings, w):
+            if index.tidy_word(words, postings, w):
                 release_word(lexicon, w)
     scale, least, n = word_scale(config, counts, sums), smoothing(config, sums), 0
-    for i in range(list_words(postings, tables, k, words.listed)):
+    for i in range(index.list_words(postings, tables, k, words.listed)):
         w = words.listed[i]
-        copies = postings.copies[find(words, postings, w, k)]
+        copies = postings.copies[index.find(words, postings, w, k)]
         weight = -copies * math.log((words.df[w] + least) * scale)
         if n < layout.N_KEPT or weight > archive.weight[a, n - 1]:
             j = n if n < layout.N_KEPT else n - 1
@@ -238,14 +228,14 @@ def retire(config, words, postings, tables, window, archive, events, counts, sum
         if tables.reported[k] >= BORN:
             report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
             spell(events, counts, lexicon)
-        n = list_words(postings, tables, k, words.listed)
-        release_list(postings, tables, counts, k)
+        n = index.list_words(postings, tables, k, words.listed)
+        index.release_list(postings, tables, counts, k)
         for j in range(n):
             w = words.listed[j]
-            drop(words, postings, counts, w, find(words, postings, w, k))
-            if tidy_word(words, postings, w):
+            index.drop(words, postings, counts, w, index.find(words, postings, w, k))
+            if index.tidy_word(words, postings, w):
                 release_word(lexicon, w)
-        free_table(tables, counts, sums, k)  # another table takes its place in the list
+        index.free_table(tables, counts, sums, k)  # another table takes its place in the list
 
 
 @uncounted
@@ -266,9 +256,9 @@ def forget_unused(config, words, postings, tables, counts, sums, lexicon):
                 p += 1
             k = np.int64(postings.table[p])
             tables.n_tokens[k] -= postings.copies[p]
-            strike(words, postings, tables, counts, k, postings.at[p])
-            drop(words, postings, counts, w, p)
-        if tidy_word(words, postings, w):
+            index.strike(words, postings, tables, counts, k, postings.at[p])
+            index.drop(words, postings, counts, w, p)
+        if index.tidy_word(words, postings, w):
             release_word(lexicon, w)
 
 
@@ -284,10 +274,10 @@ def recognise(config, words, postings, tables, archive, counts, sums, k):
     least = smoothing(config, sums)
     if tables.size[k] < layout.LEAST_MERGED:
         return -1
-    listed = list_words(postings, tables, k, words.listed)
+    listed = index.list_words(postings, tables, k, words.listed)
     for i in range(listed):
         w = words.listed[i]
-        words.mark[w] = postings.copies[find(words, postings, w, k)]
+        words.mark[w] = postings.copies[index.find(words, postings, w, k)]
     best, most, x = -1, LEAST_ODDS - math.log(config.retire / config.alpha), 1.0 - d
     u, n = tables.n_words[k], tables.n_tokens[k]
     for a in range(min(counts[layout.N_ARCHIVED], len(archive.id))):

@@ -4,23 +4,12 @@ import math
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import DEATH
+from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.clock import shift, weight_now
 from streamddcrp.models.text.kernels.events import BORN, grown, report, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, weigh
 from streamddcrp.models.text.kernels.layout import LAST, N_SEEN, REASSIGN, SPLIT_DUE, TOTAL
 from streamddcrp.models.text.kernels.moves import remember_rival, try_merge
-from streamddcrp.models.text.kernels.tables import (
-    extend,
-    free_table,
-    insert,
-    lacking,
-    lift,
-    list_room,
-    new_table,
-    put_back,
-    room_needed,
-    take_out,
-)
 from streamddcrp.numerics import natural
 
 LIFTED = -2  # in place of the slot of a table
@@ -30,7 +19,7 @@ LIFTED = -2  # in place of the slot of a table
 def seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U):
     """Put document ``i`` into table ``k``."""
     at = i % len(window.table)
-    insert(words, postings, tables, counts, k, doc, U)
+    index.insert(words, postings, tables, counts, k, doc, U)
     tables.mass[k] += window.weight[at]
     if tables.masses.shape[0] > 0:
         shift(tables.masses, window.weights, sums, k, at, 1.0)
@@ -38,7 +27,7 @@ def seat(config, words, postings, tables, window, events, counts, sums, scratch,
     tables.in_window[k] += 1
     tables.copies[k] += window.copies[at]
     window.table[at] = k
-    extend(tables, k, i, window.t[at])
+    index.extend(tables, k, i, window.t[at])
     kind = grown(config, tables, k, texts_of(tables, k))
     if kind >= 0:
         report(words, postings, tables, window, events, counts, sums, k, kind, -1)
@@ -64,7 +53,7 @@ def unseat(words, postings, tables, window, events, counts, sums, at, doc, U):
     if tables.size[k] == 1 and tables.reported[k] >= BORN:
         report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
     mass = tables.mass[k]
-    take_out(words, postings, tables, counts, k, doc, U)
+    index.take_out(words, postings, tables, counts, k, doc, U)
     tables.in_window[k] -= 1
     tables.copies[k] -= window.copies[at]
     tables.mass[k] = max(mass - window.weight[at], 0.0)
@@ -74,7 +63,7 @@ def unseat(words, postings, tables, window, events, counts, sums, at, doc, U):
     if tables.size[k] == 0:
         if counts[LAST] == k:
             counts[LAST] = -1
-        free_table(tables, counts, sums, k)
+        index.free_table(tables, counts, sums, k)
 
 
 @uncounted
@@ -89,19 +78,19 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
     doc, mass = scratch.doc, tables.mass[old]
     if last and window.sure[at] == 2 and tables.size[old] > 2:
         return
-    lift(words, postings, tables, counts, scratch, old, doc, U)
+    index.lift(words, postings, tables, counts, scratch, old, doc, U)
     alone = tables.size[old] == 0
     bonus = math.exp(config.dissolve) if last and tables.size[old] + tables.copies[old] < 2 else 1.0
     tables.mass[old] = max(mass - window.weight[at], 0.0)
     n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
-    put_back(words, postings, tables, counts, scratch, old, doc, U)
+    index.put_back(words, postings, tables, counts, scratch, old, doc, U)
     k, rival = best_of(tables, scratch, n)
     if k >= 0 and scratch.weight[k] * bonus > math.exp(-top):
         remember_rival(tables, scratch.weight, k, rival)
     elif alone:
         k = old
     else:
-        k = new_table(tables, counts, i, window.t[at])
+        k = index.new_table(tables, counts, i, window.t[at])
     tables.mass[old] = mass
     if k == old:
         return
@@ -135,8 +124,8 @@ def reassign(config, words, postings, tables, window, events, counts, sums, scra
         at = i % len(window.table)
         if window.table[at] == LIFTED:
             U = recall_words(window, scratch, at)
-            need, listed = room_needed(words, counts, doc, U), list_room(U)
-            short = lacking(postings, tables, events, counts, need, listed, 1, 3)
+            need, listed = index.room_needed(words, counts, doc, U), index.list_room(U)
+            short = index.lacking(postings, tables, events, counts, need, listed, 1, 3)
             if short:
                 return short
             n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)
@@ -144,7 +133,7 @@ def reassign(config, words, postings, tables, window, events, counts, sums, scra
             if k >= 0 and scratch.weight[k] > math.exp(-top):
                 remember_rival(tables, scratch.weight, k, rival)
             else:
-                k = new_table(tables, counts, i, window.t[at])
+                k = index.new_table(tables, counts, i, window.t[at])
             seat(
                 config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U
             )

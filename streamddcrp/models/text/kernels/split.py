@@ -21,22 +21,11 @@ import numpy as np
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import BIRTH, SPLIT
 from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.clock import shift, weight_now
 from streamddcrp.models.text.kernels.events import BORN, NOTICED, UNKNOWN, grown, report, texts_of
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
 from streamddcrp.models.text.kernels.moves import keep_example, union_gain, urn
-from streamddcrp.models.text.kernels.tables import (
-    append,
-    drop,
-    find,
-    is_live,
-    lacking,
-    list_room,
-    new_table,
-    places,
-    room_needed,
-    strike,
-)
 from streamddcrp.models.text.kernels.topics import broad_words, halves_gain, texts_with, with_prior
 from streamddcrp.numerics import holds, natural
 
@@ -95,7 +84,7 @@ def gather(config, words, postings, tables, window, counts, sums, halves, k, new
         if whole:
             halves.total[j] = halves.present[j]
         else:
-            halves.total[j] = postings.copies[find(words, postings, w, k)]
+            halves.total[j] = postings.copies[index.find(words, postings, w, k)]
     return n, n_met
 
 
@@ -149,7 +138,7 @@ def is_rare(words, postings, tables, counts, halves, place, size):
     if words.df[w] <= most:
         return True
     start, part = words.start[w], halves.total[place] / size
-    for p in range(start, start + places(words, counts, w)):
+    for p in range(start, start + index.places(words, counts, w)):
         k = postings.table[p]
         n += k >= 0 and postings.copies[p] > HEAD * part * tables.size[k]
     return n <= most
@@ -278,17 +267,17 @@ def divide(config, words, postings, tables, window, events, counts, sums, halves
     """Move the documents that leave to a new table; the larger half keeps the id."""
     docs, tokens, mass = tally(window, halves, n, n_met)
     row, t = counts[layout.N_SEEN] - 1, sums[layout.TIME]
-    new = new_table(tables, counts, row, t)
+    new = index.new_table(tables, counts, row, t)
     for j in range(n_met):
         if halves.own[j] > 0:
             w = halves.met[j]
-            append(words, postings, tables, counts, w, new)
-            postings.copies[find(words, postings, w, new)] = halves.own[j]
-            p = find(words, postings, w, k)
+            index.append(words, postings, tables, counts, w, new)
+            postings.copies[index.find(words, postings, w, new)] = halves.own[j]
+            p = index.find(words, postings, w, k)
             postings.copies[p] -= halves.own[j]
             if postings.copies[p] == 0:
-                strike(words, postings, tables, counts, k, postings.at[p])
-                drop(words, postings, counts, w, p)
+                index.strike(words, postings, tables, counts, k, postings.at[p])
+                index.drop(words, postings, counts, w, p)
     tables.n_tokens[new], tables.size[new], tables.mass[new] = tokens, docs, mass
     tables.n_tokens[k] -= tokens
     tables.size[k] -= docs
@@ -342,7 +331,7 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
     k = counts[layout.SPLIT_DUE]
     size = tables.size[k]
     counts[layout.SPLIT_DUE] = -1
-    if not is_live(tables, counts, k) or size < tables.next_split[k]:
+    if not index.is_live(tables, counts, k) or size < tables.next_split[k]:
         return
     n, n_met = gather(
         config, words, postings, tables, window, counts, sums, halves, k, counts[layout.N_SEEN] - 1
@@ -366,8 +355,8 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
             for r in range(n):
                 halves.best_side[r] = halves.side[r]
     if best > 0.0:
-        need, listed = room_needed(words, counts, halves.met, n_met), list_room(n_met)
-        short[0] = lacking(postings, tables, events, counts, need, listed, 1, 2)
+        need, listed = index.room_needed(words, counts, halves.met, n_met), index.list_room(n_met)
+        short[0] = index.lacking(postings, tables, events, counts, need, listed, 1, 2)
         if short[0]:
             counts[layout.SPLIT_DUE] = k
             return
