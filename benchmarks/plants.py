@@ -1,8 +1,9 @@
-"""Seven unlike plants: what do the defaults make of states that nobody told them of?
+"""Nine unlike plants: what do the defaults make of states that nobody told them of?
 
 Each plant returns rows, the true state of each row, and times in seconds. `shifts` and `thermal`
 were in view when options were chosen, and seeds 0 to 2 of `held`, `deadband` and `servers` when
-values that are sent again and seasons beside counts were; `batches` and `traffic` only judge.
+values that are sent again and seasons beside counts were, and seeds 0 to 6 of `servers`
+and 0 to 2 of `traffic` when seasons that multiply were; `batches`, `meters` and `solar` only judge.
 """
 
 from __future__ import annotations
@@ -186,9 +187,41 @@ def servers(seed: int) -> Plant:
     return Plant(rows, state, MONDAY + 300.0 * np.arange(n))
 
 
+def meters(seed: int) -> Plant:
+    """Meters of a hotel by the half hour: open, closed but for the caretaker, a feast."""
+    rng = np.random.default_rng([seed, 14])
+    day = 48
+    n = day * 84
+    state = stays(rng, n, 3, 200.0, 48)
+    hour = np.arange(n) % day / 2.0
+    use = 1.0 + 1.5 * np.exp(-0.5 * ((hour - 7.5) / 1.2) ** 2)
+    use += 2.0 * np.exp(-0.5 * ((hour - 19.0) / 2.5) ** 2)
+    water = use**1.5 * np.array([1.0, 0.2, 1.8])[state] * rng.gamma(12.0, 1.0 / 12.0, n)
+    power = 4.0 * use * np.array([1.0, 0.5, 1.6])[state] * rng.lognormal(0.0, 0.15, n)
+    gas = 30.0 + 6.0 * slow(rng, n, 0.999) + rng.normal(size=n)
+    guests = rng.poisson(40.0 * np.array([1.0, 0.05, 2.0])[state])
+    rows = np.c_[np.round(water, 3), np.round(power, 2), gas, guests.astype(float)]
+    return Plant(rows, state, MONDAY + 1800.0 * np.arange(n))
+
+
+def solar(seed: int) -> Plant:
+    """A roof of panels by the quarter of an hour: sound, a string out, snow; none by night."""
+    rng = np.random.default_rng([seed, 15])
+    day = 96
+    n = day * 42
+    state = stays(rng, n, 3, 250.0, 96)
+    sun = np.maximum(0.0, np.cos(2.0 * np.pi * (np.arange(n) % day / day - 0.5)) + 0.1)
+    light = 800.0 * sun * np.exp(-np.abs(0.5 * slow(rng, n, 0.97)))
+    power = light * np.array([1.0, 0.7, 0.1])[state] / 100.0 * rng.normal(1.0, 0.03, n)
+    string = light * np.array([1.0, 0.02, 0.1])[state] / 200.0 * rng.normal(1.0, 0.03, n)
+    warm = 10.0 + 8.0 * sun + 3.0 * slow(rng, n, 0.995) + 0.2 * rng.normal(size=n)
+    rows = np.c_[light, np.round(np.c_[power, string], 2), warm]
+    return Plant(rows, state, MONDAY + 900.0 * np.arange(n))
+
+
 PLANTS: dict[str, Callable[[int], Plant]] = {
     "shifts": shifts, "thermal": thermal, "batches": batches, "traffic": traffic, "held": held,
-    "deadband": deadband, "servers": servers,
+    "deadband": deadband, "servers": servers, "meters": meters, "solar": solar,
 }  # fmt: skip
 
 
@@ -203,7 +236,7 @@ def measured(plant: Plant, *, timed: bool) -> tuple[float, float, float, float]:
     return scores[0], scores[1], switches, micros
 
 
-@click.command("plants", help="Plants of seven unlike kinds: the states that the defaults find.")
+@click.command("plants", help="Plants of nine unlike kinds: the states that the defaults find.")
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds of each plant.")
 @click.argument("names", nargs=-1, type=click.Choice([*PLANTS]))
 def main(names: tuple[str, ...], seeds: int) -> None:
