@@ -356,6 +356,15 @@ FILES = {  # name: text, options, columns of the time, features
               lambda i: f'Information,{at(i, 60):%m/%d/%Y %I:%M:%S %p},Kernel,{X[i]:.0f},"It changed to {i}.\n\nReason: {i % 2}"', order=range(N)[::-1]),
         "", "Date and Time", "Event ID",
     ),
+    "hashtags.csv": (
+        lines(["# exported, by hand", "text,likes"], lambda i: f"{'#' * (i % 5 == 0)}{('sun', 'rain')[i % 2]} again {i % 7},{Y[i]:.0f}"),
+        "--text text", None, "text",
+    ),
+    "orders.csv": (lines(["order,amount,x"], lambda i: f"#A{i},{Y[i]},{X[i]}"), "", None, "amount,x"),
+    "commented.csv": (
+        lines(["when,x,y", "# UTC,m,s"], lambda i: f"{at(i, 60)},{X[i]},{Y[i]}" + f"\n#{at(i, 61)},0,0" * (i % 50 == 7)),
+        "", "when", "x,y",
+    ),
     "fluke.csv": (
         lines(["Fluke 287,,,", "Start,2021-03-13,,", "", "Reading,Sample,Start Time,Duration"],
               lambda i: f"{i + 1},{X[i]} VDC,{at(i, 2):%m/%d/%Y %I:%M:%S %p},0:00:02.0"),
@@ -461,6 +470,18 @@ def test_what_stands_below_a_table_is_left_out_whatever_the_batches(tmp_path, ca
             assert sum(n for n, _ in found) == found[-1][1]
             assert (found[-1][1] == 60) == (n_left == 60)
     assert "lines below the table left out: 3" in caplog.text
+
+
+def test_a_total_amid_the_rows_is_refused(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "\n".join(
+            ["when,x", *(f"{at(i, 60)},{X[i]}" for i in range(60)), "Total,9", f"{at(60, 60)},7"]
+        )
+    )
+    done = CliRunner().invoke(main, ["run", str(path)])
+    assert done.exit_code == 2
+    assert "row 60: column 'when' must be a number or a time stamp" in done.stderr
 
 
 def test_a_line_that_lacks_its_end_is_refused(tmp_path):

@@ -40,9 +40,32 @@ def test_compose(job):
     assert mounted == ["/etc/streamddcrp/job.toml", "/data"]
     hosts = {job[name].partition("://")[2].partition(":")[0] for name in ("source", "alarms")}
     assert hosts < services["services"].keys()
-    named = {volume.partition(":")[0] for one in services["services"].values()
-             for volume in one.get("volumes", [])}  # fmt: skip
-    assert named - {"./job.toml"} == services["volumes"].keys()
+    all_of = services["services"].values()
+    named = {volume.partition(":")[0] for one in all_of for volume in one.get("volumes", [])}
+    files = {name for name in named if name.startswith(".")}
+    assert named - files == services["volumes"].keys()
+    assert all((FOLDER / name).is_file() for name in files)
+    used = {config["source"] for one in all_of for config in one.get("configs", [])}
+    assert used == services["configs"].keys()
+
+
+def test_prometheus_and_grafana(job, tmp_path):
+    compose = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    given = {name: one["content"] for name, one in compose["configs"].items()}
+    (scraped,) = yaml.safe_load(given["prometheus"])["scrape_configs"]
+    port = job["metrics"].rpartition(":")[2]
+    assert scraped["static_configs"] == [{"targets": [f"streamddcrp:{port}"]}]
+    (source,) = yaml.safe_load(given["sources"])["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = yaml.safe_load(given["dashboards"])["providers"]
+    folder = provider["options"]["path"]
+    mounted = compose["services"]["grafana"]["volumes"]
+    assert [volume.split(":")[1] for volume in mounted] == [f"{folder}/streamddcrp.json"]
+    tool = shutil.which("promtool")
+    if tool is not None:
+        (tmp_path / "prometheus.yml").write_text(given["prometheus"])
+        command = [tool, "check", "config", tmp_path / "prometheus.yml"]
+        assert subprocess.run(command, check=False, capture_output=True).returncode == 0
 
 
 def test_the_image_is_as_healthy_as_the_run(job):

@@ -562,6 +562,8 @@ def test_a_stay_that_lasts_longer_than_usual():
     assert here["present"] == pytest.approx(400, abs=3)
     assert here["longer"] < 0.01 < 0.3 < before[here["state"]]["longer"]
     assert all(row["longer"] is None for label, row in after.items() if label != here["state"])
+    stays = {row["id"]: row["stay"] for row in model.summary().to_pylist()}
+    assert stays == {label: after[label]["rows"] for label in stays}
 
 
 def test_of_the_first_stay_in_a_state_nothing_is_usual():

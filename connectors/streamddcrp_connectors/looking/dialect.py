@@ -128,12 +128,13 @@ class _Cut:
     rows: list[list[str]]
     lines: list[int]
     comments: list[tuple[int, str]]
+    mark: str = ""  # of comments
     width: int = 1
     worth: float = 0.0
 
 
 def _cut(text: str, sep: str) -> _Cut:
-    cut = _Cut([], [], [])
+    cut, marked = _Cut([], [], []), []
     if sep == " ":
         lines = enumerate(text.split("\n"))
         parts = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in lines)
@@ -146,6 +147,7 @@ def _cut(text: str, sep: str) -> _Cut:
         mark = cells[0].lstrip() if cells else ""
         bare = sep != " " and len(cells) > 1 and mark in _COMMENTS  # the name of a column
         if mark.startswith(_COMMENTS) and not _NUMBER.match(mark) and not bare:
+            marked.append((number, cells))
             cut.comments.append((number, sep.join(cells)))
         elif any(cell.strip() for cell in cells) or len(cells) > 1:
             cut.rows.append(cells)
@@ -154,6 +156,8 @@ def _cut(text: str, sep: str) -> _Cut:
         return cut
     widths = Counter(map(len, cut.rows[-2000:]))
     cut.width = max(widths, key=lambda width: (widths[width], width))
+    if marked:
+        _sort_out(cut, marked)
     like = [row for row in cut.rows if len(row) == cut.width]
     share = sum(len(row) >= cut.width > 1 for row in cut.rows) * len(like) / len(cut.rows) ** 2
     cells = [cell for row in like[-200:] for cell in row]
@@ -165,6 +169,24 @@ def _cut(text: str, sep: str) -> _Cut:
     if cut.width > 1:
         cut.worth = share * (1.0 + kept) * (kept >= 0.5 or sep != " ")
     return cut
+
+
+def _sort_out(cut: _Cut, marked: list[tuple[int, list[str]]]) -> None:
+    """Take marked lines for rows if they are cut alike, among rows that begin with words."""
+    words = not any(_is_value(row[0]) for row in cut.rows[1:200] if len(row) == cut.width)
+    later = [line for line in marked if line[0] > cut.lines[0]]
+    like = [line for line in later if len(line[1]) == cut.width]
+    far = len(like) > 1 or (like and like[0][0] > cut.lines[min(1, len(cut.lines) - 1)])
+    if words and far and 2 * len(like) >= len(later):
+        numbers = {number for number, _ in like}
+        cut.comments = [line for line in cut.comments if line[0] not in numbers]
+        found = sorted([*zip(cut.lines, cut.rows, strict=True), *like])
+        cut.lines, cut.rows = [list(part) for part in zip(*found, strict=True)]
+    if words and not any(number > cut.lines[0] for number, _ in cut.comments):
+        cut.mark = ""
+    else:
+        starts = (next(m for m in _COMMENTS if c.lstrip().startswith(m)) for _, c in cut.comments)
+        cut.mark = Counter(starts).most_common(1)[0][0]
 
 
 def _records(text: str, sep: str) -> Any:
@@ -191,11 +213,7 @@ def is_number(cell: str) -> bool:
 
 def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) -> Dialect:
     """Find where the table begins, and what its first lines are."""
-    if cut.comments:
-        marks = Counter(
-            next(m for m in _COMMENTS if line.lstrip().startswith(m)) for _, line in cut.comments
-        )
-        found = replace(found, comment=marks.most_common(1)[0][0])
+    found = replace(found, comment=cut.mark)
     if not cut.rows:
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
     start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)

@@ -9,6 +9,7 @@ read as in a CSV file, if the sample has such.
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -55,15 +56,24 @@ class JsonRows:
         self._written: set[str] = set()  # columns in which the sample has text
         self._nested = False
 
-    def sample(self, sample: bytes) -> Any:
-        """Return the objects of a sample as a table of strings, columns in the order they come."""
+    def names_of(self, sample: bytes) -> list[str]:
+        """Return the columns of the objects of a sample, in the order in which they come."""
         self._nested = True
+        rows = self._objects(sample)
+        counts = Counter(name for row in rows for name in row)
+        self._optional = {name for name, count in counts.items() if count < len(rows)}
+        return [*counts]
+
+    def _objects(self, sample: bytes) -> list[dict[str, Any]]:
         rows = []
         for line in sample.split(b"\n"):
             with suppress(ValueError):
                 rows.append(self.read(line))
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        self._optional = {name for name in names if not all(name in row for row in rows)}
+        return rows
+
+    def sample(self, sample: bytes) -> Any:
+        """Return the objects of a sample as a table of strings."""
+        names, rows = self.names_of(sample), self._objects(sample)
         self._written = {
             name for name in names if any(isinstance(row.get(name), str) for row in rows)
         }

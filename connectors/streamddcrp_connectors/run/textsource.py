@@ -126,7 +126,7 @@ class TextSource:
         elif self._format == "jsonl":
             self._rows = JsonRows()
             dialect, said = Dialect(missing=columns.reading.missing or ()), ""
-            names = self._rows.sample(sample).schema.names
+            names = self._rows.names_of(sample)
             if not names and not columns.features:
                 raise SchemaError(
                     f"{self.name} holds no JSON object to take the features from; name the features"

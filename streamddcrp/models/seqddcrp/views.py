@@ -136,18 +136,22 @@ class TableViews(RowModel):
         """Return one row for each live table.
 
         ``id``; ``weight``, the expected number of rows that it remembers; ``rows`` and ``visits``,
-        how many rows were most probably there, and in how many runs; ``born`` and ``last_seen``,
-        arrival indices (``last_seen`` is null where no row was ever most probably there); the
-        parameters, those of the likelihood's `point_estimates`, one column for each feature; last
-        ``name`` and ``verdict``, see `mark`.
+        how many rows were most probably there, and in how many runs; ``stay``, how many rows a stay
+        lasts, null where `transitions` does not say; ``born`` and ``last_seen``, arrival indices
+        (``last_seen`` is null where no row was ever most probably there); the parameters, those of
+        the likelihood's `point_estimates`, one column for each feature; last ``name`` and
+        ``verdict``, see `mark`.
         """
         if self._stream is None:
-            return no_tables(rows=pa.int64(), visits=pa.int64())
+            return no_tables(rows=pa.int64(), visits=pa.int64(), stay=pa.float64())
         state, live = self._stream.state, live_columns(self._stream.state)
         ids, last_seen = state.table.ids[live], state.table.last_seen[live]
+        stays = {row["state"]: row["rows"] for row in self.transitions().to_pylist()}
         columns = {
             "id": ids, "weight": state.table.stats[live, 0], "rows": state.atoms.n_rows[live],
-            "visits": state.atoms.n_visits[live], "born": state.table.born[live],
+            "visits": state.atoms.n_visits[live],
+            "stay": pa.array([stays.get(label) for label in ids.tolist()], pa.float64()),
+            "born": state.table.born[live],
             "last_seen": pa.array(last_seen, mask=last_seen < 0),
         }  # fmt: skip
         stats, features = state.table.stats[live], self._feature_names()
