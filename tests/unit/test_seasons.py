@@ -16,7 +16,7 @@ from streamddcrp.data.laws.filters import looks
 from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
 from streamddcrp.data.seasons.periods import Search, likely_period, read_periods
-from streamddcrp.data.seasons.scales import logs, offsets_of, values
+from streamddcrp.data.seasons.scales import choose, logs, offsets_of, values
 from streamddcrp.data.seasons.tracker import Tracker, places
 from streamddcrp.data.seasons.watch import on_trial
 from streamddcrp.errors import ConfigError, OrderError, SchemaError
@@ -599,6 +599,17 @@ def test_a_season_that_multiplies_is_stored_and_cut(requests):
         parts.append(other.step_many(rows[a:b], t[a:b]))
         other = SeqDDCRP.from_bytes(other.to_bytes())
     assert pa.Table.from_batches(parts).combine_chunks().to_batches()[0].equals(out)
+
+
+def test_the_scale_of_a_week_that_is_given_is_known_after_days(requests):
+    """As long as no older rows would be forgotten for it."""
+    rows, t, *_ = requests
+    tracker = Tracker([DAY, 7 * DAY], 3600.0, 2)
+    few, many = (choose(tracker, rows[:200], t[:200], None, all_rows=known) for known in (0, 1))
+    assert few == (tracker, None, None)
+    np.testing.assert_array_equal(many.offsets, [1.0, np.nan])
+    assert many.told.all()
+    assert not choose(tracker, rows[:47], t[:47], None, all_rows=True).told
 
 
 def test_only_what_is_above_zero_has_a_scale():

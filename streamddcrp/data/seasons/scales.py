@@ -51,7 +51,7 @@ class Told(NamedTuple):
     """How well rows are told on a scale.
 
     ``tracker``: what learned them; ``scores`` (2, D): log densities of the columns under the best
-    law, as they are and less their seasons, without the rows of the first period.
+    law, as they are and less their seasons, without the first rows.
     """
 
     tracker: Tracker
@@ -59,11 +59,12 @@ class Told(NamedTuple):
 
     @classmethod
     def by(
-        cls, tracker: Tracker, X: FloatArray, t: FloatArray, offsets: FloatArray | None = None
-    ) -> Self:
+        cls, tracker: Tracker, X: FloatArray, t: FloatArray, first: int,
+        offsets: FloatArray | None = None,
+    ) -> Self:  # fmt: skip
         """Let a new tracker of the same periods learn rows (N, D) at times (N,)."""
         new, Y = tracker.like(), logs(X, offsets)
-        rivals = Rivals(X.shape[1], int(np.searchsorted(t, t[0] + tracker.periods[-1])))
+        rivals = Rivals(X.shape[1], first)
         rivals.step(Y, new.step(Y, t))
         if offsets is None:
             return cls(new, rivals.scores)
@@ -83,16 +84,26 @@ class Choice(NamedTuple):
     told: NDArray[np.bool_] | None
 
 
-def choose(tracker: Tracker, X: FloatArray, t: FloatArray, now: FloatArray | None) -> Choice:
+def choose(
+    tracker: Tracker,
+    X: FloatArray,
+    t: FloatArray,
+    now: FloatArray | None,
+    *,
+    all_rows: bool = False,
+) -> Choice:
     """Say by rows (N, D) at times (N,) which columns have a season, and which it multiplies.
 
     ``now``: the offsets in use. Columns that change their scale are learned again from these rows.
+    These must hold two of the longest periods, or of the shortest if they are ``all_rows`` so far.
     """
-    if t[-1] + tracker.gap - t[0] < SEEN * tracker.periods[-1]:
+    period = tracker.periods[0 if all_rows else -1]
+    if t[-1] + tracker.gap - t[0] < SEEN * period:
         return Choice(tracker, now, None)
+    first = int(np.searchsorted(t, t[0] + period))
     possible = offsets_of(X)
     before = np.full(X.shape[1], np.nan) if now is None else now
-    plain, scaled = Told.by(tracker, X, t), Told.by(tracker, X, t, possible)
+    plain, scaled = (Told.by(tracker, X, t, first, offsets) for offsets in (None, possible))
     raw, net = np.maximum(plain.scores, scaled.scores)
     told = net - raw > -NEEDED
     multiplied = ~np.isnan(before)

@@ -285,7 +285,9 @@ class Subtraction:
         if self.tracker is None:
             return
         before, D = self.offsets, X.shape[1]
-        self.tracker, self.offsets, told = choose(self.tracker, X, t, before)
+        self.tracker, self.offsets, told = choose(
+            self.tracker, X, t, before, all_rows=len(X) == self.n_rows
+        )
         if told is not None and self.is_sought and self.is_new and self.is_first:
             self.uses = None if told.all() else told
         if self.offsets is not before:
