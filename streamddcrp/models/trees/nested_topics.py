@@ -294,7 +294,11 @@ class NestedCRPTopics(TreeModel):
 
     def explain_many(self, batch: Any, t: Any = None) -> Explanations:
         """Explain each document of a batch by itself; see `explain_one`."""
-        return Explanations([self.explain_one(dict(words)) for words in read_documents(batch)])
+        documents = [
+            [word for word, _ in words] if all(n == 1.0 for _, n in words) else dict(words)
+            for words in read_documents(batch)
+        ]
+        return Explanations([self.explain_one(document) for document in documents])
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
