@@ -9,10 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE, Part
-from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
+from streamddcrp.data.documents import (
+    Bags,
+    Vocabulary,
+    Word,
+    encode,
+    read_bags,
+    read_document,
+    read_documents,
+)
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
-from streamddcrp.estimator.reasons import Explanation, explanation
+from streamddcrp.estimator.reasons import Explanation, Explanations, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
@@ -283,6 +291,10 @@ class NestedCRPTopics(TreeModel):
                 parts.append(Part(str(word), count, surprise=surprise, excess=surprise))
         score = self.score_one(x)
         return explanation(parts, score, score)
+
+    def explain_many(self, batch: Any, t: Any = None) -> Explanations:
+        """Explain each document of a batch by itself; see `explain_one`."""
+        return Explanations([self.explain_one(dict(words)) for words in read_documents(batch)])
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
