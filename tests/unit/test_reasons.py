@@ -368,6 +368,10 @@ def test_other_models_say_why():
     assert list(map(repr, many)) == [
         repr(topics.explain_one(x)) for x in ("cat purr oar", "sail hull milk")
     ]
+    counts = NestedCRPTopics()
+    counts.learn_many(np.array([[1, 1, 0, 0], [0, 0, 2, 1]] * 20))
+    parts = counts.explain_many(np.array([[1, 1, 1, 0]]))[0].parts
+    assert {part.name for part in parts} == {"0", "1", "2"}
     fleet = Keyed(SeqDDCRP(likelihood="normal_gamma"), by="key")
     fleet.learn_many({"key": ["a"] * 60, "y": X[:, 0]})
     assert fleet.explain_one({"key": "a", "y": 9.0}).parts[0].name == "y"

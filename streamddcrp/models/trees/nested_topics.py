@@ -285,8 +285,8 @@ class NestedCRPTopics(TreeModel):
         """
         words, parts = read_document(x), []
         for word, count in words:
-            others = {str(other): n for other, n in words if other != word}
-            surprise = self.score_one({str(word): 1.0}, given=others)
+            others = {other: n for other, n in words if other != word}
+            surprise = self.score_one({word: 1.0}, given=others)
             if not math.isnan(surprise):  # a word that is known
                 parts.append(Part(str(word), count, surprise=surprise, excess=surprise))
         score = self.score_one(x)
@@ -295,7 +295,9 @@ class NestedCRPTopics(TreeModel):
     def explain_many(self, batch: Any, t: Any = None) -> Explanations:
         """Explain each document of a batch by itself; see `explain_one`."""
         documents = [
-            [word for word, _ in words] if all(n == 1.0 for _, n in words) else dict(words)
+            [w for w, _ in words]
+            if all(isinstance(w, str) and n == 1.0 for w, n in words)
+            else dict(words)
             for words in read_documents(batch)
         ]
         return Explanations([self.explain_one(document) for document in documents])
