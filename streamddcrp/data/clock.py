@@ -34,7 +34,7 @@ _CLOCK = (
     r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
-_ABBREVIATIONS = {  # zones that are called so in one place alone
+_ABBREVIATIONS = {  # of zones, as they are mostly meant: CST is central time, not that of China
     "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03", "WET": "Z", "WEST": "+01",
     "BST": "+01", "MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05",
     "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07", "JST": "+09", "AEST": "+10",

@@ -25,7 +25,7 @@ from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, Unknow
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.locked import OneAtATime
-from streamddcrp.estimator.reasons import Explanation
+from streamddcrp.estimator.reasons import Explains, Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.standing import ranked
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
@@ -37,7 +37,7 @@ _VERSION = 1
 Features = Mapping[Any, Any]
 
 
-class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
+class Keyed(Options, OneAtATime, ModelCard, Explains, base.Clusterer):
     """Independent copies of a model, one for each key.
 
     Each row goes to the model of its key, which is made when the key first comes; results and
@@ -209,7 +209,7 @@ class Keyed(Options, OneAtATime, ModelCard, base.Clusterer):
         """Return -log predictive density (nats) under the model of the row's key."""
         return float(self._ask("score_one", x, t))
 
-    def explain_one(self, x: Features, t: Any = None) -> Explanation:
+    def explain_one(self, x: Features, t: Any = None, **side: Any) -> Explanation:
         """Say what each part of a row adds to its surprise, under the model of its key."""
         why: Explanation = self._ask("explain_one", x, t)
         return why

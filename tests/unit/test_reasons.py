@@ -364,6 +364,14 @@ def test_other_models_say_why():
     topics = NestedCRPTopics()
     topics.learn_many(["cat purr milk", "sail oar hull"] * 20)
     assert topics.explain_one("cat purr oar").parts[0].name == "oar"
+    many = topics.explain_many(["cat purr oar", "sail hull milk"])
+    assert list(map(repr, many)) == [
+        repr(topics.explain_one(x)) for x in ("cat purr oar", "sail hull milk")
+    ]
+    counts = NestedCRPTopics()
+    counts.learn_many(np.array([[1, 1, 0, 0], [0, 0, 2, 1]] * 20))
+    parts = counts.explain_many(np.array([[1, 1, 1, 0]]))[0].parts
+    assert {part.name for part in parts} == {"0", "1", "2"}
     fleet = Keyed(SeqDDCRP(likelihood="normal_gamma"), by="key")
     fleet.learn_many({"key": ["a"] * 60, "y": X[:, 0]})
     assert fleet.explain_one({"key": "a", "y": 9.0}).parts[0].name == "y"
@@ -492,6 +500,10 @@ def test_of_a_key_a_row_that_was_learned_is_explained():
     fleet.step_many(rows)
     assert fleet.explain_learned(rows[398], 1).parts[0].name == "y"
     assert fleet.explain_learned(rows[396], 2).excess < 5.0
+    many = fleet.explain_many(rows[396:399])
+    assert [row.parts[0].name for row in many] == [
+        fleet.explain_one(row).parts[0].name for row in rows[396:399]
+    ]
 
 
 @pytest.mark.parametrize(("average", "reference_after"), [(1, None), (1, 300), (20, 300)])

@@ -9,10 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE, Part
-from streamddcrp.data.documents import Bags, Vocabulary, Word, encode, read_bags, read_document
+from streamddcrp.data.documents import (
+    Bags,
+    Vocabulary,
+    Word,
+    encode,
+    read_bags,
+    read_document,
+    read_documents,
+)
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
-from streamddcrp.estimator.reasons import Explanation, explanation
+from streamddcrp.estimator.reasons import Explanation, Explanations, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
@@ -277,12 +285,22 @@ class NestedCRPTopics(TreeModel):
         """
         words, parts = read_document(x), []
         for word, count in words:
-            others = {str(other): n for other, n in words if other != word}
-            surprise = self.score_one({str(word): 1.0}, given=others)
+            others = {other: n for other, n in words if other != word}
+            surprise = self.score_one({word: 1.0}, given=others)
             if not math.isnan(surprise):  # a word that is known
                 parts.append(Part(str(word), count, surprise=surprise, excess=surprise))
         score = self.score_one(x)
         return explanation(parts, score, score)
+
+    def explain_many(self, batch: Any, t: Any = None) -> Explanations:
+        """Explain each document of a batch by itself; see `explain_one`."""
+        documents = [
+            [w for w, _ in words]
+            if all(isinstance(w, str) and n == 1.0 for w, n in words)
+            else dict(words)
+            for words in read_documents(batch)
+        ]
+        return Explanations([self.explain_one(document) for document in documents])
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
