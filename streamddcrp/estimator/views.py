@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import (
+    EVENT_CAPACITY,
     KINDS,
     LABEL,
     LABEL_PROB,
@@ -117,12 +118,14 @@ class Backlog:
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, int, Any]] = []  # numbers of events, from and to, and rings
-        self.reasons: dict[Any, Any] = {}  # of events of the call, by kind, label, into and arrival
+        self.reasons: dict[Any, Any] = {}  # of events, by kind, label, into and arrival
         self.noted = 0  # notes that were copied to them
 
     def begin(self) -> None:
-        """Forget the events of the call before."""
-        self._parts, self.reasons, self.noted = [], {}, 0
+        """Forget the events of the call before, but reasons of as many as the rings may hold."""
+        self._parts = []
+        for mark in [*self.reasons][:-EVENT_CAPACITY]:
+            del self.reasons[mark]
 
     def keep(self, log: Any, made: int) -> None:
         """Copy the newest of the ``made`` events, a named tuple of rings with a ``kind``."""

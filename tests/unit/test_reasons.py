@@ -17,6 +17,7 @@ from streamddcrp import (
     SeqDDCRP,
     TextStream,
 )
+from streamddcrp.contract import EVENT_CAPACITY, SWAP, record
 from streamddcrp.errors import ConfigError, UnknownKeyError
 from streamddcrp.estimator.reasons import differences, explained
 from streamddcrp.estimator.standing import chance_of_stay
@@ -29,6 +30,7 @@ from streamddcrp.likelihoods import (
     Product,
 )
 from streamddcrp.likelihoods.kernels.parts import outlook
+from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
 from tests.oracles.reasons import conditional_student, integrated_out, student
 
 PRIOR = (0.3, 0.5, 2.0, 1.5)
@@ -262,6 +264,20 @@ def test_a_step_in_a_process_with_controllers_is_named():
 def test_an_event_keeps_its_reasons_when_others_take_its_table(seed):
     """The default model sees the step, and soon learns the rows again by other laws."""
     assert blamed(seed, 4)[1] == 0
+
+
+def test_notes_of_events_that_were_written_over_are_left():
+    rng = np.random.default_rng(0)
+    rows = np.repeat([0.0, 50.0, 0.0], 200)[:, None] + rng.normal(size=(600, 2))
+    model = SeqDDCRP()
+    model.step_many(rows)
+    state = model._stream.state
+    for _ in range(EVENT_CAPACITY):
+        record(state.events, state.counts, N_EVENTS, SWAP, 0, -1, 599, 599.0)
+    model.events()
+    model.step_many(rows[:70])
+    model.step_many(rows[:70])
+    assert all(0 <= event.index - 600 < 140 for event in model.events())
 
 
 @pytest.mark.parametrize("season", [None, "day"])

@@ -105,7 +105,8 @@ class TableViews(RowModel):
         made = int(scratch.noted[NOTES])
         if made == notes.noted:
             return
-        for place in np.flatnonzero(scratch.told[:, WRITTEN] > notes.noted).tolist():
+        is_held = scratch.told[:, NUMBER] >= self._n_events - len(log.kind)
+        for place in np.flatnonzero(is_held & (scratch.told[:, WRITTEN] > notes.noted)).tolist():
             i = int(scratch.told[place, NUMBER]) % len(log.kind)
             into = int(log.into[i]) if log.into[i] >= 0 else None
             mark = KINDS[log.kind[i]], int(log.label[i]), into, int(log.arrival[i])
