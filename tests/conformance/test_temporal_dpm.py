@@ -222,14 +222,14 @@ def test_odd_counts_are_never_lost(X, likelihood):
 @pytest.mark.parametrize("likelihood", ["gaussian", "normal_gamma", "text"])
 def test_an_epoch_without_rows_where_no_epoch_may_be_revised(likelihood, monkeypatch):
     """The window is empty then, its components are not: a kernel once wrote beyond its arrays."""
-    kernel = window.decay_moments
+    kernel = window.kernels.decay_moments
 
     def looking(before, now, kappa, out):
         assert before.shape[:2] == (len(kappa), now.shape[1])
         assert out.shape[:2] == (len(now) + 1, now.shape[1])
         kernel(before, now, kappa, out)
 
-    monkeypatch.setattr(window, "decay_moments", looking)
+    monkeypatch.setattr(window.kernels, "decay_moments", looking)
     model = TemporalDPM(epoch=1.0, lag=0, likelihood=likelihood, warmup=5)
     rows = np.random.default_rng(0).normal(size=(20, 2)) + 50.0
     batch = ["oil price up"] * 20 if likelihood == "text" else rows

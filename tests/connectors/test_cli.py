@@ -137,7 +137,6 @@ SOURCES = {
     "narrow row": (text("a.csv", b"t,a\n1,1\n2\n"), ["row 1: 1 cells", "names 2 columns"]),
     "wide row": (text("a.csv", b"t,a\n1,1\n2,2,2\n"), ["row 1: 3 cells"]),
     "text": (text("a.csv", b"t,a\n1,one\n"), ["row 0: column 'a' must be a number", "got 'one'"]),
-    "time runs backwards": (text("a.csv", b"t,a\n2,1\n1,1\n"), ["row 1: time runs backwards"]),
     "no time": (text("a.csv", b"t,a\n,1\n"), ["row 0: column 't' is empty"]),
     "no such column": (text("a.csv", b"t,b\n1,1\n"), ["no column 'a'", "it has t, b"]),
     "empty file": (text("a.csv", b""), ["a.csv is empty"]),
@@ -160,6 +159,16 @@ def test_bad_sources(invoke, tmp_path, name):
         invoke("run", make(tmp_path), "--time", "t", "--features", "a", "--sink", "out.jsonl"),
         *parts,
     )
+
+
+def test_a_file_out_of_order_is_sorted_unless_errors_stop(invoke, tmp_path):
+    path = text("a.csv", b"t,a\n2,1\n1,1\n")(tmp_path)
+    arguments = ["run", path, "--time", "t", "--features", "a", "--sink", "out.jsonl"]
+    result = invoke(*arguments)
+    assert result.exit_code == 0
+    assert "all rows are read, then sorted by t" in result.stderr
+    stopped = invoke(*arguments, "--overwrite", "--on-error", "stop")
+    refused(stopped, "row 1: time runs backwards")
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_late_rows_are_set_aside(invoke, numbers, tmp_path):
     rows.insert(61, "2026-01-02T00:00:00,1.0\n")
     numbers.write_text("".join(rows))
     arguments = [numbers, "--time", "when", "--model", "temporal-dpm", "--epoch", "1d"]
-    stopped = invoke(*arguments)
+    stopped = invoke(*arguments, "--on-error", "stop")
     assert stopped.exit_code == 2
     assert "is late" in stopped.stderr
     out = lines(invoke(*arguments, "--on-error", "dead-letter=late.jsonl"))

@@ -182,7 +182,9 @@ def time_steps(
     last = 1 + max(np.flatnonzero(times.is_valid()), default=-1)
     times = times[:last] if len(times) <= last + TAIL else times
     lost = times.null_count
-    words = pc.sum(pc.match_substring_regex(cells[:last].filter(times.is_null()), "[A-Za-z]{4}"))
+    words = pc.sum(
+        pc.match_substring_regex(cells[: len(times)].filter(times.is_null()), "[A-Za-z]{4}")
+    )
     lost = 0 if lost == words.as_py() < last / 50 else lost  # subtotals, which will be refused
     there = times.is_valid()
     if kind != "number":
