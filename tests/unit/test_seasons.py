@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
 from streamddcrp.data.laws.filters import looks
+from streamddcrp.data.laws.rivals import SAY, Rivals
 from streamddcrp.data.seasons import periods, subtracted
 from streamddcrp.data.seasons.kernels import fill_basis, share_jumps, write_season
 from streamddcrp.data.seasons.periods import Search, likely_period, read_periods
@@ -907,3 +908,18 @@ def test_holidays_of_new_york(shared_data):
         found[season] = window[rows[rows >= late]]
     assert len(set(found["week"]) - {0}) >= 3 + len(set(found[None]) - {0})  # of five
     assert np.mean(found["week"] > 0) >= 0.5
+
+
+def test_one_event_proves_no_season():
+    """Rows less a season that a few of them favour by far lead by 4 nats more at most."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 1))
+    net = X.copy()
+    X[66:70] += 40.0
+    whole, pieces = Rivals(1, 32), Rivals(1, 32)
+    whole.step(X, net)
+    for a in range(0, 80, 7):
+        pieces.step(X[a : a + 7], net[a : a + 7])
+    raw, less = whole.scores
+    assert less[0] - raw[0] > 2.0 * SAY
+    assert whole.leads[0] == pieces.leads[0] <= SAY

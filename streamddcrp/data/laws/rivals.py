@@ -13,10 +13,13 @@ LAWS = (
     LEVEL, Law(1.0, 0.3, jumps=True), Law(1.0, 3.0, jumps=False),
     Law(0.97, 0.01, jumps=True, trend=True),
 )  # fmt: skip
+TOGETHER, SAY = 16, 4.0  # rows, and how many nats they say for a season at most: a jump proves none
+
+_KEPT = {"score": FINITE, "rows": VALUE, "lifted": FINITE, "before": FINITE}
 
 
 class Rivals:
-    """Whether columns are told better with a season, or by a law without one.
+    """Whether columns are told better with a season, or by a law without one: leads, equation (9).
 
     Filters of several laws follow the values as they are and those less the season, and the best of
     each compete; scores count from row ``first`` on. A column that only follows a plan is levels
@@ -28,7 +31,8 @@ class Rivals:
         self.filters, self.score = Filters.of(n), np.zeros(n)
         self.rows = np.zeros((FEWEST, 2 * n_columns))  # the first ones, by which filters begin
         self.first, self.n_rows = max(first, FEWEST), 0
-        self.lifted = np.zeros(n_columns)  # nats by which leads were lifted
+        self.lifted = np.zeros(n_columns)  # nats by which leads were lifted, or cut
+        self.before = np.zeros(n_columns)  # leads before the last rows that are judged together
 
     def step(self, X: FloatArray, net: FloatArray) -> None:
         """Take rows (N, D) as they are and less their seasons."""
@@ -46,7 +50,13 @@ class Rivals:
             self._learn(self.rows, np.zeros_like(self.score))
         counts = max(done, min(self.first - n, len(X)))
         self._learn(both[done:counts], np.zeros_like(self.score))
-        self._learn(both[counts:], self.score)
+        while counts < len(X):
+            done, counts = counts, min(counts + TOGETHER - (n + counts) % TOGETHER, len(X))
+            self._learn(both[done:counts], self.score)
+            if (n + counts) % TOGETHER == 0:
+                raw, net = self.scores
+                self.before = self.leads
+                self.lifted = self.before - (net - raw)
 
     def _learn(self, both: FloatArray, score: FloatArray) -> None:
         self.filters.step(np.repeat(both, len(LAWS), axis=1), score)
@@ -60,14 +70,15 @@ class Rivals:
     def leads(self) -> FloatArray:
         """By how much the season tells each column better, (D,)."""
         raw, net = self.scores
-        return np.asarray(net - raw + self.lifted)
+        return np.asarray(np.minimum(net - raw + self.lifted, self.before + SAY))
 
     def lift(self, least: float) -> None:
         """Let leads be so many nats at least.
 
         The chance that one ever comes to b is then e^-b, and e^(least - b) more for each time.
         """
-        self.lifted += np.maximum(least - self.leads, 0.0)
+        more = np.maximum(least - self.leads, 0.0)
+        self.lifted, self.before = self.lifted + more, self.before + more
 
     @property
     def nbytes(self) -> int:
@@ -76,7 +87,7 @@ class Rivals:
 
     def arrays(self) -> dict[str, Any]:
         """Return copies of the arrays, for a checkpoint."""
-        own = {f"rivals.{name}": getattr(self, name).copy() for name in ("score", "rows", "lifted")}
+        own = {f"rivals.{name}": getattr(self, name).copy() for name in _KEPT}
         return self.filters.arrays("rivals.") | own
 
     def restore(self, arrays: Mapping[str, Any], n_rows: int) -> None:
@@ -84,8 +95,9 @@ class Rivals:
         if not any(name.startswith("rivals.") for name in arrays):
             return
         self.n_rows = n_rows
-        arrays = {"rivals.lifted": np.zeros_like(self.lifted), **arrays}  # older states have none
-        for name, within in (("score", FINITE), ("rows", VALUE), ("lifted", FINITE)):
+        new = {f"rivals.{name}": np.zeros_like(self.lifted) for name in ("lifted", "before")}
+        arrays = {**new, **arrays}  # older states have none
+        for name, within in _KEPT.items():
             mine = getattr(self, name)
             stored = stored_array(f"rivals.{name}", arrays)
             check_one(f"rivals.{name}", stored, mine.shape, np.float64, within)
