@@ -222,7 +222,7 @@ def explained(
 def differences(
     likelihood: Likelihood, one: FloatArray, other: FloatArray, names: Sequence[str]
 ) -> tuple[Part, ...]:
-    """Say by what one table differs from another: see `parts_apart`.
+    """Say how one table differs from another: see `parts_apart`.
 
     ``one, other`` (3, C): what `outlook` says of each.
     """

@@ -146,8 +146,8 @@ class Alarm(Stored):
     average : int, default 1
         Rows whose mean score is judged. Above 1 for anomalies that last, but are small in any row.
     per : str, optional
-        In place of ``rate``: one false alarm of all keys together in such a time ("day", "6h"), or
-        in so many rows ("5000 rows"). Times need ``t``; the rate then follows the mean interval
+        In place of ``rate``: one false alarm of all keys together per time ("day", "6h"), or per
+        number of rows ("5000 rows"). Times need ``t``; the rate then follows the mean interval
         between rows, and there is no alarm within the first 100.
 
     Notes

@@ -69,8 +69,8 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         Number of first rows whose tables become the reference; the rows after them calibrate the
         threshold. Default: no reference, the surprise is that of the model as it is.
     per : str, optional
-        In place of ``rate``: one false alarm in such a time ("day", "6h"), which needs times of
-        rows, or in so many rows ("5000 rows"); see `Alarm`.
+        In place of ``rate``: one false alarm per time ("day", "6h"), which needs times of rows,
+        or per number of rows ("5000 rows"); see `Alarm`.
 
     Notes
     -----

@@ -15,9 +15,9 @@ QUIET_ROWS = 10  # rows below the threshold that end an alarm
 WEIGHT = 0.5  # of a row's label as evidence: neighbours follow each other
 CONCENTRATION = 2.0  # of the shares that the labels of a regime have
 BEGINNINGS = 256  # at most, where the present regime may have begun
-EXTRA_ALARMS = 3  # so many beyond twice those asked for, and scores have become different;
-# of all keys: so many beyond those asked for, and some are broken
-MOST_EXCESS = 2.0  # a score enters the calibration at most so many mean excesses too high
+# With this many alarms beyond twice those asked for, the scores have changed;
+EXTRA_ALARMS = 3  # with this many of all keys beyond those asked for, some are broken
+MOST_EXCESS = 2.0  # most mean excesses by which a score in the calibration may be too high
 
 # counts (int64)
 N_SCORES = 0  # scores seen
@@ -43,7 +43,7 @@ EXCESS = 3  # of the first score of the regime over the level of the key
 PEAK = 4  # the most that was judged since the total was last zero, less the level
 N_BORN = 5
 NEWBORN = 20  # rows for which a regime is new, and it must be away for more to come back, ..
-SETTLED = 200  # .. to a key of so many rows: before, new ones are usual
+SETTLED = 200  # .. to a key with this many rows: before, new ones are usual
 USUAL_EXCESS = 1.0  # nats a row that do not add up
 
 # of the regimes of a key that are not usual (float64)
@@ -53,7 +53,7 @@ FIRST = 2  # excess of the first score
 SEEN = 3  # scores of the key before the last of these rows
 N_RARE = 4
 PLACES = 6
-SELDOM = 20  # a regime with less than one row of so many is not usual
+SELDOM = 20  # a regime with less than one row in this many is not usual
 
 # pace (float64)
 PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given

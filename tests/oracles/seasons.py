@@ -139,7 +139,7 @@ def lead(y, z, seasons, setting, jumped):
 
     Returns this, and the values less the season on trial. ``seasons`` (N, Q) are the coefficients
     subtracted from each value, and ``jumped`` (N,) says where the level did: the speeds begin
-    again. The weights of the speeds are summed anew for each value.
+    again. The weights of the speeds are summed again for each value.
     """
     gains, total, out = np.array([0.05, 0.2, 0.8]), 0.0, [0.0]
     level = {"raw": np.full(3, y[0]), "net": np.full(3, y[0])}

@@ -13,13 +13,13 @@ LAWS = (
     LEVEL, Law(1.0, 0.3, jumps=True), Law(1.0, 3.0, jumps=False),
     Law(0.97, 0.01, jumps=True, trend=True),
 )  # fmt: skip
-TOGETHER, SAY = 16, 4.0  # rows, and how many nats they say for a season at most: a jump proves none
+TOGETHER, SAY = 16, 4.0  # rows, and the nats they may add to a lead: one jump proves no season
 
 _KEPT = {"score": FINITE, "rows": VALUE, "lifted": FINITE, "before": FINITE}
 
 
 class Rivals:
-    """Whether columns are told better with a season, or by a law without one: leads, equation (9).
+    """Whether a season or a law without one predicts columns better: leads, equation (9).
 
     Filters of several laws follow the values as they are and those less the season, and the best of
     each compete; scores count from row ``first`` on. A column that only follows a plan is levels
@@ -54,26 +54,25 @@ class Rivals:
             done, counts = counts, min(counts + TOGETHER - (n + counts) % TOGETHER, len(X))
             self._learn(both[done:counts], self.score)
             if (n + counts) % TOGETHER == 0:
-                raw, net = self.scores
-                self.before = self.leads
-                self.lifted = self.before - (net - raw)
+                before, (plain, less) = self.leads, self.scores
+                self.before, self.lifted = before, before - (less - plain)
 
     def _learn(self, both: FloatArray, score: FloatArray) -> None:
         self.filters.step(np.repeat(both, len(LAWS), axis=1), score)
 
     @property
     def scores(self) -> FloatArray:
-        """How well the best law tells each column as it is, and less its season, (2, D)."""
+        """Log score of the best law for each column as it is, and less its season, (2, D)."""
         return np.asarray(self.score.reshape(2, -1, len(LAWS)).max(axis=2))
 
     @property
     def leads(self) -> FloatArray:
-        """By how much the season tells each column better, (D,)."""
+        """Nats by which the season predicts each column better, (D,)."""
         raw, net = self.scores
         return np.asarray(np.minimum(net - raw + self.lifted, self.before + SAY))
 
     def lift(self, least: float) -> None:
-        """Let leads be so many nats at least.
+        """Raise leads below ``least`` nats to it.
 
         The chance that one ever comes to b is then e^-b, and e^(least - b) more for each time.
         """

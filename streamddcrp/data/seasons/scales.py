@@ -48,7 +48,7 @@ def values(net: FloatArray, X: FloatArray, offsets: FloatArray | None) -> FloatA
 
 
 class Told(NamedTuple):
-    """How well rows are told on a scale.
+    """How well rows are predicted on a scale.
 
     ``tracker``: what learned them; ``scores`` (2, D): log densities of the columns under the best
     law, as they are and less their seasons, without the first rows.
@@ -73,7 +73,7 @@ class Told(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What `choose` says: a tracker, and of each column (D,) its offset and whether it is told.
+    """What `choose` says: a tracker; of each column (D,) its offset, and if it has a season.
 
     ``offsets``: NaN where the season adds, None where all do; ``told``: whether no law without a
     season is clearly better, None where the rows are too few.

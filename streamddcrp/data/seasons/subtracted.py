@@ -278,7 +278,7 @@ class Subtraction:
         return old
 
     def rescale(self, X: FloatArray, t: FloatArray) -> None:
-        """Let rows (N, D) at times (N,) say which seasons multiply; a trial then begins anew.
+        """Let rows (N, D) at times (N,) say which seasons multiply; a trial then starts again.
 
         Where the season has just been found, they also say which columns have it.
         """
@@ -321,7 +321,7 @@ class Subtraction:
         return net if self.uses is None else np.where(self.uses, net, X)
 
     def factors(self, row: FloatArray, net: FloatArray) -> FloatArray | float:
-        """Return by what a row (D,) was divided; 1 where its season adds."""
+        """Return the factors by which a row (D,) was divided; 1 where its season adds."""
         if self.offsets is None:
             return 1.0
         above, below = row + self.offsets, net + self.offsets

@@ -81,9 +81,9 @@ class Watch:
         return self.n_rows >= self.last
 
     def look(self) -> bool:
-        """Return whether some column is clearly told better, by a season not below the noise.
+        """Return whether a season that is not below the noise clearly predicts a column better.
 
-        A column that is told worse begins again at -5 nats.
+        The lead of a column that is predicted worse starts again at -5 nats.
         """
         self._learn()
         self.rivals.lift(-NEEDED)

@@ -114,7 +114,7 @@ class TableViews(RowModel):
         notes.noted = made
 
     def _noted(self, mark: Any, views: FloatArray | None) -> tuple[Any, FloatArray | None, Any]:
-        """Return by what the regime of an event differs, as of now, and when it began."""
+        """Return how the regime of an event differs, as of now, and when it began."""
         assert self._stream is not None  # for mypy
         engine, (_, label, into, index) = self._stream, mark
         views = engine.compare(label, into, index) if views is None else views

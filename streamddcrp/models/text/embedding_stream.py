@@ -117,7 +117,7 @@ class State:
     events: Happened
     counts: Annotated[IntArray, COUNTS]
     sums: Annotated[FloatArray, rec.FINITE]
-    background: Annotated[FloatArray, rec.FINITE]  # (D,): mu, 0 where there is none
+    background: Annotated[FloatArray, rec.FINITE]  # (D,): mu, or 0 without a background
     scratch: Odds
     scratch_sets: Sets
 

@@ -1,9 +1,9 @@
-"""By what the regime of an event differs from others, noted while its rows are in the window.
+"""How the regime of an event differs from others, noted while its rows are in the window.
 
-What a regime is like, its first rows say: what a change drives, or a controller makes good, comes
-later. It is compared with the regime that was seen last before it, or the one that it was part of;
-one that returned also with itself, as the rows show it that have left the window. After each block,
-events are noted whose regime has 3 rows, until it has 8; so another table may take them later.
+The first rows of a regime say what it is like; what a change drives, or a controller makes good,
+comes later. It is compared with the regime that was seen last before it, or that it was part of. A
+regime that returned is also compared with its own rows that have left the window. After each block,
+events are noted whose regime has 3 rows, until it has 8; by then another table may have taken them.
 """
 
 import math
@@ -13,18 +13,11 @@ from streamddcrp.contract import BIRTH, RETURN, SPLIT
 from streamddcrp.likelihoods.kernels.families import add_stats, posterior
 from streamddcrp.likelihoods.kernels.parts import outlook
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, N_SEEN, N_TABLES
+from streamddcrp.models.seqddcrp.kernels.table import column_of
 
-FEWEST, FIRST = 3, 8  # rows that a regime needs, and those that say by what it began
+FEWEST, FIRST = 3, 8  # rows that a regime needs, and those that its reasons are taken from
 NUMBER, WRITTEN, USED = 0, 1, 2  # of `scratch.told`: number of event and note, first rows used
 OPEN, NOTES = 0, 1  # of `scratch.noted`: first event that may still be noted; notes so far
-
-
-@uncounted
-def _column(table, counts, label):
-    for m in range(counts[N_TABLES]):
-        if table.ids[m] == label:
-            return m
-    return -1
 
 
 @entry
@@ -61,7 +54,7 @@ def compare(config, rows, atoms, table, counts, scratch, label, into, index, lea
     none. Return how many first rows the window has, up to 8, or 8 where it has left the window; 0,
     with ``out`` as before, where they are less than ``least``, or the regime is gone.
     """
-    one, w, used = _column(table, counts, label), counts[N_ROWS], 0
+    one, w, used = column_of(table, counts, label), counts[N_ROWS], 0
     family, hyper, at = config.family, config.hyper, index - counts[N_SEEN] + w
     if one < 0 or w == 0:
         return 0
@@ -76,7 +69,7 @@ def compare(config, rows, atoms, table, counts, scratch, label, into, index, lea
         posterior(family, hyper, scratch.stats, scratch.post)
     out[:] = math.nan
     outlook(family, hyper, scratch.post if at >= 0 else table.post[one], rows.x[w - 1], out[0])
-    other = _column(table, counts, into)
+    other = column_of(table, counts, into)
     if into < 0:
         other = before(rows, atoms, table, counts, label, index)
     if other >= 0:

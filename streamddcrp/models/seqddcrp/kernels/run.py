@@ -4,6 +4,7 @@ import numpy as np
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.models.seqddcrp.kernels import layout
+from streamddcrp.models.seqddcrp.kernels.table import column_of
 from streamddcrp.models.seqddcrp.kernels.vectors import dot_rest
 
 RUN = 2  # rows that make a run
@@ -19,10 +20,7 @@ def change_of_run(rows, groups, atoms, table, counts):
     is above one half the run's table is the present regime.
     """
     w, n_groups = counts[layout.N_ROWS], counts[layout.N_GROUPS]
-    k = -1
-    for m in range(counts[layout.N_TABLES]):
-        if table.ids[m] == counts[layout.REGIME]:
-            k = m
+    k = column_of(table, counts, counts[layout.REGIME])
     if k < 0:
         counts[layout.REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
         return np.nan if counts[layout.N_SEEN] == 1 else 0.0

@@ -44,7 +44,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     STAYING,
 )
 from streamddcrp.models.seqddcrp.kernels.state import lately
-from streamddcrp.models.seqddcrp.kernels.table import close_gap
+from streamddcrp.models.seqddcrp.kernels.table import close_gap, column_of
 
 LEAST_WEIGHT = 1e-6  # of a table for a new run
 RUNNING = 2  # rows that a state needs to show itself
@@ -584,13 +584,13 @@ def close_state(atoms, m, K):
 @uncounted
 def note_return(config, atoms, table, events, counts, t):
     """Report it if the arrival has brought the state back to an atom that was away. O(K)."""
-    arrival = counts[N_SEEN] - 1
-    for m in range(counts[N_TABLES]):
-        if table.ids[m] == counts[STATE]:
-            last = max(atoms.settled_at[m], table.born[m])
-            if arrival - last > lately(config) and atoms.reported[m] == REPORTED:
-                record(events, counts, N_EVENTS, RETURN, table.ids[m], -1, arrival, t)
-            atoms.settled_at[m] = arrival
+    arrival, m = counts[N_SEEN] - 1, column_of(table, counts, counts[STATE])
+    if m < 0:
+        return
+    last = max(atoms.settled_at[m], table.born[m])
+    if arrival - last > lately(config) and atoms.reported[m] == REPORTED:
+        record(events, counts, N_EVENTS, RETURN, table.ids[m], -1, arrival, t)
+    atoms.settled_at[m] = arrival
 
 
 @uncounted

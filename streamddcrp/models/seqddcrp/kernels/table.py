@@ -1,7 +1,17 @@
-"""Compiled births and deaths of components."""
+"""Compiled births and deaths of components, and where one is."""
 
-from streamddcrp.compilation import kernel
+from streamddcrp.compilation import kernel, uncounted
+from streamddcrp.models.seqddcrp.kernels.layout import N_TABLES
 from streamddcrp.numerics import copy_row
+
+
+@uncounted
+def column_of(table, counts, label):
+    """Return the column of the table with id ``label``; -1 if it is gone."""
+    for m in range(counts[N_TABLES]):
+        if table.ids[m] == label:
+            return m
+    return -1
 
 
 @kernel
