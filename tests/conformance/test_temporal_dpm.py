@@ -434,7 +434,6 @@ def test_numbers_are_drawn_as_tracks():
         assert len(bands) >= len(ids)
     _, own = plt.subplots(2)
     assert model.plot(own)[0] is own[0]
-    plt.close("all")
 
 
 def test_events_of_one_call_are_never_dropped():

@@ -81,7 +81,6 @@ def test_plot_draws_a_layer_a_story(model):
     same = TextStream()
     same.learn_many(pa.array(TEXTS[:300]), np.zeros(300))
     assert same.plot().collections
-    plt.close("all")
 
 
 def test_examples_are_texts_with_the_words_of_their_story():
@@ -106,7 +105,6 @@ def test_examples_are_texts_with_the_words_of_their_story():
 
 def test_names_lie_in_their_layers_and_keep_apart(model):
     pytest.importorskip("matplotlib").use("Agg")
-    import matplotlib.pyplot as plt
 
     ax = model.plot()
     ax.figure.draw_without_rendering()
@@ -119,12 +117,10 @@ def test_names_lie_in_their_layers_and_keep_apart(model):
         outline = layers[name].get_paths()[0].transformed(ax.transData)
         corners = [(x, y) for x in (box.x0, box.x1) for y in (box.y0, box.y1)]
         assert outline.contains_points(corners).all()
-    plt.close("all")
 
 
 def test_the_picture_has_a_scale_and_names_twelve_layers():
     pytest.importorskip("matplotlib").use("Agg")
-    import matplotlib.pyplot as plt
 
     from streamddcrp.plots.palette import COLOURS
     from streamddcrp.plots.stream import plot_stories
@@ -147,4 +143,3 @@ def test_the_picture_has_a_scale_and_names_twelve_layers():
     colours = [to_hex(part.get_facecolor()[0]).upper() for part in ax.collections]
     assert colours[:12] == list(COLOURS)
     assert not set(colours[12:]) & set(COLOURS)
-    plt.close("all")

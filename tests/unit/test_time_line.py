@@ -16,12 +16,6 @@ from streamddcrp.estimator.row_model import COLUMNS, ROWS, Recent  # noqa: E402
 START = datetime(2024, 5, 1)
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
 def levels(n, n_columns=2, seed=0):
     """Rows of a process that changes its level every sixty rows."""
     rng = np.random.default_rng(seed)

@@ -22,12 +22,6 @@ def tree():
     return node(0, 12, [one, node(2, 4)])
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
 def texts(ax):
     return [text.get_text() for text in ax.texts]
 
