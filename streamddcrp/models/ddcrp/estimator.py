@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from river import base
 
 from streamddcrp.data import typical_gap
-from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.ddcrp.engine import given_weights, predict_row, step
 from streamddcrp.models.ddcrp.state import (
     Config,
@@ -147,8 +147,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         self,
         *,
         alpha: float = 0.3,
-        decay: Any = ("exponential", 16.0),
-        likelihood: Any = "auto",
+        decay: DecaySpec = ("exponential", 16.0),
+        likelihood: LikelihoodSpec = "auto",
         n_particles: int = 10,
         rejuvenate: int = 0,
         warmup: int = 64,

@@ -1,5 +1,6 @@
 """The exact sequential ddCRP language model as a streaming estimator."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple, Self
 
@@ -10,7 +11,7 @@ from river import base
 
 from streamddcrp.data import Tokens, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
-from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
@@ -25,7 +26,7 @@ from streamddcrp.models.language.memory import (
     unscaled,
 )
 from streamddcrp.records import CHANCE, REAL, check_one
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
 
 Token = str | int
@@ -86,7 +87,11 @@ class LinkLanguageModel(Options, Stored, base.Base):
     """
 
     def __init__(
-        self, *, alpha: float = 1.0, decay: Any = ("exponential", 100.0), base_measure: Any = 50_000
+        self,
+        *,
+        alpha: float = 1.0,
+        decay: DecaySpec = ("exponential", 100.0),
+        base_measure: int | ArrayLike | Mapping[str, float] | BaseMeasure = 50_000,
     ) -> None:
         self.alpha = alpha
         self.decay = decay

@@ -14,9 +14,10 @@ from streamddcrp.contract import SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.laws.columns import Laws
+from streamddcrp.data.seasons.periods import Periods
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.times import is_stamp
-from streamddcrp.decay import Exponential, make_decay
+from streamddcrp.decay import DecaySpec, Exponential, make_decay
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.recent import TimeLine
@@ -28,6 +29,7 @@ from streamddcrp.likelihoods import (
     DirichletMultinomial,
     GammaPoisson,
     Likelihood,
+    LikelihoodSpec,
     NormalGamma,
     Product,
     choose_likelihood,
@@ -167,8 +169,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self,
         *,
         preset: str = "process",
-        decay: Any = AUTO,
-        likelihood: Any = AUTO,
+        decay: DecaySpec = AUTO,
+        likelihood: LikelihoodSpec = AUTO,
         alpha: float | None = None,
         gamma: float | None = None,
         learn_prior: bool = True,
@@ -184,7 +186,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         temper: bool = True,
         warp: bool = True,
         time_unit: float | None = None,
-        season: Any = CALENDAR,
+        season: Periods = CALENDAR,
         columns: Mapping[Any, str] | None = None,
     ) -> None:
         self.preset = preset

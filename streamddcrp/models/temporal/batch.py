@@ -19,7 +19,9 @@ from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import sliceable
+from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import LikelihoodSpec
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import NUMBERS, TEXT, LikelihoodOption
@@ -74,10 +76,10 @@ class TemporalDPMFit(ResultCard):
 @checked
 def fit_temporal_dpm(
     epochs: Iterable[Any],
-    likelihood: Any = "auto",
+    likelihood: LikelihoodSpec = "auto",
     *,
     alpha: float | None = None,
-    decay: object = None,
+    decay: DecaySpec = None,
     window: int | None = None,
     expectation: str = "zero-corrected",
     slots: int = 1000,

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from streamddcrp.arguments import checked
+from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
+from streamddcrp.likelihoods import LikelihoodSpec
 from streamddcrp.models.temporal.batch import as_epochs, read_epochs
 from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
@@ -112,10 +114,10 @@ class TemporalDPMSamples(Draws):
 @checked
 def sample_temporal_dpm(
     epochs: Iterable[Any],
-    likelihood: Any = "auto",
+    likelihood: LikelihoodSpec = "auto",
     *,
     alpha: float | None = None,
-    decay: object = None,
+    decay: DecaySpec = None,
     window: int | None = None,
     learn_scales: bool = True,
     n_chains: int = 4,
