@@ -184,7 +184,7 @@ def scale_of(y: FloatArray, least_jump: float = 0.0) -> Scale | None:
     if len(moved) < OFTEN * len(steps):
         usual = 0.0
     noise = max(usual**2, LEAST_SHARE * variance)
-    if JUMP_VARIANCE <= least_jump and 2.0 * variance <= least_jump * noise:
+    if least_jump >= JUMP_VARIANCE and 2.0 * variance <= least_jump * noise:
         return None
     distinct = np.unique(y)
     cell = float(np.median(np.diff(distinct))) if len(distinct) < ROUNDED * len(y) else 0.0

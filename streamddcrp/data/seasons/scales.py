@@ -75,8 +75,8 @@ class Predicted(NamedTuple):
 class Choice(NamedTuple):
     """What `choose` says: a tracker; of each column (D,) its offset, and if it has a season.
 
-    ``offsets``: NaN where the season adds, None where all do; ``predicted``: whether no law without a
-    season is clearly better, None where the rows are too few.
+    ``offsets``: NaN where the season adds, None where all do; ``predicted``: whether no law without
+    a season is clearly better, None where the rows are too few.
     """
 
     tracker: Tracker

@@ -260,7 +260,7 @@ class WarmUp:
         self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],
         first_time: float | None,
     ) -> float:  # fmt: skip
-        """Return how well the best prior predicts the last of the rows kept, given less something."""
+        """Return how well the best prior predicts the last rows kept, less something."""
         n = min(len(X), JUDGED)
         recipe = replace(recipe, reaches=(), temper=False, warp=False)
         contest = Contest(
