@@ -176,7 +176,7 @@ def _plan(
 
 def clear(group: Any) -> None:
     """Fill the arrays of a group as `empty` does."""
-    for f, array in zip(declared(type(group)), group, strict=True):
+    for f, array in zip(declared(type(group)), group, strict=True):  # type: ignore[arg-type]
         array.fill(f.fill)
 
 
