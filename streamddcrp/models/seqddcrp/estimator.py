@@ -638,6 +638,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
             refuse_if(meta["stream"] is None and self._n_seen >= meta["warmup"], "warm-up")
             self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
+            look = None if self._laws is None else self._laws.next_look
+            refuse_if(look is not None and look <= self._n_seen, "rows of laws")
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)
