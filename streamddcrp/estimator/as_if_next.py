@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamddcrp.arguments import as_list
 from streamddcrp.contract import Part
 from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
 from streamddcrp.data.vectorizer import as_number, refuse_unless_mapping
@@ -75,12 +76,13 @@ class AsIfNext:
         """Ask of each row of a batch by itself."""
         rows = self._one_by_one(batch)
         n = len(rows)
-        for name, values in side.items():
+        given = {name: as_list(name, values) for name, values in side.items()}
+        for name, values in given.items():
             if len(values) != n:
                 raise SchemaError(f"{name}: got {len(values)} for {n} rows")
         times = [None] * n if t is None else batch_times(t, n).tolist()
         return [
-            ask(x, time, **{name: values[i] for name, values in side.items()})
+            ask(x, time, **{name: values[i] for name, values in given.items()})
             for i, (x, time) in enumerate(zip(rows, times, strict=True))
         ]
 
