@@ -357,9 +357,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return self._learn_checked(X, t, types)
         except BaseException:
             done = self._n_learned - seen
-            if self._is_auto and self._early is not None and not self._early.is_over:
-                self._types = widest(known, types)
-                self._family = self._family if self._in_season else None
+            by_rows = self._is_auto and self._early is not None and not self._early.is_over
+            if by_rows and not self._in_season:  # which the rows behind have had a say in
+                self._types, self._family = widest(known, types), None
             self._n_seen = seen + done
             self._last_time = float(t[done - 1]) if t is not None and done > 0 else last
             raise
@@ -466,16 +466,16 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             )
 
     def _plain_prior(self) -> dict[str, Any]:
-        """Return the prior as options of `DDCRPSampler`, if it is given and the plain model's."""
-        plain = not (self.recall or self.learn_prior or self.memory < math.inf)
-        if self._stream is None or self.alpha is None or not (plain and self._is_given):
+        """Return the prior as options of `DDCRPSampler`, if it does not follow the rows."""
+        follows = self.learn_prior or self.memory < math.inf
+        if self._stream is None or self.alpha is None or follows or not self._is_given:
             raise ConfigError(
                 "model: a SeqDDCRP has an evidence where its prior does not follow the rows; give "
-                "recall=False, learn_prior=False, memory=float('inf'), alpha, and all numbers of "
-                "the likelihood"
+                "learn_prior=False, memory=float('inf'), alpha, and all numbers of the likelihood"
             )
         unit = self._stream.time_unit if self._stream.clocked else None
-        prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay}
+        gamma = self._stream.config.gamma if self._stream.config.recall else None
+        prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay, "gamma": gamma}
         return prior | {"alpha": self.alpha, "time_unit": unit}
 
     # -- usual rows, one by one ------------------------------------------------------------------

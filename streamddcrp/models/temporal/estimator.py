@@ -146,7 +146,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def __init__(
         self,
         *,
-        epoch: float | str | tuple[Any, ...] | None = None,
+        epoch: float | str | tuple[str, int] | None = None,
         likelihood: LikelihoodSpec | AnyEmission = "auto",
         alpha: float | None = None,
         decay: DecaySpec = None,

@@ -102,7 +102,7 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
         self,
         *,
         alpha: float | None = None,
-        decay: float | str | tuple[Any, ...] | None = 500.0,
+        decay: float | str | tuple[str, float] | None = 500.0,
         lag: int = 500,
         stop_words: str | Sequence[str] | None = "english",
         keep: Sequence[str] | None = None,
