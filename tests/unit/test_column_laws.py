@@ -109,6 +109,21 @@ def test_a_jump_is_seen_at_once_and_an_old_level_comes_back():
 # -- the choice ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("law", [law for law in AMONG["auto"] if law.drifts and law.phi > 0.95])
+def test_a_law_finds_back_to_a_column_that_has_moved_on(law):
+    """A vessel that is heated after 400 rows at rest: its first rows tell nothing of such steps."""
+    heated = np.repeat([0.0, 22.0, 0.0, 30.0, 5.0, 22.0], [400, 600, 300, 600, 300, 600])
+    noise = np.random.default_rng(0).normal(size=len(heated))
+    y = lfilter([1 / 60], [1, -59 / 60], heated) + 0.07 * noise
+    filters, score = Filters.of(1), np.zeros(1)
+    scale = scale_of(y[:400])
+    filters.begin(0, law, scale, INNOVATION)
+    left = filters.step(y[:, None], score)[:, 0] - scale.center
+    assert np.mean(np.abs(left) > 2.0) < 0.01  # of 30 degrees
+    apart = np.flatnonzero(np.diff(np.abs(left) > 2.0, prepend=False, append=False))
+    assert np.diff(apart)[::2].max(initial=0) <= 10  # rows until the column is found again
+
+
 def chosen(y):
     laws = Laws()
     laws.look(y[:, None], len(y), [True], ["y"], from_scratch=True)

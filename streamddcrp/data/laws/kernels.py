@@ -10,18 +10,20 @@ from streamddcrp.compilation import kernel
 
 HYPOTHESES = 4  # that are kept of a column, by how it may have jumped
 LEVELS = 6  # that a column remembers
-SLOTS = HYPOTHESES + 1 + LEVELS  # and those of a row: a jump to a new level, or to one of these
+SLOTS = HYPOTHESES + 2 + LEVELS  # and those of a row: two jumps to new levels, and to each of these
 NEVER = -1e300  # log weight of an empty slot
 OUTLIERS = 0.01  # share of rows that say nothing of the column ..
 FAR = 100.0  # .. and their variance
 KEEP = 0.999  # of what is known of the noise, with each value
 FIRST_ROWS = 250.0  # in which one jump is expected before any has been seen
 RECALLED = 0.02  # variance by which a level may have moved when it returns
+ITS_TIME = 3  # rows for which a new level is kept after an outlier, however improbable
 SETTLED = 10  # values by which a level is one to be remembered ..
 SURE = -0.1  # .. at this log weight of the hypothesis
 NEAR, ABOUT = 3.0, 0.5  # deviations of a level, and of the noise, within which it is one known
 LEAST = -20.0  # log weight below which a hypothesis is given up
-NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump is looked for
+NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump is looked for ..
+LOST = 14.0  # .. by a law without jumps: beyond it a value is rather an outlier
 
 
 @kernel
@@ -67,33 +69,39 @@ def _spread(trend, guess):
 
 
 @kernel
-def _branch(y, law, d, state):
+def _branch(y, law, d, jumps, state):
     """Write hypotheses that the best one jumps in this row [4], if it is far; return slots."""
     log_w, guess, label = state.log_w[d], state.guess[d], state.label[d]
     n_levels, best, jump, trend = state.n_levels[d], _best(log_w), law[d, 2], law[d, 4]
     chance = (1.0 + state.jumps[d]) / (FIRST_ROWS + state.n[d])
     error = y - (1.0 - trend) * guess[best, 0] - guess[best, 1]
     spread = _spread(trend, guess[best])
-    if error * error * state.noise[d, 0] < NEAREST * spread * state.noise[d, 1]:
+    far = NEAREST if jumps else LOST
+    if error * error * state.noise[d, 0] < far * spread * state.noise[d, 1]:
         for k in range(HYPOTHESES):
-            if log_w[k] > NEVER:
+            if log_w[k] > NEVER and jumps:
                 log_w[k] += math.log1p(-chance)
         return HYPOTHESES
     log_jump, log_stay = math.log(chance), math.log1p(-chance)
+    size = jump / (1.0 - law[d, 0]) ** 2 if trend else jump  # of a jump of the level
+    beyond = max(error * error * state.noise[d, 0] / (state.noise[d, 1] * size), 1.0)
     half = math.log(2.0) if n_levels > 0 else 0.0
-    for c in range(-1, n_levels):
-        k = HYPOTHESES + 1 + c
-        if c >= 0 and c == label[best]:
+    for c in range(-2, n_levels):
+        k = HYPOTHESES + 2 + c
+        if (c == -1 and trend == 0.0) or (c >= 0 and c == label[best]):
             log_w[k] = NEVER
             continue
         for j in range(5):
             guess[k, j] = guess[best, j]
-        label[k], state.age[d, k] = c, 0
+        label[k], state.age[d, k] = max(c, -1), 0
         if c < 0:
             guess[k, 2] += trend * jump
             guess[k, 3] += trend * jump
-            guess[k, 4] += jump
-            log_w[k] = log_jump - half
+            guess[k, 4] += trend * jump
+            log_w[k] = log_jump - half - trend * math.log(2.0)
+            if c == -1 or trend == 0.0:  # a jump of any size, of density 1 / size^3 at last
+                guess[k, 4] += beyond * size
+                log_w[k] -= math.log(beyond)
         else:
             guess[k, 1], guess[k, 3] = state.level[d, c, 0], 0.0
             guess[k, 4] = state.level[d, c, 1] + RECALLED
@@ -101,7 +109,7 @@ def _branch(y, law, d, state):
     for k in range(HYPOTHESES):
         if log_w[k] > NEVER:
             log_w[k] += log_stay
-    return HYPOTHESES + 1 + n_levels
+    return HYPOTHESES + 2 + n_levels
 
 
 @kernel
@@ -162,15 +170,18 @@ def _update(trend, d, slots, state, seen):
 
 
 @kernel
-def _prune(d, slots, state):
-    """Keep the most probable hypotheses [7]."""
+def _prune(d, slots, state, seen):
+    """Keep the most probable hypotheses [7]; after an outlier a new level has its time."""
     log_w, guess, label, age = state.log_w[d], state.guess[d], state.label[d], state.age[d]
+    best = _best(log_w)
+    lost = seen[best, 0] <= 0.5
     for k in range(HYPOTHESES, slots):
-        low = 0
+        low, ripe = -1, False  # the least probable; after an outlier rather one that had its time
         for i in range(HYPOTHESES):
-            if log_w[i] < log_w[low]:
-                low = i
-        if log_w[k] > log_w[low]:
+            had = lost and i != best and (age[i] >= ITS_TIME or log_w[i] <= NEVER)
+            if low < 0 or (had and not ripe) or (had == ripe and log_w[i] < log_w[low]):
+                low, ripe = i, had
+        if log_w[k] > log_w[low] or (ripe and k < HYPOTHESES + 2):
             for j in range(5):
                 guess[low, j] = guess[k, j]
             log_w[low], label[low], age[low] = log_w[k], label[k], age[k]
@@ -236,13 +247,12 @@ def step_laws(law, kind, state, seen, X, out, score):
             out[i, d] = y if shift == 0.0 else y - shift
             if not math.isfinite(y):
                 continue
-            slots = _branch(y, law, d, state) if kind[d, 0] else 1
+            slots = _branch(y, law, d, kind[d, 0], state)
             score[d] += _weigh(y, law[d, 4], d, slots, state, seen)
             _update(law[d, 4], d, slots, state, seen)
-            if kind[d, 0]:
-                _prune(d, slots, state)
-                if law[d, 4] == 0.0:
-                    _remember(d, state)
+            _prune(d, slots, state, seen)
+            if kind[d, 0] and law[d, 4] == 0.0:
+                _remember(d, state)
 
 
 @kernel
