@@ -124,8 +124,8 @@ class TableViews(RowModel):
             between = self._stream.began(event.label, event.index)
         found: list[Any] = []
         if views is not None:
-            views = views[: 3 if event.kind == "return" else 2]
-            found = differences(likelihood, views, self._feature_names())
+            others: Any = views[: 3 if event.kind == "return" else 2]
+            found = differences(likelihood, others, self._feature_names())
         return replace(
             event, between=between, **dict(zip(("reasons", "unlike"), found, strict=False))
         )

@@ -12,8 +12,8 @@ from streamddcrp.compilation import entry, uncounted
 from streamddcrp.contract import BIRTH, RETURN, SPLIT
 from streamddcrp.likelihoods.kernels.families import add_stats, log_marginal, posterior
 from streamddcrp.likelihoods.kernels.parts import outlook
-from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, N_SEEN, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.known import LASTING
+from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS, N_ROWS, N_SEEN, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.path import home_of
 from streamddcrp.models.seqddcrp.kernels.table import column_of
 from streamddcrp.numerics import copy_row
