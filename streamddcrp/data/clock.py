@@ -31,7 +31,7 @@ MONTHS = pa.array(
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 )
 _CLOCK = (
-    r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
+    r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,:](?P<f>\d{1,9}))?)?)?"
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
 _ABBREVIATIONS = {  # of zones, as they are mostly meant: CST is central time, not that of China
