@@ -45,7 +45,7 @@ _ZONE = (
     rf" *(?P<z>Z|{_NAMES}|(?:UTC|GMT)?[-+]\d{{2}}:?\d{{2}}|[-+]\d{{2}})?(?: ?\(?[A-Z]{{3,4}}\)?)?"
     r"(?: ?[-/] ?\d{1,4}[-/. ].{4,})?$"  # the end of an interval
 )
-_TIME = r"(?:[T :_-]+" + _CLOCK + ")?" + _ZONE
+_TIME = r"(?:[T :_@-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
 _WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
 _NAMED = r"(?P<m>[A-Za-z]{3})[a-z]{0,6}\.?"

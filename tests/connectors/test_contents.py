@@ -95,6 +95,7 @@ FILES = {
     "rows.csv": CSV.encode("utf-16"), "big.csv": CSV.encode("utf-16-be"),
     "rows.xlsx": workbook([]), "titled.xlsx": workbook([["A report"], [], ["of today"]]),
     "rows.db": None,
+    "one after the other.json": "\n".join(json.dumps(row, indent=1) for row in ROWS).encode(),
     **{f"{name}.sql": text.encode() for name, text in DUMPS.items()},
     "rows.jsonl": "\n".join(map(json.dumps, ROWS)).encode(),
     **{f"{name}.json": json.dumps(found).encode() for name, found in DOCUMENTS.items()},

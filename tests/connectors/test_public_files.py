@@ -29,6 +29,10 @@ def comma(x):
     return f"{x:.1f}".replace(".", ",")
 
 
+def comma3(x):
+    return f"{x:.3f}".replace(".", ",")
+
+
 def lines(head, row, *, order=range(N), tail=()):
     return "\n".join([*head, *(row(i) for i in order), *tail]) + "\n"
 
@@ -454,6 +458,14 @@ FILES = {  # name: text, options, columns of the time, features
     ),
     "hdfs.log": (lines([], lambda i: f"{at(i, 5):%y%m%d %H%M%S} {i % 30} INFO dfs.DataNode: block {i % 3}"), "--text text --time time", "time", "text"),
     "spark.log": (lines([], lambda i: f"{at(i, 5):%y/%m/%d %H:%M:%S} INFO Executor: task {i % 3}"), "--text text --time time", "time", "text"),
+    "benchlink.csv": (
+        lines(["Acquisition Date:,13.03.2021,,", "Instrument:,34970A,,", "Total Scans:,300,,", "", "Scan,Time,101 <TEMP> (C),102 (VDC)"],
+              lambda i: f"{i + 1},{at(i, 10):%m/%d/%Y %H:%M:%S}:{i:03d},{X[i]},{Y[i]}"),
+        "", "Time", "Scan,101 <TEMP> (C),102 (VDC)",
+    ),
+    "kibana.csv": (
+        lines(['"@timestamp",load'], lambda i: f'"{at(i, 60):%b %d, %Y @ %H:%M:%S}.000","{X[i]}"') + "\x1a", "", "@timestamp", "load",
+    ),
     "k_index.json": (json.dumps([["time_tag", "Kp"], *([f"{at(i, 10800)}.000", f"{X[i]}"] for i in range(N))]), "", "time_tag", "Kp"),
     "rosbag.csv": (lines(["%time,field.seq,field.x"], lambda i: f"{1615593600 + i}000000000,{i},{X[i]}"), "--time %time", "time", "field.seq,field.x"),
 }  # fmt: skip
@@ -479,6 +491,14 @@ def test_the_obvious_command_runs_row_for_row(tmp_path, name):
     assert named.get("--time") == (time and time.replace(" + ", ","))
     again = CliRunner().invoke(main, parts)  # what `look` says is what `run` does
     assert again.stdout == done.stdout
+
+
+def test_dates_with_points_tell_a_decimal_comma(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text(lines(["Zeit\tDruck"], lambda i: f"{at(i, 60):%d.%m.%Y %H:%M}\t{comma3(X[i])}"))
+    with closing(open_source(path, Columns())) as source:
+        table = pa.Table.from_batches([batch for batch, _ in source.read_after(None)])
+    assert table["Druck"].to_pylist() == X.tolist()
 
 
 @pytest.mark.parametrize(

@@ -241,9 +241,12 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     if header and found.sep == " " and not names and len(rows[0]) != cut.width:
         header, line = False, line + 1  # names of several words
     extra = _n_units(rows) if header else 0
-    above = bool(extra) and _has_values(rows[0]) and _n_filled(rows[0]) < _n_filled(rows[1])
-    if above and "header" not in given:  # a line above the names
-        start, rows, line, extra = start + 1, rows[1:], cut.lines[start + 1], extra - 1
+    filled = [*map(_n_filled, rows[: extra + 1])]
+    fuller = [n for n in range(extra + 1) if 2 * filled[0] <= filled[n]]
+    fuller += [1] * (extra > 0 and _has_values(rows[0]) and filled[0] < filled[1])
+    if fuller and "header" not in given:  # than lines above the names
+        start, rows, extra = start + fuller[0], rows[fuller[0] :], extra - fuller[0]
+        line = cut.lines[start]
     pairs = [*zip(*rows[:2], strict=True)] if extra else []
     if any(below.strip() and not above.strip() for above, below in pairs):
         names = tuple(" ".join(filter(None, map(str.strip, pair))) for pair in pairs)
@@ -465,9 +468,11 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
         elif sure:
             comma, point = comma + (sign == ","), point + (sign == ".")
     if comma == point == 0:  # all of the form 1,234
-        numbers = [c.strip() for row in rows[:1000] for c in row if is_number(c)]
+        held = [cell.strip() for row in rows[:1000] for cell in row]
+        numbers = [cell for cell in held if is_number(cell) and not _DATE.match(cell)]
         written = [cell for cell in numbers if "," in cell]
-        comma = int(sep == ";" and len(written) >= 0.9 * len(numbers))
+        dots = any(re.match(r"\d{1,2}\.\d{1,2}\.\d{2,4}( |$)", cell) for cell in held)
+        comma = int((sep == ";" or dots) and len(written) >= 0.9 * len(numbers))
     decimal = "," if comma > point else "."
     signs = "." if decimal == "," else ",", "'", "\u2019", " ", "\u00a0", "\u202f"
     for sign in signs:  # the first one that stands in numbers, and before groups of three alone

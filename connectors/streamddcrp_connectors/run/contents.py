@@ -276,7 +276,7 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
     """Write the rows of a JSON document one a line."""
     data = file.read()
     try:
-        found = json.loads(data.decode("utf-8-sig"))
+        found = _values_of(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         if data.lstrip().startswith(b"{") and b"\n" not in data.strip():  # a row to be refused
             yield data
@@ -289,6 +289,15 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
     rows = map(_row, rows)
     while some := list(islice(rows, 1000)):
         yield "".join(json.dumps(row) + "\n" for row in some).encode()
+
+
+def _values_of(text: str) -> Any:
+    """Read one value, or a list of those that follow each other."""
+    decoder, values, at = json.JSONDecoder(), [], 0
+    while start := re.compile(r"\s*(?=\S)").match(text, at):
+        value, at = decoder.raw_decode(text, start.end())
+        values.append(value)
+    return values[0] if len(values) == 1 else values
 
 
 def _sparse(file: Any, name: str) -> Iterator[bytes]:
