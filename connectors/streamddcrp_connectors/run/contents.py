@@ -286,9 +286,8 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
     if all(isinstance(row, list) and not any(map(_is_nested, row)) for row in rows):
         yield from _lines(rows)
         return
-    rows = map(_row, rows)
-    while some := list(islice(rows, 1000)):
-        yield "".join(json.dumps(row) + "\n" for row in some).encode()
+    for at in range(0, len(rows), 1000):
+        yield "".join(json.dumps(_row(row)) + "\n" for row in rows[at : at + 1000]).encode()
 
 
 def _values_of(text: str) -> Any:
