@@ -311,6 +311,7 @@ def test_interruptions_are_a_regime(dither):
     labels = SeqDDCRP(season=None).step_many(flow)["label"].to_numpy()
     usual = np.bincount(labels).argmax()
     assert (labels[94:110] != usual).all()  # rows below 90
+    assert (labels[213:221] != usual).all()  # between two stages of the first rows
     assert (labels[875:887] != usual).all()
     assert (labels[flow[:, 0] > 95.0] == usual).mean() > 0.95
 
