@@ -13,10 +13,13 @@ from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.epochs import Piece, Place, make_cut
+from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.likelihoods import LikelihoodSpec
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import (
     NUMBERS,
@@ -143,10 +146,10 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def __init__(
         self,
         *,
-        epoch: Any = None,
-        likelihood: Any = "auto",
+        epoch: float | str | tuple[str, int] | None = None,
+        likelihood: LikelihoodSpec | AnyEmission = "auto",
         alpha: float | None = None,
-        decay: Any = None,
+        decay: DecaySpec = None,
         window: int | None = None,
         lag: int = 3,
         n_sweeps: int = 4,

@@ -30,6 +30,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
+_MEMORY = 16  # windows in which a word comes once at least, or is forgotten
 _SPARE = 0.75  # of max_words that are left when words are forgotten
 _SHOWN = 10
 _DRAWN = 24  # words of a node that a picture may choose from
@@ -67,6 +68,7 @@ class NestedCRPTopics(TreeModel):
         When there are almost so many, the smallest paths are removed; a warning says so once.
     max_words : int, default 50000
         When tidying up finds more words, those that are rarest and not in the window are forgotten.
+        A word that came less than once in 16 windows is forgotten in any case.
 
     Notes
     -----
@@ -100,8 +102,8 @@ class NestedCRPTopics(TreeModel):
         *,
         depth: int = 3,
         gamma: float = 1.0,
-        eta: Any = None,
-        alpha: Any = None,
+        eta: float | Sequence[float] | None = None,
+        alpha: Sequence[float] | None = None,
         forgetting: float = 1.0,
         window: int = 512,
         revisits: int = 3,
@@ -194,14 +196,15 @@ class NestedCRPTopics(TreeModel):
         return out
 
     def _forget_words(self) -> None:
+        """Forget the words that come too rarely: lossy counting, Manku and Motwani (2002)."""
         tree, V = self._tree, len(self._vocabulary)
-        if self.max_words >= V:
-            return
-        weight = tree.counts[:V].sum(axis=1)
-        used = np.zeros(V, dtype=bool)
-        used[np.lexsort((np.arange(V), -weight))[: int(_SPARE * self.max_words)]] = True
-        w = tree.window
+        weight, w = tree.counts[:V].sum(axis=1) * tree.scale, tree.window
+        used = _MEMORY * self.window * weight >= tree.n_seen - tree.first[:V]
+        if self.max_words < V:
+            used[np.lexsort((np.arange(V), -weight))[int(_SPARE * self.max_words) :]] = False
         used[w.words[: w.offsets[w.n]]] = True
+        if used.all():
+            return
         _log.info("%d words: the rarest are forgotten, and %d are kept", V, used.sum())
         tree.keep_words(used)
         self._vocabulary.keep(used)
