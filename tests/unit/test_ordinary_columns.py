@@ -297,7 +297,8 @@ def test_far_values_in_runs_are_a_regime_and_no_tail():
     lonely = [far_runs(rng.standard_t(2.0, size=256)).any() for _ in range(100)]
     assert sum(lonely) <= 5  # 2 % of such series, on both sides together
     warp = find_warp(x)
-    assert warp is not None and warp.tail > 0.0
+    assert warp is not None
+    assert warp.tail > 0.0
     assert warp.low > -30.0  # beyond the four, it is a line: the regime stays far
     assert np.ptp(np.diff(warp.apply(np.array([-30.0, -45.0, -60.0]))[0])) < 1e-9
 
@@ -316,7 +317,7 @@ def test_interruptions_are_a_regime(dither):
     assert (labels[flow[:, 0] > 95.0] == usual).mean() > 0.95
 
 
-@pytest.mark.parametrize("warp", [[(1.0,)], [(0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, -1.0, 1.0)], "log", []])
+@pytest.mark.parametrize("warp", [[(1.0,)], [(0.0, 0.0, 1, 0.0, 0.0, 1, 0.0, -1, 1)], "log", []])
 def test_maps_are_checked(warp):
     with pytest.raises(ConfigError, match="warp must be None or the 9 numbers"):
         NormalGamma(0.0, 0.5, 3.0, 1.0, warp=warp)
