@@ -151,7 +151,7 @@ def find_warp(x: FloatArray, step: float = 0.0) -> Warp | None:
     near = ~far_runs(z)
     z = z[near]
     edges = np.min(_SIDES * z, axis=1, keepdims=True)
-    logs = Warp(0.0, 1.0, 1.0, _SIDES, edges, _OFFSETS)
+    logs = Warp._make((0.0, 1.0, 1.0, _SIDES, edges, _OFFSETS, 0.0, -LARGEST, LARGEST))
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
         pairs = (_power(_POWERS, z), _log(logs, z), _asinh(_TAILS, z))
         gains = np.concatenate([_gains(w, log_slope, z) for w, log_slope in pairs])
