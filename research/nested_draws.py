@@ -15,7 +15,6 @@ from streamddcrp.models.trees.gibbs import NestedTopicSamples, as_corpus
 from streamddcrp.models.trees.kernels.gain import local_bound
 from streamddcrp.models.trees.kernels.topics import N_NODES, N_SEEN, N_WORDS, NEXT_ID, put_back
 from streamddcrp.models.trees.topic_tree import TopicTree
-from streamddcrp.models.trees.window import padded
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -114,7 +113,7 @@ def _plant(tree: TopicTree, bags: Bags, slots: IntArray, phi: FloatArray) -> Non
         tree.parent[slots[:, l]], tree.level[slots[:, l]] = slots[:, l - 1], l + 1
     tree.ids[:K] = np.arange(K)
     V = int(bags.words.max(initial=-1)) + 1
-    tree.counts = padded(tree.counts, max(V, len(tree.counts)), len(tree.parent))
+    tree.make_words(max(V, len(tree.counts)))
     tree.whole[[N_NODES, NEXT_ID, N_WORDS, N_SEEN]] = K, K, V, N
     w = tree.window
     w.append(*bags, N)

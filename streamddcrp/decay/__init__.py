@@ -27,6 +27,7 @@ D. M. Blei and P. I. Frazier. Distance dependent Chinese restaurant processes. J
 
 from streamddcrp.decay.base import Decay, Product, Scaled, Sum
 from streamddcrp.decay.families import (
+    DecaySpec,
     Exponential,
     LinearWindow,
     Logistic,
@@ -39,6 +40,7 @@ from streamddcrp.decay.families import (
 
 __all__ = [
     "Decay",
+    "DecaySpec",
     "Exponential",
     "LinearWindow",
     "Logistic",

@@ -1,7 +1,7 @@
 """The decay families with a compiled form, the wrapper of a user's own function, and options."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -230,6 +230,10 @@ class UserDecay(Decay):
     def log_weight(self, distances: ArrayLike) -> FloatArray:
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.weight(distances)))
+
+
+# Option ``decay``; `make_decay` says what each kind means
+DecaySpec = Decay | Sequence[Any] | Mapping[str, Any] | Callable[[FloatArray], ArrayLike] | None
 
 
 def make_decay(spec: object) -> Decay:

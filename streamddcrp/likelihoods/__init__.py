@@ -21,7 +21,7 @@ from streamddcrp.likelihoods.counts import BetaBernoulli, DirichletMultinomial, 
 from streamddcrp.likelihoods.gaussian import NormalGamma, NormalWishart
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.likelihoods.product import Product
-from streamddcrp.likelihoods.registry import likelihood_from_config, make_likelihood
+from streamddcrp.likelihoods.registry import LikelihoodSpec, likelihood_from_config, make_likelihood
 from streamddcrp.likelihoods.regression import Autoregression, Regression
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "DirichletMultinomial",
     "GammaPoisson",
     "Likelihood",
+    "LikelihoodSpec",
     "LinearGaussian",
     "NormalGamma",
     "NormalWishart",

@@ -21,6 +21,10 @@ def family(name: str) -> Callable[[_Family], _Family]:
     return register
 
 
+# Option ``likelihood``; `make_likelihood` says what each kind means
+LikelihoodSpec = Likelihood | Sequence[Any] | Mapping[str, Any]
+
+
 def make_likelihood(spec: Any) -> Likelihood:
     """Return the likelihood that an option describes.
 

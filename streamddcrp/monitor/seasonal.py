@@ -8,6 +8,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
+from streamddcrp.data.seasons.periods import Periods
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.windows import refuse_beyond
 from streamddcrp.estimator.row_model import Features, RowLearner
@@ -67,7 +68,7 @@ class Seasonal(Options, RowLearner, base.Transformer):
     (0.9, 6.0)
     """
 
-    def __init__(self, period: Any = "auto") -> None:
+    def __init__(self, period: Periods = "auto") -> None:
         self.period = period
         self._season = Subtraction(period)
         super().__init__()

@@ -326,3 +326,17 @@ def test_the_bound_is_that_of_the_window_after_nodes_went():
     assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)
     model.refine()
     assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)
+
+
+def test_words_that_come_once_are_forgotten_and_others_stay():
+    model = NestedCRPTopics(window=10, max_nodes=16)
+    sizes = []
+    for first in range(0, 2_000, 100):
+        model.learn_many([f"all of {'ab'[i % 2]} word{i}" for i in range(first, first + 100)])
+        sizes.append(len(model._vocabulary))
+    assert max(sizes[10:]) == max(sizes[5:10]) < 300
+    assert {"of", "word1999"} < set(model._vocabulary.words)
+    again = NestedCRPTopics.from_bytes(model.to_bytes())
+    for one in model, again:
+        one.learn_many([f"all of a word{i}" for i in range(2_000, 2_300)])
+    assert again.to_bytes() == model.to_bytes()

@@ -17,7 +17,7 @@ portions, so that no row has to wait for it.
 """
 
 import math
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +59,10 @@ class Question(NamedTuple):
 
 Peaks = list[tuple[float, float]]  # periods in rows, and heights
 Asking = Generator[Question, FloatArray, list[float]]
+
+
+# Options ``season`` and ``period``; `streamddcrp.Seasonal` says what each kind means
+Periods = str | float | Sequence[str | float] | None
 
 
 def read_periods(option: Any) -> tuple[list[float], bool]:

@@ -9,7 +9,7 @@ from scipy.spatial import KDTree
 
 from streamddcrp.arguments import checked, number_array
 from streamddcrp.data import as_matrix, as_times, check_matrix, check_times
-from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.decay.families import NoDecay
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
@@ -131,7 +131,7 @@ class Distances:
         """Return all pairs no farther than ``horizon``, in any order; others may be among them."""
         raise NotImplementedError
 
-    def candidates(self, decay: object, alpha: float) -> Candidates:
+    def candidates(self, decay: DecaySpec, alpha: float) -> Candidates:
         """Return the links that are possible with their weights.
 
         Links lighter than 1e-12 alpha are dropped: the log evidence changes by at most N times that

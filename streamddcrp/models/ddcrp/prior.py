@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from streamddcrp.arguments import checked, generator
-from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.ddcrp.candidates import Candidates
 from streamddcrp.models.ddcrp.distances import Distances
@@ -83,7 +83,7 @@ class PriorSummary:
 @checked
 def prior_summary(
     alpha: float,
-    decay: object,
+    decay: DecaySpec,
     distances: int | ArrayLike | Distances,
     *,
     n_draws: int = 200,
@@ -131,7 +131,7 @@ def prior_summary(
 
 @checked
 def alpha_for(
-    decay: object,
+    decay: DecaySpec,
     distances: int | ArrayLike | Distances | None = None,
     *,
     n_tables: float | None = None,

@@ -10,11 +10,19 @@ from numpy.random import Generator
 from streamddcrp.arguments import checked
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import batch_times
-from streamddcrp.decay import Decay, Exponential, LinearWindow, Logistic, Window, make_decay
+from streamddcrp.decay import (
+    Decay,
+    DecaySpec,
+    Exponential,
+    LinearWindow,
+    Logistic,
+    Window,
+    make_decay,
+)
 from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Plan, fitted
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods import LikelihoodSpec
 from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
@@ -181,10 +189,10 @@ def _with(decay: Decay, value: float) -> Decay:
 @checked
 def sample_ddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...] | str = "auto",
+    likelihood: LikelihoodSpec = "auto",
     *,
     alpha: float,
-    decay: object,
+    decay: DecaySpec,
     distances: Distances | None = None,
     t: ArrayLike | None = None,
     sequential: bool = True,

@@ -4,6 +4,7 @@ Axes: J values of alpha, T places of a cache.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -65,7 +66,10 @@ def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
     return nodes, log_prior + math.log(step)
 
 
-def concentration(alpha: Any) -> tuple[float, FloatArray, FloatArray]:
+Concentration = float | Sequence[Any]  # a number, or ("gamma", shape, rate), a prior
+
+
+def concentration(alpha: Concentration) -> tuple[float, FloatArray, FloatArray]:
     """Check alpha; return it, or for a prior NaN, and the prior's nodes and log weights."""
     also = 'or ("gamma", shape, rate) of positive numbers'
     if isinstance(alpha, tuple | list) and len(alpha) == 3 and str(alpha[0]) == "gamma":
@@ -101,7 +105,7 @@ def make_config(
     hyper: FloatArray | None = None,
     window: int,
     given: bool = False,
-    alpha: Any,
+    alpha: Concentration,
     discount: float = 0.0,
     n_clusters: int | None = None,
     whole_graph: bool = False,

@@ -11,9 +11,9 @@ from streamddcrp.arguments import checked
 from streamddcrp.data import as_observations, graphs
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan, fitted
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.likelihoods.kernels.families import add_stats, n_post, n_stats, posterior
-from streamddcrp.models.graph.config import make_config
+from streamddcrp.models.graph.config import Concentration, make_config
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha, sweep
 from streamddcrp.partitions import named
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
@@ -65,11 +65,11 @@ class GraphCRPSamples(Draws):
 @checked
 def sample_graph_crp(
     X: object,
-    likelihood: Any = "auto",
+    likelihood: LikelihoodSpec = "auto",
     *,
     edges: ArrayLike | None = None,
     parents: Any = None,
-    alpha: Any = ("gamma", 1.0, 1.0),
+    alpha: Concentration = ("gamma", 1.0, 1.0),
     discount: float = 0.0,
     n_chains: int = 4,
     n_sweeps: int = 1000,

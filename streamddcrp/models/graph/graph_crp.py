@@ -13,9 +13,9 @@ from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import past_of, refuse_unless_plain
 from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import engine
-from streamddcrp.models.graph.config import Config, make_config
+from streamddcrp.models.graph.config import Concentration, Config, make_config
 from streamddcrp.records import MOST, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
@@ -98,11 +98,11 @@ class GraphCRP(PartitionModel, base.Clusterer):
         self,
         *,
         window: int = 50,
-        alpha: Any = ("gamma", 1.0, 1.0),
+        alpha: Concentration = ("gamma", 1.0, 1.0),
         discount: float = 0.0,
         n_clusters: int | None = None,
         whole_graph: bool = False,
-        likelihood: Any = "auto",
+        likelihood: LikelihoodSpec = "auto",
         n_particles: int = 100,
         resampling: str = "optimal",
         merge: bool = True,

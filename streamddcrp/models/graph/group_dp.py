@@ -10,9 +10,9 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import group_state
-from streamddcrp.models.graph.config import CLUSTER, concentration
+from streamddcrp.models.graph.config import CLUSTER, Concentration, concentration
 from streamddcrp.models.graph.groups import (
     GroupEngine,
     Path,
@@ -90,9 +90,9 @@ class GroupDP(ParticleModel, base.Clusterer):
         self,
         *,
         n_shared: int | tuple[int, int] = 20,
-        alpha: Any = 1.0,
+        alpha: Concentration = 1.0,
         markov: bool = False,
-        likelihood: Any = "auto",
+        likelihood: LikelihoodSpec = "auto",
         n_particles: int = 50,
         moves: int = 5,
         max_tables: int = 1000,

@@ -1,6 +1,7 @@
 """Clusters that related groups share by Gibbs sampling."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,9 +13,9 @@ from streamddcrp.arguments import checked
 from streamddcrp.data import as_observations
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan, fitted
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
-from streamddcrp.models.graph.config import Grid, concentration
+from streamddcrp.models.graph.config import Concentration, Grid, concentration
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
 from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
 from streamddcrp.models.graph.kernels.auxiliary import free_slot
@@ -152,11 +153,11 @@ class GroupDPSamples(Draws):
 @checked
 def sample_group_dp(
     X: object,
-    likelihood: Any = "auto",
+    likelihood: LikelihoodSpec = "auto",
     *,
     group: Any,
     n_shared: int | tuple[int, int] | str = 20,
-    alpha: Any = ("gamma", 1.0, 1.0),
+    alpha: Concentration = ("gamma", 1.0, 1.0),
     n_chains: int = 4,
     n_sweeps: int = 1000,
     burn_in: int = 200,
@@ -224,7 +225,7 @@ def sample_group_dp(
     number = np.array([found.index(path) for path in paths])
     nodes = list(dict.fromkeys(path[0] for path in found)) if n_node else []
     node = np.array([nodes.index(path[0]) + 1 if n_node else 0 for path in found])
-    prior = None if not math.isnan(value) else (float(alpha[1]), float(alpha[2]))
+    prior = (float(alpha[1]), float(alpha[2])) if isinstance(alpha, Sequence) else None
     prepared = np.ascontiguousarray(family.prepare(rows)[0])
     drawn = plan.run(
         lambda rng: _Chain(prepared, number, node, config, prior, rng, learned=learned),

@@ -1,5 +1,6 @@
 """The exact sequential ddCRP language model as a streaming estimator."""
 
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, NamedTuple, Self
 
@@ -10,7 +11,7 @@ from river import base
 
 from streamddcrp.data import Tokens, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times
-from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
@@ -25,7 +26,7 @@ from streamddcrp.models.language.memory import (
     unscaled,
 )
 from streamddcrp.records import CHANCE, REAL, check_one
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
 
 Token = str | int
@@ -86,7 +87,11 @@ class LinkLanguageModel(Options, Stored, base.Base):
     """
 
     def __init__(
-        self, *, alpha: float = 1.0, decay: Any = ("exponential", 100.0), base_measure: Any = 50_000
+        self,
+        *,
+        alpha: float = 1.0,
+        decay: DecaySpec = ("exponential", 100.0),
+        base_measure: int | ArrayLike | Mapping[str, float] | BaseMeasure = 50_000,
     ) -> None:
         self.alpha = alpha
         self.decay = decay
@@ -143,7 +148,8 @@ class LinkLanguageModel(Options, Stored, base.Base):
         """
         log_prob, p_new, n_tables = self._advance(tokens, t)
         found = {"score": -log_prob, "p_new": p_new, "n_tables": n_tables}
-        return with_times(pa.RecordBatch.from_pydict(found), t)
+        times = [t] * len(log_prob) if t is not None and _is_one(t) else t
+        return with_times(pa.RecordBatch.from_pydict(found), times)
 
     def new_document(self) -> None:
         """Begin a document: its tokens do not link to those before. Times may start again."""
@@ -186,8 +192,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
             check_clocked(self._clocked, t is not None)
         if t is None:
             return np.arange(self._n_seen, self._n_seen + n, dtype=np.float64)
-        alone = not hasattr(t, "__len__") or getattr(t, "ndim", 1) == 0
-        times = np.full(n, as_time(t)) if alone else batch_times(t, n)
+        times = np.full(n, as_time(t)) if _is_one(t) else batch_times(t, n)
         check_times(times, self._last_time)
         return times
 
@@ -325,6 +330,11 @@ class LinkLanguageModel(Options, Stored, base.Base):
         model._last_time, model._n_seen = meta["last_time"], meta["n_seen"]
         model._totals[:] = arrays["totals"]
         return model
+
+
+def _is_one(t: object) -> bool:
+    """Whether a time is that of all tokens."""
+    return not hasattr(t, "__len__") or getattr(t, "ndim", 1) == 0
 
 
 def link_posterior(

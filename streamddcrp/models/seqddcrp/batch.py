@@ -17,10 +17,10 @@ from tqdm import tqdm
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations, as_times, check_times
-from streamddcrp.decay import make_decay
+from streamddcrp.decay import DecaySpec, make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.sweeps import fitted
-from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods import LikelihoodSpec
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats
 from streamddcrp.models.seqddcrp.kernels import batch as kernels
 from streamddcrp.models.seqddcrp.link_prior import LinkPrior, link_prior
@@ -263,10 +263,10 @@ class _Batch:
 @checked
 def fit_seqddcrp(
     X: ArrayLike,
-    likelihood: Likelihood | tuple[Any, ...] | str = "auto",
+    likelihood: LikelihoodSpec = "auto",
     *,
     alpha: float,
-    decay: object,
+    decay: DecaySpec,
     t: ArrayLike | None = None,
     init: object = "singletons",
     merge: bool = True,

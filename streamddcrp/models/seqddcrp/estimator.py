@@ -14,9 +14,10 @@ from streamddcrp.contract import SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.laws.columns import Laws
+from streamddcrp.data.seasons.periods import Periods
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.times import is_stamp
-from streamddcrp.decay import Exponential, make_decay
+from streamddcrp.decay import DecaySpec, Exponential, make_decay
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.recent import TimeLine
@@ -28,6 +29,7 @@ from streamddcrp.likelihoods import (
     DirichletMultinomial,
     GammaPoisson,
     Likelihood,
+    LikelihoodSpec,
     NormalGamma,
     Product,
     choose_likelihood,
@@ -167,8 +169,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self,
         *,
         preset: str = "process",
-        decay: Any = AUTO,
-        likelihood: Any = AUTO,
+        decay: DecaySpec = AUTO,
+        likelihood: LikelihoodSpec = AUTO,
         alpha: float | None = None,
         gamma: float | None = None,
         learn_prior: bool = True,
@@ -184,7 +186,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         temper: bool = True,
         warp: bool = True,
         time_unit: float | None = None,
-        season: Any = CALENDAR,
+        season: Periods = CALENDAR,
         columns: Mapping[Any, str] | None = None,
     ) -> None:
         self.preset = preset
@@ -355,9 +357,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return self._learn_checked(X, t, types)
         except BaseException:
             done = self._n_learned - seen
-            if self._is_auto and self._early is not None and not self._early.is_over:
-                self._types = widest(known, types)
-                self._family = self._family if self._in_season else None
+            by_rows = self._is_auto and self._early is not None and not self._early.is_over
+            if by_rows and not self._in_season:  # which the rows behind have had a say in
+                self._types, self._family = widest(known, types), None
             self._n_seen = seen + done
             self._last_time = float(t[done - 1]) if t is not None and done > 0 else last
             raise
@@ -464,16 +466,16 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             )
 
     def _plain_prior(self) -> dict[str, Any]:
-        """Return the prior as options of `DDCRPSampler`, if it is given and the plain model's."""
-        plain = not (self.recall or self.learn_prior or self.memory < math.inf)
-        if self._stream is None or self.alpha is None or not (plain and self._is_given):
+        """Return the prior as options of `DDCRPSampler`, if it does not follow the rows."""
+        follows = self.learn_prior or self.memory < math.inf
+        if self._stream is None or self.alpha is None or follows or not self._is_given:
             raise ConfigError(
                 "model: a SeqDDCRP has an evidence where its prior does not follow the rows; give "
-                "recall=False, learn_prior=False, memory=float('inf'), alpha, and all numbers of "
-                "the likelihood"
+                "learn_prior=False, memory=float('inf'), alpha, and all numbers of the likelihood"
             )
         unit = self._stream.time_unit if self._stream.clocked else None
-        prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay}
+        gamma = self._stream.config.gamma if self._stream.config.recall else None
+        prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay, "gamma": gamma}
         return prior | {"alpha": self.alpha, "time_unit": unit}
 
     # -- usual rows, one by one ------------------------------------------------------------------
@@ -636,6 +638,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
             refuse_if(meta["stream"] is None and self._n_seen >= meta["warmup"], "warm-up")
             self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
+            look = None if self._laws is None else self._laws.next_look
+            refuse_if(look is not None and look <= self._n_seen, "rows of laws")
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from tqdm import tqdm
 
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import sliceable
+from streamddcrp.data.documents import sparse_rows
+from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import LikelihoodSpec
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import NUMBERS, TEXT, LikelihoodOption
@@ -74,10 +77,10 @@ class TemporalDPMFit(ResultCard):
 @checked
 def fit_temporal_dpm(
     epochs: Iterable[Any],
-    likelihood: Any = "auto",
+    likelihood: LikelihoodSpec | AnyEmission = "auto",
     *,
     alpha: float | None = None,
-    decay: object = None,
+    decay: DecaySpec = None,
     window: int | None = None,
     expectation: str = "zero-corrected",
     slots: int = 1000,
@@ -181,7 +184,7 @@ def read_epochs(
         return likelihood, given
     option = LikelihoodOption(likelihood)
     if option.kind_of(next((X for X in given if sum(np.shape(X)[:1])), [[]])) == TEXT:
-        return option.emission(TEXT, None), [sparse.csr_array(X) for X in given]
+        return option.emission(TEXT, None), [sparse_rows(X, "epochs") for X in given]
     rows = as_epochs(given)
     first = next(X for X in rows if len(X))
     emission = option.emission(NUMBERS, first.shape[1])

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamddcrp.arguments import checked
+from streamddcrp.data.documents import sparse_rows
+from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
+from streamddcrp.likelihoods import LikelihoodSpec
 from streamddcrp.models.temporal.batch import as_epochs, read_epochs
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
@@ -112,10 +115,10 @@ class TemporalDPMSamples(Draws):
 @checked
 def sample_temporal_dpm(
     epochs: Iterable[Any],
-    likelihood: Any = "auto",
+    likelihood: LikelihoodSpec | AnyEmission = "auto",
     *,
     alpha: float | None = None,
-    decay: object = None,
+    decay: DecaySpec = None,
     window: int | None = None,
     learn_scales: bool = True,
     n_chains: int = 4,
@@ -204,7 +207,7 @@ class Sampler:
         *, learn_scales: bool = True,
     ) -> None:  # fmt: skip
         words = isinstance(emission, TextDecay)
-        parts = [sparse.csr_array(X) for X in epochs] if words else as_epochs(epochs)
+        parts = [sparse_rows(X, "epochs") for X in epochs] if words else as_epochs(epochs)
         self.emission, self.settings, self.learn_scales = emission, settings, learn_scales
         self.rng = rng
         first = np.cumsum([0, *(X.shape[0] for X in parts)])

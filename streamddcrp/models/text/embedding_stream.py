@@ -244,7 +244,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self,
         *,
         alpha: float | None = None,
-        decay: Any = 500.0,
+        decay: float | str | tuple[str, float] | None = 500.0,
         lag: int = 500,
         scale: str = "story",
         rho: float | None = None,

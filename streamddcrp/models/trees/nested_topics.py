@@ -13,14 +13,14 @@ from streamddcrp.data.documents import (
     Bags,
     Vocabulary,
     Word,
+    documents_of,
     encode,
     read_bags,
     read_document,
-    read_documents,
 )
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
-from streamddcrp.estimator.reasons import Explanation, Explanations, explanation
+from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
@@ -30,6 +30,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
+_MEMORY = 16  # windows in which a word comes once at least, or is forgotten
 _SPARE = 0.75  # of max_words that are left when words are forgotten
 _SHOWN = 10
 _DRAWN = 24  # words of a node that a picture may choose from
@@ -67,6 +68,7 @@ class NestedCRPTopics(TreeModel):
         When there are almost so many, the smallest paths are removed; a warning says so once.
     max_words : int, default 50000
         When tidying up finds more words, those that are rarest and not in the window are forgotten.
+        A word that came less than once in 16 windows is forgotten in any case.
 
     Notes
     -----
@@ -100,8 +102,8 @@ class NestedCRPTopics(TreeModel):
         *,
         depth: int = 3,
         gamma: float = 1.0,
-        eta: Any = None,
-        alpha: Any = None,
+        eta: float | Sequence[float] | None = None,
+        alpha: Sequence[float] | None = None,
         forgetting: float = 1.0,
         window: int = 512,
         revisits: int = 3,
@@ -194,14 +196,15 @@ class NestedCRPTopics(TreeModel):
         return out
 
     def _forget_words(self) -> None:
+        """Forget the words that come too rarely: lossy counting, Manku and Motwani (2002)."""
         tree, V = self._tree, len(self._vocabulary)
-        if self.max_words >= V:
-            return
-        weight = tree.counts[:V].sum(axis=1)
-        used = np.zeros(V, dtype=bool)
-        used[np.lexsort((np.arange(V), -weight))[: int(_SPARE * self.max_words)]] = True
-        w = tree.window
+        weight, w = tree.counts[:V].sum(axis=1) * tree.scale, tree.window
+        used = _MEMORY * self.window * weight >= tree.n_seen - tree.first[:V]
+        if self.max_words < V:
+            used[np.lexsort((np.arange(V), -weight))[int(_SPARE * self.max_words) :]] = False
         used[w.words[: w.offsets[w.n]]] = True
+        if used.all():
+            return
         _log.info("%d words: the rarest are forgotten, and %d are kept", V, used.sum())
         tree.keep_words(used)
         self._vocabulary.keep(used)
@@ -271,7 +274,7 @@ class NestedCRPTopics(TreeModel):
         logs = self._tree.complete_many(*self._encode([seen]), *bags)
         return float(-logs[0] / total) if total else math.nan
 
-    def explain_one(self, x: Any, t: Any = None) -> Explanation:
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         """Say how surprising each word of a document is given all its others; changes nothing.
 
         Parameters
@@ -292,15 +295,8 @@ class NestedCRPTopics(TreeModel):
         score = self.score_one(x)
         return explanation(parts, score, score)
 
-    def explain_many(self, batch: Any, t: Any = None) -> Explanations:
-        """Explain each document of a batch by itself; see `explain_one`."""
-        documents = [
-            [w for w, _ in words]
-            if all(isinstance(w, str) and n == 1.0 for w, n in words)
-            else dict(words)
-            for words in read_documents(batch)
-        ]
-        return Explanations([self.explain_one(document) for document in documents])
+    def _one_by_one(self, batch: object) -> list[Any]:
+        return documents_of(batch)
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).

@@ -132,7 +132,8 @@ class Trial:
             tree.note_births(K)
             return gain
         put_back(which, *old, phi, tree.arrays, w.arrays)
-        tree.counts[:, K:new] = tree.rows[K:new] = tree.mass[K:new] = 0.0
+        tree.counts[words, K:new] = 0.0
+        tree.rows[K:new] = tree.mass[K:new] = 0.0
         tree.whole[N_NODES], tree.whole[NEXT_ID] = K, ids
         tree.real[:] = real
         return 0.0
@@ -276,7 +277,8 @@ def _unlike(tree: TopicTree, which: IntArray, level: int) -> IntArray:
     sizes = w.offsets[which + 1] - w.offsets[which]
     own = w.counts[spots] * w.phi[spots, level - 1 :].sum(axis=1)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    rows = sparse.csr_array((own, w.words[spots], offsets), shape=(len(which), tree.n_words))
+    words, at = np.unique(w.words[spots], return_inverse=True)
+    rows = sparse.csr_array((own, at, offsets), shape=(len(which), len(words)))
     length = np.sqrt(np.maximum(rows.multiply(rows).sum(axis=1), 1e-300))
     rows = rows.multiply(1.0 / length[:, None]).tocsr()
     lead = int(np.argmin(rows @ rows.sum(axis=0)))

@@ -41,7 +41,7 @@ class Settings(NamedTuple):
     tol: float = 1e-3  # of the words' levels: until no more than this share of the words moves
 
 
-NodeArrays = namedtuple("NodeArrays", "parent level born ids counts rows mass whole real")
+NodeArrays = namedtuple("NodeArrays", "parent level born ids counts first rows mass whole real")
 _SLOTS = ("parent", "level", "born", "ids", "rows", "mass")
 _COUNTERS = ("next_tidy", "n_born", "n_merged", "n_pruned")
 FIRST_TIDY = 64  # documents
@@ -55,6 +55,7 @@ class StoredTopics(NamedTuple):
     whole: Annotated[IntArray, "8", WHOLE]
     real: Annotated[FloatArray, "2", FINITE]
     learned_eta: Annotated[FloatArray, "L", WEIGHT]
+    first: Annotated[IntArray, "V"]
 
 
 class StoredCounts(NamedTuple):
@@ -97,6 +98,7 @@ class TopicTree:
     born: IntArray  # (capacity,)
     ids: IntArray  # (capacity,)
     counts: FloatArray  # (words, capacity); raw: ``real[SCALE]`` times them are expected counts
+    first: IntArray  # (words,) the document that a word first came with
     rows: FloatArray  # (capacity,) raw sums over words
     mass: FloatArray  # (capacity,) raw endpoint masses
     whole: IntArray  # counters
@@ -119,8 +121,9 @@ class TopicTree:
         rows, mass = np.zeros((2, room))
         whole = np.array([1, 1, n_words, 0, 0, -1, -1, -1])
         return cls(
-            settings, parent, level, born, ids, np.zeros((max(n_words, 64), room)), rows, mass,
-            whole, np.array([1.0, 0.0]), Window.empty(len(settings.alpha)), settings.eta.copy(),
+            settings, parent, level, born, ids, np.zeros((max(n_words, 64), room)),
+            np.zeros(max(n_words, 64), np.int64), rows, mass, whole, np.array([1.0, 0.0]),
+            Window.empty(len(settings.alpha)), settings.eta.copy(),
         )  # fmt: skip
 
     @property
@@ -222,7 +225,7 @@ class TopicTree:
         """
         room = int(words.max(initial=-1)) + 1
         if room > len(self.counts):
-            self.counts = padded(self.counts, max(room, 2 * len(self.counts)))
+            self.make_words(max(room, 2 * len(self.counts)))
         self.whole[topics.NEXT_VISIT] -= self.window.append(offsets, words, n, self.settings.window)
         return self._run(self.window.n - len(offsets) + 1, self.window.n, fresh=True)
 
@@ -270,6 +273,8 @@ class TopicTree:
         K = self.n_nodes
         order = tree.sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
         n = len(order.slots)
+        if np.array_equal(order.slots, np.arange(K)):
+            return
         if n < K:
             self._let_go(np.setdiff1d(np.arange(K), order.slots))
         mass = np.zeros(n)
@@ -292,14 +297,21 @@ class TopicTree:
 
     def keep_words(self, used: np.ndarray) -> None:
         """Forget the words that are not ``used`` (V,), none of which is in the window."""
-        V, w = self.n_words, self.window
-        kept = self.counts[:V][used]
+        V, w, n = self.n_words, self.window, int(used.sum())
         self.rows -= self.counts[:V][~used].sum(axis=0)
         np.maximum(self.rows, 0.0, out=self.rows)
-        self.counts = padded(kept, max(2 * len(kept), 64))
-        self.whole[topics.N_WORDS] = len(kept)
+        for array in (self.counts, self.first):
+            array[:n] = array[:V][used]
+            array[n:V] = 0
+        if len(self.first) > 4 * n + 64:
+            self.make_words(max(2 * n, 64))
+        self.whole[topics.N_WORDS] = n
         at = int(w.offsets[w.n])
         w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
+
+    def make_words(self, room: int) -> None:
+        """Let there be room for so many words."""
+        self.counts, self.first = padded(self.counts[:room], room), padded(self.first[:room], room)
 
     def take(self, order: tree.Order) -> None:
         """Let new slots hold the nodes of old ones."""
@@ -323,6 +335,7 @@ class TopicTree:
             "counts.words": words.astype(np.int64), "counts.nodes": nodes.astype(np.int64),
             "counts.values": self.counts[words, nodes], "whole": self.whole.copy(),
             "real": self.real, "learned_eta": self.learned_eta,
+            "first": self.first[: self.n_words].copy(),
         }  # fmt: skip
         documents, gone = w.stored(self.settings.window)
         arrays |= documents
@@ -341,6 +354,7 @@ class TopicTree:
         return cls(
             settings=settings,
             counts=counts,
+            first=padded(arrays["first"], words),
             window=Window.restored(arrays, documents, tokens),
             changes=deque(tree.read_changes(meta["changes"]), maxlen=1024),
             **{name: padded(arrays[name], nodes) for name in _SLOTS},

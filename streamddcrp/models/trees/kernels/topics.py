@@ -268,7 +268,10 @@ def learn(first, last, fresh, tree, docs, s, out):
                 if t > 1:
                     real[SCALE] *= (t - rho_t) / (t - 1.0)
             docs.weights[d] = rho_t / real[SCALE]
+            known = whole[N_WORDS]
             for at in range(offsets[d], offsets[d + 1]):
+                if docs.words[at] >= known:
+                    tree.first[docs.words[at]] = whole[N_SEEN]
                 whole[N_WORDS] = max(whole[N_WORDS], docs.words[at] + 1)
         oldest = max(0, d + 1 - s.window)
         for r in range(s.revisits + 1 if fresh else 1):
