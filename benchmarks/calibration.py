@@ -2,9 +2,11 @@
 
 Labels are given before a row is learned. Each id stands for the true label that most of its rows
 have, so a cluster that two ids share is right at both, and two clusters at one id are right half
-the time. What counts are the rows of the second half. Scores are right if the rank of a row among
-19 drawn from its forecast is uniform. What is shown is the largest distance of its distribution
-from that, which true forecasts keep below 1.36 / sqrt(n) in 95 of 100 tables of n ranks.
+the time. What counts are the rows of the second half. The most probable number of regimes is right
+if as many true ones have 8 rows of the window; it is asked four times a run. Scores are right if
+the rank of a row among 19 drawn from its forecast is uniform. What is shown is the largest distance
+of its distribution from that, which true forecasts keep below 1.36 / sqrt(n) in 95 of 100 tables of
+n ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from benchmarks.engine_quality import STREAMS
 from benchmarks.machine import machine, markdown, spread
 from benchmarks.options import Options, SeedRange
 from benchmarks.pool import in_order, workers
-from streamddcrp import SeqDDCRP
+from streamddcrp import SeqDDCRP, count_regimes
 from streamddcrp.contract import SCORE
 
 FloatArray = NDArray[np.float64]
@@ -33,6 +35,7 @@ IntArray = NDArray[np.int64]
 
 EDGES = np.array([0.5, 0.7, 0.8, 0.9, 0.95, 0.99])  # between bins of `label_prob`
 DRAWS, RANKED = 19, 100  # rows drawn from each forecast, and rows that are ranked
+COUNTED_EVERY, LEAST = 25, 8  # ranked rows; rows of a regime that counts
 ENOUGH = 0.02  # share of the rows from which a bin counts
 NAMES = "square,twenty,r3-shuf,r5-shuf,drift-10k,regime-2k,r3-seq,r5-seq"
 
@@ -74,6 +77,7 @@ class Judged:
     n_ids: int  # in the second half
     table: FloatArray
     ranks: IntArray  # of scores, from 0 to `DRAWS`
+    counted: FloatArray  # (4, 2): probability of the best number of regimes, whether it is right
     micros: float
 
 
@@ -90,10 +94,18 @@ def rank_of(model: SeqDDCRP, x: FloatArray, rng: np.random.Generator) -> int:
     return int(np.sum(np.array(drawn) < own))
 
 
+def count(model: SeqDDCRP, y: IntArray) -> tuple[float, bool]:
+    """Return how sure the model is of the number of regimes, and whether it is right of truth y."""
+    probs = count_regimes(model, LEAST)
+    _, rows = np.unique(y[-len(model.recent_labels()) :], return_counts=True)
+    return float(probs.max()), bool(probs.argmax() == np.sum(rows >= LEAST))
+
+
 def measure(name: str, seed: int, options: dict[str, Any]) -> Judged:
     """Run the engine over one stream."""
     sample = STREAMS[name].make(STREAMS[name].n, seed)
-    n, rng, seconds, parts, ranks = len(sample.y), np.random.default_rng(seed), 0.0, [], []
+    n, rng, seconds, parts = len(sample.y), np.random.default_rng(seed), 0.0, []
+    ranks, counted = [], []
     model, half = SeqDDCRP(**options), len(sample.y) // 2
     for rows in np.split(np.arange(n), np.linspace(half, n, RANKED, endpoint=False).astype(int)):
         if rows[0] >= half:
@@ -101,6 +113,8 @@ def measure(name: str, seed: int, options: dict[str, Any]) -> Judged:
         start = time.process_time()
         parts.append(model.step_many(sample.X[rows]))
         seconds += time.process_time() - start
+        if ranks and len(ranks) % COUNTED_EVERY == 0:
+            counted.append(count(model, sample.y[: rows[-1] + 1]))
     out = pa.Table.from_batches(parts)
     label, prob = (out[c].to_numpy() for c in ("label", "label_prob"))
     y, late = sample.y[half:], label[half:]
@@ -112,6 +126,7 @@ def measure(name: str, seed: int, options: dict[str, Any]) -> Judged:
         n_ids=len(np.unique(late)),
         table=reliability(prob[half:], is_right(y, late)),
         ranks=np.array(ranks),
+        counted=np.array(counted),
         micros=1e6 * seconds / n,
     )
 
@@ -134,6 +149,7 @@ def show(runs: list[Judged]) -> list[str]:
         f"{sure[2] / max(sure[0], 1.0):.3f} of {sure[0] / total[:, 0].sum():.0%}",
         f"{worst:.3f}", f"{mean:.3f}",
         f"{far:.3f} of {ranks.sum():,}",
+        *(f"{share:.2f}" for share in np.concatenate([run.counted for run in runs]).mean(axis=0)),
         f"{np.median([run.micros for run in runs]):.0f}",
     ]  # fmt: skip
 
@@ -157,6 +173,7 @@ def main(
     header = [
         "stream", "ARI", "of the second half", "oracle", "ids", "with one id", "label_prob",
         "right", "right at ≥ .99", "worst bin", "mean error", "score from uniform",
+        "number of regimes", "right",
         "CPU µs a row",
     ]  # fmt: skip
     rows = []

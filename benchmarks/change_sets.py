@@ -90,7 +90,7 @@ KINDS: dict[str, Callable[[np.random.Generator, IntArray], FloatArray]] = {
 
 
 @dataclass(frozen=True)
-class Told:
+class Predicted:
     """Sets of one stream: whether each holds the truth, and its rows."""
 
     n_changes: int
@@ -98,7 +98,7 @@ class Told:
     widths: list[int]
 
 
-def measure(kind: str, seed: int) -> Told:
+def measure(kind: str, seed: int) -> Predicted:
     """Run the engine over one stream."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind)])
     changes, y = stays(rng)
@@ -106,15 +106,15 @@ def measure(kind: str, seed: int) -> Told:
     for at in range(0, ROWS, BLOCK):
         labels += model.step_many(X[at : at + BLOCK])["label"].to_pylist()
         events += [event for event in model.events() if event.between is not None]
-    told = Told(len(changes), [], [])
+    predicted = Predicted(len(changes), [], [])
     for event in events:
         true = int(changes[np.argmin(np.abs(changes - event.index))])
         usual = np.bincount(labels[true + 2 : true + 20]).argmax()
         if event.label == usual and abs(event.index - true) <= NEAR:
             first, last = event.between
-            told.holds.append(first <= true <= last)
-            told.widths.append(int(last - first) + 1)
-    return told
+            predicted.holds.append(first <= true <= last)
+            predicted.widths.append(int(last - first) + 1)
+    return predicted
 
 
 @click.command("change-sets", help=str(__doc__).partition("\n")[0])

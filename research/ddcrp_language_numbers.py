@@ -99,9 +99,8 @@ def measure(
     for family in FAMILIES:
         bar.set_description(family)
         decays = [(family, parameter) for parameter in parameters]
-        surfaces[family] = evidence_surface(
-            corpus, decays, alphas, progress=lambda _: bar.update(per_decay)
-        )
+        surfaces[family] = evidence_surface(corpus, decays, alphas)
+        bar.update(len(decays) * per_decay)
     fits = {}
     for family in (*FAMILIES, "none"):
         bar.set_description(f"best {family}")

@@ -39,7 +39,7 @@ from .models.trees.nested_topics import NestedCRPTopics
 from .monitor.alarm import Alarm
 from .monitor.changes import change_points, label_changes, relocate_changes
 from .monitor.detector import RegimeAnomalyDetector
-from .monitor.evidence import Evidence, estimate_evidence
+from .monitor.evidence import Evidence, count_regimes, estimate_evidence
 from .monitor.seasonal import Seasonal
 from .monitor.window_features import WindowFeatures
 from .partitions import labels_of_links, point_estimate, similarity_matrix
@@ -83,6 +83,7 @@ __all__ = [
     "__version__",
     "alpha_for",
     "change_points",
+    "count_regimes",
     "estimate_evidence",
     "evidence_surface",
     "fit_language",

@@ -174,6 +174,12 @@ def _plan(
     return tuple(plan), place
 
 
+def clear(group: Any) -> None:
+    """Fill the arrays of a group as `empty` does."""
+    for f, array in zip(declared(type(group)), group, strict=True):  # type: ignore[arg-type]
+        array.fill(f.fill)
+
+
 def resized(group: _Group, lengths: Lengths) -> _Group:
     """Return a copy with other capacities; what lies beyond them is cut off."""
     new = empty(type(group), lengths)

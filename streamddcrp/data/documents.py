@@ -177,12 +177,12 @@ def read_documents(batch: Any) -> list[Document]:
     ]
 
 
-def sparse_rows(batch: Any) -> Any:
+def sparse_rows(batch: Any, name: str = "batch") -> Any:
     """Return an array or sparse matrix of counts (N, V) as sparse rows; raises SchemaError."""
     if not sparse.issparse(batch):
-        batch = number_array("batch", batch, ndim=2)
+        batch = number_array(name, batch, ndim=2)
     elif batch.dtype.kind not in "iufb" or batch.ndim != 2:
-        raise SchemaError(f"batch: expected a matrix of counts, got {batch!r:.60}")
+        raise SchemaError(f"{name}: expected a matrix of counts, got {batch!r:.60}")
     return sparse.csr_array(batch)
 
 

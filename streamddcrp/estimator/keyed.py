@@ -79,6 +79,7 @@ class Keyed(Options, OneAtATime, ModelCard, Explains, base.Clusterer):
     """
 
     _has_overview = False  # a summary reads all states
+    _undoes = True
 
     def __init__(
         self,

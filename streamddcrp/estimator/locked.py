@@ -4,17 +4,22 @@ Models keep work space, and predicting writes into it; two threads in one model 
 numbers. So every public method and property waits until no other thread is in the same model.
 Different models do not wait for each other.
 
-While a method learns, Ctrl-C waits (`interrupts`). Where numbers of a stored state lead a kernel to
-divide by zero, or a solver to fail, this place says so; and where time stamps fall, it shows them
-as such.
+While a method learns, Ctrl-C waits (`interrupts`). Where memory runs out, the model becomes what it
+was before: there is a copy of one that has learned nothing yet, and of others where a call takes
+far longer than a copy. Without one, the model refuses all further calls. Where numbers of a stored
+state lead a kernel to divide by zero, or a solver to fail, this place says so; and where time
+stamps fall, it shows them as such.
 """
 
 import functools
 import inspect
+import math
 import threading
+import time
 from collections.abc import Callable
+from copy import deepcopy
 from types import FunctionType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -29,6 +34,7 @@ _LEARNING = {
     "new_document",
 }  # fmt: skip
 _LIGHT = "RowLearner.learn_one"  # delays signals itself, and only for rows that take long
+_LONG = 64.0  # copies that a call lasts before which one is made
 
 
 class _Lock(type(threading.RLock())):  # type: ignore[misc]  # which has no public name
@@ -41,6 +47,23 @@ class _Lock(type(threading.RLock())):  # type: ignore[misc]  # which has no publ
         return _Lock, ()
 
 
+class _PartOfRowsError(CheckpointError, MemoryError):
+    """Memory ran out earlier; whoever holds the model may undo that."""
+
+
+class _Half:
+    """In the place of the lock of a model that may have learned a part of its rows."""
+
+    def __enter__(self) -> NoReturn:
+        raise _PartOfRowsError(
+            "memory ran out while this model learned, and it may hold a part of the rows; go on "
+            "from the last state that was saved"
+        )
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
 class OneAtATime:
     """A model that any number of threads may call: they wait for each other.
 
@@ -48,8 +71,10 @@ class OneAtATime:
     about 0.2 us a call, and 1.5 us one that learns.
     """
 
-    _lock: _Lock
+    _lock: _Lock | _Half
     _was_read = False  # from bytes, whose numbers may be anyone's
+    _undoes = False  # by itself
+    _took, _copying = math.inf, 1e-3  # seconds of the last call that learned, and of a copy
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         model = super().__new__(cls)
@@ -84,8 +109,8 @@ def _locked(value: Any) -> Any:
 
 
 def _holding(method: Any) -> Callable[..., Any]:
-    learn = method.__name__ in _LEARNING and method.__qualname__ != _LIGHT
-    method = _undisturbed(method) if learn else method
+    is_light = method.__qualname__ == _LIGHT
+    method = _whole(method) if method.__name__ in _LEARNING and not is_light else method
     if not method.__name__.endswith("_one"):  # whose rows are checked as they are read
         method = checked(method)
 
@@ -94,6 +119,10 @@ def _holding(method: Any) -> Callable[..., Any]:
         with given[0]._lock:
             try:
                 return method(*given, **options)
+            except MemoryError:
+                if is_light:
+                    given[0]._lock = _Half()
+                raise
             except OrderError as error:
                 t = inspect.signature(method).bind(*given, **options).arguments.get("t")
                 raise as_given(error, t) from None
@@ -109,10 +138,28 @@ def _holding(method: Any) -> Callable[..., Any]:
     return hold
 
 
-def _undisturbed(method: Any) -> Callable[..., Any]:
+def _whole(method: Any) -> Callable[..., Any]:
+    """Return a method that learns as one that Ctrl-C does not cut, or a lack of memory."""
+
     @functools.wraps(method)
     def whole(*given: Any, **options: Any) -> Any:
+        model = given[0]
         with undisturbed:
-            return method(*given, **options)
+            kept, begun = None, time.perf_counter()
+            if model._took >= _LONG * model._copying and not model._undoes:
+                kept = deepcopy(vars(model)) | {"_lock": model._lock}
+                begun, copied = time.perf_counter(), begun
+                model._copying = begun - copied
+            try:
+                out = method(*given, **options)
+            except MemoryError:
+                if kept is not None:
+                    vars(model).clear()
+                    vars(model).update(kept)
+                elif not model._undoes:
+                    model._lock = _Half()
+                raise
+            model._took = time.perf_counter() - begun
+            return out
 
     return whole

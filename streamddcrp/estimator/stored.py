@@ -64,7 +64,7 @@ class Stored(OneAtATime, ModelCard):
         arrays, meta = decode_state(blob, cls.__name__)
         with refusing_misfits():
             model = cls._from_state(arrays, meta)
-        model._was_read = True
+        model._was_read, model._took = True, 0.0
         return model
 
     def save(self, path: str | os.PathLike[str]) -> None:

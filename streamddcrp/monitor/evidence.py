@@ -1,5 +1,6 @@
-"""The log evidence of a model with a standard error, from independent runs of its particles."""
+"""What particles tell of a model: its log evidence with a standard error, how many regimes."""
 
+import math
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -10,12 +11,16 @@ from scipy.special import stdtrit
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.errors import ConfigError
+from streamddcrp.models.ddcrp.engine import given_weights, step
 from streamddcrp.models.ddcrp.estimator import DDCRPSampler
+from streamddcrp.models.ddcrp.state import empty_state, make_config
 from streamddcrp.models.seqddcrp.estimator import SeqDDCRP
+from streamddcrp.models.seqddcrp.kernels.layout import LOG_ALPHA, N_ROWS
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
 PARTICLES = 100  # that stand for a `SeqDDCRP`
+COUNTING = 1000  # particles that count regimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +122,58 @@ def estimate_evidence(
     error = float(share.std(ddof=1) / (share.mean() * np.sqrt(n_runs)))
     probs = np.array([*zip_longest(*tables, fillvalue=0.0)]).reshape(-1, n_runs) @ share
     return Evidence(log_mean, error, runs, probs / share.sum() if len(probs) else None, bound)
+
+
+@checked
+def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
+    """Return how probable it is that the last rows come from 0, 1, 2, .. regimes.
+
+    The posterior given these rows alone, under the prior that the model has by now. Labels say
+    which tables there are, this how sure it is that they are so many; where clusters overlap, it is
+    less sure than labels are. Equation (11) of ``docs/math/states_over_tables.md``.
+
+    Parameters
+    ----------
+    model : SeqDDCRP
+        It does not change. The rows are those of its `recent_labels`.
+    least : int, default 8
+        Rows from which a table counts: single odd rows are tables, too, but hardly regimes.
+
+    Returns
+    -------
+    ndarray of float64, shape (K + 1,)
+        Sums to 1; in warm-up ``[1.0]``. A call takes some 40 ms.
+
+    Raises
+    ------
+    ConfigError
+        ``model`` is no `SeqDDCRP`, or ``least`` no whole number of at least 1.
+
+    Examples
+    --------
+    >>> from streamddcrp import SeqDDCRP, count_regimes
+    >>> model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
+    >>> model.learn_many([[0.1], [-0.2], [0.3], [8.1], [7.9], [8.2], [0.2]])
+    >>> count_regimes(model, least=2).argmax()
+    2
+    """
+    least = whole("least", least, 1)
+    if not isinstance(model, SeqDDCRP):
+        raise ConfigError(f"model must be a SeqDDCRP, got {type(model).__name__}")
+    engine = model._stream
+    if engine is None:
+        return np.ones(1)
+    config, state = engine.config, engine.state
+    n_rows = int(state.counts[N_ROWS])
+    x, t = state.rows.x[:n_rows], state.rows.t[:n_rows]
+    ours = make_config(
+        family=config.family, hyper=config.hyper, decay=engine.decay, clocked=True, rejuvenate=0,
+        alpha=math.exp(state.sums[LOG_ALPHA]), gamma=config.gamma if config.recall else None,
+        n_particles=COUNTING, seed=0,
+    )._replace(least=0.0)  # no table is dropped: it may have rows enough  # fmt: skip
+    empty = empty_state(ours)
+    seated, _ = step(ours, empty, x, t, given_weights(engine.decay, ours, empty, t))
+    particles, sizes = seated.particles, seated.tables.stats[:, :, 0]
+    there = np.arange(sizes.shape[1]) < particles.n_tables[:, None]
+    counts = (there & (sizes > least - 0.5)).sum(axis=1)
+    return np.bincount(counts, particles.weight).astype(np.float64)

@@ -3,9 +3,7 @@
 import copy
 import math
 import pickle
-import signal
 import time
-from contextlib import contextmanager, suppress
 from itertools import pairwise
 
 import numpy as np
@@ -21,6 +19,7 @@ from streamddcrp.errors import CheckpointError
 from tests.conformance.case import ABILITIES
 from tests.conformance.cases import CASES
 from tests.conformance.laws import equal_outputs, events_of, joined, law, restored, unscored
+from tests.fuzz.interrupts import alarm_after, arrays, made_by, trial
 
 LEARNING = ("learn_one", "learn_many", "step_many", "to_bytes")
 
@@ -80,22 +79,6 @@ def test_rows_one_by_one_are_learned_as_in_a_batch(case, seed, n):
         assert case.differences(one_by_one, whole) == []
 
 
-@contextmanager
-def alarm_after(seconds):
-    """Raise KeyboardInterrupt in the main thread, as Ctrl-C does."""
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def _leads(case):
     return case is next(one for one in CASES if type(one.make()) is type(case.make()))
 
@@ -103,26 +86,24 @@ def _leads(case):
 @law(where=_leads)
 def test_an_interrupt_leaves_a_prefix(case):
     """Whatever the moment, the model is as after some first rows, and can be stored and go on."""
-    stream = case.some(4)
-    whole, start = case.make(), time.perf_counter()
-    case.step(whole, stream)
+    stream, start = case.some(4), time.perf_counter()
+    whole = case.learned(stream)
     took = time.perf_counter() - start
     for share in (0.05, 0.4, 0.8):
-        model = case.make()
-        with suppress(KeyboardInterrupt), alarm_after(share * took):
-            case.step(model, stream)
-        n = getattr(model, "n_seen", None)
-        firsts = [n] if n is not None else [0, len(stream)]
-        unlike = {n: case.differences(restored(model), prefix(case, stream, n)) for n in firsts}
-        kept = [n for n in firsts if not unlike[n]]
-        assert kept, f"not as after the first rows: {unlike}"
-        if kept[0] < len(stream):
-            case.step(model, stream[kept[0] :])
-        assert case.differences(model, whole) == []
+        assert not trial(case, stream, whole, alarm_after(share * took))[1]
 
 
-def prefix(case, stream, n):
-    return case.learned(stream[:n]) if n else case.make()
+@law(where=_leads)
+def test_memory_that_runs_out_leaves_a_prefix(case):
+    """Whatever the array that gets none, as above; nothing is learned, or all is."""
+    stream = case.some(4)
+    whole, made = case.learned(stream), made_by(case, stream)
+    outcomes = set()
+    for share in (0.0, 0.05, 0.5, 0.9):
+        outcome, wrong = trial(case, stream, whole, arrays(int(share * made)))
+        assert not wrong
+        outcomes.add(outcome)
+    assert "out of memory" in outcomes
 
 
 @law("foretell")

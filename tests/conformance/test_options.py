@@ -39,9 +39,9 @@ BAD = {
         "season": (0.0, "fortnight", (), -1, ("day", "x"), "24 rows"),
     },
     DDCRPSampler: {
-        "alpha": (0.0, nan), "n_particles": (0,), "rejuvenate": (-1,), "seed": (-1,),
-        "warmup": (0,), "time_unit": (0.0,), "decay": (("exponential", -1.0), "steep"),
-        "likelihood": (("gauss", 1.0),),
+        "alpha": (0.0, nan), "gamma": (0.0,), "n_particles": (0,), "rejuvenate": (-1,),
+        "seed": (-1,), "warmup": (0,), "time_unit": (0.0,),
+        "decay": (("exponential", -1.0), "steep"), "likelihood": (("gauss", 1.0),),
     },
     GraphCRP: {
         "window": (0,), "rejuvenate": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),

@@ -266,6 +266,7 @@ def of_functions():
     good = {
         "alpha_for": {"decay": decay, "distances": 10, "n_tables": 3.0},
         "change_points": {"p_change": [0.1, 0.95, 0.2]},
+        "count_regimes": {"model": streamddcrp.SeqDDCRP(likelihood=family).fit(X)},
         "estimate_evidence": {
             "model": streamddcrp.GraphCRP(likelihood=family, n_particles=2), "X": X, "n_runs": 2},
         "evidence_surface": {"corpus": corpus, "decays": [decay], "alphas": [1.0]},

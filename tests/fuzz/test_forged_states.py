@@ -101,6 +101,7 @@ SETTINGS = [
     ("NestedCRPTopics, texts", ("next_tidy",), 0, "next_tidy"),
     ("RegimeAnomalyDetector, averaged", ("reference_after",), float("nan"), "reference_after"),
     ("LinkLanguageModel, numbers", ("base_measure", "n_words"), 1 << 40, "n_words"),
+    ("SeqDDCRP, many columns", ("laws", "looked"), 63, "rows of laws"),
 ]
 # Arrays that once had any type and shape, or could be left out.
 ARRAYS = [

@@ -85,6 +85,37 @@ def enumerate_links(
     )
 
 
+def enumerate_recall(
+    weight: np.ndarray, alpha: float, gamma: float, log_marginal: Callable[[tuple[int, ...]], float]
+) -> tuple[float, np.ndarray]:
+    """Sum over all links, openings and atoms of a sequential ddCRP whose openers may recall.
+
+    weight : (N, N), decay weights of links to earlier customers.
+    Returns the log evidence and P(0, ..., N atoms | x).
+    """
+    found: list[tuple[float, int]] = []
+
+    def go(i: int, atoms: list[int], openings: list[int], log_p: float) -> None:
+        if i == len(weight):
+            tables = [tuple(j for j in range(i) if atoms[j] == k) for k in range(len(openings))]
+            found.append((log_p + sum(map(log_marginal, tables)), len(tables)))
+            return
+        links = weight[i, :i]
+        scale = np.log(alpha + links.sum())
+        for j in range(i):
+            if links[j] > 0.0:
+                go(i + 1, [*atoms, atoms[j]], openings, log_p + np.log(links[j]) - scale)
+        for k, size in enumerate([*openings, gamma]):
+            more = [n + (m == k) for m, n in enumerate(openings)] + [1] * (k == len(openings))
+            share = np.log(alpha * size / (gamma + sum(openings)))
+            go(i + 1, [*atoms, k], more, log_p + share - scale)
+
+    go(0, [], [], 0.0)
+    log_joint, n_atoms = np.array(found).T
+    log_evidence = logsumexp(log_joint)
+    return float(log_evidence), np.bincount(n_atoms.astype(int), np.exp(log_joint - log_evidence))
+
+
 def normal_wishart_log_marginal(x, mean, kappa, scatter, dof) -> float:
     """Log marginal likelihood of rows x (n, D) under a Normal-Wishart prior, scatter inverse scale.
 

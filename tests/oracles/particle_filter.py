@@ -12,9 +12,11 @@ class Particle:
     weight: float
     tables: list[list[int]] = field(default_factory=list)  # members, in the order of opening
     links: list[int] = field(default_factory=list)
+    openings: list[int] = field(default_factory=list)  # of each table
 
     def copy(self) -> "Particle":
-        return Particle(self.weight, [list(k) for k in self.tables], list(self.links))
+        tables = [list(k) for k in self.tables]
+        return Particle(self.weight, tables, list(self.links), list(self.openings))
 
     def table_of(self, i: int) -> int:
         return next(k for k, members in enumerate(self.tables) if i in members)
@@ -34,6 +36,7 @@ class PlainFilter:
 
     weight(i, j) : decay weight of a link of customer i to customer j < i.
     log_marginal(members) : log marginal likelihood of the customers at one table.
+    gamma : an opener takes the parameter of a table by its openings, a new one by gamma.
     """
 
     def __init__(
@@ -43,7 +46,9 @@ class PlainFilter:
         log_marginal: Callable[[tuple[int, ...]], float],
         n_particles: int,
         lag: int,
+        gamma: float = math.inf,
     ) -> None:
+        self.gamma = gamma
         self.weight, self.alpha, self.log_marginal, self.lag = weight, alpha, log_marginal, lag
         self.particles = [Particle(1.0 / n_particles) for _ in range(n_particles)]
         self.log_evidence = 0.0
@@ -52,9 +57,10 @@ class PlainFilter:
     def options(self, q: Particle, i: int, group: list[int]) -> tuple[float, list[float], float]:
         """Log scale and scaled weights of opening a table or joining one, and the row's norm."""
         alone = self.log_marginal(tuple(group))
-        scores, masses = [alone], [self.alpha]
-        for members in q.tables:
-            masses.append(sum(self.weight(i, j) for j in members if j < i))
+        again = self.again(q)
+        scores, masses = [alone], [self.alpha - sum(again)]
+        for members, opens in zip(q.tables, again, strict=True):
+            masses.append(opens + sum(self.weight(i, j) for j in members if j < i))
             joint = self.log_marginal(tuple(sorted(members + group)))
             scores.append(joint - self.log_marginal(tuple(members)))
         top = max(s for s, m in zip(scores, masses, strict=True) if m > 0.0)
@@ -63,6 +69,11 @@ class PlainFilter:
         ]
         return top, scaled, sum(masses)
 
+    def again(self, q: Particle) -> list[float]:
+        """Return the weight of opening each table with the parameter that it has."""
+        total = self.gamma + sum(q.openings)
+        return [self.alpha * opened / total for opened in q.openings]
+
     def seat(self, q: Particle, i: int, group: list[int], u_table: float, u_link: float) -> float:
         """Let ``group``, which hangs on i and is at no table, join one; return the gain."""
         top, scaled, norm = self.options(q, i, group)
@@ -70,6 +81,12 @@ class PlainFilter:
         if k < 0:
             q.links[i] = i
             q.tables.append(sorted(group))
+            q.openings.append(1)
+        elif self.gamma < math.inf:
+            opens = self.again(q)[k]
+            share = opens / (opens + sum(self.weight(i, j) for j in q.tables[k]))
+            q.openings[k] += u_link < share
+            q.tables[k] = sorted(q.tables[k] + group)
         else:
             earlier = [j for j in q.tables[k] if j < i]
             q.links[i] = earlier[draw(u_link, [self.weight(i, j) for j in earlier])]
@@ -84,6 +101,7 @@ class PlainFilter:
         old = q.table_of(i)
         if q.links[i] == i:  # the whole table; if it stays, it keeps its place
             place = q.tables.pop(old)
+            q.openings.pop()  # all are 1
             self.seat(q, i, group, u_table, u_link)
             if q.links[i] == i:
                 q.tables.insert(old, q.tables.pop())
@@ -95,7 +113,8 @@ class PlainFilter:
     def step(self, uniforms: np.ndarray) -> dict[str, float]:
         """Learn the next customer; return what was predicted of it."""
         n, P, L = self.n, len(self.particles), self.lag
-        per_particle = 2 + 2 * L if L else 1
+        linked = L or self.gamma < math.inf
+        per_particle = 2 + 2 * L if linked else 1
         own = [uniforms[1 + p * per_particle : 1 + (p + 1) * per_particle] for p in range(P)]
         known: dict[int, float] = {}
         new, stays, total = 0.0, 0.0, 0.0
@@ -117,7 +136,7 @@ class PlainFilter:
         }  # fmt: skip
         for q, gain, u in zip(self.particles, gains, own, strict=True):
             q.links.append(n)
-            self.seat(q, n, [n], u[0], u[1] if L else 0.0)
+            self.seat(q, n, [n], u[0], u[1] if linked else 0.0)
             q.weight *= math.exp(gain) / total
         self.log_evidence += math.log(total)
         self.n = n + 1

@@ -140,9 +140,9 @@ def sample(n, seed=0, d=1):
 
 
 @pytest.mark.parametrize("clocked", [False, True])
-@pytest.mark.parametrize("rejuvenate", [0, 1, 4])
+@pytest.mark.parametrize(("rejuvenate", "gamma"), [(0, None), (1, None), (4, None), (0, 1.5)])
 @pytest.mark.parametrize("name", DECAYS)
-def test_bounded_memory_changes_nothing(name, rejuvenate, clocked):
+def test_bounded_memory_changes_nothing(name, rejuvenate, gamma, clocked):
     n, decay = 60, make_decay(DECAYS[name])
     rows = sample(n)
     t = np.arange(float(n))
@@ -150,11 +150,15 @@ def test_bounded_memory_changes_nothing(name, rejuvenate, clocked):
         gaps = np.random.default_rng(1).exponential(1.0, n) * (np.arange(n) % 3 > 0)
         gaps[40] = 200.0
         t = np.cumsum(gaps)
-    config = settings(DECAYS[name], n_particles=4, rejuvenate=rejuvenate, clocked=clocked, seed=7)
+    config = settings(
+        DECAYS[name], n_particles=4, rejuvenate=rejuvenate, clocked=clocked, seed=7, gamma=gamma
+    )
     state, out = learn(config, DECAYS[name], rows, t)
     distances = np.maximum(t[:, None] - t, 0.0)
     weight = decay.weight(distances)
-    twin = PlainFilter(lambda i, j: weight[i, j], ALPHA, log_marginal(NIG, rows), 4, rejuvenate)
+    twin = PlainFilter(
+        lambda i, j: weight[i, j], ALPHA, log_marginal(NIG, rows), 4, rejuvenate, config.gamma
+    )
     reported = [twin.step(row) for row in uniforms(config, 0, n)]
     for at, key in (
         (LABEL, "label"), (LABEL_PROB, "label_prob"), (SCORE, "score"), (P_NEW, "p_new"),
@@ -254,6 +258,8 @@ def test_extremes_give_no_nan():
         ({"n_particles": 0}, "n_particles"),
         ({"n_particles": True}, "n_particles"),
         ({"rejuvenate": -1}, "rejuvenate"),
+        ({"rejuvenate": 1, "gamma": 1.0}, "rejuvenate"),
+        ({"gamma": 0.0}, "gamma"),
         ({"rejuvenate": 1.5}, "rejuvenate"),
         ({"seed": 1 << 63}, "seed"),
         ({"decay": lambda d: np.maximum(0.5, np.exp(-d))}, "never falls"),

@@ -5,6 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from streamddcrp import (
     DDCRPSampler,
@@ -13,13 +14,17 @@ from streamddcrp import (
     SeqDDCRP,
     TemporalDPM,
     TimeVaryingIBP,
+    count_regimes,
     estimate_evidence,
     similarity_matrix,
 )
 from streamddcrp.data.graphs import from_parents
+from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
+from streamddcrp.likelihoods import NormalGamma
 from tests.oracles import graph_crp as oracle
-from tests.unit.test_ddcrp_filter import ALPHA, NIG, X, enumerated
+from tests.oracles.enumeration import enumerate_recall
+from tests.unit.test_ddcrp_filter import ALPHA, NIG, X, enumerated, log_marginal
 from tests.unit.test_graph_crp import LOG_Z, PRIOR
 from tests.unit.test_graph_crp import X as ITEMS
 from tests.unit.test_graph_crp_prior import canonical
@@ -90,24 +95,78 @@ def test_the_number_of_tables_is_that_of_the_enumeration(rejuvenate):
     np.testing.assert_array_equal(again.n_tables_probs, model.n_tables_probs)
 
 
-@pytest.mark.parametrize("decay", [("exponential", 2.0), "none"])
-def test_the_gap_of_the_bound(decay):
-    truth = enumerated(decay)
+@pytest.mark.parametrize("gamma", [math.inf, 0.4])
+@pytest.mark.parametrize("decay", [("exponential", 2.0), "none", ("window", 2)])
+def test_the_gap_of_the_bound(decay, gamma):
+    if gamma < math.inf:
+        weight = make_decay(decay).weight(np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0))))
+        log_z, n_tables = enumerate_recall(weight, ALPHA, gamma, log_marginal(NIG, X))
+    else:
+        truth = enumerated(decay)
+        log_z, n_tables = truth.log_evidence, np.r_[0.0, truth.n_tables_probs]
     model = SeqDDCRP(
-        likelihood=NIG, alpha=ALPHA, decay=decay, recall=False, learn_prior=False, memory=math.inf
-    )
+        likelihood=NIG, alpha=ALPHA, decay=decay, gamma=gamma, recall=gamma < math.inf,
+        learn_prior=False, memory=math.inf,
+    )  # fmt: skip
     found = estimate_evidence(model, X)
     assert model.n_seen == 0
     model.learn_many(X)
-    assert found.bound == model.bound < truth.log_evidence
-    assert found.log_evidence == pytest.approx(truth.log_evidence, abs=4.0 * found.error)
-    assert found.gap == pytest.approx(truth.log_evidence - model.bound, abs=4.0 * found.error)
-    np.testing.assert_allclose(found.n_tables_probs, np.r_[0.0, truth.n_tables_probs], atol=0.06)
+    assert found.bound == model.bound < log_z
+    assert found.log_evidence == pytest.approx(log_z, abs=4.0 * found.error)
+    assert found.gap == pytest.approx(log_z - model.bound, abs=4.0 * found.error)
+    # of 1,000 particles: five standard errors of a share near one half, half of them effective
+    for p, near in ((found.n_tables_probs, 0.06), (count_regimes(model, least=1), 0.11)):
+        np.testing.assert_allclose(p, n_tables[: len(p)], atol=near)
+
+
+def test_the_number_of_regimes_is_right_as_often_as_it_says():
+    """Of streams of the model: ranks of the true number are uniform, and the best one as sure."""
+    rng, ranks, said, right = np.random.default_rng(3), [], [], []
+    prior = NormalGamma(0.0, 0.1, 4.0, 3.0)
+    options = {"alpha": 0.3, "gamma": 2.0, "decay": ("exponential", 8.0)}
+    for _ in range(80):
+        X, truth = recalled(rng, 120, prior, **options)
+        model = SeqDDCRP(likelihood=prior, learn_prior=False, memory=math.inf, **options)
+        model.learn_many(X)
+        p = np.append(count_regimes(model, least=3), np.zeros(20))
+        assert p.sum() == pytest.approx(1.0)
+        n = int((np.bincount(truth) >= 3).sum())
+        ranks.append(p[:n].sum() + rng.random() * p[n])
+        said.append(p.max())
+        right.append(p.argmax() == n)
+    assert kstest(ranks, "uniform").pvalue > 1e-3
+    spread = math.sqrt(np.mean(np.multiply(said, np.subtract(1.0, said))) / len(said))
+    assert abs(np.mean(said) - np.mean(right)) < 3.0 * spread
+    assert np.mean(said) < 0.95  # clusters overlap: nobody can be sure
+
+
+def recalled(rng, n, prior, alpha, gamma, decay):
+    """Draw rows (n, 2) and their tables from the model with recall."""
+    none, mass = np.zeros(prior.n_stats(2)), np.zeros(0)
+    openings, labels, rows = [], [], []
+    for _ in range(n):
+        mass = mass * math.exp(-1.0 / decay[1])
+        if rng.random() * (alpha + mass.sum()) < alpha:
+            share = np.array([*openings, gamma])
+            k = int(rng.choice(len(share), p=share / share.sum()))
+            if k == len(openings):
+                openings.append(0)
+                rows.append(prior.sample(rng, none, size=n))
+                mass = np.append(mass, 0.0)
+            openings[k] += 1
+        else:
+            k = int(rng.choice(len(mass), p=mass / mass.sum()))
+        mass[k] += 1.0
+        labels.append(k)
+    return np.array([rows[k][i] for i, k in enumerate(labels)]), np.array(labels)
 
 
 def test_refusals():
-    with pytest.raises(ConfigError, match="recall=False, learn_prior=False"):
+    with pytest.raises(ConfigError, match="learn_prior=False"):
         estimate_evidence(SeqDDCRP(), X)
+    with pytest.raises(ConfigError, match="SeqDDCRP, got GraphCRP"):
+        count_regimes(GraphCRP())
+    assert count_regimes(SeqDDCRP()).tolist() == [1.0]
     with pytest.raises(ConfigError, match="no particles"):
         estimate_evidence(TemporalDPM(), X)
     with pytest.raises(ConfigError, match="n_runs"):

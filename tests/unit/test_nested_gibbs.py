@@ -136,7 +136,7 @@ def test_options_are_refused_by_name(options, word):
         ([[1, 0], [0, -2]], "row 1, word 1: -2.0 is not a count"),
         ([[0.5]], "row 0, word 0"),
         (np.zeros((0, 3)), "there are none"),
-        ("a text", "expected counts"),
+        ("a text", "documents must be numbers"),
     ],
 )
 def test_documents_are_refused_by_row(documents, words):

@@ -609,8 +609,8 @@ def test_the_scale_of_a_week_that_is_given_is_known_after_days(requests):
     few, many = (choose(tracker, rows[:200], t[:200], None, all_rows=known) for known in (0, 1))
     assert few == (tracker, None, None)
     np.testing.assert_array_equal(many.offsets, [1.0, np.nan])
-    assert many.told.all()
-    assert not choose(tracker, rows[:47], t[:47], None, all_rows=True).told
+    assert many.predicted.all()
+    assert not choose(tracker, rows[:47], t[:47], None, all_rows=True).predicted
 
 
 def test_only_what_is_above_zero_has_a_scale():

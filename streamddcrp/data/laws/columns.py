@@ -48,9 +48,10 @@ class Contest:
     def begin(self, X: FloatArray, options: Sequence[str], *, from_scratch: bool) -> None:
         """Hold a contest of all laws over rows (N, D), or only where jumps are far too large."""
         for d, option in enumerate(options):
-            scale, among, at = scale_of(X[:, d]), AMONG[option], BEST * d
-            known = self.filters.laws.law[at, 2]
-            if not from_scratch and (scale is None or scale.jump <= FAR_LARGER * known):
+            among, at = AMONG[option], BEST * d
+            known = 0.0 if from_scratch else FAR_LARGER * self.filters.laws.law[at, 2]
+            scale = scale_of(X[:, d], known)
+            if scale is None and not from_scratch:
                 continue
             self.filters.columns.n[at : at + BEST] = -1
             if scale is None:
@@ -59,7 +60,10 @@ class Contest:
             for k, law in enumerate(among):
                 filters.begin(k, law, scale, NOTHING)
             filters.step(np.repeat(X[:, d, None], len(among), axis=1), score)
-            credits = [_credit(one, law) for one, law in zip(score, among, strict=True)]
+            credits = [
+                _credit(one, law.drifts, law.jumps, law.trend)
+                for one, law in zip(score, among, strict=True)
+            ]
             for to, k in enumerate(_finalists(among, credits), start=at):
                 self.filters.take(to, filters, k)
                 self.score[to] = score[k]
@@ -70,16 +74,16 @@ class Contest:
 
     def best(self, before: Sequence[Law | None]) -> list[Law | None]:
         """Return the law of each column; another one than before must lead it clearly."""
-        found: list[Law | None] = []
-        for d, old in enumerate(before):
-            known = [k for k in range(BEST * d, BEST * (d + 1)) if self.filters.columns.n[k] >= 0]
-            laws = [self.filters.laws.of(k) for k in known]
-            credits = [
-                _credit(self.score[k], law) + CHANGE * (law == old)
-                for k, law in zip(known, laws, strict=True)
-            ]
-            found.append(laws[int(np.argmax(credits))] if known else None)
-        return found
+        laws = self.filters.laws
+        (phi, q, _, _, trend), jumps = laws.law.T, laws.kind[:, 0]
+        old = np.repeat([law or (np.nan,) * 4 for law in before], BEST, axis=0)
+        same = (old == np.column_stack([phi, q, jumps, trend])).all(axis=1)
+        credits = _credit(self.score, q > 0.0, jumps, trend) + CHANGE * same
+        known = self.filters.columns.n.reshape(-1, BEST) >= 0
+        best = np.where(known, credits.reshape(-1, BEST), -np.inf).argmax(axis=1)
+        return [
+            laws.of(BEST * d + k) if known[d].any() else None for d, k in enumerate(best.tolist())
+        ]
 
 
 def _finalists(laws: Sequence[Law], credits: Sequence[float]) -> list[int]:
@@ -96,9 +100,9 @@ def _kind(law: Law) -> tuple[bool, bool, bool]:
     return law.jumps, law.trend, law.jumps or law.phi >= LASTING
 
 
-def _credit(score: float, law: Law) -> float:
-    """Return a log score less what a law has to lead by."""
-    return score - (DRIFT + JUMPS * (law.jumps and not law.trend)) * law.drifts
+def _credit(score: Any, drifts: Any, jumps: Any, trend: Any) -> Any:
+    """Return log scores less what laws have to lead by, by what they do."""
+    return score - (DRIFT + JUMPS * (jumps > trend)) * drifts
 
 
 class Laws:

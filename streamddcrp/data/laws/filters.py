@@ -170,18 +170,26 @@ def lengths_of(n_columns: int) -> dict[str, int]:
     return {"D": n_columns, "S": SLOTS, "L": LEVELS}
 
 
-def scale_of(y: FloatArray) -> Scale | None:
-    """Return the scale of values (N,); None where they are too few or hardly move."""
+def scale_of(y: FloatArray, least_jump: float = 0.0) -> Scale | None:
+    """Return the scale of values (N,); None where they are too few or hardly move.
+
+    None as well where the variance of jumps is at most ``least_jump`` times that of the noise.
+    """
     y = y[np.isfinite(y)]
     if len(y) < FEWEST or not np.ptp(y) > 1e-14 * np.abs(y).max():
         return None
-    steps, distinct, variance = np.abs(np.diff(y)), np.unique(y), float(y.var())
+    steps, variance = np.abs(np.diff(y)), float(y.var())
     moved = steps[steps > 0.0]
     usual = float(np.median(steps if 2 * len(moved) > len(steps) else moved)) / GAUSSIAN
     if len(moved) < OFTEN * len(steps):
         usual = 0.0
+    noise = max(usual**2, LEAST_SHARE * variance)
+    if least_jump >= JUMP_VARIANCE and 2.0 * variance <= least_jump * noise:
+        return None
+    distinct = np.unique(y)
     cell = float(np.median(np.diff(distinct))) if len(distinct) < ROUNDED * len(y) else 0.0
-    noise = max(usual**2, LEAST_SHARE * variance, cell * cell / 12.0)
+    noise = max(noise, cell * cell / 12.0)
     if not LEAST_NOISE < noise < 1.0 / LEAST_NOISE:  # squares would be lost
         return None
-    return Scale(noise, max(JUMP_VARIANCE, 2.0 * variance / noise), float(np.median(y)))
+    jump = max(JUMP_VARIANCE, 2.0 * variance / noise)
+    return Scale(noise, jump, float(np.median(y))) if jump > least_jump else None

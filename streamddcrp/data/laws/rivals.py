@@ -35,7 +35,19 @@ class Rivals:
         self.before = np.zeros(n_columns)  # leads before the last rows that are judged together
 
     def step(self, X: FloatArray, net: FloatArray) -> None:
-        """Take rows (N, D) as they are and less their seasons."""
+        """Take rows (N, D) as they are and less their seasons; see what they add to the leads."""
+        done = 0
+        while done < len(X):
+            least = max(TOGETHER - self.n_rows % TOGETHER, self.first - self.n_rows)
+            upto = min(done + least, len(X))
+            self.learn(X[done:upto], net[done:upto])
+            done = upto
+            if self.n_rows % TOGETHER == 0:
+                before, (plain, less) = self.leads, self.scores
+                self.before, self.lifted = before, before - (less - plain)
+
+    def learn(self, X: FloatArray, net: FloatArray) -> None:
+        """Add up the scores of rows (N, D) as they are and less their seasons."""
         both, n, done = np.column_stack([X, net]), self.n_rows, 0
         self.n_rows += len(X)
         if n < FEWEST:
@@ -50,12 +62,7 @@ class Rivals:
             self._learn(self.rows, np.zeros_like(self.score))
         counts = max(done, min(self.first - n, len(X)))
         self._learn(both[done:counts], np.zeros_like(self.score))
-        while counts < len(X):
-            done, counts = counts, min(counts + TOGETHER - (n + counts) % TOGETHER, len(X))
-            self._learn(both[done:counts], self.score)
-            if (n + counts) % TOGETHER == 0:
-                before, (plain, less) = self.leads, self.scores
-                self.before, self.lifted = before, before - (less - plain)
+        self._learn(both[counts:], self.score)
 
     def _learn(self, both: FloatArray, score: FloatArray) -> None:
         self.filters.step(np.repeat(both, len(LAWS), axis=1), score)

@@ -47,7 +47,7 @@ def values(net: FloatArray, X: FloatArray, offsets: FloatArray | None) -> FloatA
     return np.where(np.isnan(offsets), net, np.where(np.isnan(net), X, found))
 
 
-class Told(NamedTuple):
+class Predicted(NamedTuple):
     """How well rows are predicted on a scale.
 
     ``tracker``: what learned them; ``scores`` (2, D): log densities of the columns under the best
@@ -65,7 +65,7 @@ class Told(NamedTuple):
         """Let a new tracker of the same periods learn rows (N, D) at times (N,)."""
         new, Y = tracker.like(), logs(X, offsets)
         rivals = Rivals(X.shape[1], first)
-        rivals.step(Y, new.step(Y, t))
+        rivals.learn(Y, new.step(Y, t))
         if offsets is None:
             return cls(new, rivals.scores)
         slopes = np.where(np.isnan(offsets), 0.0, np.nansum(Y[rivals.first :], axis=0))
@@ -75,13 +75,13 @@ class Told(NamedTuple):
 class Choice(NamedTuple):
     """What `choose` says: a tracker; of each column (D,) its offset, and if it has a season.
 
-    ``offsets``: NaN where the season adds, None where all do; ``told``: whether no law without a
-    season is clearly better, None where the rows are too few.
+    ``offsets``: NaN where the season adds, None where all do; ``predicted``: whether no law without
+    a season is clearly better, None where the rows are too few.
     """
 
     tracker: Tracker
     offsets: FloatArray | None
-    told: NDArray[np.bool_] | None
+    predicted: NDArray[np.bool_] | None
 
 
 def choose(
@@ -103,18 +103,18 @@ def choose(
     first = int(np.searchsorted(t, t[0] + period))
     possible = offsets_of(X)
     before = np.full(X.shape[1], np.nan) if now is None else now
-    plain, scaled = (Told.by(tracker, X, t, first, offsets) for offsets in (None, possible))
+    plain, scaled = (Predicted.by(tracker, X, t, first, offsets) for offsets in (None, possible))
     raw, net = np.maximum(plain.scores, scaled.scores)
-    told = net - raw > -NEEDED
+    predicted = net - raw > -NEEDED
     multiplied = ~np.isnan(before)
     wanted = scaled.scores[1] - plain.scores[1] > np.where(multiplied, -CLEARLY, CLEARLY)
     changes = wanted != multiplied
     if not changes.any():
-        return Choice(tracker, now, told)
+        return Choice(tracker, now, predicted)
     mixed = tracker.like()
     for source, columns in (
         (tracker, ~changes), (plain.tracker, changes & ~wanted), (scaled.tracker, changes & wanted)
     ):  # fmt: skip
         mixed.take(source, columns)
     offsets = np.where(wanted, np.where(multiplied, before, possible), np.nan)
-    return Choice(mixed, offsets if wanted.any() else None, told)
+    return Choice(mixed, offsets if wanted.any() else None, predicted)

@@ -151,7 +151,9 @@ class Subtraction:
         """Begin a trial of the period that rows without times show, or mend the one in use."""
         period = None
         if X.shape[1] <= WIDEST:
-            period = likely_period(X) or likely_period(logs(X, offsets_of(X)))
+            period, offsets = likely_period(X), offsets_of(X)
+            if period is None and not np.isnan(offsets).all():
+                period = likely_period(logs(X, offsets))
         watch, used = self._watch, self._periods
         tried = used[0] if used else 0.0 if watch is None else watch.day
         if period is None or abs(period - tried) < ALIKE * period:
@@ -285,11 +287,11 @@ class Subtraction:
         if self.tracker is None:
             return
         before, D = self.offsets, X.shape[1]
-        self.tracker, self.offsets, told = choose(
+        self.tracker, self.offsets, predicted = choose(
             self.tracker, X, t, before, all_rows=len(X) == self.n_rows
         )
-        if told is not None and self.is_sought and self.is_new and self.is_first:
-            self.uses = None if told.all() else told
+        if predicted is not None and self.is_sought and self.is_new and self.is_first:
+            self.uses = None if predicted.all() else predicted
         if self.offsets is not before:
             self._search, self._next, self._learned = None, None, 0
             if self._watch is not None:

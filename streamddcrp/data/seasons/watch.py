@@ -92,7 +92,7 @@ class Watch:
 
     @property
     def uses(self) -> NDArray[np.bool_]:
-        """The columns (D,) that are not clearly told better by levels that jump."""
+        """The columns (D,) that are not clearly predicted better by levels that jump."""
         return np.asarray(self.rivals.leads > -NEEDED)
 
     def step(self, X: FloatArray, t: FloatArray) -> None:

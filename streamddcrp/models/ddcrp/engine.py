@@ -1,5 +1,7 @@
 """The particle filter's steps."""
 
+import math
+
 import numpy as np
 
 from streamddcrp.compilation import entry_point
@@ -18,7 +20,8 @@ AT_ONCE = 1 << 18  # random numbers drawn in one piece, 2 MB
 def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
     """Return the random numbers of arrivals ``first`` on, (N, 4 ceil((1 + P U) / 4)), by counting.
 
-    U = 2 + 2 rejuvenate, or 1 without. Philox: arrival n owns the numbers from n row lengths on.
+    U = 2 + 2 rejuvenate, or 1 without it and without recall. Philox: arrival n owns the numbers
+    from n row lengths on.
     """
     blocks = _blocks(config)
     bits = np.random.Philox(key=config.seed, counter=first * blocks)
@@ -27,7 +30,8 @@ def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
 
 def _blocks(config: Config) -> int:
     """Return how many blocks of four numbers, as Philox makes them, an arrival takes."""
-    per_particle = 2 + 2 * config.rejuvenate if config.rejuvenate else 1
+    more = config.rejuvenate or config.gamma < math.inf
+    per_particle = 2 + 2 * config.rejuvenate if more else 1
     return -(-(1 + config.n_particles * per_particle) // 4)
 
 

@@ -107,6 +107,10 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     ----------
     alpha : float, default 0.3
         Weight of opening a table against the decay weights of earlier arrivals.
+    gamma : float, optional
+        With a number, the opener of a table may take the parameter of an earlier one: in proportion
+        to how often that was opened, and a new one to ``gamma``. So a regime returns, as with
+        recall in `SeqDDCRP`, and no table is ever forgotten. Default: every table has a new one.
     decay : tuple, str, Decay or callable, default ("exponential", 16.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
@@ -116,7 +120,7 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         More of them predict better and cost as much more.
     rejuvenate : int, default 0
         Number of last arrivals whose links are resampled after each arrival: revises recent
-        assignments, at the cost of one more arrival each.
+        assignments, at the cost of one more arrival each. Not with ``gamma``.
     warmup : int, default 64
         Rows that wait where likelihood or time unit must be learned from them; then they are
         filtered at once. Until then the label is 0 and there is no score.
@@ -147,6 +151,7 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         self,
         *,
         alpha: float = 0.3,
+        gamma: float | None = None,
         decay: DecaySpec = ("exponential", 16.0),
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 10,
@@ -156,6 +161,7 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         seed: int = 0,
     ) -> None:
         self.alpha = alpha
+        self.gamma = gamma
         self.decay = decay
         self.likelihood = likelihood
         self.n_particles = n_particles
@@ -164,8 +170,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         self.seed = seed
         super().__init__(likelihood, warmup)
         self._options: dict[str, Any] = {
-            "decay": make_decay(decay), "alpha": alpha, "n_particles": n_particles,
-            "rejuvenate": rejuvenate, "seed": seed,
+            "decay": make_decay(decay), "alpha": alpha, "gamma": gamma,
+            "n_particles": n_particles, "rejuvenate": rejuvenate, "seed": seed,
         }  # fmt: skip
         make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
         if time_unit is not None:
@@ -175,7 +181,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     def n_tables_probs(self) -> FloatArray:
         """Posterior probability that the rows so far opened 0, 1, 2, .. tables, from particles.
 
-        With a decay, a regime that comes back when its rows are forgotten opens another table.
+        With a decay and no ``gamma``, a regime that comes back when its rows are forgotten opens
+        another table.
         """
         if self._engine is None:
             return np.ones(1)

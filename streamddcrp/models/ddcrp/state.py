@@ -49,6 +49,7 @@ class Config(NamedTuple):
     decay_location: float
     decay_scale: float
     alpha: float
+    gamma: float  # weight of a new parameter against those of tables, for an opener; inf: no recall
     least: float  # weight below which a table that no one can leave is dropped
     carried: bool  # whether tables carry the weight of members that have left the ring
     given: bool  # whether the weights of links are evaluated outside
@@ -62,7 +63,7 @@ class Config(NamedTuple):
 
 def make_config(
     *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int,
-    rejuvenate: int, seed: int, clocked: bool,
+    rejuvenate: int, seed: int, clocked: bool, gamma: float | None = None,
 ) -> Config:  # fmt: skip
     """Check the options of `DDCRPFilter` and put them into the kernels' terms; raises ConfigError.
 
@@ -73,6 +74,9 @@ def make_config(
     n_particles = particle_count(n_particles)
     rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)
     seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
+    gamma = math.inf if gamma is None else positive("gamma", gamma, "None")
+    if rejuvenate > 0 and gamma < math.inf:
+        raise ConfigError("rejuvenate: links are not resampled with recall; give 0, or gamma=None")
     carried = decay.code in (EXPONENTIAL, NO_DECAY)
     reach, by_gap = math.inf, np.empty(0)
     if not carried:
@@ -92,8 +96,8 @@ def make_config(
             by_gap = np.trim_zeros(decay.weight(np.arange(1.0, math.floor(reach) + 1.0)), "b")
     given = not carried and (not clocked or decay.code == CALLER_GIVEN)
     return Config(
-        family, hyper, decay.code, decay.location, decay.scale, alpha, TAIL * alpha, carried, given,
-        clocked, reach, by_gap, n_particles, rejuvenate, seed,
+        family, hyper, decay.code, decay.location, decay.scale, alpha, gamma, TAIL * alpha, carried,
+        given, clocked, reach, by_gap, n_particles, rejuvenate, seed,
     )  # fmt: skip
 
 
@@ -115,6 +119,7 @@ class Tables(NamedTuple):
 
     name: Annotated[IntArray, "P K", rec.up_to("G")]  # position in `Names`
     retained: Annotated[IntArray, "P K", rec.up_to("B")]  # members in the ring
+    openings: Annotated[FloatArray, "P K", rec.WEIGHT]  # how often it was opened
     # decayed weight of the members that have left the ring
     carried: Annotated[FloatArray, "P K", rec.WEIGHT]
     stats: Annotated[FloatArray, "P K S"]  # sums over all members
@@ -143,6 +148,7 @@ class Scratch(NamedTuple):
     """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``."""
 
     weight: Annotated[FloatArray, "P K"]  # probability of each table for the arrival, times total
+    again: Annotated[FloatArray, "P K"]  # probability that the arrival opens the table it is at
     new: Annotated[FloatArray, "P"]  # the same for a new table
     total: Annotated[FloatArray, "P"]  # the sum of both
     gain: Annotated[FloatArray, "P"]  # log predictive density
@@ -221,7 +227,7 @@ def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     to[used] = np.arange(len(used))
     arrays["tables.name"] = to[arrays["tables.name"]]
     unused = np.arange(state.counts[MOST_TABLES]) >= state.particles.n_tables[:, None]
-    for name in ("name", "retained", "carried", "stats"):
+    for name in ("name", "retained", "openings", "carried", "stats"):
         arrays[f"tables.{name}"][unused] = 0
     recent, row, at = _recent(state, config.rejuvenate)
     arrays["recent.x"] = state.recent.x[row]

@@ -66,13 +66,7 @@ class EvidenceSurface:
 
 
 @checked
-def evidence_surface(
-    corpus: Corpus,
-    decays: Sequence[Any],
-    alphas: ArrayLike,
-    *,
-    progress: Callable[[Decay], None] | None = None,
-) -> EvidenceSurface:
+def evidence_surface(corpus: Corpus, decays: Sequence[Any], alphas: ArrayLike) -> EvidenceSurface:
     """Compute the log evidence of every document for every decay and alpha, and of the CRP.
 
     One pass over the tokens per decay serves all alphas: the weights of equal words do not depend
@@ -83,8 +77,6 @@ def evidence_surface(
     corpus : Corpus
     decays : sequence of decays, or of their short forms
     alphas : array_like of float, shape (A,)
-    progress : callable, optional
-        Called with each decay that is done.
 
     Examples
     --------
@@ -106,8 +98,6 @@ def evidence_surface(
     out = np.empty((corpus.n_documents, len(made), len(grid)))
     for p, decay in enumerate(made):
         out[:, p] = _over_alphas(corpus, decay, grid)
-        if progress is not None:
-            progress(decay)
     return EvidenceSurface(made, grid, out, _over_alphas(corpus, NoDecay(), grid))
 
 

@@ -35,7 +35,7 @@ from streamddcrp.models.seqddcrp.config import Candidate
 from streamddcrp.models.seqddcrp.engine import Engine, given_weights, note_times, run
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN
 from streamddcrp.models.seqddcrp.recipe import Recipe
-from streamddcrp.models.seqddcrp.state import grown
+from streamddcrp.models.seqddcrp.state import State, grown
 from streamddcrp.typing import FloatArray
 
 BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
@@ -112,6 +112,7 @@ class Contest:
         self.trials: list[Trial] = []
         self._waiting: deque[Entry] = deque()
         self._n_rounds = 0
+        self._old: State | None = None  # of a prior that has lost, for the next one
         self._hopeless = HOPELESS * max(2, rows.shape[1])
 
     @property
@@ -141,6 +142,7 @@ class Contest:
                 _ROUNDS[self._n_rounds](self)
                 self._n_rounds += 1
             done += size
+        self._old = None
         if self.is_over:
             state = self.engine.state
             self.engine.state = grown(state, self.engine.config, len(state.table.ids))
@@ -202,7 +204,7 @@ class Contest:
         width, n_rows = self.rows.shape[1], len(self.rows)
         engine = self.recipe.start(
             entry.prior, width, entry.candidate.opening, entry.decay, self.first_time, self.unit,
-            n_rows=n_rows,
+            n_rows=n_rows, old=self._old,
         )  # fmt: skip
         engine.state.counts[N_SEEN] = self.n_before
         ready, counts = entry.ready, entry.counts
@@ -221,11 +223,14 @@ class Contest:
             if self.trials and upto < n_rows:
                 credit = entry.start[upto - 1] - out[:upto, SCORE] @ counts[:upto]
                 if self.best.credit[upto - 1] - credit > self._hopeless:
+                    self._old = engine.state
                     return
         surprise = out[:, SCORE]
         trial = Trial(entry, surprise, entry.start - np.cumsum(surprise * counts))
+        self._old = engine.state
         if not self.trials or trial.score > self.best.score:
             note_times(engine.state, [self.n_before, 0, 0], self.times, times)
+            self._old = self.engine.state if self.trials else None
             self.best, self.engine, self.labels = trial, engine, out[:, LABEL]
         self.trials.append(trial)
 

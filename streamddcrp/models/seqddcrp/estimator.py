@@ -466,16 +466,16 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             )
 
     def _plain_prior(self) -> dict[str, Any]:
-        """Return the prior as options of `DDCRPSampler`, if it is given and the plain model's."""
-        plain = not (self.recall or self.learn_prior or self.memory < math.inf)
-        if self._stream is None or self.alpha is None or not (plain and self._is_given):
+        """Return the prior as options of `DDCRPSampler`, if it does not follow the rows."""
+        follows = self.learn_prior or self.memory < math.inf
+        if self._stream is None or self.alpha is None or follows or not self._is_given:
             raise ConfigError(
                 "model: a SeqDDCRP has an evidence where its prior does not follow the rows; give "
-                "recall=False, learn_prior=False, memory=float('inf'), alpha, and all numbers of "
-                "the likelihood"
+                "learn_prior=False, memory=float('inf'), alpha, and all numbers of the likelihood"
             )
         unit = self._stream.time_unit if self._stream.clocked else None
-        prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay}
+        gamma = self._stream.config.gamma if self._stream.config.recall else None
+        prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay, "gamma": gamma}
         return prior | {"alpha": self.alpha, "time_unit": unit}
 
     # -- usual rows, one by one ------------------------------------------------------------------
@@ -638,6 +638,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             refuse_if(meta["warmup"] not in possible | {max(self.warmup, SEASON_ROWS)}, "warm-up")
             refuse_if(meta["stream"] is None and self._n_seen >= meta["warmup"], "warm-up")
             self._early = WarmUp.resumed(meta["warmup"], self._n_seen, arrays, D)
+            look = None if self._laws is None else self._laws.next_look
+            refuse_if(look is not None and look <= self._n_seen, "rows of laws")
         self._family = None if meta["family"] is None else likelihood_from_config(meta["family"])
         if meta["stream"] is not None:
             self._stream = self._recipe.resume(arrays, meta["stream"], self._origin, D)

@@ -72,7 +72,7 @@ class InSeason:
                 return False
         else:
             family = self._family_by_now
-        if self._season.is_sought and not self._is_told(family):
+        if self._season.is_sought and not self._is_predicted(family):
             self._season.refuse(clocked=bool(self._clocked))
             return False
         if self._is_auto:
@@ -80,8 +80,8 @@ class InSeason:
         self._early.last = max(self._early.last, SEASON_ROWS)
         return self._stream is not None
 
-    def _is_told(self, family: Likelihood) -> bool:
-        """Whether the seasons just found tell the rows kept better: tables know other cycles."""
+    def _is_predicted(self, family: Likelihood) -> bool:
+        """Whether the seasons just found predict the rows kept better: tables know other cycles."""
         assert self._early is not None  # for mypy
         assert self._season is not None
         names, width, scores = self._vectorizer.names, self._vectorizer.n_features, []
@@ -92,8 +92,8 @@ class InSeason:
             if laws.subtracts:
                 laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
                 rows = laws.begin(rows)
-            told = self._early.told(self._recipe, family, rows, names, self._origin)
-            scores.append(told - self._early.log_factors(season))
+            score = self._early.predicted(self._recipe, family, rows, names, self._origin)
+            scores.append(score - self._early.log_factors(season))
         return scores[1] > scores[0] + CLEAR_LEAD
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
@@ -129,7 +129,7 @@ class InSeason:
         )
         if not (changed and early.is_over) or laws.subtracts or others_held:
             return (changed or others_held) and early.is_over
-        return early.would_tell(
+        return early.would_predict(
             laws, self._recipe, self._family_by_now, names, self._origin, self._season
         )
 

@@ -14,7 +14,7 @@ from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.models.seqddcrp.config import Candidate, Config, Preset, halo_of, make_config
 from streamddcrp.models.seqddcrp.engine import Engine
-from streamddcrp.models.seqddcrp.state import empty_state, state_from_arrays
+from streamddcrp.models.seqddcrp.state import State, empty_state, state_from_arrays
 from streamddcrp.numerics import NO_DECAY
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
@@ -67,16 +67,19 @@ class Recipe:
     def start(
         self, likelihood: Likelihood, n_features: int, opening: float, decay: Decay,
         first_time: float | None, unit: float = 1.0, arrays: Mapping[str, Any] | None = None,
-        n_rows: int | None = None,
+        n_rows: int | None = None, old: State | None = None,
     ) -> Engine:  # fmt: skip
-        """Return an engine before its first row, or of stored arrays, with or without times."""
+        """Return an engine before its first row, or of stored arrays, with or without times.
+
+        ``n_rows``, ``old``: as for `empty_state`.
+        """
         hyper, clocked = likelihood.hyper(n_features), first_time is not None
         config = self.config(
             hyper, likelihood.family, decay, clocked=clocked, opening=opening,
             power=likelihood.least_power,
         )  # fmt: skip
         if arrays is None:
-            state = empty_state(config, n_rows=n_rows)
+            state = empty_state(config, n_rows=n_rows, old=old)
         else:
             take_up(likelihood.family, config.hyper, arrays)
             state = state_from_arrays(config, arrays)

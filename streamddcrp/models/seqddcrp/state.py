@@ -57,6 +57,7 @@ from streamddcrp.records import (
     WEIGHT,
     Within,
     check_one,
+    clear,
     counters,
     empty,
     index,
@@ -293,16 +294,34 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
     }
 
 
-def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -> State:
+def empty_state(
+    config: Config, capacity: int = 16, n_rows: int | None = None, old: State | None = None
+) -> State:
     """Return the state before the first arrival, with room for ``capacity`` tables.
 
-    It has room for ``n_rows`` rows, or for any number of them: `grown` gives it that later.
+    It has room for ``n_rows`` rows, or for any number of them: `grown` gives it that later. It
+    takes the place of a state that is ``old``, where that has the same room.
     """
     lengths = _lengths(config, capacity, n_rows)
-    counts = np.zeros(N_COUNTS, np.int64)
+    if old is not None and _room(old) == tuple([lengths[axis] for axis in "WDGKPQ"]):
+        for group in (old.rows, old.groups, old.atoms, old.table, old.events, old.scratch):
+            clear(group)
+        state = old
+    else:
+        state = State(
+            rows=empty(Rows, lengths),
+            groups=empty(Groups, lengths),
+            atoms=empty(Atoms, lengths),
+            table=empty(ComponentTable, lengths),
+            events=empty(Events, {"E": EVENT_CAPACITY}),
+            counts=np.empty(N_COUNTS, np.int64),
+            sums=np.empty(N_SUMS),
+            scratch=empty(Scratch, lengths),
+        )
+    counts, sums = state.counts, state.sums
+    counts[:] = sums[:] = 0
     counts[REGIME] = counts[STATE] = counts[LIKELY] = counts[STAYING] = counts[AT] = -1
     counts[ENOUGH] = counts[RUNS_LAST] = 1
-    sums = np.zeros(N_SUMS)
     sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
     sums[NEW_BETA] = sums[REDRAWN] = 1.0
     sums[FOLLOWED] = 8.0
@@ -310,16 +329,13 @@ def empty_state(config: Config, capacity: int = 16, n_rows: int | None = None) -
     sums[LOG_ALPHA] = math.log(config.alpha)
     if config.recall:
         sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
-    return State(
-        rows=empty(Rows, lengths),
-        groups=empty(Groups, lengths),
-        atoms=empty(Atoms, lengths),
-        table=empty(ComponentTable, lengths),
-        events=empty(Events, {"E": EVENT_CAPACITY}),
-        counts=counts,
-        sums=sums,
-        scratch=empty(Scratch, lengths),
-    )
+    return state
+
+
+def _room(state: State) -> tuple[int, ...]:
+    """Return for how many of each axis a state has room."""
+    table, groups = state.table, state.groups
+    return (*state.rows.x.shape, *groups.probs.shape, table.stats.shape[1], table.post.shape[1])
 
 
 def grown(state: State, config: Config, capacity: int) -> State:

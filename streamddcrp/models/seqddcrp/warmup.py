@@ -45,13 +45,11 @@ KEPT = 1024  # rows from which to begin again, where seasons are found after the
 
 def _joined(parts: Iterable[FloatArray], n_features: int) -> FloatArray:
     """Return chunks of rows as one; words that came later are missing in earlier ones."""
-    chunks = [*parts]
-    rows = np.full((sum(map(len, chunks)), n_features), np.nan)
-    done = 0
-    for X in chunks:
-        rows[done : done + len(X), : X.shape[1]] = X
-        done += len(X)
-    return rows
+    return np.concatenate([
+        X if X.shape[1] == n_features
+        else np.pad(X, [(0, 0), (0, n_features - X.shape[1])], constant_values=np.nan)
+        for X in (np.empty((0, n_features)), *parts)
+    ])  # fmt: skip
 
 
 def stages(last: int) -> list[int]:
@@ -226,7 +224,7 @@ class WarmUp:
         if laws is not None and laws.n_looked:
             net = laws.begin(plain)
             judged = laws.subtracts and not laws.is_given
-            if judged and not self._are_told(recipe, family, plain, net, names, first_time):
+            if judged and not self._are_predicted(recipe, family, plain, net, names, first_time):
                 laws.leave()
                 net = plain
             laws.say(names)
@@ -238,31 +236,31 @@ class WarmUp:
             None if leader is None else leader.opening,
         )  # fmt: skip
 
-    def would_tell(
+    def would_predict(
         self, laws: Laws, recipe: Recipe, family: Likelihood, names: list[str],
         first_time: float | None, season: Subtraction | None,
     ) -> bool:  # fmt: skip
-        """Whether the laws chosen last would tell the rows kept better than tables alone."""
+        """Whether the laws chosen last would predict the rows kept better than tables alone."""
         trial = deepcopy(laws)
         plain = self.rows_less_season(season, trial, len(names))
         net = trial.begin(plain)
         if not trial.subtracts or trial.is_given:
             return trial.subtracts
-        return self._are_told(recipe, family, plain, net, names, first_time)
+        return self._are_predicted(recipe, family, plain, net, names, first_time)
 
-    def _are_told(
+    def _are_predicted(
         self, recipe: Recipe, family: Likelihood, plain: FloatArray, net: FloatArray,
         names: list[str], first_time: float | None,
     ) -> bool:  # fmt: skip
-        """Whether rows less what is foreseen are told clearly better than plain ones."""
-        scores = [self.told(recipe, family, X, names, first_time) for X in (plain, net)]
+        """Whether rows less what is foreseen are predicted clearly better than plain ones."""
+        scores = [self.predicted(recipe, family, X, names, first_time) for X in (plain, net)]
         return scores[1] > scores[0] + CLEAR_LEAD
 
-    def told(
+    def predicted(
         self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],
         first_time: float | None,
     ) -> float:  # fmt: skip
-        """Return how well the best prior tells the last of the rows kept, given less something."""
+        """Return how well the best prior predicts the last rows kept, less something."""
         n = min(len(X), JUDGED)
         recipe = replace(recipe, reaches=(), temper=False, warp=False)
         contest = Contest(
@@ -273,7 +271,7 @@ class WarmUp:
         return contest.best.score
 
     def log_factors(self, season: Subtraction) -> float:
-        """Return the log of what `told` divides densities by, as seasons multiply."""
+        """Return the log of what `predicted` divides densities by, as seasons multiply."""
         return season.log_factors(self._last(self.times)[-JUDGED:])
 
     def rescale(self, season: Subtraction, laws: Laws | None, n_features: int) -> None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from tqdm import tqdm
 
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import sliceable
+from streamddcrp.data.documents import sparse_rows
 from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import LikelihoodSpec
@@ -183,7 +183,7 @@ def read_epochs(
         return likelihood, given
     option = LikelihoodOption(likelihood)
     if option.kind_of(next((X for X in given if sum(np.shape(X)[:1])), [[]])) == TEXT:
-        return option.emission(TEXT, None), [sparse.csr_array(X) for X in given]
+        return option.emission(TEXT, None), [sparse_rows(X, "epochs") for X in given]
     rows = as_epochs(given)
     first = next(X for X in rows if len(X))
     emission = option.emission(NUMBERS, first.shape[1])

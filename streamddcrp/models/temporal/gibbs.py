@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamddcrp.arguments import checked
+from streamddcrp.data.documents import sparse_rows
 from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
@@ -206,7 +206,7 @@ class Sampler:
         *, learn_scales: bool = True,
     ) -> None:  # fmt: skip
         words = isinstance(emission, TextDecay)
-        parts = [sparse.csr_array(X) for X in epochs] if words else as_epochs(epochs)
+        parts = [sparse_rows(X, "epochs") for X in epochs] if words else as_epochs(epochs)
         self.emission, self.settings, self.learn_scales = emission, settings, learn_scales
         self.rng = rng
         first = np.cumsum([0, *(X.shape[0] for X in parts)])

@@ -6,9 +6,9 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamddcrp.arguments import as_list, checked
+from streamddcrp.data.documents import sparse_rows
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
 from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
@@ -30,13 +30,8 @@ class Corpus(NamedTuple):
 
 def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
     """Return the tokens of whole counts (N, V), dense or scipy sparse; refuse others by row."""
-    try:
-        X = sparse.csr_array(counts, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise SchemaError(
-            "documents: expected counts of words, an array or sparse matrix (N, V)"
-        ) from None
-    if X.ndim != 2 or X.shape[1] < 1 or (n_words is not None and X.shape[1] != n_words):
+    X = sparse_rows(counts, "documents").astype(np.float64)
+    if X.shape[1] < 1 or (n_words is not None and X.shape[1] != n_words):
         wanted = "V >= 1" if n_words is None else f"V = {n_words}"
         raise SchemaError(f"documents: expected counts (N, V) with {wanted}, got shape {X.shape}")
     if not X.has_canonical_format:

@@ -140,7 +140,9 @@ def by_level(name: str, value: Any, depth: int) -> FloatArray:
     also = f"one for each of {depth} levels"
     if not (np.iterable(value) and len(list(value)) == depth):
         value = (positive(name, value, also),) * depth
-    return np.array([positive(name, number, also) for number in value])
+    out = np.array([positive(name, number, also) for number in value])
+    positive(f"the sum of {name}", float(np.sum(out)))
+    return out
 
 
 def ids_of(tree: Any, slots: IntArray) -> IntArray:

@@ -47,7 +47,8 @@ def _best_gain(particles, scratch):
 def predict(config, state, x, t, given, b, out):
     """Predict a row at time ``t``, docs/math/ddcrp.md (6), by every particle; changes ``scratch``.
 
-    p_q(x) = [sum_k s_k p(x | T_k) + alpha p(x)] / (alpha + F), p(x) = sum_q W_q p_q(x).
+    p_q(x) = [sum_k s_k p(x | T_k) + alpha p(x)] / (alpha + F), p(x) = sum_q W_q p_q(x). With
+    recall, s_k has a share of alpha, too.
     ``out`` : label, its probability, -log p(x), probability of a new table, of another table than
     the last row's, live tables.
     """
@@ -63,13 +64,18 @@ def predict(config, state, x, t, given, b, out):
         K = particles.n_tables[p]
         seating.masses_of(state, n, p, K, factor, mass)
         families.log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
-        top, links = own, config.alpha
+        again = seating.recall_weight(config, particles, tables, p)
+        opening = config.gamma * again if again > 0.0 else config.alpha
+        top, links = own, opening
         for k in range(K):
+            opens = again * tables.openings[p, k]
+            mass[k] += opens
+            scratch.again[p, k] = opens / mass[k] if opens > 0.0 else 0.0
             if mass[k] > 0.0:
                 top = max(top, score[k])
                 links += mass[k]
         weight = scratch.weight[p]
-        scratch.new[p] = config.alpha * math.exp(own - top)
+        scratch.new[p] = opening * math.exp(own - top)
         total = scratch.new[p]
         for k in range(K):
             weight[k] = mass[k] * math.exp(score[k] - top) if mass[k] > 0.0 else 0.0
@@ -114,6 +120,8 @@ def _seat(config, state, x, t, p, uniforms, at):
             ring.link[p, here] = seating.draw_link(state, n, p, k, factor, uniforms[at + 1])
     if k < 0:
         k = seating.open_table(particles, tables, p, naming.name_of(n, recent.name, names, counts))
+    elif config.gamma < math.inf and uniforms[at + 1] < scratch.again[p, k]:
+        tables.openings[p, k] += 1.0
     families.add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
     families.posterior(config.family, config.hyper, tables.stats[p, k], tables.post[p, k])
     tables.retained[p, k] += 1
@@ -215,7 +223,8 @@ def _forget(config, state):
     for p in range(len(particles.weight)):
         k = 0
         while k < particles.n_tables[p]:
-            if tables.retained[p, k] == 0 and tables.carried[p, k] < config.least:
+            out_of_reach = tables.retained[p, k] == 0 and tables.carried[p, k] < config.least
+            if out_of_reach and config.gamma == math.inf:
                 seating.close_table(particles, tables, ring, p, k, counts[naming.FIRST], n)
             else:
                 k += 1
@@ -240,12 +249,13 @@ def step_rows(config, state, X, t, uniforms, given, start, out):
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
     ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table and link of
-    the arrival and, with rejuvenation, of the customers whose links are resampled.
+    the arrival, or whether it opens the table, and, with rejuvenation, of the customers whose links
+    are resampled.
     """
     particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
     names, events, counts = state.names, state.events, state.counts
     P, L = len(particles.weight), config.rejuvenate
-    per_particle = 2 + 2 * L if L > 0 else 1
+    per_particle = 2 + 2 * L if L > 0 or config.gamma < math.inf else 1
     mask = len(ring.t) - 1
     for b in range(start, X.shape[0]):
         n = counts[naming.N_SEEN]

@@ -38,6 +38,20 @@ def masses_of(state, i, p, K, factor, out_mass):
 
 
 @inner
+def recall_weight(config, particles, tables, p):
+    """Weight of an opening with the parameter of a table, for each time that it was opened.
+
+    The opener of a table takes an old parameter in proportion to that, a new one to gamma.
+    """
+    if config.gamma == math.inf:
+        return 0.0
+    total = config.gamma
+    for k in range(particles.n_tables[p]):
+        total += tables.openings[p, k]
+    return config.alpha / total
+
+
+@inner
 def draw_table(uniform, new, weight, K):
     """Draw a table in proportion to ``weight`` (K,); -1: a new one, of weight ``new``."""
     total = new
@@ -85,6 +99,7 @@ def open_table(particles, tables, p, name):
     particles.opened[p] += 1
     tables.name[p, k] = name
     tables.retained[p, k] = 0
+    tables.openings[p, k] = 1.0
     tables.carried[p, k] = 0.0
     tables.stats[p, k] = 0.0
     return k
@@ -95,6 +110,7 @@ def copy_table(tables, p, k, to, m):
     """Write table k of particle p over table m of particle ``to``."""
     tables.name[to, m] = tables.name[p, k]
     tables.retained[to, m] = tables.retained[p, k]
+    tables.openings[to, m] = tables.openings[p, k]
     tables.carried[to, m] = tables.carried[p, k]
     tables.stats[to, m] = tables.stats[p, k]
     tables.post[to, m] = tables.post[p, k]

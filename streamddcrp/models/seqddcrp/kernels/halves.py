@@ -50,12 +50,15 @@ def come_in_no_order(config, table, counts, sums, unknown):
 
 
 @uncounted
-def _share(config, scratch, x, odds):
-    """Return log p(x) by both halves with their weights, and the row's share in the second one."""
+def _share(config, scratch, x, odds, whole):
+    """Return log p(x) by both halves with their weights, and the row's share in the second one.
+
+    ``odds``: log weight of the second half, of the first it is 0; ``whole``: that of both.
+    """
     first = log_predictive(config.family, config.hyper, scratch.post, x)
     second = log_predictive(config.family, config.hyper, scratch.shadow_post, x) + odds
     both = log_add_exp(first, second)
-    return both - math.log1p(math.exp(odds)), math.exp(second - both)
+    return both - whole, math.exp(second - both)
 
 
 @uncounted
@@ -99,11 +102,12 @@ def _divide(config, rows, table, counts, scratch, m, turn):
     fit = 0.0
     for n_round in range(ROUNDS):
         odds, fit = posteriors_of_halves(config, table, scratch, m), 0.0
+        whole = math.log1p(math.exp(odds))
         table.left[m], table.right[m] = 0.0, 0.0
         for r in range(counts[N_ROWS]):
             z = rows.probs[m, r]
             if z > SLIGHT:
-                log_p, share = _share(config, scratch, rows.x[r], odds)
+                log_p, share = _share(config, scratch, rows.x[r], odds, whole)
                 if n_round < HARD:
                     share = 1.0 if share > 0.5 else 0.0
                 fit += z * log_p
@@ -161,13 +165,14 @@ def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
     Return whether they are worth keeping.
     """
     odds = posteriors_of_halves(config, table, scratch, m)
+    both = math.log1p(math.exp(odds))
     copy_row(scratch.stats, table.left[m])
     add(scratch.stats, 1.0, table.right[m])
     posterior(config.family, config.hyper, scratch.stats, scratch.whole_post)
     for r in range(first, counts[N_ROWS]):
         z = rows.probs[m, r]
         if z > SLIGHT:
-            log_p, share = _share(config, scratch, rows.x[r], odds)
+            log_p, share = _share(config, scratch, rows.x[r], odds, both)
             whole = log_predictive(config.family, config.hyper, scratch.whole_post, rows.x[r])
             atoms.lead[m] += z * (log_p - whole)
             atoms.foretold[m] += z
@@ -189,6 +194,8 @@ def gain_apart(config, rows, table, counts, scratch, m, l):
     for r in range(w):
         n_m += rows.probs[m, r]
         n_l += rows.probs[l, r]
+    odds = math.log(n_l) - math.log(n_m)
+    whole = math.log1p(math.exp(odds))
     for r in range(w):
         a, b = rows.probs[m, r], rows.probs[l, r]
         if a + b > SLIGHT:
@@ -198,7 +205,7 @@ def gain_apart(config, rows, table, counts, scratch, m, l):
             copy_row(scratch.rest, table.stats[l])
             add_stats(family, hyper, rows.x[r], -b, scratch.rest)
             posterior(family, hyper, scratch.rest, scratch.shadow_post)
-            apart, _ = _share(config, scratch, rows.x[r], math.log(n_l) - math.log(n_m))
+            apart, _ = _share(config, scratch, rows.x[r], odds, whole)
             add(scratch.stats, 1.0, scratch.rest)
             posterior(family, hyper, scratch.stats, scratch.post)
             gain += (a + b) * (apart - log_predictive(family, hyper, scratch.post, rows.x[r]))
