@@ -13,6 +13,17 @@ export function element(tag, options = {}, ...children) {
   return made
 }
 
+/** Close a menu by a click beside it, or Escape. */
+export function dropdown(box) {
+  addEventListener("click", (event) => event.composedPath().includes(box) || (box.open = false))
+  box.onkeydown = (event) => {
+    if (event.key !== "Escape" || !box.open) return
+    event.stopPropagation()
+    box.open = false
+    box.querySelector("summary").focus()
+  }
+}
+
 export function swatch(box, colour) {
   box.style.background = colour ?? "transparent"
   box.style.borderColor = colour ?? ""
