@@ -19,6 +19,7 @@ from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import LikelihoodSpec
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import (
     NUMBERS,
@@ -146,7 +147,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self,
         *,
         epoch: float | str | tuple[str, int] | None = None,
-        likelihood: LikelihoodSpec = "auto",
+        likelihood: LikelihoodSpec | AnyEmission = "auto",
         alpha: float | None = None,
         decay: DecaySpec = None,
         window: int | None = None,
