@@ -252,7 +252,7 @@ def _words(state: State, table: WordTable, live: Any) -> list[str]:
     return out
 
 
-def no_names(df: IntArray, n: int) -> Any:
+def no_names(df: Any, n: int) -> Any:
     """Return which words of the trade most of ``n`` stories have, by the stories that have each."""
     return (2 * df > n) & (n >= MANY)
 

@@ -21,7 +21,7 @@ from streamddcrp.numerics import natural
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
 LEAST_ODDS = math.log(20.0)  # of a return
-MARGIN = 3.0  # nats that a merge gains at least
+MARGIN = 6.0  # nats that a merge gains at least
 
 
 @leaf
