@@ -92,7 +92,7 @@ def test_events_account_for_all_stories(births):
                 merged.add(event.label)
         live = {s["id"]: s["rows"] for s in model.summary().to_pylist()}
         assert {i for i, n in live.items() if n >= births} <= born - merged <= set(live) | closed
-    assert bool(closed | merged) == (births < 8)
+    assert bool(closed | merged) == (births == 1)
     assert bool(noticed) == (births > 2)
 
 
