@@ -29,8 +29,8 @@ from streamddcrp.likelihoods import (
     NormalWishart,
     Product,
 )
-from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.likelihoods.kernels.parts import outlook
+from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
 from tests.oracles.reasons import conditional_student, integrated_out, student
 
