@@ -94,15 +94,25 @@ def _test(hint: Any) -> _Test | None:
             return None
         words = " or ".join(dict.fromkeys(words for words, _ in found))
         return words, lambda x: any(test(x) for _, test in found)
-    listed = parts and (origin is tuple or (origin is Sequence and _is_ours(parts[0])))
-    if listed and (inner := _test(parts[0])):
-        return (
-            f"a sequence, each {inner[0]}",
-            lambda x: _TESTS[origin][1](x) and not isinstance(x, str) and all(map(inner[1], x)),
-        )
+    if parts and (origin is tuple or (origin is Sequence and _is_ours(parts[0]))):
+        return _sequence(origin, parts)
     if _is_ours(origin):  # a class
         return f"of type {origin.__name__}", lambda x: isinstance(x, origin)
     return _TESTS.get(origin) if isinstance(origin, Hashable) else None
+
+
+def _sequence(origin: Any, parts: Sequence[Any]) -> _Test:
+    """Return the test of a sequence: of one kind, or a tuple with a part of each."""
+    each = [_test(part) or ("anything", lambda _: True) for part in parts if part is not ...]
+    is_pair = origin is tuple and len(each) == len(parts)
+
+    def fits(x: Any) -> bool:
+        if not _TESTS[origin][1](x) or isinstance(x, str) or (is_pair and len(x) != len(each)):
+            return False
+        return all(test(y) for y, (_, test) in zip(x, itertools.cycle(each), strict=False))
+
+    words = " and ".join(words for words, _ in each)
+    return f"a tuple of {words}" if is_pair else f"a sequence, each {words}", fits
 
 
 def checked(function: _Function) -> _Function:

@@ -6,7 +6,9 @@ import pytest
 
 from streamddcrp import SeqDDCRP
 from streamddcrp.errors import SchemaError
+from tests.conformance.cases import CASES
 from tests.conformance.streams import levels
+from tests.fuzz.interrupts import assert_prefix
 
 
 def test_recent_labels_are_those_of_the_window_and_any_cutting_gives_the_same():
@@ -147,3 +149,20 @@ def test_events_tell_births_returns_and_deaths():
     assert summary["id"] == [0, 1, 2]
     assert summary["weight"] == pytest.approx([250, 150, 150], abs=1.0)  # 250: the memory
     assert summary["mean_0"] == pytest.approx([0, 30, 60], abs=0.5)
+
+
+def test_an_interrupt_after_a_season_was_found_leaves_a_prefix(monkeypatch):
+    case = next(case for case in CASES if case.name == "SeqDDCRP, season of the clock")
+    stream, model = case.some(15), case.make()
+
+    def pause():
+        if model._n_learned >= 272:
+            raise KeyboardInterrupt
+
+    whole = case.learned(stream)
+    with monkeypatch.context() as patch:
+        patch.setattr("streamddcrp.models.seqddcrp.estimator.pause", pause)
+        with pytest.raises(KeyboardInterrupt):
+            case.step(model, stream)
+    assert model._in_season
+    assert_prefix(case, stream, model, whole)

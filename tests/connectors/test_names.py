@@ -129,3 +129,32 @@ def test_verdicts_act_on_alarms_and_go_with_them(tmp_path):
     told = [row for row in later if row["verdict"] == "fault" and row["status"] == "firing"]
     assert told
     assert told[0]["text"].startswith("the stream entered stuck, marked as a fault")
+
+
+def test_a_silence_of_the_page_acts_at_once_is_logged_and_stays(tmp_path, caplog):
+    caplog.set_level("INFO", "streamddcrp.run")
+
+    class Silent:
+        def epoch(self, epoch):
+            if epoch.summary.rows == 500:
+                page.silence({"key": "*", "reason": "cleaning"}, by="Ann")
+                page.acknowledge({"": 10.0}, by="Bob")
+
+    once(tmp_path, 400)
+    page = Names(tmp_path / "ck")
+    told = len(read(tmp_path / "alarms.jsonl"))
+    assert told
+    once(tmp_path, 1000, watchers=[Silent()])
+    said = [record.getMessage() for record in caplog.records]
+    assert "Ann silenced * (cleaning)" in said
+    assert "Bob acknowledged the alarm" in said
+    rows_told = [row["row"] for row in read(tmp_path / "alarms.jsonl")[told:]]
+    assert all(row < 500 for row in rows_told)
+    silent = [line for line in said if line.endswith("is silent (cleaning, Ann)")]
+    assert silent
+    once(tmp_path, 1500)  # after a restart
+    assert len(read(tmp_path / "alarms.jsonl")) == told + len(rows_told)
+    Names(tmp_path / "ck").end_silence(0, 0.0, by="Ann")
+    once(tmp_path, 2000)
+    assert len(read(tmp_path / "alarms.jsonl")) > told + len(rows_told)
+    assert Names(tmp_path / "ck").history[-1]["did"] == "ended the silence of"

@@ -1,5 +1,6 @@
 """The exact language model against enumeration, closed forms and the recorded oracle."""
 
+import datetime as dt
 from functools import reduce
 
 import numpy as np
@@ -374,3 +375,10 @@ def test_a_decay_that_fails_leaves_the_model_as_it_was():
     made.learn_many("be", 3.0)
     made.learn_many("to be", [3.1, 3.2])
     assert made.n_seen == 5
+
+
+@pytest.mark.parametrize("t", [5.0, dt.datetime(2024, 1, 1), np.datetime64("2024-01-01")])
+def test_one_time_may_stand_for_all_tokens_of_a_batch(t):
+    model = LinkLanguageModel(base_measure=7)
+    assert len(model.step_many(["a", "b", "a"], t=t)["time"].unique()) == 1
+    assert model.n_seen == 3

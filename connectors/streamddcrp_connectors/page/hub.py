@@ -104,7 +104,7 @@ class Hub:
 
     def begin(self, streams: "Streams") -> None:
         self.streams = streams
-        for browser in self._browsers:
+        for browser in tuple(self._browsers):  # one that is gone leaves
             browser.has, browser.seen, browser.event = None, {}, 0
             browser.link.send(json.dumps(self._hello()))
         self.changed()
@@ -118,11 +118,12 @@ class Hub:
     def _flush(self) -> None:
         self._due, self._last = None, time.monotonic()
         self._made.clear()
-        for browser in self._browsers:
+        for browser in tuple(self._browsers):  # one that is gone leaves
             if browser.want is None or self.streams is None:
                 continue
             if browser.waiting:
                 continue  # it acknowledges, and then there is another flush
+            self._send_silences(browser, self.streams)
             if browser.want["fleet"]:
                 self._send_cards(browser, self.streams)
             else:
@@ -138,6 +139,20 @@ class Hub:
     def _hello(self) -> dict[str, Any]:
         hello = {"type": "hello", "palette": {"light": COLOURS, "dark": DARK}}
         return hello | {"job": self.streams and self.streams.job._asdict()}
+
+    def clock(self) -> float:
+        """Return the time by which silences begin and end (s since 1970): that of rows, or now."""
+        return time.time() if self.streams is None else self.streams.clock(time.time())
+
+    def _send_silences(self, browser: Browser, streams: "Streams") -> None:
+        """Send the silences under way and to come, where the run hears of them."""
+        now = self.clock()
+        standing = [i for i, silence in enumerate(self.names.quiet) if now < silence.end]
+        version = hash((self.names.version, len(standing)))
+        if browser.seen.get("silences") != version and streams.job.live and self.names.kept:
+            browser.seen["silences"] = version
+            tables = [self.names.silences[i] | {"place": i} for i in standing]
+            browser.link.send(json.dumps({"type": "silences", "silences": tables}))
 
     # -- one stream ------------------------------------------------------------------------------
 
@@ -222,11 +237,16 @@ class Hub:
 
     def _now(self, key: str, stream: "Stream") -> dict[str, Any]:
         now = stream.now()
-        acknowledged = self.names.acknowledged(key)
-        raised = now.get("alarmed") is not None and now["alarmed"] > acknowledged
+        alarmed = now.get("alarmed")
+        raised = alarmed is not None and alarmed > self.names.acknowledged(key)
+        when = self._once("clock", self.clock)
+        if alarmed is not None and raised and self.streams is not None and self.streams.job.stamped:
+            when = alarmed / 1e3
+        silent = self.names.silent(key, when)
+        raised = raised and silent is None
         by = self.names.acknowledged_by(key)
-        seen = stream.pyramid.n_rows
-        return now | {"raised": raised, "by": by, "alarms": stream.n_alarms, "rows": seen}
+        seen = {"alarms": stream.n_alarms, "rows": stream.pyramid.n_rows}
+        return now | seen | {"raised": raised, "by": by, "silent": silent}
 
     def _tables(self, browser: Browser, key: str, stream: "Stream", streams: "Streams") -> str:
         acknowledged = self.names.acknowledged(key)

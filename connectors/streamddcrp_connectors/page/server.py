@@ -17,6 +17,7 @@ from streamddcrp.validation import VERDICTS
 from streamddcrp_connectors.page.access import Access
 from streamddcrp_connectors.page.hub import Browser, Frame, Hub
 from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
+from streamddcrp_connectors.run.silences import stamp
 
 if TYPE_CHECKING:  # heavy: the page is there before it
     from streamddcrp_connectors.page.streams import Streams
@@ -37,6 +38,7 @@ HEADERS = {
 }
 LARGEST = 1 << 16  # bytes of a message from a browser
 MOST_ROWS = 20_000  # of a download
+ENTRIES = ("key", "from", "until", "weekly", "reason")  # of a silence
 MOST_ASKED = 100  # messages of a browser in a second; each may have a picture made
 
 
@@ -152,6 +154,7 @@ class _Socket(_Guarded, WebSocketHandler):
 
     def _do(self, asked: dict[str, Any]) -> None:
         browser, do, key = self.browser, asked.get("do"), str(asked.get("key") or "")
+        by = str(asked.get("by") or "")
         if browser is None:
             return
         if do == "show":
@@ -170,9 +173,27 @@ class _Socket(_Guarded, WebSocketHandler):
                 until = {key: stream.alarmed for key, stream in of.items()}
             else:
                 until = {key: of[key].pyramid.span[1]} if key in of else {}
-            for seen in self.hub.names.acknowledge(until, str(asked.get("by") or "")):
+            for seen in self.hub.names.acknowledge(until, by):
                 of[seen].acknowledged(self.hub.names.acknowledged_by(seen))
+        elif do in ("silence", "hear"):
+            self._silence(asked, do, by)
         self.hub.changed()
+
+    def _silence(self, asked: dict[str, Any], do: str, by: str) -> None:
+        """Set a silence, or end one; say what is wrong with it."""
+        names, now, wrong = self.hub.names, self.hub.clock(), ""
+        try:
+            if do == "hear":
+                names.end_silence(int(asked["place"]), now, by)
+            else:
+                table = {name: str(asked.get(name) or "") for name in ENTRIES}
+                if hours := float(asked.get("hours") or 0.0):
+                    times = {"from": now, "until": now + 3600.0 * hours}
+                    table |= {name: stamp(t) for name, t in times.items()}
+                names.silence(table, by)
+        except (ValueError, LookupError, OverflowError, OSError) as error:
+            wrong = str(error)
+        self.send(json.dumps({"type": "answer", "wrong": wrong}))
 
     def on_close(self) -> None:
         if self.browser is not None:
@@ -207,11 +228,10 @@ class _Download(_Guarded):
 def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
     """Return buckets as a table: of single rows their values, of others least, most and mean."""
     job = streams.job
-    stamped = job.time in ("stamp", "instant")
     zone = "UTC" if job.time == "instant" else None
 
     def times(cells: Any) -> Any:
-        if not stamped:
+        if not job.stamped:
             return pa.array(cells)
         stamps = np.rint(1e3 * cells).astype("datetime64[us]")
         return pa.array(stamps).cast(pa.timestamp("us", zone))

@@ -36,6 +36,11 @@ class Job(NamedTuple):
     calibrating: float = 0.0  # rows from which there is a threshold
 
     @property
+    def stamped(self) -> bool:
+        """Whether rows have time stamps."""
+        return self.time in ("stamp", "instant")
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Numeric columns that are kept."""
         return () if self.text else tuple(self.features[:COLUMNS])
@@ -187,7 +192,7 @@ class Stream:
             self.regimes.joined(label, into)
             while len(self.became) > 4096:
                 del self.became[next(iter(self.became))]
-        elif kind == "death":
+        elif kind in ("death", "closed"):
             self.gone[label] = None
             while len(self.gone) > 4096:
                 del self.gone[next(iter(self.gone))]
@@ -248,6 +253,11 @@ class Streams:
         for part in np.split(order, cuts):
             if len(part):
                 self.stream(str(names[codes[part[0]]])).learn(rows.take(part))
+
+    def clock(self, otherwise: float) -> float:
+        """Return the time of the newest row in seconds since 1970, where rows have time stamps."""
+        ends = [stream.pyramid.span[1] for stream in self.of.values()] if self.job.stamped else []
+        return max((end / 1e3 for end in ends if np.isfinite(end)), default=otherwise)
 
     def happened(self, batch: Any) -> None:
         """Take events as `Models.events` returns them."""

@@ -16,13 +16,12 @@ from streamddcrp.data.batches import batch_times
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.columns import arrow_stream, read_stream
 from streamddcrp_connectors.run.lateness import seconds_of
-from streamddcrp_connectors.run.names import Names
+from streamddcrp_connectors.run.names import MENTIONED, Names
 from streamddcrp_connectors.run.silences import Silences
 
 _LOG = logging.getLogger("streamddcrp.run")
 FIRING, RESOLVED = "firing", "resolved"
 _COLUMNS = ("row", "time", "key", "file", "label", "score")
-_NAMED = 20  # keys that a message names
 _MOST = 10_000  # alarms that wait for a message
 _OP = "alarm"  # under which a store keeps what is known of keys
 
@@ -51,8 +50,9 @@ class Alarming:
     {'row': 500, 'score': 40.0, 'status': 'firing'}
     """
 
-    def __init__(self, rule: AlarmRule) -> None:
+    def __init__(self, rule: AlarmRule, names: Names | None = None) -> None:
         self.n_silenced = 0
+        self._names = names  # which have the silences that people set
         self.change(rule)
         self._began: dict[str, int] = {}  # rows at which the alarms that are on began, by key
         self._changed: set[str] = set()  # keys, since the last `save`
@@ -136,7 +136,8 @@ class Alarming:
         whys = [next(reasons) if status == FIRING else None for status in statuses]
         news = news.append_column("why", pa.array(whys, pa.string()))
         stamped = "time" in kept and pa.types.is_timestamp(news.schema.field("time").type)
-        silent = self._silences.cover(keys, _seconds(news) if stamped else None)
+        others = () if self._names is None else self._names.quiet
+        silent = self._silences.cover(keys, _seconds(news) if stamped else None, others)
         for key, row, status, said in zip(keys, began, statuses, silent, strict=True):
             if said is not None and status == FIRING:
                 self.n_silenced += 1
@@ -186,7 +187,7 @@ class Alarming:
         keys = self._keys(news)
         first = news.take(pa.array(cuts[:-1], pa.int64()))
         groups = [keys[a:b] for a, b in pairwise(cuts.tolist())]
-        named = [", ".join(group[:_NAMED]) for group in groups]
+        named = [", ".join(group[:MENTIONED]) for group in groups]
         first_rows = first.to_pylist()
         texts = [self._text(of, row) for of, row in zip(groups, first_rows, strict=True)]
         first = first.append_column("n", pa.array(np.diff(cuts)))
@@ -208,8 +209,8 @@ class Alarming:
             return f"{who} {what}: {first['why']}" if first["why"] else f"{who} {what}"
         names = list(dict.fromkeys(keys))
         of = f"{len(names):,} of {self.alarm.n_keys:,} keys ({self._by}) {what}"
-        more = ", ..." if len(names) > _NAMED else ""
-        return f"{of} within {self._group}: {', '.join(names[:_NAMED])}{more}"
+        more = ", ..." if len(names) > MENTIONED else ""
+        return f"{of} within {self._group}: {', '.join(names[:MENTIONED])}{more}"
 
     @staticmethod
     def _keys(news: Any) -> list[str]:

@@ -130,7 +130,7 @@ class Run:
         if cursor["source"] is not None:
             _LOG_RUN.info("resumed at row %s of %s", f"{cursor['rows']:,}", source.name)
         alarms = self.alarms is not None or self.watchers
-        self._alarming = Alarming(self.alarm_rule) if alarms else None
+        self._alarming = Alarming(self.alarm_rule, self.names) if alarms else None
         self._lateness = Lateness(self.late, self.max_ahead, source.columns)
         model = recipe.make()  # options that cannot be used are refused before files are touched
         if source.columns.time is None and getattr(model, "needs_times", False):

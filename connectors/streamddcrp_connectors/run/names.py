@@ -1,6 +1,7 @@
-"""Names and verdicts that people give to regimes, kept with the checkpoint."""
+"""What people say of a run, kept with the checkpoint: names, verdicts, what they saw, silences."""
 
 import json
+import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,15 +14,20 @@ import pyarrow as pa
 from streamddcrp.checkpoint import write_atomic
 from streamddcrp.errors import CheckpointError, ConfigError
 from streamddcrp.validation import VERDICTS, choice
+from streamddcrp_connectors.run.silences import Silence, reason_of, stamp
 
 FILE = "page-names.json"
 LONGEST = 60  # letters of a name
 MOST = 10_000
-SEEN = 1000  # acknowledgements that are kept
+MENTIONED = 20  # keys that a sentence names
+SEEN = 1000  # of what people did, that are kept
+SILENCES = 200  # that are kept, those over too
+ACKNOWLEDGED, SILENCED, HEARD = "acknowledged", "silenced", "ended the silence of"
+_LOG = logging.getLogger("streamddcrp.run")
 
 
 class Names:
-    """Names and verdicts that people gave to regimes, and what they acknowledged.
+    """Names and verdicts that people gave to regimes, what they acknowledged and silenced.
 
     Examples
     --------
@@ -36,21 +42,31 @@ class Names:
         self._names: dict[str, dict[int, str]] = {}
         self._verdicts: dict[str, dict[int, str]] = {}
         self._acknowledged: dict[str, float] = {}
-        self.history: list[dict[str, Any]] = []  # who acknowledged what, and when
+        self._keep([])
+        self.history: list[dict[str, Any]] = []  # who did what, and when
         self.version = 0
         self._read_at = 0  # when the file was written that was read last
-        if self._path is not None and self._path.exists():
-            self._read(self._path)
+        self._refresh(said=True)
+
+    @property
+    def kept(self) -> bool:
+        """Whether they outlive the process, so that a run hears of them."""
+        return self._path is not None
 
     def of(self, key: str) -> dict[int, str]:
         return self._names.get(key, {})
 
-    def _refresh(self) -> None:
-        """Read the file again if another process has changed it."""
-        if self._path is not None:
-            with suppress(FileNotFoundError):
-                if self._path.stat().st_mtime_ns != self._read_at:
-                    self._read(self._path)
+    def _refresh(self, *, said: bool = False) -> None:
+        """Read the file again if another process has changed it; log what people did."""
+        if self._path is None:
+            return
+        with suppress(FileNotFoundError):
+            if self._path.stat().st_mtime_ns != self._read_at:
+                known = self.history[-1]["at"] if self.history else -np.inf
+                self._read(self._path)
+                for done in self.history if not said else ():
+                    if done["at"] > known:
+                        _LOG.info("%s", _sentence(done))
 
     def verdicts_of(self, key: str) -> dict[int, str]:
         """Return the verdicts on regimes of a stream that are not normal, by label."""
@@ -91,10 +107,46 @@ class Names:
 
     def acknowledged_by(self, key: str) -> str:
         """Return who last acknowledged alarms of a stream, if they said so."""
-        return next((seen["by"] for seen in reversed(self.history) if key in seen["keys"]), "")
+        seen = (done for done in reversed(self.history) if done["did"] == ACKNOWLEDGED)
+        return next((done["by"] for done in seen if key in done["keys"]), "")
+
+    def silent(self, key: str, t: float) -> str | None:
+        """Return why and by whom a stream is silent at a time (s since 1970), None: it is not."""
+        return reason_of(self.quiet, key, t)
+
+    def silence(self, table: Mapping[str, str], by: str = "") -> None:
+        """Set a silence, a table as in `Silences`; ValueError where it is none."""
+        self._refresh()
+        told = {name: str(text) for name, text in table.items() if text}
+        told |= {"reason": _plain(told.get("reason", "")), "by": _plain(by)}
+        made = Silence.of(told)
+        if not made.begin < made.end:
+            raise ValueError("a silence must end after it begins")
+        self._keep([*self.silences, told][-SILENCES:])
+        self._did(SILENCED, by, [made.key], _when(told))
+
+    def end_silence(self, at: int, t: float, by: str = "") -> None:
+        """End a silence, by its place, at a time (s since 1970)."""
+        self._refresh()
+        table = self.silences[at]
+        if t < Silence.of(table).end:
+            over = table | {"until": stamp(t)}
+            self._keep([*self.silences[:at], over, *self.silences[at + 1 :]])
+            self._did(HEARD, by, [table.get("key", "*")])
+
+    def _keep(self, tables: list[dict[str, str]]) -> None:
+        self.quiet = [Silence.of(table) for table in tables]
+        self.silences = tables
+
+    def _did(self, did: str, by: str, keys: list[str], what: str = "") -> None:
+        """Keep what somebody did."""
+        done = {"at": time.time(), "did": did, "by": _plain(by), "keys": keys, "what": what}
+        self.history = [*self.history, done][-SEEN:]
+        self._write()
 
     def give(self, key: str, label: int, name: str, verdict: str = VERDICTS[0]) -> None:
         """Name a regime and judge it; an empty name takes its name away."""
+        self._refresh()
         normal = choice("verdict", verdict, VERDICTS) == VERDICTS[0]
         for given, text in (
             (self._names, _plain(name)),
@@ -109,6 +161,7 @@ class Names:
 
     def acknowledge(self, times: Mapping[str, float], by: str = "") -> list[str]:
         """Note that somebody has seen the alarms of streams up to a time each; return which."""
+        self._refresh()
         seen = []
         for key, t in times.items():
             room = len(self._acknowledged) < MOST or key in self._acknowledged
@@ -116,9 +169,7 @@ class Names:
                 self._acknowledged[key] = t
                 seen.append(key)
         if seen:
-            self.history.append({"at": time.time(), "by": _plain(by), "keys": seen})
-            del self.history[:-SEEN]
-        self._write()
+            self._did(ACKNOWLEDGED, by, seen)
         return seen
 
     def _read(self, path: Path) -> None:
@@ -137,9 +188,14 @@ class Names:
             for key, t in kept["acknowledged"].items():
                 self._acknowledged[key] = float(t)
             self.history = [
-                {"at": float(seen["at"]), "by": str(seen["by"]), "keys": [*map(str, seen["keys"])]}
-                for seen in kept.get("history", [])
+                {
+                    "at": float(done["at"]),
+                    "keys": [*map(str, done["keys"])],
+                    **{name: str(done[name]) for name in ("did", "by", "what")},
+                }
+                for done in kept.get("history", [])
             ]
+            self._keep([{**table} for table in kept.get("silences", [])])
         except (OSError, ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
             message = f"{path} does not hold names of regimes: {error}; restore or remove it"
             raise CheckpointError(message) from error
@@ -149,7 +205,21 @@ class Names:
         if self._path is not None:
             kept: dict[str, Any] = {"names": self._names, "acknowledged": self._acknowledged}
             kept |= {"verdicts": self._verdicts, "history": self.history}
+            kept["silences"] = self.silences
             write_atomic(self._path, json.dumps(kept, indent=1).encode())
+
+
+def _when(table: Mapping[str, str]) -> str:
+    """Return when a silence is, and why, in words."""
+    when = [f"{name} {table[name]}" for name in ("from", "until", "weekly") if name in table]
+    return " ".join(when) + (f" ({table['reason']})" if table["reason"] else "")
+
+
+def _sentence(done: Mapping[str, Any]) -> str:
+    """Return what somebody did, in words."""
+    keys = ", ".join(done["keys"][:MENTIONED]) + ", ..." * (len(done["keys"]) > MENTIONED)
+    who = done["by"] or "somebody"
+    return " ".join(f"{who} {done['did']} {keys or 'the alarm'} {done['what']}".split())
 
 
 def _plain(text: str) -> str:

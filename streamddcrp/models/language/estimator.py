@@ -148,7 +148,8 @@ class LinkLanguageModel(Options, Stored, base.Base):
         """
         log_prob, p_new, n_tables = self._advance(tokens, t)
         found = {"score": -log_prob, "p_new": p_new, "n_tables": n_tables}
-        return with_times(pa.RecordBatch.from_pydict(found), t)
+        times = [t] * len(log_prob) if t is not None and _is_one(t) else t
+        return with_times(pa.RecordBatch.from_pydict(found), times)
 
     def new_document(self) -> None:
         """Begin a document: its tokens do not link to those before. Times may start again."""
@@ -191,8 +192,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
             check_clocked(self._clocked, t is not None)
         if t is None:
             return np.arange(self._n_seen, self._n_seen + n, dtype=np.float64)
-        alone = not hasattr(t, "__len__") or getattr(t, "ndim", 1) == 0
-        times = np.full(n, as_time(t)) if alone else batch_times(t, n)
+        times = np.full(n, as_time(t)) if _is_one(t) else batch_times(t, n)
         check_times(times, self._last_time)
         return times
 
@@ -330,6 +330,11 @@ class LinkLanguageModel(Options, Stored, base.Base):
         model._last_time, model._n_seen = meta["last_time"], meta["n_seen"]
         model._totals[:] = arrays["totals"]
         return model
+
+
+def _is_one(t: object) -> bool:
+    """Whether a time is that of all tokens."""
+    return not hasattr(t, "__len__") or getattr(t, "ndim", 1) == 0
 
 
 def link_posterior(

@@ -357,9 +357,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             return self._learn_checked(X, t, types)
         except BaseException:
             done = self._n_learned - seen
-            if self._is_auto and self._early is not None and not self._early.is_over:
-                self._types = widest(known, types)
-                self._family = self._family if self._in_season else None
+            by_rows = self._is_auto and self._early is not None and not self._early.is_over
+            if by_rows and not self._in_season:  # which the rows behind have had a say in
+                self._types, self._family = widest(known, types), None
             self._n_seen = seen + done
             self._last_time = float(t[done - 1]) if t is not None and done > 0 else last
             raise

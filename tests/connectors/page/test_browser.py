@@ -155,6 +155,17 @@ def test_keys_names_and_addresses(feeder, visit, tmp_path):
     page.keyboard.press("Enter")
     until(page, "document.querySelector('#acknowledge').hidden")
     until(other, "document.querySelector('#acknowledge').hidden")
+    page.focus("#silences summary")
+    page.keyboard.press("Enter")
+    until(page, "document.activeElement.placeholder", lambda x: x == "Reason")
+    page.keyboard.type("cleaning")
+    page.keyboard.press("Enter")
+    for one in (page, other):
+        until(
+            one, "document.querySelector('#silences ul').textContent", lambda x: "(cleaning)" in x
+        )
+    page.click("#silences li button")
+    until(other, "document.querySelectorAll('#silences li').length", lambda n: n == 0)
 
 
 def test_every_control_has_a_name_and_fits_a_phone(feeder, visit):

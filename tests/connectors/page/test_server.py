@@ -288,15 +288,29 @@ def test_names_and_history_outlive_the_process(feeder, talk, tmp_path):
     browser.say(do="acknowledge", key="", by=" Ann\n")
     seen = browser.next("tables", lambda f: any(e["kind"] == "acknowledged" for e in f["events"]))
     assert seen["events"][-1]["why"] == "Ann"
+    for wrong in ({"weekly": "daily"}, {"from": "soon"}, {"hours": -1}, {"hours": "x"}):
+        browser.say(do="silence", key="*", **wrong)
+        assert browser.next("answer")["wrong"]
+    browser.say(do="silence", key="*", hours=2, by="Ann", reason="cleaning")
+    assert browser.next("answer")["wrong"] == ""
+    (silence,) = browser.next("silences", lambda f: f["silences"])["silences"]
+    assert silence["until"] == "2026-03-01T10:04:59+00:00"  # two hours after the last row
+    browser.say(do="silence", key="*", weekly="Sat 22:00 - Sun 06:00")
+    browser.next("silences", lambda f: len(f["silences"]) == 2)
+    browser.say(do="hear", place=1, by="Bob")
+    assert browser.next("silences", lambda f: len(f["silences"]) == 1)["silences"] == [silence]
     page.page.close()
     assert oct((tmp_path / "page-token").stat().st_mode & 0o777) == "0o600"
     again = feeder(tmp_path)
     assert again.token == page.token
     browser = talk(again)
     browser.show()
-    tables, after = browser.next("tables"), browser.next("view")
+    silences, tables = browser.next("silences"), browser.next("tables")
+    after = browser.next("view")
     for name, cells in before["columns"].items():
         np.testing.assert_equal(cells, after["columns"][name])
+    assert silences["silences"] == [silence]
+    assert after["now"]["silent"] == "cleaning, Ann"
     assert tables["names"] == {"3": "clea ning <b>"}
     assert seen["events"][-1] in tables["events"]
     assert tables["rows"] == ROWS

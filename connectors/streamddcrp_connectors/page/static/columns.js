@@ -1,6 +1,6 @@
 // The menu of columns: those that are drawn, chosen by the server or by hand.
 
-import { element } from "./panels.js"
+import { dropdown, element } from "./panels.js"
 
 const MOST = 8 // columns at once
 
@@ -11,13 +11,7 @@ export class Chooser {
     this.menu = box.querySelector("div")
     this.choose = choose
     this.boxes = []
-    addEventListener("click", (event) => box.contains(event.target) || (box.open = false))
-    box.onkeydown = (event) => {
-      if (event.key !== "Escape" || !box.open) return
-      event.stopPropagation()
-      box.open = false
-      this.title.focus()
-    }
+    dropdown(box)
   }
 
   /** List all columns; `shown` are drawn, and `own` says that somebody chose them. */

@@ -71,7 +71,7 @@ export class Fleet {
     if (card.regime.textContent !== regime) card.regime.textContent = regime
     const when = facts.raised ? this.clock.near(facts.alarmed, facts.t) : ""
     const calm = facts.threshold === null ? calibrating(facts, this.needed) : facts.since === null ? "no alarm" : `no alarm, ${regime} since ${this.clock.near(facts.since, facts.t)}`
-    const seen = facts.alarm && facts.by ? `alarm, seen by ${facts.by}` : calm
+    const seen = facts.silent !== null ? `${facts.alarm ? "alarm, " : ""}silent${facts.silent ? `: ${facts.silent}` : ""}` : facts.alarm && facts.by ? `alarm, seen by ${facts.by}` : calm
     const state = facts.raised ? `▲ alarm ${facts.alarm ? "now" : when}` : seen
     if (card.state.textContent !== state) card.state.textContent = state
     card.box.classList.toggle("raised", facts.raised)

@@ -8,6 +8,7 @@ import { Link } from "./link.js"
 import { Events, Regimes, inWords, sentence, swatch } from "./panels.js"
 import { Clock, lasting, number, whole } from "./scales.js"
 import { drawSeries } from "./series.js"
+import { Silences } from "./silences.js"
 import { drawStories } from "./stories.js"
 
 const $ = (id) => document.getElementById(id)
@@ -25,6 +26,7 @@ const view = { key: null, span: undefined, end: null, columns: null, id: 0 } // 
 const events = new Events($("events"), visit)
 const regimes = new Regimes($("regimes"), (label, name, verdict) => link.send({ do: "name", key: view.key, label, name, verdict }), visit)
 const fleet = new Fleet($("fleet"), (key) => `#${address({ ...view, key, end: null })}`)
+const silences = new Silences($("silences"), (asked) => link.send(asked), () => view.key)
 const chooser = new Chooser($("columns"), (columns) => go({ columns }))
 let fitting = LANES
 let tables = null
@@ -162,6 +164,12 @@ const onFrame = {
     counts(frame)
     draw(true)
   },
+  silences(frame) {
+    silences.take(frame, Boolean(scene.job.key))
+  },
+  answer(frame) {
+    silences.answer(frame)
+  },
   cards(frame) {
     link.send({ do: "got" })
     heard = Date.now()
@@ -254,6 +262,8 @@ function facts() {
   $("surprise").textContent = `${number(now.score)} / ${now.threshold === null ? calibrating(now, scene.job.calibrating) : number(now.threshold)}`
   $("surprise").className = now.alarm ? "alarm" : ""
   $("alarms").textContent = whole(now.alarms)
+  $("alarms").title = now.silent === null ? "" : `silent (${now.silent})`
+  $("alarms").textContent += now.silent === null ? "" : ", silent"
   raise(now.raised, "Acknowledge alarm")
   const [begin, end] = history.span
   for (const kind of ["csv", "arrow"]) {

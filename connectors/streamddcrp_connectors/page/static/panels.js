@@ -13,6 +13,17 @@ export function element(tag, options = {}, ...children) {
   return made
 }
 
+/** Close a menu by a click beside it, or Escape. */
+export function dropdown(box) {
+  addEventListener("click", (event) => event.composedPath().includes(box) || (box.open = false))
+  box.onkeydown = (event) => {
+    if (event.key !== "Escape" || !box.open) return
+    event.stopPropagation()
+    box.open = false
+    box.querySelector("summary").focus()
+  }
+}
+
 export function swatch(box, colour) {
   box.style.background = colour ?? "transparent"
   box.style.borderColor = colour ?? ""
@@ -133,6 +144,7 @@ export function sentence(event, nameOf) {
     case "birth": return `${who} began`
     case "return": return `${who} came back`
     case "death": return `${who} is gone`
+    case "closed": return `${who} is over, it seems`
     case "merge": return `${who} became part of ${nameOf(event.into)}`
     case "split": return `${who} split off from ${nameOf(event.into)}`
     case "candidate": return `${who} may be beginning`
