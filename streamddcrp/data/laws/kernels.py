@@ -17,6 +17,7 @@ FAR = 100.0  # .. and their variance
 KEEP = 0.999  # of what is known of the noise, with each value
 FIRST_ROWS = 250.0  # in which one jump is expected before any has been seen
 RECALLED = 0.02  # variance by which a level may have moved when it returns
+FURTHEST = 9.0  # squared size of a jump, over its variance, up to which it is Gaussian
 ITS_TIME = 3  # rows for which a new level is kept after an outlier, however improbable
 SETTLED = 10  # values by which a level is one to be remembered ..
 SURE = -0.1  # .. at this log weight of the hypothesis
@@ -84,7 +85,8 @@ def _branch(y, law, d, jumps, state):
         return HYPOTHESES
     log_jump, log_stay = math.log(chance), math.log1p(-chance)
     size = jump / (1.0 - law[d, 0]) ** 2 if trend else jump  # of a jump of the level
-    beyond = max(error * error * state.noise[d, 0] / (state.noise[d, 1] * size), 1.0)
+    square = error * error * state.noise[d, 0] / state.noise[d, 1]
+    beyond = max(square / (FURTHEST * size), 1.0)
     half = math.log(2.0) if n_levels > 0 else 0.0
     for c in range(-2, n_levels):
         k = HYPOTHESES + 2 + c
