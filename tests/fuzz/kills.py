@@ -1,9 +1,10 @@
 """``python -m tests.fuzz.kills``: ``kill -9`` at random moments of runs with a checkpoint.
 
 Models, sources (files of every format, and CSV that is followed), sinks, and one model or one for
-each key. A run is killed one to three times, at moments of the clock, and then let alone: outputs,
-events, refused rows, states and cursor must be those of a run that was never killed. Ends with 1
-where they are not. `tests/connectors/test_crash.py` kills at lines of the program instead.
+each key. A run is killed one to three times, at moments of the clock, and then let alone. Each time
+it has other options that must not matter: rows of a batch, and what stays in memory of keys.
+Outputs, events, refused rows, states and cursor must be those of a run that was never killed. Ends
+with 1 where they are not. `tests/connectors/test_crash.py` kills at lines of the program instead.
 """
 
 import argparse
@@ -33,7 +34,7 @@ MODELS = {
 
 def cases(folder):
     some = [row for row in rows(400, bad=0.2) if row["t"] < 1e6]
-    typed = [{**row, "a": -3.0 if row["a"] == "oops" else row["a"]} for row in some]
+    typed = [{**row, "a": -3.0 if isinstance(row["a"], str) else row["a"]} for row in some]
     for kind, write in WRITERS.items():
         write(folder / f"rows.{kind}", some if kind in ("csv", "jsonl") else typed)
     for name, options in MODELS.items():
@@ -66,6 +67,11 @@ def main():
             assert do_run(Path(root, "alone"), case, here=True)[0] == 0
         expected = {}
         draw.shuffle(every)
+
+        def other(case):
+            memory = draw.choice(["1B", "1MB", "1GB"])
+            return case | {"batch_rows": draw.randint(5, 150), "memory": memory}
+
         while time.monotonic() - begun < 60.0 * given.minutes and counts.total() < given.most:
             at = len(tried) if len(tried) < len(every) else draw.randrange(len(every))
             case, folder = every[at], Path(root, "runs")
@@ -78,9 +84,9 @@ def main():
             tried.add(at)
             make(folder)
             for _ in range(draw.randint(1, 3)):
-                code, _ = do_run(folder, case, kill_after=draw.uniform(0.0, 1.1 * took))
+                code, _ = do_run(folder, other(case), kill_after=draw.uniform(0.0, 1.1 * took))
                 counts["killed" if code == -signal.SIGKILL else "had ended"] += 1
-            code, said = do_run(folder, case)
+            code, said = do_run(folder, other(case))
             if code != 0 or left(folder, case) != wanted:
                 bad += 1
                 click.echo(f"{case}: exit code {code}: {said[-1000:]}")

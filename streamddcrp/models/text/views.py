@@ -1,5 +1,6 @@
 """What users see of a stream of texts or vectors: stories and their sizes, labels, events."""
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.typing import Axes, FloatArray, IntArray
 
+_log = logging.getLogger(__name__)
 PIECE = 512  # documents that make fewer events than the rings hold
 
 
@@ -28,6 +30,8 @@ class StoryModel(ScikitLearn):
     _backlog: views.Backlog
     n_seen: Any
     _learn_batch: Any
+    _told_of_none = False
+    _nothing = "words that tell"  # what a row without a story lacks
 
     @property
     def _lag(self) -> int:
@@ -105,6 +109,9 @@ class StoryModel(ScikitLearn):
 
     def _keep_finals(self, out: FloatArray) -> IntArray:
         """Keep the labels that a step made final, and return them."""
+        if not self._told_of_none and (out[:, views.LABEL] < 0).any():
+            self._told_of_none = True
+            _log.warning("a row without %s has the label -1: it is in no story", self._nothing)
         final = out[:, layout.FINAL_LABEL]
         labels = final[~np.isnan(final)].astype(np.int64)
         self._finals.add(labels)
