@@ -1,7 +1,7 @@
 """Why a model says what it says: what each part of a row adds to its surprise."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -12,8 +12,6 @@ import pyarrow as pa
 from streamddcrp.arguments import checked
 from streamddcrp.cards import ResultCard
 from streamddcrp.contract import Part, said
-from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
-from streamddcrp.data.vectorizer import as_number, refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.base import lacking
 from streamddcrp.likelihoods.kernels.parts import explain
@@ -124,57 +122,6 @@ class Explanations(Sequence[Explanation]):
 
     def _repr_html_(self) -> str:
         return max(self._rows, key=lambda row: row.excess)._repr_html_() if self._rows else ""
-
-
-class Explains:
-    """A model that says what each part of a row adds to its surprise; it has ``score_one``."""
-
-    score_one: Any
-
-    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
-        """Say what each part of a row adds to its surprise; changes nothing.
-
-        The part d adds score(x) - score(x without d) = -log p(x_d | the others), its surprise once
-        the rest is known. The excess is what of it was not expected in the regime that the stream
-        is in, where the model says what it expects, and else the same. Parts do not add up to the
-        score: correlated ones share what they say.
-
-        Parameters
-        ----------
-        x, t, **side
-            As for ``score_one``.
-
-        Returns
-        -------
-        Explanation
-            Without parts in warm-up. O(D) predictions.
-        """
-        score, parts = self.score_one(x, t, **side), []
-        for name, value, rest in self._each_left_out(x):
-            surprise = score - self.score_one(rest, t, **side)
-            parts.append(Part(name, value, math.nan, math.nan, surprise, surprise))
-        return explanation(parts, score, score)
-
-    def explain_many(self, batch: object, t: Any = None) -> Explanations:
-        """Explain each row of a batch as if it came next; see `explain_one`."""
-        table = named_columns(batch)
-        rows: Any = as_matrix(sliceable(batch)).tolist() if table is None else table.to_pylist()
-        if table is None:
-            rows = [dict(enumerate(row)) for row in rows]
-        return self._explain_each(rows, t)
-
-    def _explain_each(self, rows: Sequence[Any], t: Any) -> Explanations:
-        times = [None] * len(rows) if t is None else batch_times(t, len(rows)).tolist()
-        pairs = zip(rows, times, strict=True)
-        return Explanations([self.explain_one(x, time) for x, time in pairs])
-
-    def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
-        """Yield each part of a row: its name, its value, and the row without it."""
-        refuse_unless_mapping(x)
-        for name, value in x.items():
-            number = as_number(name, value)
-            if not math.isnan(number):
-                yield str(name), number, {k: v for k, v in x.items() if k != name}
 
 
 _by_excess = attrgetter("excess")

@@ -18,8 +18,9 @@ from streamddcrp.data.templates import Templates, spelled_out
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.as_if_next import AsIfNext
 from streamddcrp.estimator.interrupts import pause
-from streamddcrp.estimator.reasons import Explains, Explanation, Explanations, explanation
+from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
@@ -34,7 +35,7 @@ from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 
-class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
+class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models. A
@@ -311,15 +312,14 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         label = self.predict_one(words, t)
         return explanation(parts, score, score, label if label >= 0 else None)
 
-    def explain_many(self, batch: object, t: Any = None) -> Explanations:
+    def _one_by_one(self, batch: object) -> list[Any]:
         texts = read_texts(batch)
         ends = zip(texts.offsets[:-1].tolist(), texts.offsets[1:].tolist(), strict=True)
         rows = [texts.data[a:z].tobytes() for a, z in ends]
-        documents: list[Any] = [row.decode(errors="replace") for row in rows]
         if texts.listed:
             lists = [row.split(b"\xff") for row in rows]
-            documents = [[word.decode(errors="replace") for word in row] for row in lists]
-        return self._explain_each(documents, t)
+            return [[word.decode(errors="replace") for word in row] for row in lists]
+        return [row.decode(errors="replace") for row in rows]
 
     def _words_of(self, x: Any) -> list[str]:
         """Return the words of a document that count, each once, in their order."""
