@@ -20,7 +20,7 @@ TEXTS = [*["oil price up", "cup goal"] * 9, "", "!"]
 CASES = {
     "still, SeqDDCRP": (SeqDDCRP(warmup=64), STILL, "'2' never varied in the first 64 rows"),
     "still, DDCRPSampler": (DDCRPSampler(warmup=64), STILL, "'2' never varied in the first 64"),
-    "still, TemporalDPM": (TemporalDPM(epoch=("rows", 40), warmup=40), STILL, "'2' never varied in the"),
+    "still, TemporalDPM": (TemporalDPM(epoch=("rows", 9), warmup=40), STILL, "'2' never varied in"),
     "no label, texts": (TextStream(), TEXTS, "a row without words that tell has the label -1"),
     "no label, vectors": (EmbeddingStream(), ZERO, "without a direction, of zeros, has the label"),
     "no label, topics": (NestedCRPTopics(), TEXTS, "without known words has no path"),
