@@ -59,8 +59,7 @@ def request(folder, case):
         model=case["model"], sink=str(folder / "out" / name),
         events=str(folder / "events" / f"events.{name}"),
         checkpoint=str(folder / "checkpoint" / "state") if case["checkpoint"] else None,
-        batch_rows=case["batch_rows"], progress=False,
-        memory_limit=case.get("memory", "1B" if case["key"] else "1GB"),
+        batch_rows=case["batch_rows"], progress=False, memory_limit="1B" if case["key"] else "1GB",
         on_error=f"dead-letter={folder / 'dead' / 'dead.jsonl'}", overwrite=not case["checkpoint"],
     )  # fmt: skip
 

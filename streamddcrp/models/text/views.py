@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import LABEL
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
 from streamddcrp.estimator import views
@@ -109,7 +110,7 @@ class StoryModel(ScikitLearn):
 
     def _keep_finals(self, out: FloatArray) -> IntArray:
         """Keep the labels that a step made final, and return them."""
-        if not self._told_of_none and (out[:, views.LABEL] < 0).any():
+        if not self._told_of_none and (out[:, LABEL] < 0).any():
             self._told_of_none = True
             _log.warning("a row without %s has the label -1: it is in no story", self._nothing)
         final = out[:, layout.FINAL_LABEL]
