@@ -30,6 +30,7 @@ from streamddcrp.likelihoods import (
     Product,
 )
 from streamddcrp.likelihoods.kernels.parts import outlook
+from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
 from tests.oracles.reasons import conditional_student, integrated_out, student
 
@@ -145,7 +146,7 @@ STREAMS = {
         np.column_stack([NUMBERS[:8, 0], COUNTS[:, 1:]]),
     ),
     "skewed": (
-        NormalGamma(1.0, 0.05, 1.5, 0.5, warp=[(1.0, 0.5, 0.0, 0.0, 0.0, 1.0, 0.0), None, None]),
+        NormalGamma(1.0, 0.05, 1.5, 0.5, warp=[Warp(1.0, 0.5, 0.0), None, None]),
         np.exp(NUMBERS),
     ),
     "plane": (
