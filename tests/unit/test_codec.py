@@ -227,7 +227,7 @@ def test_another_model_is_refused():
 
 @pytest.mark.parametrize("version", [float("inf"), 1.5, True, None, "1"])
 def test_a_version_is_a_whole_number(version):
-    with pytest.raises(CheckpointError, match="not a state|version"):
+    with pytest.raises(CheckpointError, match=r"not a state|version"):
         decode_state(by_hand(HEAD | {"version": version}), "toy")
 
 
