@@ -189,20 +189,30 @@ class Fleet(Subject):
         return *found, SeqDDCRP(season=7).to_bytes()
 
     def attempt(self, seed):
-        rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+        rng, said = np.random.default_rng([seed, zlib.crc32(self.name.encode())]), []
+        with TemporaryDirectory() as folder:
+            try:
+                self.forge(Path(folder, "fleet"), rng, said)
+            except (StreamDDCRPError, pa.ArrowException):
+                return "refused", "not a state", said
+            return *self.try_read(*self.read(Path(folder, "fleet").read_bytes())), said
+
+    def forge(self, path, rng, said):
+        """Write a forged store, and what was changed."""
         states, header, alien = self.kept
-        states, cursor, said = dict(states), None, []
+        states, cursor, kind = dict(states), None, type(self.model.model).__name__
         for _ in range(rng.choice([1, 1, 2])):
             key = _pick(rng, sorted(states))
             how = rng.integers(6)
             said.append(f"{('state', 'header', 'alien', 'swapped', 'name', 'cursor')[how]} {key!r}")
-            kind = type(self.model.model).__name__
             if how == 0:
                 arrays, meta, what = forged(decode_state(states[key], kind), rng)
-                states[key], said = encode_state(kind, 1, arrays, meta), said + what
+                states[key] = encode_state(kind, 1, arrays, meta)
+                said += what
             elif how == 1:
                 arrays, meta, what = forged(decode_state(header, HEADER), rng)
-                header, said = encode_state(HEADER, 1, arrays, meta), said + what
+                header = encode_state(HEADER, 1, arrays, meta)
+                said += what
             elif how == 2:
                 states[key] = alien
             elif how == 3:
@@ -211,11 +221,9 @@ class Fleet(Subject):
                 states[_pick(rng, ("", "7", "\0", "é" * 999, "nan"))] = states.pop(key)
             else:
                 cursor = _pick(rng, PLAIN)
-        with TemporaryDirectory() as folder:
-            with SqliteStore(Path(folder, "fleet")) as store:
-                store.put_aside(HEADER, [("", header)])
-                store.commit(OP, states, CURSOR, cursor)
-            return *self.try_read(*self.read(Path(folder, "fleet").read_bytes())), said
+        with SqliteStore(path) as store:
+            store.put_aside(HEADER, [("", header)])
+            store.commit(OP, states, CURSOR, cursor)
 
     def use(self, model):
         assert model.cursor is not ...

@@ -191,7 +191,7 @@ class Stream:
             self.regimes.joined(label, into)
             while len(self.became) > 4096:
                 del self.became[next(iter(self.became))]
-        elif kind == "death":
+        elif kind in ("death", "closed"):
             self.gone[label] = None
             while len(self.gone) > 4096:
                 del self.gone[next(iter(self.gone))]

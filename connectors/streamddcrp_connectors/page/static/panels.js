@@ -137,6 +137,7 @@ export function sentence(event, nameOf) {
     case "birth": return `${who} began`
     case "return": return `${who} came back`
     case "death": return `${who} is gone`
+    case "closed": return `${who} is over, it seems`
     case "merge": return `${who} became part of ${nameOf(event.into)}`
     case "split": return `${who} split off from ${nameOf(event.into)}`
     case "candidate": return `${who} may be beginning`
