@@ -354,6 +354,9 @@ def test_columns_that_repeat_each_other_count_in_part():
     assert (column_shares(twice) < 0.35).all()
     resting = np.column_stack([twice, np.zeros(256), np.full(256, 7.0)])
     assert_allclose(column_shares(resting), [*column_shares(twice), 1.0, 1.0])
+    ramps = free.copy()
+    ramps[100:108] += 40.0 * np.arange(1.0, 9.0)[:, None]  # on the way from one state to another
+    assert_allclose(column_shares(ramps), 1.0)
     family = NormalGamma().tempered(np.column_stack([factors(rng, 256), np.zeros(256)]))
     assert family.share[-1] == 1.0  # though it lies in the plane of no other
     assert_allclose(family.share[family._plane.n_axes : -1], 1.0 / 13.0)

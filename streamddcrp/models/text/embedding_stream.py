@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from river import base
 
 from streamddcrp import records as rec
@@ -21,7 +22,7 @@ from streamddcrp.models.text.config import VectorConfig, make_vector_config, sca
 from streamddcrp.models.text.engine import doubled, first_sums
 from streamddcrp.models.text.events import check_kinds
 from streamddcrp.models.text.kernels import layout, nucleation
-from streamddcrp.models.text.kernels.events import CANDIDATE
+from streamddcrp.models.text.kernels.events import CLOSED
 from streamddcrp.models.text.kernels.vectors import predict_vector
 from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
@@ -52,6 +53,9 @@ class Directions(NamedTuple):
     born: Annotated[IntArray, "K"]
     last_seen: Annotated[IntArray, "K"]
     reported: Annotated[IntArray, "K"]  # 1: as a candidate, 2: its birth
+    quiet: Annotated[IntArray, "K", rec.Within(0, layout.STEPS)]  # steps of its silence so far
+    longest: Annotated[IntArray, "K"]  # of its silences so far, in documents
+    closed: Annotated[NDArray[np.bool_], "K"]
 
 
 class Vectors(NamedTuple):
@@ -67,7 +71,7 @@ class Vectors(NamedTuple):
 class Happened(NamedTuple):
     """Ring of the last events, as `streamddcrp.contract.EventRing` and more."""
 
-    kind: Annotated[IntArray, "E", rec.Within(0, CANDIDATE)]
+    kind: Annotated[IntArray, "E", rec.Within(0, CLOSED)]
     label: Annotated[IntArray, "E"]
     into: Annotated[IntArray, "E", rec.Within(-1, rec.MOST)]
     arrival: Annotated[IntArray, "E"]

@@ -12,9 +12,11 @@ from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.models.text.engine import State
 from streamddcrp.models.text.events import StoryEvent, events_since
 from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels.events import MANY
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.typing import Axes, FloatArray, IntArray
 
+MARKS = {"$": "[ticker]", "$$": "[tickers]"}  # words that stand for what was read
 PIECE = 512  # documents that make fewer events than the rings hold
 
 
@@ -239,7 +241,7 @@ def _words(state: State, table: WordTable, live: Any) -> list[str]:
     totals: FloatArray = np.bincount(word, count, minlength=len(words.df)).astype(np.float64)
     wanted = np.zeros(len(state.tables.id), np.bool_)
     wanted[live] = True
-    mine = wanted[owner]
+    mine = wanted[owner] & ~no_names(words.df, int(state.counts[layout.N_LIVE]))[word]
     word, count, owner = word[mine], count[mine], owner[mine]
     order = np.lexsort((word, owner))
     word, count, owner = word[order], count[order].astype(np.float64), owner[order]
@@ -248,6 +250,16 @@ def _words(state: State, table: WordTable, live: Any) -> list[str]:
         part = slice(*np.searchsorted(owner, [k, k + 1]))
         out.append(top_words(word[part], count[part], totals, table))
     return out
+
+
+def no_names(df: Any, n: int) -> Any:
+    """Return which words of the trade most of ``n`` stories have, by the stories that have each."""
+    return (2 * df > n) & (n >= MANY)
+
+
+def spelled(words: str) -> str:
+    """Return words as they are shown: of tickers, that there was one."""
+    return " ".join(MARKS.get(word, word) for word in words.split(" "))
 
 
 def _examples(state: State, k: int) -> list[str]:
