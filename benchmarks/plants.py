@@ -1,9 +1,10 @@
-"""Nine unlike plants: what do the defaults make of states that nobody told them of?
+"""Fifteen unlike plants: what do the defaults make of states that nobody told them of?
 
 Each plant returns rows, the true state of each row, and times in seconds. `shifts` and `thermal`
 were in view when options were chosen, and seeds 0 to 2 of `held`, `deadband` and `servers` when
 values that are sent again and seasons beside counts were, and seeds 0 to 6 of `servers`
-and 0 to 2 of `traffic` when seasons that multiply were; `batches`, `meters` and `solar` only judge.
+and 0 to 2 of `traffic` when seasons that multiply were, and 0 to 2 of `chiller`, `moulding` and
+`bottling`; `batches`, `meters`, `solar`, `wind`, `sewage` and `airline` only judge.
 """
 
 from __future__ import annotations
@@ -219,9 +220,134 @@ def solar(seed: int) -> Plant:
     return Plant(rows, state, MONDAY + 900.0 * np.arange(n))
 
 
+def chiller(seed: int) -> Plant:
+    """A cold store by five minutes, whose compressor goes on and off; it defrosts, or is loaded."""
+    rng = np.random.default_rng([seed, 21])
+    n = 4000
+    state = np.zeros(n, dtype=np.int64)
+    for begin in range(60, n, 96):
+        state[begin : begin + int(rng.integers(8, 14))] = 1
+    for _ in range(14):
+        begin = int(rng.integers(n))
+        state[begin : begin + int(rng.integers(12, 50))] = 2
+    duty = rng.random(n) < np.array([0.45, 0.0, 0.95])[state]
+    power = np.where(duty, 5.5, 0.2) + np.array([0.0, 2.8, 0.0])[state]
+    power = power * rng.lognormal(0.0, 0.04, n)
+    room = lagged(np.array([-21.0, -16.0, -14.0])[state], 6.0) + 0.4 * rng.normal(size=n)
+    coil = lagged(np.where(duty, -29.0, -20.0) + np.array([0.0, 32.0, 3.0])[state], 1.0)
+    coil += 0.6 * rng.normal(size=n)
+    outside = 12.0 + 5.0 * np.sin(2.0 * np.pi * np.arange(n) / 288.0) + slow(rng, n, 0.99)
+    door = (rng.random(n) < np.array([0.03, 0.01, 0.6])[state]).astype(float)
+    rows = np.c_[power, np.round(np.c_[room, coil, outside], 1), door]
+    return Plant(rows, state, MONDAY + 300.0 * np.arange(n))
+
+
+def moulding(seed: int) -> Plant:
+    """Shots of a press: three products, each also with a blocked vent; the tool wears."""
+    rng = np.random.default_rng([seed, 22])
+    n = 4000
+    product = stays(rng, n, 3, 250.0, 80)
+    blocked = np.zeros(n, dtype=bool)
+    for _ in range(14):
+        begin = int(rng.integers(200, n))
+        blocked[begin : begin + int(rng.integers(15, 60))] = True
+    new_tool = np.maximum.accumulate(np.where(rng.random(n) < 1 / 700.0, np.arange(n), 0))
+    wear = (np.arange(n) - new_tool) / 700.0
+    cycle = np.round(np.array([18.2, 24.5, 31.0])[product] * rng.gamma(900.0, 1 / 900.0, n), 2)
+    peak = np.array([620.0, 840.0, 710.0])[product] * (1.0 + 0.08 * wear) + 180.0 * blocked
+    peak = np.round(peak + 9.0 * rng.normal(size=n))
+    cushion = 6.0 - 0.8 * wear + 0.15 * rng.normal(size=n) + 1.5 * blocked
+    melt = 228.0 + 2.0 * slow(rng, n, 0.98) + np.array([0.0, 6.0, 0.0])[product]
+    scrap = rng.poisson(np.where(blocked, 0.7, 0.02)).astype(float)
+    rows = np.c_[cycle, peak, np.round(cushion, 2), np.round(melt, 1), scrap]
+    return Plant(rows, product + 3 * blocked, MONDAY + np.cumsum(cycle))
+
+
+def bottling(seed: int) -> Plant:
+    """A filling line by the minute: runs, stands, is set up anew, or jams again and again."""
+    rng = np.random.default_rng([seed, 23])
+    n = 4000
+    state = np.zeros(n, dtype=np.int64)
+    for _ in range(30):
+        kind, begin = int(rng.integers(1, 4)), int(rng.integers(100, n))
+        state[begin : begin + int(rng.integers(*((15, 90), (30, 60), (20, 80))[kind - 1]))] = kind
+    rate = np.array([240.0, 0.0, 12.0, 150.0])[state] * rng.gamma(60.0, 1 / 60.0, n)
+    jam = (state == 3) & (rng.random(n) < 0.35)
+    bottles = rng.poisson(np.where(jam, 15.0, rate)).astype(float)
+    rejects = rng.poisson(np.where(state == 3, 9.0, 0.004 * rate)).astype(float)
+    speed = np.where((state == 1) | jam, 0.0, np.array([100.0, 0.0, 30.0, 100.0])[state])
+    air = 6.2 + 0.15 * slow(rng, n, 0.995) - 0.4 * (bottles > 100) + 0.05 * rng.normal(size=n)
+    syrup = np.round(30.0 + 4.0 * slow(rng, n, 0.999) + 0.2 * rng.normal(size=n), 1)
+    rows = np.c_[bottles, rejects, speed, np.round(air, 2), syrup]
+    return Plant(rows, state, MONDAY + 60.0 * np.arange(n))
+
+
+def wind(seed: int) -> Plant:
+    """A turbine by ten minutes: in the wind, told to give less, iced, or stopped."""
+    rng = np.random.default_rng([seed, 24])
+    n = 4000
+    state = np.zeros(n, dtype=np.int64)
+    for _ in range(24):
+        begin = int(rng.integers(150, n))
+        state[begin : begin + int(rng.integers(20, 110))] = int(rng.integers(1, 4))
+    speed = 9.0 * np.exp(0.35 * slow(rng, n, 0.985) + 0.06 * rng.normal(size=n))
+    full = 2000.0 / (1.0 + np.exp(-(speed - 8.5) / 1.3))
+    power = np.select([state == 1, state == 2], [np.minimum(full, 600.0), 0.6 * full], full)
+    power = np.where(state == 3, -8.0, power) + 15.0 * rng.normal(size=n)
+    rotor = np.where(state == 3, 0.2, np.clip(1.7 * speed, 6.0, 16.0)) + 0.2 * rng.normal(size=n)
+    pitch = np.where(state == 3, 88.0, np.maximum(0.0, 2.2 * (speed - 11.5)))
+    pitch = np.where(state == 1, np.maximum(pitch, 2.5 * (speed - 5.0)), pitch)
+    pitch += 0.3 * rng.normal(size=n)
+    gear = lagged(45.0 + 0.012 * power, 12.0) + 0.5 * rng.normal(size=n)
+    rows = np.c_[np.round(np.c_[speed, power, rotor, pitch], 1), gear]
+    return Plant(rows, state, MONDAY + 600.0 * np.arange(n))
+
+
+def sewage(seed: int) -> Plant:
+    """A treatment works by the quarter of an hour: dry, in the rain, or with a blower down."""
+    rng = np.random.default_rng([seed, 25])
+    day = 96
+    n = day * 42
+    state = np.zeros(n, dtype=np.int64)
+    for _ in range(18):
+        begin, kind = int(rng.integers(2 * day, n)), int(rng.integers(1, 3))
+        state[begin : begin + int(rng.integers(20, 90))] = kind
+    hour = np.arange(n) % day / 4.0
+    load = 1.0 + 0.35 * np.sin(2.0 * np.pi * (hour - 10.0) / 24.0)
+    load += 0.15 * np.sin(4.0 * np.pi * (hour - 8.0) / 24.0)
+    inflow = 300.0 * load * np.array([1.0, 2.6, 1.0])[state] * rng.lognormal(0.0, 0.06, n)
+    ammonium = 28.0 * load * np.array([1.0, 0.45, 1.0])[state] * rng.lognormal(0.0, 0.08, n)
+    oxygen = np.array([2.0, 2.3, 0.5])[state] + 0.2 * slow(rng, n, 0.5)
+    air = 900.0 * load**0.7 * np.array([1.0, 1.15, 0.55])[state] * rng.lognormal(0.0, 0.05, n)
+    warm = 14.0 + 1.5 * slow(rng, n, 0.999) + 0.05 * rng.normal(size=n)
+    rows = np.c_[np.round(np.c_[inflow, ammonium], 1), np.round(np.c_[oxygen, air, warm], 2)]
+    return Plant(rows, state, MONDAY + 900.0 * np.arange(n))
+
+
+def airline(seed: int) -> Plant:
+    """Compressed air by 30 seconds: one, two or three compressors, or a burst hose."""
+    rng = np.random.default_rng([seed, 26])
+    n = 4000
+    running = stays(rng, n, 3, 140.0, 30)
+    state = running.copy()
+    for _ in range(8):
+        begin = int(rng.integers(300, n))
+        state[begin : begin + int(rng.integers(25, 90))] = 3
+    running = np.where(state == 3, 2, running) + 1
+    power = 37.0 * running + np.where(rng.random(n) < 0.3, -11.0, 0.0) + 1.2 * rng.normal(size=n)
+    pressure = 7.1 + 0.12 * slow(rng, n, 0.8) - 1.1 * (state == 3)
+    flow = np.array([95.0, 200.0, 300.0, 360.0])[state] * rng.gamma(150.0, 1 / 150.0, n)
+    oil = 62.0 + lagged(6.0 * running, 80.0) + 1.5 * slow(rng, n, 0.998)
+    dew = 3.0 + 0.5 * slow(rng, n, 0.995) + 0.1 * rng.normal(size=n)
+    rows = np.c_[power, np.round(np.c_[pressure, flow, oil], 2), np.round(dew, 1)]
+    return Plant(rows, state, MONDAY + 30.0 * np.arange(n))
+
+
 PLANTS: dict[str, Callable[[int], Plant]] = {
     "shifts": shifts, "thermal": thermal, "batches": batches, "traffic": traffic, "held": held,
     "deadband": deadband, "servers": servers, "meters": meters, "solar": solar,
+    "chiller": chiller, "moulding": moulding, "bottling": bottling, "wind": wind,
+    "sewage": sewage, "airline": airline,
 }  # fmt: skip
 
 
@@ -236,7 +362,7 @@ def measured(plant: Plant, *, timed: bool) -> tuple[float, float, float, float]:
     return scores[0], scores[1], switches, micros
 
 
-@click.command("plants", help="Plants of nine unlike kinds: the states that the defaults find.")
+@click.command("plants", help="Plants of fifteen unlike kinds: the states that the defaults find.")
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds of each plant.")
 @click.argument("names", nargs=-1, type=click.Choice([*PLANTS]))
 def main(names: tuple[str, ...], seeds: int) -> None:

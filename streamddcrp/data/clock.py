@@ -31,7 +31,7 @@ MONTHS = pa.array(
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 )
 _CLOCK = (
-    r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,](?P<f>\d{1,9}))?)?)?"
+    r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,:](?P<f>\d{1,9}))?)?)?"
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
 _ABBREVIATIONS = {  # of zones, as they are mostly meant: CST is central time, not that of China
@@ -45,7 +45,7 @@ _ZONE = (
     rf" *(?P<z>Z|{_NAMES}|(?:UTC|GMT)?[-+]\d{{2}}:?\d{{2}}|[-+]\d{{2}})?(?: ?\(?[A-Z]{{3,4}}\)?)?"
     r"(?: ?[-/] ?\d{1,4}[-/. ].{4,})?$"  # the end of an interval
 )
-_TIME = r"(?:[T :_-]+" + _CLOCK + ")?" + _ZONE
+_TIME = r"(?:[T :_@-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
 _WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
 _NAMED = r"(?P<m>[A-Za-z]{3})[a-z]{0,6}\.?"

@@ -129,6 +129,16 @@ def read_document(x: Any, row: int | None = None) -> Document:
     return [(str(word), 1.0) for word in x]
 
 
+def documents_of(batch: Any) -> list[list[str] | dict[Word, float]]:
+    """Return the documents of a batch, each as a list of its words, or as their counts."""
+    return [
+        [str(word) for word, _ in document]
+        if all(isinstance(word, str) and count == 1.0 for word, count in document)
+        else dict(document)
+        for document in read_documents(batch)
+    ]
+
+
 def _order(word: Any) -> tuple[bool, Any]:
     if not isinstance(word, str | int) or isinstance(word, bool):
         raise SchemaError(f"column {word!r}: words must be text or integers")

@@ -22,10 +22,11 @@ from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, 
 from streamddcrp.contract import Event
 from streamddcrp.data.vectorizer import refuse_unless_mapping
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError, UnknownKeyError
+from streamddcrp.estimator.as_if_next import AsIfNext
 from streamddcrp.estimator.by_key import OP, Groups, Key, Residents, bytes_of, check_key, naming
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.locked import OneAtATime
-from streamddcrp.estimator.reasons import Explains, Explanation
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.standing import ranked
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
@@ -37,7 +38,7 @@ _VERSION = 1
 Features = Mapping[Any, Any]
 
 
-class Keyed(Options, OneAtATime, ModelCard, Explains, base.Clusterer):
+class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
     """Independent copies of a model, one for each key.
 
     Each row goes to the model of its key, which is made when the key first comes; results and

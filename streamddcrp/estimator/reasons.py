@@ -1,7 +1,7 @@
 """Why a model says what it says: what each part of a row adds to its surprise."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -11,12 +11,11 @@ import pyarrow as pa
 
 from streamddcrp.arguments import checked
 from streamddcrp.cards import ResultCard
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import Part, said
-from streamddcrp.data.batches import as_matrix, batch_times, named_columns, sliceable
-from streamddcrp.data.vectorizer import as_number, refuse_unless_mapping
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.base import lacking
-from streamddcrp.likelihoods.kernels.parts import explain
+from streamddcrp.likelihoods.kernels.parts import explain, most_apart
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 3  # parts in a sentence
@@ -126,57 +125,6 @@ class Explanations(Sequence[Explanation]):
         return max(self._rows, key=lambda row: row.excess)._repr_html_() if self._rows else ""
 
 
-class Explains:
-    """A model that says what each part of a row adds to its surprise; it has ``score_one``."""
-
-    score_one: Any
-
-    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
-        """Say what each part of a row adds to its surprise; changes nothing.
-
-        The part d adds score(x) - score(x without d) = -log p(x_d | the others), its surprise once
-        the rest is known. The excess is what of it was not expected in the regime that the stream
-        is in, where the model says what it expects, and else the same. Parts do not add up to the
-        score: correlated ones share what they say.
-
-        Parameters
-        ----------
-        x, t, **side
-            As for ``score_one``.
-
-        Returns
-        -------
-        Explanation
-            Without parts in warm-up. O(D) predictions.
-        """
-        score, parts = self.score_one(x, t, **side), []
-        for name, value, rest in self._each_left_out(x):
-            surprise = score - self.score_one(rest, t, **side)
-            parts.append(Part(name, value, math.nan, math.nan, surprise, surprise))
-        return explanation(parts, score, score)
-
-    def explain_many(self, batch: object, t: Any = None) -> Explanations:
-        """Explain each row of a batch as if it came next; see `explain_one`."""
-        table = named_columns(batch)
-        rows: Any = as_matrix(sliceable(batch)).tolist() if table is None else table.to_pylist()
-        if table is None:
-            rows = [dict(enumerate(row)) for row in rows]
-        return self._explain_each(rows, t)
-
-    def _explain_each(self, rows: Sequence[Any], t: Any) -> Explanations:
-        times = [None] * len(rows) if t is None else batch_times(t, len(rows)).tolist()
-        pairs = zip(rows, times, strict=True)
-        return Explanations([self.explain_one(x, time) for x, time in pairs])
-
-    def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
-        """Yield each part of a row: its name, its value, and the row without it."""
-        refuse_unless_mapping(x)
-        for name, value in x.items():
-            number = as_number(name, value)
-            if not math.isnan(number):
-                yield str(name), number, {k: v for k, v in x.items() if k != name}
-
-
 _by_excess = attrgetter("excess")
 
 
@@ -220,16 +168,14 @@ def explained(
 
 
 def differences(
-    likelihood: Likelihood, one: FloatArray, other: FloatArray, names: Sequence[str]
-) -> tuple[Part, ...]:
-    """Say how one table differs from another: see `parts_apart`.
+    likelihood: Likelihood, views: Sequence[FloatArray], names: Sequence[str]
+) -> list[tuple[Part, ...]]:
+    """Say how the first table differs from each of the others: see `parts_apart`.
 
-    ``one, other`` (3, C): what `outlook` says of each.
+    ``views``, (3, C) each: what `outlook` says of the tables.
     """
-    D = len(names)
-    mean, sd, _ = likelihood.in_units(one.copy(), D)
-    before, spread, _ = likelihood.in_units(other.copy(), D)
-    return parts_apart(names, mean, sd, before, spread)
+    one, *others = (likelihood.in_units(view.copy(), len(names)) for view in views)
+    return [parts_apart(names, one[0], one[1], other[0], other[1]) for other in others]
 
 
 def parts_apart(
@@ -237,21 +183,15 @@ def parts_apart(
 ) -> tuple[Part, ...]:
     """Say by which columns (D,) what has ``mean`` and ``sd`` differs from something before it.
 
-    At most five of at least one nat, the largest difference first.
-
-    Surprise and excess of a part are the column's share of the symmetric Kullback-Leibler
-    divergence of the two, Gaussians of the same means m and variances v:
-    (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    At most five of at least one nat, the largest difference first. Surprise and excess of a part
+    are the column's share of the symmetric Kullback-Leibler divergence: see `most_apart`.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (sd / spread) ** 2
-        away = (mean - before) ** 2 * (1.0 / sd**2 + 1.0 / spread**2)
-        apart = 0.5 * (ratio + 1.0 / ratio - 2.0 + away)
-        apart[~(np.abs(apart) < np.inf)] = 0.0
-    at = np.argsort(-apart, kind="stable")[:_MOST]
-    at = at[apart[at] >= LEAST]
-    columns = np.array((mean, before, spread, apart, apart, sd))[:, at].tolist()
-    return tuple(map(Part, [names[d] for d in at.tolist()], *columns))
+    at, apart = np.empty(_MOST, np.int64), np.empty(_MOST)
+    n = entry_point(most_apart)(mean, sd, before, spread, LEAST, at, apart)
+    return tuple([
+        Part(names[d], mean.item(d), before.item(d), spread.item(d), nats, nats, sd.item(d))
+        for d, nats in zip(at[:n].tolist(), apart[:n].tolist(), strict=True)
+    ])  # fmt: skip
 
 
 def parts_of(

@@ -13,8 +13,8 @@ from streamddcrp.data.batches import batch_times, read_batch, row_types
 from streamddcrp.data.times import is_stamp
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator import stored
+from streamddcrp.estimator.as_if_next import AsIfNext
 from streamddcrp.estimator.interrupts import undisturbed
-from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.estimator.views import Backlog, index_of, predictions, with_index, with_times
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
@@ -171,7 +171,7 @@ class RowLearner(stored.Stored):
         return self._vectorizer.names
 
 
-class RowModel(ScikitLearn, Explains, RowLearner):
+class RowModel(ScikitLearn, AsIfNext, RowLearner):
     """A model of rows of numbers.
 
     How predictions look, and what files have in common, is decided here. A model supplies

@@ -159,8 +159,9 @@ def column_shares(X: FloatArray) -> FloatArray:
 def _effective_share(X: FloatArray) -> float:
     """Return nu / D, by Satterthwaite's adjustment, of rows (N, D) whose columns all vary.
 
-    The correlations are those of differences between nearest neighbours, which mostly are of one
-    table; 1 unless Bartlett's test rejects at 1 % that there are none.
+    The correlations are those of differences between nearest neighbours, but for the quarter that
+    is farthest apart: the others are of one table. Columns that only change together, from state to
+    state, stay columns. 1 unless Bartlett's test rejects at 1 % that there are none.
     """
     D = X.shape[1]
     Z = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
@@ -171,9 +172,12 @@ def _effective_share(X: FloatArray) -> float:
     nearest = distance.argmin(axis=1)
     apart = np.isfinite(distance.min(axis=1))
     gaps = (Z - Z[nearest])[apart]
-    dof = len(gaps) // 2  # most pairs count twice
-    if dof < FEWEST_PAIRS:
+    if len(gaps) < 2 * FEWEST_PAIRS:
         return 1.0
+    usual = np.maximum([_typical_square(gap) for gap in gaps.T], 1e-9)
+    near = np.argsort((gaps**2 / usual).sum(axis=1), kind="stable")
+    gaps = gaps[near[: math.ceil((1.0 - SHIFTS) * len(gaps))]]
+    dof = len(gaps) // 2  # most pairs count twice
     products = gaps.T @ gaps
     scale = np.sqrt(np.maximum(np.diag(products), 1e-9 * len(gaps)))
     R = products / np.outer(scale, scale)

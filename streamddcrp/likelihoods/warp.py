@@ -9,6 +9,8 @@ or the logarithm of the distance from an edge of the rows, the low one (side = 1
 (side = -1), w(z) = side log(side z - edge + offset), continued by its tangent beyond the edge, or,
 for heavy tails on both sides, w(z) = asinh(tail z) / tail: a line near the median, a logarithm far
 from it, so that a density with tails like a power's gets the tails of an exponential.
+A map found with runs of far rows left out goes on by its tangent below ``low`` and above ``high``,
+the range of the others: what is no tail stays far.
 Densities of x are those of its image times w'(z).
 """
 
@@ -44,33 +46,44 @@ class Warp(NamedTuple):
     edge: float = 0.0
     offset: float = 1.0
     tail: float = 0.0
+    low: float = -LARGEST
+    high: float = LARGEST
 
     def apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the images of values and the logs of the slopes there."""
         z = (x - self.center) / self.scale
+        inside = np.clip(z, self.low, self.high)
+        w, log_slope = self._curve(inside)
         with np.errstate(over="ignore"):
-            if np.any(self.tail):
-                w, log_slope = _asinh(self.tail, z)
-            else:
-                w, log_slope = _log(self, z) if np.any(self.side) else _power(self.power, z)
-            image = self.center + self.scale * w
+            image = self.center + self.scale * (w + (z - inside) * np.exp(log_slope))
         return np.clip(image, -LARGEST, LARGEST), log_slope
+
+    def _curve(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if np.any(self.tail):
+            return _asinh(self.tail, z)
+        return _log(self, z) if np.any(self.side) else _power(self.power, z)
 
     def inverse(self, image: FloatArray) -> FloatArray:
         """Return the values that images came from."""
         w = (image - self.center) / self.scale
+        with np.errstate(over="ignore"):
+            ends = self._curve(np.array([self.low, self.high]))[0]
+        inside = np.clip(w, *ends)
+        z = self._inverse(inside)
+        return self.center + self.scale * (z + (w - inside) * np.exp(-self._curve(z)[1]))
+
+    def _inverse(self, w: FloatArray) -> FloatArray:
         if self.tail:
-            return self.center + self.scale * np.sinh(self.tail * w) / self.tail
+            return np.asarray(np.sinh(self.tail * w) / self.tail)
         if self.side:
             least = 0.5 * self.offset
             u = np.maximum(np.exp(self.side * w), least)
             u += least * np.minimum(self.side * w - np.log(least), 0.0)
-            return self.center + self.scale * self.side * (u + self.edge - self.offset)
+            return np.asarray(self.side * (u + self.edge - self.offset))
         power = _exponents(self.power, w >= 0.0)
         safe = np.where(power == 0.0, 1.0, power)
         grown = np.log1p(np.maximum(safe * np.abs(w), -1.0 + 1e-12)) / safe
-        size = np.expm1(np.where(power == 0.0, np.abs(w), grown))
-        return self.center + self.scale * np.sign(w) * size
+        return np.asarray(np.sign(w) * np.expm1(np.where(power == 0.0, np.abs(w), grown)))
 
     def __str__(self) -> str:
         """Describe the map in words."""
@@ -135,39 +148,28 @@ def find_warp(x: FloatArray, step: float = 0.0) -> Warp | None:
     if not scale > 0.0:
         return None
     z = (x - center) / scale
-    near = ~_far_runs(z)
+    near = ~far_runs(z)
     z = z[near]
     edges = np.min(_SIDES * z, axis=1, keepdims=True)
-    logs = Warp._make((0.0, 1.0, 1.0, _SIDES, edges, _OFFSETS, 0.0))
+    logs = Warp._make((0.0, 1.0, 1.0, _SIDES, edges, _OFFSETS, 0.0, -LARGEST, LARGEST))
     with np.errstate(over="ignore", invalid="ignore"):  # powers of far outliers
         pairs = (_power(_POWERS, z), _log(logs, z), _asinh(_TAILS, z))
         gains = np.concatenate([_gains(w, log_slope, z) for w, log_slope in pairs])
     best = int(np.argmax(gains))
     if not gains[best] > GAIN:
         return None
+    ends = {} if near.all() else {"low": z.min().item(), "high": z.max().item()}
     if best < len(_POWERS):
-        return Warp(center, scale, power=_POWERS[best].item())
+        return Warp(center, scale, power=_POWERS[best].item(), **ends)
     best -= len(_POWERS)
     if best < len(_SIDES):
         of = (_SIDES[best].item(), edges[best].item(), _OFFSETS[best].item())
-        return Warp(center, scale, 1.0, *of)
-    return Warp(center, scale, tail=_TAILS[best - len(_SIDES)].item())
+        return Warp(center, scale, 1.0, *of, **ends)
+    return Warp(center, scale, tail=_TAILS[best - len(_SIDES)].item(), **ends)
 
 
-def far_runs(X: FloatArray) -> NDArray[np.bool_]:
-    """Return which values (N, D) lie in runs of far ones on a side, longer than by chance."""
-    found = np.zeros(X.shape, dtype=bool)
-    for d, x in enumerate(X.T):
-        known = np.flatnonzero(np.isfinite(x))
-        center, scale = _robust(x[known]) if len(known) else (0.0, 0.0)
-        if not scale > 0.0:
-            continue
-        found[known, d] = _far_runs((x[known] - center) / scale)
-    return found
-
-
-def _far_runs(z: FloatArray) -> NDArray[np.bool_]:
-    """Do `far_runs` for deviations (N,) of the values of a column from their median."""
+def far_runs(z: FloatArray) -> NDArray[np.bool_]:
+    """Return which deviations (N,) lie in runs of far ones on a side, longer than by chance."""
     side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
     begins = np.flatnonzero(np.diff(side, prepend=np.nan))
     lengths = np.diff(begins, append=len(z))

@@ -32,7 +32,8 @@ from river import base
 from streamddcrp.contract import LABEL, SCORE, Event
 from streamddcrp.data.batches import sliceable
 from streamddcrp.errors import SchemaError
-from streamddcrp.estimator.reasons import Explains, Explanation
+from streamddcrp.estimator.as_if_next import AsIfNext
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.standing import Standing
 from streamddcrp.estimator.stored import Stored
@@ -47,7 +48,7 @@ from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
 
-class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
+class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
     """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.
 
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the
@@ -220,6 +221,10 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
 
     # -- predicting ------------------------------------------------------------------------------
 
+    def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
+        """Return the id of the most probable table; the next id where that is a new one."""
+        return self._model.predict_one(x, t)
+
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return the score of a row, high if anomalous; 0 before the model is fitted."""
         surprise = self._surprise(x, t)
@@ -238,6 +243,11 @@ class RegimeAnomalyDetector(Options, Explains, Stored, base.AnomalyDetector):
         return self._model._explain_to(self._reference, x, t, past)
 
     # -- looking at the model --------------------------------------------------------------------
+
+    @property
+    def n_seen(self) -> int:
+        """Number of rows learned."""
+        return self._model.n_seen
 
     def events(self) -> list[Event]:
         """Return what happened to regimes since the last call, as `SeqDDCRP.events` does."""

@@ -241,6 +241,20 @@ def test_looking_changes_nothing_and_needs_nothing_learned(case):
         assert model.to_bytes() == before, cut
 
 
+@law(where=lambda case: hasattr(case.make(), "predict_many"))
+def test_a_batch_is_looked_at_as_its_rows_are(case):
+    stream = case.some(8)
+    model, rest = case.learned(stream[:60]), stream[60:66]
+    before, each = model.to_bytes(), [rest.one(i) for i in range(len(rest))]
+    for many, one in ("predict_many", "predict_one"), ("score_many", "score_one"):
+        found = getattr(model, many)(rest.rows, **rest.more)
+        ask = getattr(model, one)
+        np.testing.assert_array_equal(found, [ask(x, **more) for x, more in each])
+    reasons = model.explain_many(rest.rows, **rest.more)
+    assert list(reasons) == [model.explain_one(x, **more) for x, more in each]
+    assert model.to_bytes() == before
+
+
 @law("summary")
 def test_the_summary_has_a_row_per_table(case):
     model, stream = case.make(), case.some(9)
@@ -273,13 +287,15 @@ def test_events_come_once_in_order_and_ids_are_never_used_again(case):
         case.step(model, stream[a : a + 9])
         reported += model.events()
         assert model.events() == []
-    begun, ended = set(), set()
+    begun, ended, closed = set(), set(), set()
     for event in reported:
         here = (event.key, event.label)
         assert here not in ended
+        assert event.kind != "closed" or here not in closed
+        closed = closed | {here} if event.kind == "closed" else closed - {here}
         if event.kind in ("death", "merge"):
             ended.add(here)
-        elif event.kind != "return":
+        elif event.kind not in ("return", "closed"):
             assert (event.kind, *here) not in begun
             begun.add((event.kind, *here))
         assert 0 <= event.index < len(stream)

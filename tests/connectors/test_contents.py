@@ -65,8 +65,21 @@ def database(tmp_path):
     return path.read_bytes()
 
 
+CREATE = (
+    'CREATE TABLE "readings" (\n  "at" text,\n  "temp" double,\n  hum double,\n  KEY (at)\n);\n'
+)
+VALUES = [f"('{r['at']}',{r['temp']},{r['hum'] or 'NULL'})" for r in ROWS]
+DUMPS = {
+    "mysql": f"-- MySQL dump\n{CREATE}INSERT INTO \"readings\" VALUES " + ",".join(VALUES[:20])
+    + ';\nINSERT INTO "readings" VALUES ' + ",\n".join(VALUES[20:]) + ";\n",
+    "named": "INSERT INTO other VALUES ('it''s; (\\'', 1);\n"
+    + "".join(f"INSERT INTO readings (at, temp, `hum`) VALUES\n{row};\n" for row in VALUES),
+    "postgres": "--\n-- PostgreSQL dump\n--\nCOPY public.readings (at, temp, hum) FROM stdin;\n"
+    + "".join(f"{r['at']}\t{r['temp']}\t{r['hum'] or chr(92) + 'N'}\n" for r in ROWS) + "\\.\n",
+}  # fmt: skip
 COLUMNS = {name: [row[name] for row in ROWS] for name in ROWS[0]}
 DOCUMENTS = {
+    "lists": [[*COLUMNS], *([*row.values()] for row in ROWS)],
     "array": ROWS, "wrapped": {"status": {"code": 1}, "data": ROWS}, "columns": COLUMNS,
     "deep": {"elevation": 3.5, "hourly_units": {"at": "iso"}, "hourly": COLUMNS},
     "pandas columns": {k: {str(i): v for i, v in enumerate(c)} for k, c in COLUMNS.items()},
@@ -82,6 +95,8 @@ FILES = {
     "rows.csv": CSV.encode("utf-16"), "big.csv": CSV.encode("utf-16-be"),
     "rows.xlsx": workbook([]), "titled.xlsx": workbook([["A report"], [], ["of today"]]),
     "rows.db": None,
+    "one after the other.json": "\n".join(json.dumps(row, indent=1) for row in ROWS).encode(),
+    **{f"{name}.sql": text.encode() for name, text in DUMPS.items()},
     "rows.jsonl": "\n".join(map(json.dumps, ROWS)).encode(),
     **{f"{name}.json": json.dumps(found).encode() for name, found in DOCUMENTS.items()},
     **{f"{name} pretty.json": json.dumps(found, indent=1).encode()
@@ -148,6 +163,8 @@ def test_geojson_has_names_with_dots(tmp_path):
         ("a.json", b"[{oops", "which cannot be read"),
         ("b.json", b'{"a": [\n{oops', "cannot be read"),
         ("a.db", b"SQLite format 3\0 and no more", "cannot be read as a database"),
+        ("a.sql", b"INSERT INTO a VALUES (1, now());\n", "some statements of which cannot"),
+        ("a.npy", b"\x93NUMPY\1\0 of numbers", "is no text: save it as CSV"),
         ("a.xlsx", zipped({"[Content_Types].xml": b"?"}), "cannot be read as a workbook"),
     ],
 )

@@ -29,6 +29,10 @@ def comma(x):
     return f"{x:.1f}".replace(".", ",")
 
 
+def comma3(x):
+    return f"{x:.3f}".replace(".", ",")
+
+
 def lines(head, row, *, order=range(N), tail=()):
     return "\n".join([*head, *(row(i) for i in order), *tail]) + "\n"
 
@@ -401,6 +405,74 @@ FILES = {  # name: text, options, columns of the time, features
         lines([], lambda i: f"{('-1', '+1')[i % 2]} 1:{X[i]} 3:{Y[i]}" + " 7:1" * (i % 3 == 0)),
         "", None, "label,x1,x2,x3,x4,x5,x6,x7",
     ),
+    "rigol.csv": (
+        lines(["X,CH1,CH2,Start,Increment,", "Sequence,Volt,Volt,-6.0e-03,1.0e-05"], lambda i: f"{i},{X[i]},{Y[i]},,"),
+        "", None, "X,CH1,CH2,Start,Increment",
+    ),
+    "keysight.csv": (
+        lines(["x-axis,1,2", "second,Volt,Volt"], lambda i: f"{i * 1e-6:+.6E},{X[i]:+.6E},{Y[i]:+.6E}"), "", None, "x-axis,1,2",
+    ),
+    "nsrdb.csv": (
+        lines(["Source,Location ID,City,Latitude,Longitude,DHI Units,Time Zone", "NSRDB,145809,-,40.57,-105.1,w/m2,-7",
+               "Year,Month,Day,Hour,Minute,DHI,Temperature"], lambda i: f"{at(i, 1800):%Y,%-m,%-d,%-H,%-M},{X[i]},{Y[i]}"),
+        "", "Year + Month + Day + Hour + Minute", "DHI,Temperature",
+    ),
+    "denver.epw": (
+        lines(["LOCATION,Denver,CO,39.83,-104.65,-7.0", "HOLIDAYS,No,0,0,0", "COMMENTS 2, --", "DATA PERIODS,1,1,Data,Sunday, 1/ 1,12/31"],
+              lambda i: f"{at(i, 3600):%Y,%-m,%-d},{i % 24 + 1},{X[i]},{Y[i]}"),
+        "", None, "c1,c2,c3,c4,c5,c6",
+    ),
+    "AEMO_DISPATCH.CSV": (
+        lines(["C,NEMP.WORLD,DISPATCHIS,AEMO,2021/03/13,1", "I,DISPATCH,4,SETTLEMENTDATE,REGIONID,TOTALDEMAND"],
+              lambda i: f'D,DISPATCH,4,"{at(i, 300):%Y/%m/%d %H:%M:%S}",NSW1,{X[i]}', tail=["C,END OF REPORT,303"]),
+        "--time SETTLEMENTDATE", "SETTLEMENTDATE", "4,TOTALDEMAND",
+    ),
+    "stooq.txt": (
+        lines(["<TICKER>,<DATE>,<TIME>,<OPEN>,<VOL>"], lambda i: f"AAPL.US,{at(i, 300):%Y%m%d,%H%M%S},{X[i]},{Y[i]:.0f}"),
+        "", "<DATE> + <TIME>", "<OPEN>,<VOL>",
+    ),
+    "meteostat.csv": (lines([], lambda i: f"{at(i, 3600):%Y-%m-%d},{i % 24},{X[i]},{Y[i]}"), "", "c1 + c2", "c3,c4"),
+    "person_activity.txt": (
+        lines([], lambda i: f"A01,010-000-024,{at(i, 1):%d.%m.%Y %H:%M:%S}:{i:03d},{X[i]},walking"), "--time c3", "c3", "c4",
+    ),
+    "comsol.txt": (
+        lines(["% Model:       pump.mph", "% Description: Pressure, Temperature", "% t            p (Pa)         T (K)"],
+              lambda i: f"{i / 10:<14.6g} {X[i]:<14.8g} {Y[i]:<14.8g}"),
+        "", None, "t,p (Pa),T (K)",
+    ),
+    "u_ex210313.log": (
+        lines(["#Software: IIS", "#Fields: date time cs-method s-port time-taken"], lambda i: f"{at(i, 3):%Y-%m-%d %H:%M:%S} GET 443 {Y[i]:.0f}"),
+        "", "date + time", "s-port,time-taken",
+    ),
+    "printed.txt": (
+        lines([f"{'flow':>28} {'level':>9} mode"], lambda i: f"{at(i, 3600)} {X[i]:8.3f} {Y[i]:9.3f} {('on', 'off')[i % 2]:>4}"),
+        "", "c1 + c2", "flow,level,mode",
+    ),
+    "spectrum.txt": (
+        lines(["Data from FLAME-S Node", "", "Date: Sat Mar 13 10:00:00 CET 2021", *[f"Setting {c}: on" for c in "abcdefgh"], ">>>>>Begin<<<<<"],
+              lambda i: f"{340 + i * 0.38:.3f}\t{X[i]:.2f}"),
+        "", None, "c1,c2",
+    ),
+    "logcat.txt": (
+        lines([], lambda i: f"{at(i, 7):%m-%d %H:%M:%S}.{i:03d}  1234  {i % 9} {'DI'[i % 2]} Wifi: scan done {i % 7}"), "--text text", "time", "text",
+    ),
+    "hdfs.log": (lines([], lambda i: f"{at(i, 5):%y%m%d %H%M%S} {i % 30} INFO dfs.DataNode: block {i % 3}"), "--text text --time time", "time", "text"),
+    "spark.log": (lines([], lambda i: f"{at(i, 5):%y/%m/%d %H:%M:%S} INFO Executor: task {i % 3}"), "--text text --time time", "time", "text"),
+    "polar.csv": (
+        lines(["Name,Sport,Date,Start time,Distance (km)", "Jane,RUNNING,13-03-2021,10:00:00,0.9", "Sample rate,Time,HR (bpm),Speed (km/h),Altitude (m)"],
+              lambda i: f"{'1' * (i == 0)},00:{i // 60:02d}:{i % 60:02d},{Y[i]:.0f},{X[i]},240"),
+        "", None, "Sample rate,HR (bpm),Speed (km/h),Altitude (m)",
+    ),
+    "benchlink.csv": (
+        lines(["Acquisition Date:,13.03.2021,,", "Instrument:,34970A,,", "Total Scans:,300,,", "", "Scan,Time,101 <TEMP> (C),102 (VDC)"],
+              lambda i: f"{i + 1},{at(i, 10):%m/%d/%Y %H:%M:%S}:{i:03d},{X[i]},{Y[i]}"),
+        "", "Time", "Scan,101 <TEMP> (C),102 (VDC)",
+    ),
+    "kibana.csv": (
+        lines(['"@timestamp",load'], lambda i: f'"{at(i, 60):%b %d, %Y @ %H:%M:%S}.000","{X[i]}"') + "\x1a", "", "@timestamp", "load",
+    ),
+    "k_index.json": (json.dumps([["time_tag", "Kp"], *([f"{at(i, 10800)}.000", f"{X[i]}"] for i in range(N))]), "", "time_tag", "Kp"),
+    "rosbag.csv": (lines(["%time,field.seq,field.x"], lambda i: f"{1615593600 + i}000000000,{i},{X[i]}"), "--time %time", "time", "field.seq,field.x"),
 }  # fmt: skip
 
 
@@ -424,6 +496,43 @@ def test_the_obvious_command_runs_row_for_row(tmp_path, name):
     assert named.get("--time") == (time and time.replace(" + ", ","))
     again = CliRunner().invoke(main, parts)  # what `look` says is what `run` does
     assert again.stdout == done.stdout
+
+
+def test_dates_with_points_tell_a_decimal_comma(tmp_path):
+    path = tmp_path / "rows.txt"
+    path.write_text(lines(["Zeit\tDruck"], lambda i: f"{at(i, 60):%d.%m.%Y %H:%M}\t{comma3(X[i])}"))
+    with closing(open_source(path, Columns())) as source:
+        table = pa.Table.from_batches([batch for batch, _ in source.read_after(None)])
+    assert table["Druck"].to_pylist() == X.tolist()
+
+
+@pytest.mark.parametrize(
+    ("mark", "missing"), [(-9999, True), (-999.0, True), (999, False), (-100, False)]
+)
+def test_a_lone_sentinel_is_missing_where_it_is_far_from_all(tmp_path, mark, missing):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        lines(
+            ["x,y"],
+            lambda i: f"{mark if i == 77 else X[i]},{mark if i == 77 else X[i] - 160 * Y[i]}",
+        )
+    )
+    with closing(open_source(path, Columns())) as source:
+        table = pa.Table.from_batches([batch for batch, _ in source.read_after(None)])
+    assert table["x"].null_count == missing
+    assert table["y"].null_count == 0  # from -10,000 on
+    assert table.num_rows == N
+
+
+def test_years_of_logs_come_first_where_that_is_nearer(tmp_path):
+    for stamps, form in (([f"17/06/{d:02d} 10:00:00" for d in range(1, 10)], "%y/%m/%d"),
+                         ([f"{d:02d}/06/17 10:00:00" for d in range(1, 10)], "%d/%m/%y")):  # fmt: skip
+        path = tmp_path / "a.log"
+        path.write_text("\n".join(f"{stamp} INFO said" for stamp in stamps))
+        with closing(open_source(path, Columns())) as source:
+            found = pa.Table.from_batches([batch for batch, _ in source.read_after(None)])
+        wanted = [datetime.strptime(stamp, f"{form} %H:%M:%S") for stamp in stamps]
+        assert found["time"].cast(pa.timestamp("us")).to_pylist() == wanted
 
 
 def test_what_look_says_is_read_in_ten_seconds(tmp_path):

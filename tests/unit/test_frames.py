@@ -186,6 +186,24 @@ def test_arrays_of_all_kinds_are_read_alike():
         SeqDDCRP().step_many(np.array([[1, "2"]], dtype=object))
 
 
+def test_halves_and_numbers_that_may_lack_are_numbers():
+    half = np.array([1.5, 2.25, np.nan, 4.0] * 5, np.float16)
+    expected = SeqDDCRP().step_many({"at": half.astype(float)})
+    lacking = pa.array(half, from_pandas=True)
+    frames = [pd.DataFrame({"at": pd.Series(half.astype("f8")).astype(kind)})
+              for kind in ("Float64", "float16", pd.ArrowDtype(pa.float32()))]  # fmt: skip
+    for batch in ({"at": half}, pa.table({"at": lacking}), {"at": half.astype(">f2")}, *frames):
+        assert SeqDDCRP().step_many(batch).equals(expected)
+    whole = pd.DataFrame({"at": pd.array([1, None, 3], "Int64")})
+    assert (
+        SeqDDCRP()
+        .step_many(whole)
+        .equals(SeqDDCRP().step_many([{"at": 1}, {"at": None}, {"at": 3}]))
+    )
+    plain = SeqDDCRP().step_many(half[:, None])
+    assert plain.equals(SeqDDCRP().step_many(half.astype(float)[:, None]))
+
+
 def test_texts_in_a_column_of_an_array():
     texts = ["door open", "pump down"] * 20
     expected = TextStream().step_many(texts)

@@ -34,7 +34,8 @@ STEP = (0.4, 0.0)
 WARPS = [
     Warp(1.0, 2.0, 0.5), Warp(0.0, 1.0, 0.0), Warp(-1.0, 0.5, 2.0), Warp(0.0, 1.0, 2.5),
     Warp(0.0, 1.0, -1.0), Warp(1.0, 2.0, 1.0, 1.0, -0.7, 0.1), Warp(0.0, 1.0, 1.0, -1.0, -2.0, 3.0),
-    Warp(1.0, 2.0, tail=0.5), Warp(0.0, 1.0, tail=4.0),
+    Warp(1.0, 2.0, tail=0.5), Warp(0.0, 1.0, tail=4.0), Warp(0.0, 1.0, 0.5, low=-1.0, high=1.5),
+    Warp(1.0, 2.0, 1.0, 1.0, -0.7, 0.1, low=-0.7, high=2.0), Warp(1.0, 2.0, tail=2.0, low=-1.0),
 ]  # fmt: skip
 
 
@@ -286,17 +287,20 @@ def test_maps_are_found_where_tails_are_heavy():
 
 def test_far_values_in_runs_are_a_regime_and_no_tail():
     rng = np.random.default_rng(5)
-    x = rng.normal(size=(400, 1))
-    x[100:120] -= 50.0 * rng.random((20, 1)) + 5.0
+    x = rng.normal(size=400)
+    x[100:120] -= 50.0 * rng.random(20) + 5.0
     x[300:312] -= 60.0
     x[[40, 50, 60, 61]] -= 20.0  # chance explains these
     inside = np.zeros(400, dtype=bool)
     inside[100:120] = inside[300:312] = True
-    assert far_runs(x)[:, 0].tolist() == inside.tolist()
-    assert not far_runs(np.full((50, 1), np.nan)).any()
-    assert far_runs(np.where(rng.random(400) < 0.2, np.nan, x[:, 0])[:, None]).sum() > 20
-    lonely = [far_runs(rng.standard_t(2.0, size=(256, 1))).any() for _ in range(100)]
+    assert far_runs(x).tolist() == inside.tolist()
+    lonely = [far_runs(rng.standard_t(2.0, size=256)).any() for _ in range(100)]
     assert sum(lonely) <= 5  # 2 % of such series, on both sides together
+    warp = find_warp(x)
+    assert warp is not None
+    assert warp.tail > 0.0
+    assert warp.low > -30.0  # beyond the four, it is a line: the regime stays far
+    assert np.ptp(np.diff(warp.apply(np.array([-30.0, -45.0, -60.0]))[0])) < 1e-9
 
 
 @pytest.mark.parametrize("dither", [0.0, 0.005])
@@ -308,13 +312,14 @@ def test_interruptions_are_a_regime(dither):
     labels = SeqDDCRP(season=None).step_many(flow)["label"].to_numpy()
     usual = np.bincount(labels).argmax()
     assert (labels[94:110] != usual).all()  # rows below 90
+    assert (labels[213:221] != usual).all()  # between two stages of the first rows
     assert (labels[875:887] != usual).all()
     assert (labels[flow[:, 0] > 95.0] == usual).mean() > 0.95
 
 
-@pytest.mark.parametrize("warp", [[(1.0,)], [(0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0)], "log", []])
+@pytest.mark.parametrize("warp", [[(1.0,)], [(0.0, 0.0, 1, 0.0, 0.0, 1, 0.0, -1, 1)], "log", []])
 def test_maps_are_checked(warp):
-    with pytest.raises(ConfigError, match="warp must be None or the 7 numbers"):
+    with pytest.raises(ConfigError, match="warp must be None or the 9 numbers"):
         NormalGamma(0.0, 0.5, 3.0, 1.0, warp=warp)
 
 
@@ -349,6 +354,9 @@ def test_columns_that_repeat_each_other_count_in_part():
     assert (column_shares(twice) < 0.35).all()
     resting = np.column_stack([twice, np.zeros(256), np.full(256, 7.0)])
     assert_allclose(column_shares(resting), [*column_shares(twice), 1.0, 1.0])
+    ramps = free.copy()
+    ramps[100:108] += 40.0 * np.arange(1.0, 9.0)[:, None]  # on the way from one state to another
+    assert_allclose(column_shares(ramps), 1.0)
     family = NormalGamma().tempered(np.column_stack([factors(rng, 256), np.zeros(256)]))
     assert family.share[-1] == 1.0  # though it lies in the plane of no other
     assert_allclose(family.share[family._plane.n_axes : -1], 1.0 / 13.0)

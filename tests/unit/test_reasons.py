@@ -30,6 +30,7 @@ from streamddcrp.likelihoods import (
     Product,
 )
 from streamddcrp.likelihoods.kernels.parts import outlook
+from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
 from tests.oracles.reasons import conditional_student, integrated_out, student
 
@@ -145,7 +146,7 @@ STREAMS = {
         np.column_stack([NUMBERS[:8, 0], COUNTS[:, 1:]]),
     ),
     "skewed": (
-        NormalGamma(1.0, 0.05, 1.5, 0.5, warp=[(1.0, 0.5, 0.0, 0.0, 0.0, 1.0, 0.0), None, None]),
+        NormalGamma(1.0, 0.05, 1.5, 0.5, warp=[Warp(1.0, 0.5, 0.0), None, None]),
         np.exp(NUMBERS),
     ),
     "plane": (
@@ -469,7 +470,7 @@ def test_differences_of_regimes_by_the_divergence_of_gaussians():
     views = np.empty((2, 3, 2))
     for k in range(2):
         outlook(family.family, hyper, post[k], np.zeros(2), views[k])
-    found = differences(family, *views, ["a", "b"])
+    (found,) = differences(family, views, ["a", "b"])
     assert len(found) == 2
     for part in found:
         d = "ab".index(part.name)

@@ -39,9 +39,9 @@ _SIZES = {
 _PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp](\.?[Mm]\.?)?)?$"
 _TIME_NAMES = re.compile(
-    r"(?:^|[_ .])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|yyyymmdd|"
+    r"(?:^|[\W_])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|yyyymmdd|"
     r"datum|zeit|fecha|c1)"
-    r"(?:$|[_ ])",
+    r"(?:$|[\W_])",
     re.I,
 )
 _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])
@@ -263,14 +263,21 @@ def may_be_time(name: str) -> bool:
 
 
 def _sentinels_of(values: Any) -> tuple[float, ...]:
-    """Return numbers that repeat, far from all others, as no measurement does."""
+    """Return numbers that repeat, far from all others, as no measurement does.
+
+    One of three nines or more, and a minus, need not repeat, if it is three times as far from the
+    others as these are from each other.
+    """
     found: list[float] = []
     for mark in _SENTINELS:
         count = int((values == mark).sum())
         rest = values[~np.isin(values, [*found, mark])]
-        if count < 2 or not len(rest):
+        if not count or not len(rest):
             continue
-        if mark < 0:
+        if count == 1:
+            wide = len(rest) > 20 and rest.min() - mark > 3.0 * np.ptp(rest)
+            far = wide and mark <= -999.0
+        elif mark < 0:
             far = rest.min() >= mark / 10.0
         else:
             far = rest.max() < mark / 3.0 and (rest.min() >= 0.0 or -rest.min() < mark / 3.0)

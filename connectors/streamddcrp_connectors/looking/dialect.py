@@ -128,16 +128,17 @@ class _Cut:
     rows: list[list[str]]
     lines: list[int]
     comments: list[tuple[int, str]]
+    padded: set[int]  # first lines of rows that have empty cells beyond the usual width
     mark: str = ""  # of comments
     width: int = 1
     worth: float = 0.0
 
 
 def _cut(text: str, sep: str) -> _Cut:
-    cut, marked = _Cut([], [], []), []
+    cut, marked = _Cut([], [], [], set()), []
+    lines = text.split("\n")
     if sep == " ":
-        lines = enumerate(text.split("\n"))
-        parts = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in lines)
+        parts = ((n, re.findall(r'"[^"]*"|[^\s"]\S*', line)) for n, line in enumerate(lines))
         read: Any = ((n, [part.strip('"') for part in cells]) for n, cells in parts)
     else:
         read = _records(text, sep)
@@ -148,7 +149,9 @@ def _cut(text: str, sep: str) -> _Cut:
         bare = sep != " " and len(cells) > 1 and mark in _COMMENTS  # the name of a column
         if mark.startswith(_COMMENTS) and not _NUMBER.match(mark) and not bare:
             marked.append((number, cells))
-            cut.comments.append((number, sep.join(cells)))
+            cut.comments.append(
+                (number, lines[number].replace('"', "") if sep == " " else sep.join(cells))
+            )
         elif any(cell.strip() for cell in cells) or len(cells) > 1:
             cut.rows.append(cells)
             cut.lines.append(number)
@@ -156,10 +159,15 @@ def _cut(text: str, sep: str) -> _Cut:
         return cut
     widths = Counter(map(len, cut.rows[-2000:]))
     cut.width = max(widths, key=lambda width: (widths[width], width))
+    for place, row in enumerate(cut.rows):
+        if len(row) > cut.width > 1 and not any(map(str.strip, row[cut.width :])):
+            cut.rows[place] = row[: cut.width]
+            cut.padded.add(cut.lines[place])
     if marked:
         _sort_out(cut, marked)
     like = [row for row in cut.rows if len(row) == cut.width]
-    share = sum(len(row) >= cut.width > 1 for row in cut.rows) * len(like) / len(cut.rows) ** 2
+    table = cut.rows[next(n for n, row in enumerate(cut.rows) if len(row) == cut.width) :]
+    share = sum(len(row) >= cut.width > 1 for row in table) * len(like) / len(table) ** 2
     cells = [cell for row in like[-200:] for cell in row]
     if sep == " ":  # a clock belongs to the date before it; a log has marks of its own
         pairs = zip(["", *cells], cells, strict=False)
@@ -218,14 +226,9 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
     start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)
     rows = cut.rows[start:]
-    names: tuple[str, ...] = ()
-    right_above = start and cut.lines[start] == cut.lines[start - 1] + 1
-    before = cut.rows[start - 1] if right_above else []
-    short = len(before) == cut.width - 1 and not any(map(_is_value, before))
-    if short and cut.width > 2 and _has_values(rows[0]):
+    names = _names_above(cut, start, text, found.sep) if start else ()
+    if names:
         start, rows = start - 1, cut.rows[start - 1 :]
-        firsts = [row[0] for row in rows[1:] if len(row) == cut.width]
-        names = ("", *before) if len({*firsts}) == len(firsts) else (*before, "")
     line = cut.lines[start]
     header = given.get("header")
     if header is None:
@@ -238,9 +241,12 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     if header and found.sep == " " and not names and len(rows[0]) != cut.width:
         header, line = False, line + 1  # names of several words
     extra = _n_units(rows) if header else 0
-    above = bool(extra) and _has_values(rows[0]) and _n_filled(rows[0]) < _n_filled(rows[1])
-    if above and "header" not in given:  # a line above the names
-        start, rows, line, extra = start + 1, rows[1:], cut.lines[start + 1], extra - 1
+    filled = [*map(_n_filled, rows[: extra + 1])]
+    fuller = [n for n in range(extra + 1) if 2 * filled[0] <= filled[n]]
+    fuller += [1] * (extra > 0 and _has_values(rows[0]) and filled[0] < filled[1])
+    if fuller and "header" not in given:  # than lines above the names
+        start, rows, extra = start + fuller[0], rows[fuller[0] :], extra - fuller[0]
+        line = cut.lines[start]
     pairs = [*zip(*rows[:2], strict=True)] if extra else []
     if any(below.strip() and not above.strip() for above, below in pairs):
         names = tuple(" ".join(filter(None, map(str.strip, pair))) for pair in pairs)
@@ -248,17 +254,30 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     body = None if {"header", "skip"} & {*given} else _body(cut, below)
     if body is not None:
         start, below = body
-        rows, line, header, names = cut.rows[start:], cut.lines[start], True, ()
+        rows, line, header, names = cut.rows[start:], cut.lines[start], start < below, ()
     n_lines = 1 + "".join(rows[0]).count("\n")  # of the header
     extra = cut.lines[below] - line - n_lines if start + header < below < len(cut.rows) else 0
     values = [row for row in cut.rows[below:] if len(row) == cut.width]
     if "decimal" not in given:
         decimal, thousands = _find_decimal(values, found.sep)
         found = replace(found, decimal=decimal, thousands=thousands)
-    if not header and not names:
-        names = ("",) * cut.width
+    if not names and (not header or line in cut.padded):
+        names = tuple(rows[0]) if header else ("",) * cut.width
     skip = given.get("skip", 0) + line
     return replace(found, skip=skip, header=bool(header), extra=extra, names=named(names))
+
+
+def _names_above(cut: _Cut, start: int, text: str, sep: str) -> tuple[str, ...]:
+    """Return the names right above the first row, if one is lacking or they stand above columns."""
+    line, above = cut.lines[start - 1], cut.rows[start - 1]
+    apart = cut.lines[start] != line + 1 or not _has_values(cut.rows[start])
+    if apart or any(map(_is_value, above)):
+        return ()
+    names = _aligned(text.split("\n")[line:][:21]) if sep == " " else ()
+    if names or not len(above) == cut.width - 1 > 1:
+        return names
+    firsts = [row[0] for row in cut.rows[start:] if len(row) == cut.width]
+    return ("", *above) if len({*firsts}) == len(firsts) else (*above, "")
 
 
 def _first_row(cut: _Cut) -> int:
@@ -290,29 +309,40 @@ def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
     """Return the places of the header and of the first row, if the row at ``first`` is none.
 
     A row has numbers where all rows further down have them. Right above it are its header and
-    rows of words, above these a title.
+    rows of words, with no numbers but those of every row, above these a title; or titles alone,
+    and the two places are one.
     """
     half = [row for row in cut.rows[len(cut.rows) // 2 :][:200] if len(row) == cut.width]
     full = [p for p in range(cut.width) if half and all(is_number(row[p]) for row in half)]
+    always = {p: half[0][p] for p in full if len({row[p] for row in half}) == 1}
 
-    def numbers(row: list[str]) -> list[bool]:
-        return [is_number(row[p]) for p in full if p < len(row) and not _is_missing(row[p])]
+    def numbers(row: list[str]) -> dict[int, bool]:
+        there = (p for p in full if p < len(row) and not _is_missing(row[p]))
+        return {p: is_number(row[p]) for p in there}
 
     def is_row(row: list[str]) -> bool:
-        return len(row) == cut.width and all(found := numbers(row)) and bool(found)
+        found = numbers(row)
+        return len(row) == cut.width and 2 * len(found) >= len(full) > 0 and all(found.values())
 
     below = next((p for p in range(first, len(cut.rows)) if is_row(cut.rows[p])), first)
     usual = sorted(map(_n_filled, half))[len(half) // 2] if half else 0
-    top = None
+    top, counted = None, False  # counted: a title has numbers
     for place in range(below - 1, -1, -1) if first < below else ():
-        row = cut.rows[place]
-        title = len(row) != cut.width or 2 * _n_filled(row) <= usual
-        if title and top is not None:
+        row, found = cut.rows[place], numbers(cut.rows[place])
+        if len(row) != cut.width or 2 * _n_filled(row) <= usual:
+            if top is not None:
+                break
+            if found and all(found.values()):  # a damaged row
+                return None
+            counted = counted or any(map(is_number, row))
+        elif any(number and row[p] != always.get(p) for p, number in found.items()):
+            header = top is not None and len(numbers(cut.rows[top])) == len(full)
+            top = top if top is not None and (header or top <= first) else None
             break
-        if any(map(is_number, row) if title else numbers(row)):
-            top = top if top is not None and top <= first else None
-            break
-        top = top if title else place
+        else:
+            top = place
+    if counted:
+        return (below, below) if top is None else None
     return None if top is None else (top, below)
 
 
@@ -329,13 +359,29 @@ def _noted_names(noted: Sequence[str], width: int, sep: str) -> tuple[str, ...]:
     names: tuple[str, ...] = ()
     for note in reversed(noted):
         title = note.lstrip("".join(_COMMENTS)).strip()
+        entry = re.match(r"[A-Za-z]+: ", title)  # "Fields: date time"
+        title = title[entry.end() :] if entry else title
         ways = [title.split(), re.split(r"\t+|, *| {2,}", title)]
         ways = ways if sep == " " else [next(csv.reader([title], delimiter=sep), [])]
         found = next((way for way in ways if len(way) == width), None)
-        if found is None or any(map(is_number, found)):
+        if found is None or any(map(is_number, found)) or (entry and names):
             break
         names = tuple(found)
     return names
+
+
+def _aligned(lines: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of the first line by the columns they stand above, if all end together."""
+    header, *rows = (line.rstrip() for line in lines if line.strip())
+    if {len(row) for row in rows} != {len(header)}:
+        return ()
+    spans = [cell.span() for cell in re.finditer(r"\S+", rows[0])]
+    names = [""] * len(spans)
+    for word in re.finditer(r"\S+", header):
+        apart = [max(start - word.end(), word.start() - end) for start, end in spans]
+        place = apart.index(min(apart))
+        names[place] = f"{names[place]} {word[0]}".strip()
+    return tuple(names)
 
 
 def _has_values(row: Sequence[str]) -> bool:
@@ -354,6 +400,9 @@ def _is_header(rows: list[list[str]]) -> bool:
     ]  # fmt: skip
     typed = [place for place in numeric if first[place].strip() and _is_value(first[place])]
     if numeric:
+        second = [place for place in numeric if _is_value(below[0][place])]
+        if not second and len(typed) < len(numeric):
+            return True  # words below it: of units
         if len(typed) < len(numeric) or not typed:
             return not typed or 2 * len(typed) < len(numeric)
         numbers = [cell for cell in first if is_number(cell)]
@@ -419,9 +468,11 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
         elif sure:
             comma, point = comma + (sign == ","), point + (sign == ".")
     if comma == point == 0:  # all of the form 1,234
-        numbers = [c.strip() for row in rows[:1000] for c in row if is_number(c)]
+        held = [cell.strip() for row in rows[:1000] for cell in row]
+        numbers = [cell for cell in held if is_number(cell) and not _DATE.match(cell)]
         written = [cell for cell in numbers if "," in cell]
-        comma = int(sep == ";" and len(written) >= 0.9 * len(numbers))
+        dots = any(re.match(r"\d{1,2}\.\d{1,2}\.\d{2,4}( |$)", cell) for cell in held)
+        comma = int((sep == ";" or dots) and len(written) >= 0.9 * len(numbers))
     decimal = "," if comma > point else "."
     signs = "." if decimal == "," else ",", "'", "\u2019", " ", "\u00a0", "\u202f"
     for sign in signs:  # the first one that stands in numbers, and before groups of three alone

@@ -19,6 +19,7 @@ _PARTS = (  # as they are called
     ("day", "dd", "dy", "d"), ("hour", "hh", "hr", "h"),
     ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
 )  # fmt: skip
+_DIGITS = r"^([01]?\d|2[0-4])([0-5]\d([0-5]\d)?)?$"  # of a clock
 _WHY = {
     "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
     "empty": "empty",
@@ -53,7 +54,7 @@ def survey(
         times, key = _find_times(table, habits, wanted, key)
     else:
         if len(times) == 1 and _is_day(table, habits, times[0], wanted):
-            times = (*times, *_clocks(habits, times[0])[:1])
+            times = (*times, *_clocks(table, habits, times[0])[:1])
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
     steps = time_steps(table, times, wanted, key)[1] if times and kind else np.empty(0)
@@ -95,10 +96,16 @@ def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) 
     return bool((ticks % (86_400 * 10**9) == 0).all() and len(np.unique(ticks)) < len(ticks))
 
 
-def _clocks(habits: Mapping[str, Habit], day: str) -> list[str]:
+def _clocks(table: Any, habits: Mapping[str, Habit], day: str) -> list[str]:
     """Return the columns of a clock that may belong to a column of days, or of hours behind it."""
     later = [*habits][[*habits].index(day) + 1 :]
-    hours = [name for name in later if name.lower() in _PARTS[3] and habits[name].kind == "number"]
+    later = [name for name in later if habits[name].kind == "number"]
+    hours = [name for name in later if name.lower() in _PARTS[3]]
+    for name in later[:1]:  # digits alone, of a column without a name, or called a time
+        cells = pc.unique(trimmed(table.column(name)).drop_null())
+        clocks = pc.all(pc.match_substring_regex(cells, _DIGITS)).as_py()
+        if clocks and len(cells) > 20 and (_is_unnamed(name) or "time" in name.lower()):
+            hours.append(name)
     return [name for name, habit in habits.items() if habit.kind == "clock"] + hours
 
 
@@ -109,13 +116,13 @@ def _find_times(
     candidates: list[tuple[str, ...]] = []
     parts = _find_parts([*habits])
     if len(parts) > 1:
-        candidates += [(*parts, clock) for clock in _clocks(habits, parts[-1])[:1]]
+        candidates += [(*parts, clock) for clock in _clocks(table, habits, parts[-1])[:1]]
         candidates.append(parts)
     named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
     dates = [name for name, habit in habits.items() if habit.kind == "time"]
     for name in dates + [name for name in named if habits[name].kind == "number"]:
         if _is_day(table, habits, name, wanted):
-            candidates += [(name, clock) for clock in _clocks(habits, name)[:1]]
+            candidates += [(name, clock) for clock in _clocks(table, habits, name)[:1]]
         candidates.append((name,))
     for names in candidates:
         ticks, steps, lost = time_steps(table, names, wanted, key)

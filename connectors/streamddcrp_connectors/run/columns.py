@@ -139,7 +139,8 @@ class Columns:
             parts = TOGETHER.join(names_in(self.time))
             return replace(self, time=parts).check(available, where)
         if self.time is not None and self.time not in there:
-            ends = [name for name in available if name.endswith(f".{self.time}")]
+            bare = self.time.lstrip("#% ")
+            ends = [name for name in available if name.endswith(f".{self.time}") or name == bare]
             if len(ends) == 1:
                 return replace(self, time=ends[0])
         for name in self.raw:

@@ -38,12 +38,27 @@ _MAGIC = {
     b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip", b"PK\x05\x06": "zip", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
     b"SQLite format 3\x00": "sqlite", b"\xd0\xcf\x11\xe0": "workbook",
+    **dict.fromkeys((b"\x93NUMPY", b"\x89HDF\r\n", b"CDF", b"MATLAB 5.0", b"RDX", b"X\n\0\0",
+                     b"$FL2", b"<stata_dta>", b"FLV", b"%PDF"), "binary"),
 }  # fmt: skip
 _BOM = rb"(?:\xef\xbb\xbf)?\s*"
 _ARRAY = re.compile(_BOM + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
 _OPENED = re.compile(_BOM + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
 _SPARSE = re.compile(rb"(?:[-+]?[\d.]+(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
 _TREE = re.compile(_BOM + rb"<(?:\?xml|[A-Za-z_][\w:.-]*[\s>])[^\0]*(?:/>|</|-->)")
+_CELL = r"'(?:[^'\\]|\\.|'')*'"
+_DUMP = re.compile(
+    rb"(?s)[^\0]*^(?:INSERT INTO \S+ *(?:\([^)]*\))?\s*VALUES|COPY \S+ \(.*\) FROM stdin;)", re.M
+)
+_INSERTED = re.compile(
+    rf"^INSERT INTO (\S+) *(\([^)]*\))?\s*VALUES((?:[\s,]*\((?:{_CELL}|[^()'])*\))+)\s*(?:;|ON )"
+    r"|^COPY (\S+) (\([^)]*\)) FROM stdin;\n(.*?)^\\\.$",
+    re.M | re.S,
+)
+_CREATED = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\S+) *\((.*?)^\)", re.M | re.S)
+_COLUMN = re.compile(
+    r"^\s*(?:[`\"\[](.+?)[`\"\]]|(?!PRIMARY|UNIQUE|KEY|CONSTRAINT|CHECK)(\w+)) \w", re.M
+)
 _OTHERS = re.compile(r"(^|/)([._]|__MACOSX)|readme|license|\.(md|pdf|html?|docx?|names|png)$", re.I)
 
 
@@ -79,6 +94,8 @@ def packing(head: bytes) -> str | None:
         return "xml"
     if _SPARSE.match(head):
         return "libsvm"
+    if _DUMP.match(head):
+        return "dump"
     return "json" if is_document(head) else None
 
 
@@ -134,6 +151,11 @@ def _layer(
     made: Iterator[bytes]
     if kind == "sqlite":
         made = _database(path, name, said)
+    elif kind == "binary":
+        message = f"{name} is no text: save it as CSV or Parquet, or read it in Python"
+        raise ConfigError(f"{message}, whose arrays and frames `step_many` takes")
+    elif kind == "dump":
+        made = _dumped(file, name, said)
     elif kind == "json":
         made = _document(file, name)
     elif kind in ("libsvm", "xml"):
@@ -205,6 +227,38 @@ def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
             raise ConfigError(f"{name} cannot be read as a database: {error}") from error
 
 
+def _dumped(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
+    """Write the largest table of a dump of a database as statements of SQL."""
+    text = file.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    names = {made: ["".join(found) for found in _COLUMN.findall(body)]
+             for made, body in _CREATED.findall(text)}  # fmt: skip
+    tables: dict[str, list[tuple[str, str]]] = {}
+    parts = _INSERTED.findall(text)
+    for inserted, listed, rows, copied, columns, lines in parts:
+        table, listed = inserted or copied, listed or columns  # noqa: PLW2901 -- of either form
+        if listed:
+            names[table] = [column.strip(' `"[]') for column in listed[1:-1].split(",")]
+        tables.setdefault(table, []).append((rows, lines))
+    if len(parts) < len(re.findall(r"(?m)^(?:INSERT INTO|COPY) \S+ *(?:\(|VALUES)", text)):
+        raise ConfigError(
+            f"{name} is a dump of SQL, some statements of which cannot be read: load it, and "
+            "export the table as CSV"
+        )
+    table = max(tables, key=lambda table: sum(len("".join(part)) for part in tables[table]))
+    if len(tables) > 1:
+        said.append(f"{name}: its table {table!r}, the largest of {', '.join(tables)}")
+    yield from _lines([names[table]] if table in names else [])
+    for rows, lines in tables[table]:
+        yield from _lines(line.replace("\\N", "").split("\t") for line in lines.splitlines())
+        for row in re.findall(rf"\(((?:{_CELL}|[^()'])*)\)", rows):
+            cells = re.findall(rf"({_CELL})|([^,'\s]+)", row)
+            yield from _lines([[_unquoted(text) if text else cell for text, cell in cells]])
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)|'(')", r"\1\2", text[1:-1])
+
+
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -222,15 +276,27 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
     """Write the rows of a JSON document one a line."""
     data = file.read()
     try:
-        found = json.loads(data.decode("utf-8-sig"))
+        found = _values_of(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         if data.lstrip().startswith(b"{") and b"\n" not in data.strip():  # a row to be refused
             yield data
             return
         raise ConfigError(f"{name} is one JSON document, which cannot be read: {error}") from error
-    rows = _rows_of(found)
-    while some := list(islice(rows, 1000)):
-        yield "".join(json.dumps(row) + "\n" for row in some).encode()
+    rows = [*_rows_of(found)]
+    if all(isinstance(row, list) and not any(map(_is_nested, row)) for row in rows):
+        yield from _lines(rows)
+        return
+    for at in range(0, len(rows), 1000):
+        yield "".join(json.dumps(_row(row)) + "\n" for row in rows[at : at + 1000]).encode()
+
+
+def _values_of(text: str) -> Any:
+    """Read one value, or a list of those that follow each other."""
+    decoder, values, at = json.JSONDecoder(), [], 0
+    while start := re.compile(r"\s*(?=\S)").match(text, at):
+        value, at = decoder.raw_decode(text, start.end())
+        values.append(value)
+    return values[0] if len(values) == 1 else values
 
 
 def _sparse(file: Any, name: str) -> Iterator[bytes]:
@@ -287,7 +353,7 @@ def _tables(found: Any, depth: int) -> Iterator[tuple[int, Callable[[], Iterator
     """Yield what may be tables within a document, with their numbers of rows."""
     if isinstance(found, list):
         if found and (depth == 0 or isinstance(found[0], dict | list)):
-            yield len(found), partial(map, _row, found)
+            yield len(found), partial(iter, found)
         if len(found) == 1:
             yield from _tables(found[0], depth + 1)
     elif isinstance(found, dict):
@@ -311,7 +377,11 @@ def _tables(found: Any, depth: int) -> Iterator[tuple[int, Callable[[], Iterator
 
 
 def _is_rows(column: Sequence[Any]) -> bool:
-    return bool(column) and isinstance(column[0], dict | list)
+    return bool(column) and _is_nested(column[0])
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _of_columns(columns: Mapping[str, Any], places: Sequence[Any] | range) -> Iterator[Any]:

@@ -142,6 +142,7 @@ class CsvRows:
         dialect = self.dialect
         if dialect.encoding != "utf-8":
             block = block.decode(dialect.encoding, "replace").encode()
+        block = block.removesuffix(b"\x1a")  # as DOS ends a file
         if dialect.comment and dialect.comment.encode() in block:
             mark = re.escape(dialect.comment.encode())
             block = re.sub(rb"(?m)^[ \t]*" + mark + rb".*\n?", b"", block)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.data.clock import MONTHS, find_kind, parse
+from streamddcrp.data.clock import MONTHS, find_kind, parse, read_cells
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.looking.cells import Cells
 from streamddcrp_connectors.run.columns import Columns, Refusal, TimeKind, assemble
@@ -25,8 +25,10 @@ _STAMPS = [
     rf"[A-Z][a-z]{{2}} +\d{{1,2}},? +{_CLOCK} \d{{4}}\b",
     rf"[A-Z][a-z]{{2}} +\d{{1,2}},? +\d{{4}},? +{_CLOCK}{_ZONE}",
     r"\b1[0-9]{9}(?:\.\d{1,9})?\b",
+    _SHORT := r"^\d{6} \d{6}\b",
+    _SLASHES := rf"^\d{{2}}/\d{{2}}/\d{{2}} {_CLOCK}",
 ]
-_YEARLESS = rf"^(?:<\d+>)?[A-Z][a-z]{{2}} +\d{{1,2}} {_CLOCK} "
+_YEARLESS = rf"^(?:<\d+>)?(?:[A-Z][a-z]{{2}} +\d{{1,2}}|\d{{2}}-\d{{2}}) {_CLOCK} "
 _ALONE = r"^\[?\d{1,2}:\d{2}:\d{2}"  # a clock, of no known day
 
 
@@ -50,6 +52,7 @@ class LineRows:
         lines = _texts(sample)[:1000]
         self.said = f"{where}: each line is a text"
         shares = [_share(lines, stamp) for stamp in _STAMPS]
+        shares[-1] *= 1.01 * _is_year_first(lines)
         self._stamp = _STAMPS[shares.index(max(shares))] if max(shares) > 0.5 else None
         self.kind: str | None = None
         self._year = 0  # of the first line, where the times have none
@@ -78,15 +81,22 @@ class LineRows:
 
     def _found(self, texts: Any) -> Any:
         parts = pc.extract_regex(texts, f"(?P<t>{self._stamp})")
-        return pc.struct_field(parts, "t").cast(pa.string())
+        found = pc.struct_field(parts, "t").cast(pa.string())
+        return (
+            pc.binary_join_element_wise("20", found, "")
+            if self._stamp in (_SHORT, _SLASHES)
+            else found
+        )
 
     def _dated(self, cells: Any) -> Any:
         """Put a year before times that have none: one more where the months begin again."""
         if not self._year or cells.null_count == len(cells):
             return cells
-        parts = pc.extract_regex(cells, r"^(?P<y>\d{4} )?(?:<\d+>)?(?P<t>[A-Z].*\S)")
+        parts = pc.extract_regex(cells, r"^(?P<y>\d{4} )?(?:<\d+>)?(?P<t>[A-Z\d].*\S)")
         stamps = pc.replace_substring_regex(pc.struct_field(parts, "t"), " +", " ")
         months = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(stamps, 0, 3)), MONTHS)
+        counted = read_cells(pc.utf8_slice_codeunits(stamps, 0, 2), pa.int32())
+        months = pc.coalesce(months, counted)
         steps = np.diff(pc.fill_null_backward(pc.fill_null_forward(months)).to_numpy(), prepend=0)
         steps[0] = 0
         first = int(pc.struct_field(parts, "y")[0].as_py() or self._year)
@@ -127,13 +137,21 @@ def _share(lines: Any, pattern: str) -> float:
     return float(pc.mean(pc.match_substring_regex(lines, pattern).cast(pa.int8())).as_py() or 0.0)
 
 
+def _is_year_first(lines: Any) -> bool:
+    """Whether 17/06/09 has its year first: where that is nearer to today than the year last."""
+    parts = pc.extract_regex(lines, r"^(?P<a>\d\d)/(?P<b>\d\d)/(?P<c>\d\d) ").drop_null()
+    years, months, days = (int(pc.max(part).as_py() or 99) for part in parts.flatten())
+    return days < years <= datetime.now(UTC).year % 100 and months <= 12 and days <= 31
+
+
 def _first_year(stamps: Any, where: str) -> int:
     """Return the latest year in which the first time lies before the file was written."""
     path = Path(where)
     written = path.stat().st_mtime if path.is_file() else time.time()
     year = datetime.fromtimestamp(written + 86_400, UTC).year  # whatever the zone
     first = " ".join(stamps.drop_null()[0].as_py().rpartition(">")[2].split())
-    begun = parse(pa.array([f"{year} {first}"]), "name")[0].cast(pa.int64())[0].as_py()
+    form = "year" if first[0].isdigit() else "name"
+    begun = parse(pa.array([f"{year} {first}"]), form)[0].cast(pa.int64())[0].as_py()
     return year - (begun is not None and begun > (written + 86_400) * 1e9)
 
 

@@ -11,6 +11,7 @@ from streamddcrp.contract import LIVE_TABLES, P_NEW, SCORE, Event
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
+from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, RowModel
 from streamddcrp.estimator.stored import refuse_unless_plain
@@ -188,6 +189,14 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
                 "missing values by missing=True",
                 row=row,
             )
+
+    def explain_one(self, x: Features, t: Any = None, **side: Any) -> Explanation:
+        self.score_one(x, t)  # refuses what may not be missing
+        allowed, self.missing = self.missing, True
+        try:  # each column is left out in turn
+            return super().explain_one(x, t, **side)
+        finally:
+            self.missing = allowed
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
         assert self._engine is not None  # for mypy

@@ -30,7 +30,7 @@ from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.decay import Decay, Exponential
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE, column_powers
-from streamddcrp.likelihoods.warp import FEWEST_ROWS, far_runs
+from streamddcrp.likelihoods.warp import FEWEST_ROWS
 from streamddcrp.models.seqddcrp.config import Candidate
 from streamddcrp.models.seqddcrp.engine import Engine, given_weights, note_times, run
 from streamddcrp.models.seqddcrp.kernels.layout import N_COLUMNS, N_SEEN
@@ -66,8 +66,7 @@ class Entry(NamedTuple):
     prior: Likelihood
     decay: Decay
     ready: Ready
-    start: FloatArray  # (N,), log score to start from, by row: its handicap
-    counts: FloatArray  # (N,), 1 where the row's score counts, else 0
+    start: float  # log score to start from: its handicap
 
 
 class Trial(NamedTuple):
@@ -148,8 +147,7 @@ class Contest:
             self.engine.state = grown(state, self.engine.config, len(state.table.ids))
 
     def _call_all(self) -> None:
-        nothing, everywhere = np.zeros(len(self.rows)), np.ones(len(self.rows))
-        self._call(self.candidates, self.family, nothing, everywhere)
+        self._call(self.candidates, self.family, 0.0)
 
     def _call_warped(self) -> None:
         if not self.recipe.warp or self.n_rows < FEWEST_ROWS:
@@ -158,32 +156,24 @@ class Contest:
         if warped is not self.family:
             broad = [candidate for candidate in self.candidates if candidate.spread >= BROAD]
             chosen = dict.fromkeys([self.best.entry.candidate, *broad])
-            runs = far_runs(self.rows).any(axis=1)  # no evidence for tails: as without maps
-            start = -LEAD - np.cumsum(np.where(runs, self.best.surprise, 0.0))
-            self._call(chosen, warped, start, np.where(runs, 0.0, 1.0))
+            self._call(chosen, warped, -LEAD)
 
     def _call_reaches(self) -> None:
         reaches = self.recipe.reaches[1:]
         if not reaches:
             return
         memory = 1.0 / column_powers(self.rows).min()
-        everywhere = np.ones(len(self.rows))
         for trial in sorted(self.trials, key=_score, reverse=True)[:LEADERS]:
-            start = trial.credit + np.cumsum(trial.surprise)
             for reach in reaches:
                 if reach >= memory:
                     lead = SMALL_LEAD if reach > self.recipe.decay.scale else 0.0
+                    start = trial.entry.start - lead
                     self._waiting.append(
-                        trial.entry._replace(
-                            decay=Exponential(reach), start=start - lead, counts=everywhere
-                        )
+                        trial.entry._replace(decay=Exponential(reach), start=start)
                     )
 
-    def _call(
-        self, candidates: Iterable[Candidate], family: Likelihood, start: FloatArray,
-        counts: FloatArray,
-    ) -> None:  # fmt: skip
-        """Let candidates of a family take part: what they start from, and which rows count."""
+    def _call(self, candidates: Iterable[Candidate], family: Likelihood, start: float) -> None:
+        """Let candidates of a family take part, from this log score."""
         fitted = self.recipe.fitted(family, self.rows, self.names)
         least = min(candidate.opening for candidate in self.candidates)
         trying = [c for c in candidates if c.opening < BLIND or self.n_rows >= FEW]
@@ -196,7 +186,7 @@ class Contest:
         for candidate in trying:
             prior = priors.get(candidate.spread, fitted)
             handicap = start - _handicap(candidate.opening, least)
-            entry = Entry(candidate, prior, self.recipe.decay, ready, handicap, counts)
+            entry = Entry(candidate, prior, self.recipe.decay, ready, handicap)
             self._waiting.append(entry)
 
     def _try(self, entry: Entry) -> None:
@@ -207,7 +197,7 @@ class Contest:
             n_rows=n_rows, old=self._old,
         )  # fmt: skip
         engine.state.counts[N_SEEN] = self.n_before
-        ready, counts = entry.ready, entry.counts
+        ready = entry.ready
         engine.past, times = ready.past, engine.in_time(self.times)
         given = given_weights(
             entry.decay, engine.config, engine.state, times, clocked=self.first_time is not None
@@ -221,12 +211,12 @@ class Contest:
             if ready.slopes is not None:
                 out[done:upto, SCORE] -= ready.slopes[done:upto]
             if self.trials and upto < n_rows:
-                credit = entry.start[upto - 1] - out[:upto, SCORE] @ counts[:upto]
+                credit = entry.start - out[:upto, SCORE].sum()
                 if self.best.credit[upto - 1] - credit > self._hopeless:
                     self._old = engine.state
                     return
         surprise = out[:, SCORE]
-        trial = Trial(entry, surprise, entry.start - np.cumsum(surprise * counts))
+        trial = Trial(entry, surprise, entry.start - np.cumsum(surprise))
         self._old = engine.state
         if not self.trials or trial.score > self.best.score:
             note_times(engine.state, [self.n_before, 0, 0], self.times, times)

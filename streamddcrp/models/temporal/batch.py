@@ -22,6 +22,7 @@ from streamddcrp.data.documents import sparse_rows
 from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import LikelihoodSpec
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import NUMBERS, TEXT, LikelihoodOption
@@ -76,7 +77,7 @@ class TemporalDPMFit(ResultCard):
 @checked
 def fit_temporal_dpm(
     epochs: Iterable[Any],
-    likelihood: LikelihoodSpec = "auto",
+    likelihood: LikelihoodSpec | AnyEmission = "auto",
     *,
     alpha: float | None = None,
     decay: DecaySpec = None,

@@ -1,6 +1,6 @@
 """The temporal Dirichlet-process mixture as a streaming estimator."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Self
 
@@ -11,14 +11,16 @@ from river import base
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
-from streamddcrp.data.documents import Vocabulary
+from streamddcrp.data.documents import Vocabulary, documents_of, read_document
 from streamddcrp.data.epochs import Piece, Place, make_cut
+from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import LikelihoodSpec
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.likelihood import (
     NUMBERS,
@@ -146,7 +148,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self,
         *,
         epoch: float | str | tuple[str, int] | None = None,
-        likelihood: LikelihoodSpec = "auto",
+        likelihood: LikelihoodSpec | AnyEmission = "auto",
         alpha: float | None = None,
         decay: DecaySpec = None,
         window: int | None = None,
@@ -182,7 +184,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     def learn_one(self, x: Any, t: Any = None) -> None:
         times = None if t is None else np.array([as_time(t)])
-        kind = self._kind or self._likelihood.kind_of(x)
+        kind = self._kind_of(x)
         mark = self._vectorizer.mark()
         try:
             rows = self._likelihood.read_one(x, kind, self._vectorizer)
@@ -201,7 +203,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def _learn_batch(self, batch: Any, t: object) -> FloatArray:
         if isinstance(batch, pa.RecordBatchReader):  # which can be read once only
             batch = batch.read_all()
-        kind = self._kind or self._likelihood.kind_of(batch)
+        kind = self._kind_of(batch)
         mark = self._vectorizer.mark()
         try:
             rows = self._likelihood.read_many(batch, kind, self._vectorizer)
@@ -265,7 +267,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
             out[:wait] = np.nan
             out[:wait, LABEL], out[:wait, LIVE_TABLES] = 0, 1
             if len(self._waiting.X) == most:
-                self._stream, self._waiting = self._after_warmup(), NO_ROWS
+                self._go_on()
         if self._stream is not None and wait < len(rows):
             self._stream.go_to(piece.number)
             out[wait:] = self._stream.seat(rows[wait:], piece.time)
@@ -274,7 +276,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def _end_warmup(self, number: int) -> None:
         """Let the rows wait no longer if there are enough and a later epoch begins."""
         if self._waiting.is_over(self._rows_to_wait, number):
-            self._stream, self._waiting = self._after_warmup(), NO_ROWS
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Choose the emission by the rows that wait, and let them be learned."""
+        tell_of_constants(self._waiting.X, self._feature_names())
+        self._stream, self._waiting = self._after_warmup(), NO_ROWS
 
     def _after_warmup(self) -> StreamState:
         candidates = self._likelihood.candidates(self._waiting.X, self._feature_names())
@@ -303,7 +310,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def _predict(self, x: Any, t: Any) -> Predicted:
         """Predict a row; None in warm-up. Changes nothing."""
         time = None if t is None else np.array([as_time(t)])
-        kind = self._kind or self._likelihood.kind_of(x)
+        kind = self._kind_of(x)
         rows = self._likelihood.read_one(x, kind, self._vectorizer, learn=False)
         state = self._stream
         if state is None and not len(self._waiting.X):
@@ -320,6 +327,20 @@ class TemporalDPM(EpochViews, base.Clusterer):
             state = (state or self._after_warmup()).ahead(number)
         out, chances = state.peek(rows[0])
         return out, lambda: chances
+
+    def _kind_of(self, x: Any) -> str:
+        return self._kind or self._likelihood.kind_of(x)
+
+    def _one_by_one(self, batch: object) -> list[Any]:
+        return documents_of(batch) if self._kind_of(batch) == TEXT else super()._one_by_one(batch)
+
+    def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
+        if self._kind_of(x) != TEXT:
+            yield from super()._each_left_out(x)
+            return
+        words = read_document(x)
+        for word, count in words:
+            yield str(word), count, {other: n for other, n in words if other != word}
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Draws, Plan
 from streamddcrp.likelihoods import LikelihoodSpec
 from streamddcrp.models.temporal.batch import as_epochs, read_epochs
+from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.emissions.bags import as_rows
 from streamddcrp.models.temporal.emissions.conjugate import RHOS, ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
@@ -114,7 +115,7 @@ class TemporalDPMSamples(Draws):
 @checked
 def sample_temporal_dpm(
     epochs: Iterable[Any],
-    likelihood: LikelihoodSpec = "auto",
+    likelihood: LikelihoodSpec | AnyEmission = "auto",
     *,
     alpha: float | None = None,
     decay: DecaySpec = None,

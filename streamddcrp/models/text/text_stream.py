@@ -18,8 +18,9 @@ from streamddcrp.data.templates import Templates, spelled_out
 from streamddcrp.data.texts import Texts, read_text, read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
+from streamddcrp.estimator.as_if_next import AsIfNext
 from streamddcrp.estimator.interrupts import pause
-from streamddcrp.estimator.reasons import Explains, Explanation, Explanations, explanation
+from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
@@ -29,12 +30,12 @@ from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.lines import Lines
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, stories
+from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, spelled, stories
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 
-class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
+class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models. A
@@ -311,15 +312,14 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         label = self.predict_one(words, t)
         return explanation(parts, score, score, label if label >= 0 else None)
 
-    def explain_many(self, batch: object, t: Any = None) -> Explanations:
+    def _one_by_one(self, batch: object) -> list[Any]:
         texts = read_texts(batch)
         ends = zip(texts.offsets[:-1].tolist(), texts.offsets[1:].tolist(), strict=True)
         rows = [texts.data[a:z].tobytes() for a, z in ends]
-        documents: list[Any] = [row.decode(errors="replace") for row in rows]
         if texts.listed:
             lists = [row.split(b"\xff") for row in rows]
-            documents = [[word.decode(errors="replace") for word in row] for row in lists]
-        return self._explain_each(documents, t)
+            return [[word.decode(errors="replace") for word in row] for row in lists]
+        return [row.decode(errors="replace") for row in rows]
 
     def _words_of(self, x: Any) -> list[str]:
         """Return the words of a document that count, each once, in their order."""
@@ -417,24 +417,21 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
         the cosine), at most 256 bytes of each.
         """
         table = stories(self._memory, self._table, clocked=bool(self._clocked))
-        if self._templates is None:
-            return table
         words, shown = table["words"].to_pylist(), table["examples"].to_pylist()
-        found = [self._templates.line(said) for said in words]
-        lines = [[line] if line else own for line, own in zip(found, shown, strict=True)]
         said = pa.array([self._said(word) for word in words], pa.string())
         table = table.set_column(table.schema.get_field_index("words"), "words", said)
+        if self._templates is None:
+            return table
+        found = [self._templates.line(said) for said in words]
+        lines = [[line] if line else own for line, own in zip(found, shown, strict=True)]
         return table.set_column(table.schema.get_field_index("examples"), "examples",
                                 pa.array(lines, pa.list_(pa.string())))  # fmt: skip
 
     def events(self) -> list[StoryEvent]:
-        events = super().events()
-        if self._templates is None:
-            return events
-        line = self._templates.line
+        line = (lambda words: None) if self._templates is None else self._templates.line
         return [
             replace(e, words=self._said(e.words), example=line(e.words) or e.example)
-            for e in events
+            for e in super().events()
         ]
 
     def _names(self, ids: IntArray) -> list[str]:
@@ -442,7 +439,7 @@ class TextStream(StoriesOverTime, Explains, Stored, base.Clusterer):
 
     def _said(self, words: str) -> str:
         """Return words as they are shown: templates in place of their numbers."""
-        return words if self._templates is None else self._templates.spelled(words)
+        return spelled(words if self._templates is None else self._templates.spelled(words))
 
     # -- checkpoints -----------------------------------------------------------------------------
 

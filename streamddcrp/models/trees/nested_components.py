@@ -1,7 +1,7 @@
 """Hierarchical component analysis as a streaming estimator: a tree of vectors that grows."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError, StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause
-from streamddcrp.estimator.reasons import Explains
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
@@ -29,7 +28,7 @@ _GROW_EVERY = 4  # steps between two attempts to grow
 _FIRST_SWEEPS = 5
 
 
-class NestedCRPComponents(Explains, TreeModel):
+class NestedCRPComponents(TreeModel):
     """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
 
     Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
@@ -263,6 +262,9 @@ class NestedCRPComponents(Explains, TreeModel):
         loadings = dict(zip(tree.ids[some].tolist(), local.loadings[0, some].tolist(), strict=True))
         path = tuple(ids_of(tree, best)[0].tolist())
         return {"path": path, "path_prob": float(local.q[0, best[0]]), "loadings": loadings}
+
+    def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
+        return iter(())  # a row without a column has no place in the tree
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return -log density (nats) by the bound: high is surprising. 0 in warm-up.

@@ -13,14 +13,14 @@ from streamddcrp.data.documents import (
     Bags,
     Vocabulary,
     Word,
+    documents_of,
     encode,
     read_bags,
     read_document,
-    read_documents,
 )
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
-from streamddcrp.estimator.reasons import Explanation, Explanations, explanation
+from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.models.trees.pictures import plot_topic_tree
 from streamddcrp.models.trees.topic_moves import tidy, tidy_if_due
 from streamddcrp.models.trees.topic_tree import Settings, TopicTree
@@ -96,6 +96,8 @@ class NestedCRPTopics(TreeModel):
     """
 
     _tree: TopicTree
+
+    _told_of_none = False
 
     def __init__(
         self,
@@ -181,7 +183,11 @@ class NestedCRPTopics(TreeModel):
             out[start:stop, : P_NEW + 1] = tree.learn(*bags)
             tidied = tidy_if_due(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
-            sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
+            empty = bags.offsets[1:] == bags.offsets[:-1]
+            sizes[empty] = np.nan
+            if empty.any() and not self._told_of_none:
+                self._told_of_none = True
+                _log.warning("a document without known words has no path: its label is -1")
             out[start:stop, SCORE] /= -sizes
             out[start:stop, LIVE_TABLES] = tree.n_nodes
             if tree.n_seen == due:
@@ -274,7 +280,7 @@ class NestedCRPTopics(TreeModel):
         logs = self._tree.complete_many(*self._encode([seen]), *bags)
         return float(-logs[0] / total) if total else math.nan
 
-    def explain_one(self, x: Any, t: Any = None) -> Explanation:
+    def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         """Say how surprising each word of a document is given all its others; changes nothing.
 
         Parameters
@@ -295,15 +301,8 @@ class NestedCRPTopics(TreeModel):
         score = self.score_one(x)
         return explanation(parts, score, score)
 
-    def explain_many(self, batch: Any, t: Any = None) -> Explanations:
-        """Explain each document of a batch by itself; see `explain_one`."""
-        documents = [
-            [w for w, _ in words]
-            if all(isinstance(w, str) and n == 1.0 for w, n in words)
-            else dict(words)
-            for words in read_documents(batch)
-        ]
-        return Explanations([self.explain_one(document) for document in documents])
+    def _one_by_one(self, batch: object) -> list[Any]:
+        return documents_of(batch)
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).

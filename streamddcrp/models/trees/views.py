@@ -10,6 +10,7 @@ from river import base
 
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp.estimator.as_if_next import AsIfNext
 from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import predictions
@@ -56,7 +57,7 @@ class Growth:
             self.every *= 2
 
 
-class TreeModel(ScikitLearn, Stored, base.Clusterer):
+class TreeModel(ScikitLearn, AsIfNext, Stored, base.Clusterer):
     """A tree that is learned from a stream.
 
     A model supplies `_learn_one` and `_learn_many`, which learn and return the columns of
