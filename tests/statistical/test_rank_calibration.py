@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from benchmarks.calibration import measure
+from benchmarks.calibration import errors, measure
 from streamddcrp import DDCRPSampler, GraphCRP, GroupDP, SeqDDCRP, TemporalDPM, TimeVaryingIBP
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.likelihoods import NormalGamma
@@ -130,10 +130,12 @@ def test_the_truth_is_one_more_draw_from_the_posterior(name):
 
 @pytest.mark.parametrize("stream", ["regime-2k", "r3-seq", "r3-shuf", "r5-shuf"])
 def test_scores_and_labels_of_streams_are_calibrated(stream):
-    """Ranks are uniform, Kolmogorov's test at 1e-3; labels are right as often as they say."""
+    """Ranks are uniform, Kolmogorov's test at 1e-3; what is said comes as often as it is said."""
     runs = [measure(stream, seed, {}) for seed in (700, 701)]
     n = np.bincount(np.concatenate([run.ranks for run in runs]), minlength=DRAWS + 1)
     far = np.abs(np.cumsum(n) / n.sum() - np.arange(1, DRAWS + 2) / (DRAWS + 1)).max()
     assert far < 1.95 / math.sqrt(n.sum())
     rows, said, right = np.sum([run.table for run in runs], axis=0).sum(axis=0)
     assert abs(said - right) / rows < 0.03
+    for tables in ([run.new for run in runs], [run.change for run in runs]):
+        assert errors(np.sum(tables, axis=0))[0] < 0.05

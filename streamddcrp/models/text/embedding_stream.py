@@ -244,6 +244,8 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     [0, 1, 0, 1]
     """
 
+    _nothing = "a direction, of zeros,"
+
     def __init__(
         self,
         *,
@@ -265,6 +267,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self.births = births
         self._begin(0)  # the number of dimensions is not known yet
         self._finals = FinalLabels()
+        self._squares: Any = 0.0  # sums over the first vectors
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
@@ -275,6 +278,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         unit = _scaled(X)
         if not self._has_begun:
             self._begin(X.shape[1], clocked=t is not None)
+        if self._n_seen < _MANY:
             self._tell_of_scales(unit)
         index = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         times, parts = index if t is None else t, []
@@ -292,9 +296,10 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
 
     def _tell_of_scales(self, unit: FloatArray) -> None:
         """Warn where one column of the first vectors, of length 1, is nearly all of them."""
-        share = (unit**2).mean(axis=0)
+        self._squares = self._squares + (unit[: _MANY - self._n_seen] ** 2).sum(axis=0)
+        share = self._squares / max(1.0, self._squares.sum())
         widest = int(share.argmax())
-        if len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
+        if self._n_seen + len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
             _log.warning(
                 "column %r makes up %.0f%% of the vectors' squared lengths, and decides alone what "
                 "is alike: bring the columns to one scale",

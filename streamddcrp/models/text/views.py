@@ -1,10 +1,12 @@
 """What users see of a stream of texts or vectors: stories and their sizes, labels, events."""
 
+import logging
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import LABEL
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
 from streamddcrp.estimator import views
@@ -16,6 +18,7 @@ from streamddcrp.models.text.kernels.events import MANY
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.typing import Axes, FloatArray, IntArray
 
+_log = logging.getLogger(__name__)
 MARKS = {"$": "[ticker]", "$$": "[tickers]"}  # words that stand for what was read
 PIECE = 512  # documents that make fewer events than the rings hold
 
@@ -30,6 +33,8 @@ class StoryModel(ScikitLearn):
     _backlog: views.Backlog
     n_seen: Any
     _learn_batch: Any
+    _told_of_none = False
+    _nothing = "words that tell"  # what a row without a story lacks
 
     @property
     def _lag(self) -> int:
@@ -107,6 +112,9 @@ class StoryModel(ScikitLearn):
 
     def _keep_finals(self, out: FloatArray) -> IntArray:
         """Keep the labels that a step made final, and return them."""
+        if not self._told_of_none and (out[:, LABEL] < 0).any():
+            self._told_of_none = True
+            _log.warning("a row without %s has the label -1: it is in no story", self._nothing)
         final = out[:, layout.FINAL_LABEL]
         labels = final[~np.isnan(final)].astype(np.int64)
         self._finals.add(labels)
