@@ -218,7 +218,7 @@ class Likelihood:
 
         ``view`` (3, C): mean, variance and expected surprise of columns as of `prepare`; altered.
         """
-        view[1] = np.sqrt(view[1])
+        np.sqrt(view[1], view[1])
         return view
 
     def log_slopes(self, X: FloatArray) -> FloatArray | None:
