@@ -248,6 +248,7 @@ class Events(NamedTuple):
     # Times between which the first row of its regime lies; NaN where nothing is noted.
     earliest: Annotated[FloatArray, "E", math.nan]
     latest: Annotated[FloatArray, "E", math.nan]
+    noted: Annotated[IntArray, "E", Within(0, MOST)]  # 9 number of the event + rows they are of
 
 
 COUNTS = counters({

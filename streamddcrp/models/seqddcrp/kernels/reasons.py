@@ -226,6 +226,9 @@ def note(config, rows, atoms, table, events, counts, scratch):
                 noted[NOTES] += 1
                 told[place, NUMBER], told[place, WRITTEN] = number, noted[NOTES]
                 told[place, USED] = used
+            # what is told of an event is not stored, but its times are: they are noted once
+            if used > 0 and (FIRST + 1) * number + used > events.noted[i]:
+                events.noted[i] = (FIRST + 1) * number + used
                 began(
                     config, rows, atoms, table, counts, scratch,
                     events.label[i] if events.into[i] < 0 else -1, events.arrival[i],
