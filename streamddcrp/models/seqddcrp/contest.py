@@ -8,8 +8,8 @@ shifted. A reach shorter than the memory of the noise is not tried: its tables w
 noise.
 
 With few rows, many tables can easily be right by chance. So a candidate must lead those that open
-tables most rarely, and, up to row 63, those that expect one broad table. A candidate that expects every other row to open a table hardly uses the order
-of rows, so it waits for some rows.
+tables most rarely, and, up to row 63, those that expect one broad table. A candidate that expects
+every other row to open a table hardly uses the order of rows, so it waits for some rows.
 
 A prior drops out if it trails the best earlier one at the same row by 20 nats, or by 10 for each
 column if that is more: a prior loses more until its tables are known if they have more columns.
