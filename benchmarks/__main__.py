@@ -16,6 +16,7 @@ from benchmarks import (
     logs,
     ordinary,
     plants,
+    reading,
     real_series,
     reasons,
     seasons,
@@ -38,7 +39,8 @@ def main(context: click.Context) -> None:
 
 for _module in (
     engine, calibration, change_sets, ordinary, factory, plants, real_series, reasons, seasons,
-    keyed, fleet, text, logs, live, live_page, speed, spark, spark_plan,
+    keyed, fleet, text, logs, live, live_page, reading, speed, spark,
+    spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -147,8 +147,8 @@ class Event:
         Of a return, in the same way, by what the regime differs from its visits before.
     between : tuple of float, optional
         Times between which the first row of the regime lies with probability .95, by the rows that
-        have come so far. Of births and returns of a `SeqDDCRP`, where reasons are known and one
-        regime was left for another.
+        had come when the reasons were noted. Of births and returns of a `SeqDDCRP`, where reasons
+        are known and one regime was left for another.
 
     Examples
     --------

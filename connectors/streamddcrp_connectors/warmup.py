@@ -52,7 +52,8 @@ def warmup(models: tuple[str, ...], all_: bool, native: bool, progress: bool | N
 
 def exercise(name: str, model_class: Any) -> None:
     """Call what users call, on a few rows, so that every kernel they need is compiled."""
-    from streamddcrp.errors import SchemaError  # noqa: PLC0415 -- heavy: not for --help
+    from streamddcrp import SeqDDCRP, count_regimes  # noqa: PLC0415 -- heavy: not for --help
+    from streamddcrp.errors import SchemaError  # noqa: PLC0415
 
     model, rows = model_class(), _rows(name)
     options = inspect.signature(model_class).parameters
@@ -72,6 +73,8 @@ def exercise(name: str, model_class: Any) -> None:
             getattr(model, method)(first)
     if hasattr(model, "summary"):
         model.summary()
+    if isinstance(model, SeqDDCRP):
+        count_regimes(model)
     model_class.from_bytes(model.to_bytes())
     _ = getattr(model, "objective", None)
 

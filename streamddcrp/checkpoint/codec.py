@@ -284,7 +284,8 @@ def _read(body: memoryview) -> tuple[str, int, Meta, Arrays]:
         name: np.ndarray(shape, dtype, whole, place)
         for (name, dtype, shape), place in zip(head["arrays"], places, strict=False)
     }
-    return head["model"], int(head["version"]), head["meta"], arrays
+    _refuse_if(type(head["version"]) is not int, "a version that is no whole number")
+    return head["model"], head["version"], head["meta"], arrays
 
 
 def _n_bytes(name: str, dtype: str, shape: list[int]) -> int:

@@ -1,9 +1,14 @@
-"""Rows that a scaler has changed which learned as it went."""
+"""First rows that a user is warned of: of a scaler that learned as it went, or that never vary."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from streamddcrp.typing import FloatArray
 
+_log = logging.getLogger(__name__)
 FEWEST_ROWS = 32
 DISTINCT = 0.9  # share of the other values that occur once
 ROUNDING = 1e-9
@@ -32,3 +37,14 @@ def looks_scaled_on_the_way(X: FloatArray) -> bool:
         return bool(wanted > 0.0 and (np.abs(size - wanted) <= ROUNDING * wanted).all())
     in_range = others.min() > 0.0 and others.max() < 1.0 and bool(np.isin(size, (0.0, 1.0)).all())
     return bool(in_range and (ends.sum(axis=0) >= 2).all())
+
+
+def tell_of_constants(X: FloatArray, names: Sequence[Any]) -> None:
+    """Warn of columns that never vary in the first rows (N, D)."""
+    known = [x[~np.isnan(x)] for x in X.T]
+    still = [name for name, x in zip(names, known, strict=True) if not len(x) or np.ptp(x) == 0.0]
+    if still and len(X) >= FEWEST_ROWS:
+        _log.warning(
+            "%s never varied in the first %d rows, and tells nothing so far; leave it out, or look "
+            "at its source", ", ".join(map(repr, still[:5])) + " …" * (len(still) > 5), len(X),
+        )  # fmt: skip

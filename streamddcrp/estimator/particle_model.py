@@ -10,6 +10,7 @@ import pyarrow as pa
 from streamddcrp.arguments import generator
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, Event
 from streamddcrp.data.batches import widest
+from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import RowModel
@@ -161,6 +162,7 @@ class ParticleModel(TimeLine, RowModel):
         """Return an engine that takes family, scale and time unit from the first rows."""
         names, family = self._feature_names(), self._family
         rows = waiting.rows(0, wait)
+        tell_of_constants(rows[0], names)
         if family is None:
             chosen, reason = choose_likelihood(rows[0], types=waiting.types, names=names)
             family = chosen.unscaled()

@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from streamddcrp.arguments import checked
 from streamddcrp.cards import ResultCard
+from streamddcrp.compilation import entry_point
 from streamddcrp.contract import Part, said
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.likelihoods.base import lacking
-from streamddcrp.likelihoods.kernels.parts import explain
+from streamddcrp.likelihoods.kernels.parts import explain, most_apart
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 3  # parts in a sentence
@@ -167,16 +168,14 @@ def explained(
 
 
 def differences(
-    likelihood: Likelihood, one: FloatArray, other: FloatArray, names: Sequence[str]
-) -> tuple[Part, ...]:
-    """Say how one table differs from another: see `parts_apart`.
+    likelihood: Likelihood, views: Sequence[FloatArray], names: Sequence[str]
+) -> list[tuple[Part, ...]]:
+    """Say how the first table differs from each of the others: see `parts_apart`.
 
-    ``one, other`` (3, C): what `outlook` says of each.
+    ``views``, (3, C) each: what `outlook` says of the tables.
     """
-    D = len(names)
-    mean, sd, _ = likelihood.in_units(one.copy(), D)
-    before, spread, _ = likelihood.in_units(other.copy(), D)
-    return parts_apart(names, mean, sd, before, spread)
+    one, *others = (likelihood.in_units(view.copy(), len(names)) for view in views)
+    return [parts_apart(names, one[0], one[1], other[0], other[1]) for other in others]
 
 
 def parts_apart(
@@ -184,21 +183,15 @@ def parts_apart(
 ) -> tuple[Part, ...]:
     """Say by which columns (D,) what has ``mean`` and ``sd`` differs from something before it.
 
-    At most five of at least one nat, the largest difference first.
-
-    Surprise and excess of a part are the column's share of the symmetric Kullback-Leibler
-    divergence of the two, Gaussians of the same means m and variances v:
-    (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    At most five of at least one nat, the largest difference first. Surprise and excess of a part
+    are the column's share of the symmetric Kullback-Leibler divergence: see `most_apart`.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = (sd / spread) ** 2
-        away = (mean - before) ** 2 * (1.0 / sd**2 + 1.0 / spread**2)
-        apart = 0.5 * (ratio + 1.0 / ratio - 2.0 + away)
-        apart[~(np.abs(apart) < np.inf)] = 0.0
-    at = np.argsort(-apart, kind="stable")[:_MOST]
-    at = at[apart[at] >= LEAST]
-    columns = np.array((mean, before, spread, apart, apart, sd))[:, at].tolist()
-    return tuple(map(Part, [names[d] for d in at.tolist()], *columns))
+    at, apart = np.empty(_MOST, np.int64), np.empty(_MOST)
+    n = entry_point(most_apart)(mean, sd, before, spread, LEAST, at, apart)
+    return tuple([
+        Part(names[d], mean.item(d), before.item(d), spread.item(d), nats, nats, sd.item(d))
+        for d, nats in zip(at[:n].tolist(), apart[:n].tolist(), strict=True)
+    ])  # fmt: skip
 
 
 def parts_of(

@@ -1,6 +1,7 @@
 """What users see of any model: predictions by name, summaries, events."""
 
 import logging
+import math
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -142,7 +143,8 @@ class Backlog:
         for start, stop, rings in [*self._parts, (max(0, made - room), made, None)]:
             lost += max(start - at, 0)
             for number in range(max(start, at), stop):
-                yield (log, number % room) if rings is None else (rings, number - start)
+                held = number >= made - room  # what is noted of an event may come after it
+                yield (log, number % room) if held else (rings, number - start)
             at = max(at, stop)
         if lost:
             _log.warning("%d events were overwritten; call events() more often", lost)
@@ -157,9 +159,13 @@ def events_since(
         if of.kind[i] < len(KINDS):  # others are housekeeping
             into = int(of.into[i]) if of.into[i] >= 0 else None
             noticed = first_time + float(of.t[i]) * time_unit
-            t = float(of.begun[i]) if hasattr(of, "begun") else noticed
+            t, between = noticed, None
+            if hasattr(of, "begun"):
+                t, first, last = float(of.begun[i]), float(of.earliest[i]), float(of.latest[i])
+                between = None if math.isnan(first) else (first, last)
             what = KINDS[of.kind[i]], int(of.label[i]), int(of.arrival[i]), t, into
-            found.append(Event(*what, noticed=None if noticed == t else noticed))
+            late = None if noticed == t else noticed
+            found.append(Event(*what, noticed=late, between=between))
     return found
 
 

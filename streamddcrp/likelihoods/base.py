@@ -3,13 +3,13 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.cached import Cached
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.columns import (
     column_parameter,
@@ -69,7 +69,7 @@ class Likelihood:
         values = {name: getattr(self, name) for name in self._columns}
         return common_width(type(self).__name__, **values)
 
-    @cached_property
+    @Cached
     def is_scaled(self) -> bool:
         """Whether all parameters are known; else `scaled` takes them from rows."""
         needed = (name for name in self._from_rows if name not in self._optional)
@@ -193,7 +193,7 @@ class Likelihood:
             return self._plane.apply(X), None
         return X if self.warp is None else images(self.warp, X), None
 
-    @cached_property
+    @Cached
     def _plane(self) -> Plane | None:
         if self.plane is None:
             return None
@@ -218,7 +218,7 @@ class Likelihood:
 
         ``view`` (3, C): mean, variance and expected surprise of columns as of `prepare`; altered.
         """
-        view[1] = np.sqrt(view[1])
+        np.sqrt(view[1], view[1])
         return view
 
     def log_slopes(self, X: FloatArray) -> FloatArray | None:

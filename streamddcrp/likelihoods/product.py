@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from streamddcrp.cached import Cached
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.columns import as_columns
@@ -72,7 +72,7 @@ class Product(Likelihood):
     def suits_any(self) -> bool:
         return all(part.suits_any for part, _ in self.parts)
 
-    @cached_property
+    @Cached
     def is_scaled(self) -> bool:
         return all(
             part.is_scaled and not any(isinstance(c, str) for c in columns)

@@ -16,8 +16,8 @@ from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError, SchemaError, UnknownKeyError
 from streamddcrp.estimator.stored import Stored, refusing_misfits
 from streamddcrp.monitor.kernels import (
-    AGES,
     BLOCK,
+    CROWDS,
     CURRENT,
     CURRENT_ALARMS,
     FORMER,
@@ -100,7 +100,7 @@ class _Own(NamedTuple):
 
 
 class _Fleet(NamedTuple):
-    """What is known of all keys of an age."""
+    """What is known of all keys of a crowd."""
 
     top: FloatArray
     counts: IntArray
@@ -134,10 +134,14 @@ class Alarm(Stored):
     enters the calibration.
 
     With ``keys`` each key has its own threshold and its own alarms. One with fewer than 1 / rate
-    rows is judged by the scores that all keys of its age had, each less the level of its key, and
-    by the highest of its own; so a new machine in a large fleet has a threshold within a few rows.
-    That is always by the exponential tail, which none enters above the threshold, and of many that
-    fail at once only the first few do.
+    rows is judged by the scores that keys like it had, each less the level of its key, and by the
+    highest of its own; so a new machine in a large fleet has a threshold within a few rows. Alike
+    are keys of the same age, below 8 and 64 rows, and later those with as many regimes that lasted
+    for 20 rows: where most machines have three ways of working, the third is expected of one that
+    has shown two, and the fourth of none (conformal prediction in categories, as Mondrian's). That
+    is always by the exponential tail, which none enters above the threshold, and of many that fail
+    at once only the first few do. What goes on after an alarm, or adds up for 100 rows without one,
+    is the level of the key from then on.
 
     Parameters
     ----------
@@ -152,7 +156,7 @@ class Alarm(Stored):
 
     Notes
     -----
-    O(1) a row, about 0.1 microseconds, and 55 + ``average`` numbers of memory for each key. Vovk,
+    O(1) a row, about 0.1 microseconds, and 90 + ``average`` numbers of memory for each key. Vovk,
     Gammerman and Shafer (2005), *Algorithmic Learning in a Random World*; the tail as in Siffer et
     al. (2017), *Anomaly detection in streams with extreme value theory*; the sum as in Page (1954),
     *Continuous inspection schemes*, Biometrika 41.
@@ -308,7 +312,7 @@ class Alarm(Stored):
             if self._own.counts.any():
                 raise SchemaError("keys: the rows before came without; make a new Alarm")
             self._keys.clear()
-            self._fleet = _Fleet(*_Own.of(len(AGES) + 1, 1)[1:3], np.zeros(2))
+            self._fleet = _Fleet(*_Own.of(CROWDS, 1)[1:3], np.zeros(2))
         known = self._keys
         codes = np.array([known.setdefault(str(key), len(known)) for key in names], np.int64)
         room = len(self._own.level)
@@ -376,14 +380,14 @@ class Alarm(Stored):
         else:
             arrays = {"rare": np.zeros((len(keys), PLACES, N_RARE)), **arrays}
             born = arrays.get("born", np.empty((len(keys), 0)))
-            if born.shape[1:] < (N_BORN,):  # before excesses added up
-                arrays = {**arrays, "born": np.zeros((len(keys), N_BORN))}
+            if born.ndim == 2 and born.shape[1] < N_BORN:  # before there was so much of it
+                arrays["born"] = np.pad(born, ((0, 0), (0, N_BORN - born.shape[1])))
             own = _Own(*(arrays[name] for name in _Own._fields))
             fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
             pace = arrays["pace"]
         refuse_if(not all(type(key) is str for key in keys) or len({*keys}) != len(keys), "keys")
         ages = len(fleet.top)
-        refuse_if(ages not in (0, len(AGES) + 1) or (not ages and keys != [""]), "fleet_top")
+        refuse_if(ages not in (0, CROWDS) or (not ages and keys != [""]), "fleet_top")
         block = Within(0, MOST_COUNT if alarm.per else math.ceil(BLOCK / alarm.rate) + 1)
         limits = counters(dict.fromkeys((FORMER, CURRENT, FORMER_ALARMS, CURRENT_ALARMS), block))
         wanted = _Own.of(len(keys), int(alarm.average))

@@ -29,7 +29,8 @@ CURRENT_ALARMS = 5  # .. and in the present one
 N_COUNTS = 6
 
 POOLED = 4.0  # by so much shorter are blocks of all keys: the tail is of few of their rows
-AGES = np.array([8, 64], dtype=np.int64)  # rows after which a key is of the next age
+AGES = np.array([8, 64], dtype=np.int64)  # rows after which a key is of the next crowd
+CROWDS = 8  # after these ages they are of keys with 0, 1, .. and at least 5 regimes that lasted
 FAR = 30.0  # nats above a level that count
 STEADY = 1000  # rows of a key that its level is a mean of; ten times as many for that of all keys
 
@@ -41,9 +42,18 @@ SINCE = 1  # rows of the key since
 TOTAL = 2  # what the rows together surprise more than is usual
 EXCESS = 3  # of the first score of the regime over the level of the key
 PEAK = 4  # the most that was judged since the total was last zero, less the level
-N_BORN = 5
+# .. and, of one of many keys:
+LASTED = 5  # its regimes that have lasted for `NEWBORN` rows
+CROWD = 6  # whom it is like, see `_crowd`
+BEST = 7  # the highest score since it is like them, less the level
+JUDGE = 8  # the crowd whose scores its own were last compared with, and one more; 0: none
+AFRESH = 9  # scores of the key before those that its level is a mean of
+ZERO = 10  # scores of the key when the total was last zero
+N_BORN = 11
 NEWBORN = 20  # rows for which a regime is new, and it must be away for more to come back, ..
 SETTLED = 200  # .. to a key with this many rows: before, new ones are usual
+LONG = 100  # rows that add up without an alarm: what they have in excess is usual
+LEARNED = 248  # scores of a key after which its model has chosen its prior: they are others then
 USUAL_EXCESS = 1.0  # nats a row that do not add up
 
 # of the regimes of a key that are not usual (float64)
@@ -143,32 +153,45 @@ def rate_at(pace, t):
 @kernel
 def _level(own, fleet, who):
     """Return the usual score of a key: its mean, with that of all keys as one row more."""
-    n = min(own.counts[who, N_SCORES], STEADY)
+    n = min(own.counts[who, N_SCORES] - own.born[who, AFRESH], STEADY)
     return (fleet.level[0] + n * own.level[who]) / (n + 1.0)
 
 
 @kernel
-def limit_of(rate, own, fleet, who, largest):
-    """Return the threshold of a key's next row, the room above, its highest score, and its age.
+def _crowd(own, who):
+    """Return which keys a key is like: those of its age, later those with as many regimes.
 
-    A key with fewer than 1 / rate rows is judged by the scores of all keys of its age, each taken
-    less the level of its key; or by those of younger ones, as long as these are too few. Its
-    score must also be the highest of its own. The age is -1 where the key is judged by itself.
+    It stays as it is while rows add up, so until a new regime is usual.
+    """
+    if own.born[who, TOTAL] > 0.0:
+        return int(own.born[who, CROWD])
+    crowd = np.searchsorted(AGES, own.counts[who, N_SCORES], side="right")
+    if crowd == len(AGES):
+        crowd = min(crowd + int(own.born[who, LASTED]), CROWDS - 1)
+    return crowd
+
+
+@kernel
+def limit_of(rate, own, fleet, who, largest):
+    """Return the threshold of a key's next row, the room above, its highest score, and its judge.
+
+    A key with fewer than 1 / rate rows is judged by the scores of all keys of its crowd, each taken
+    less the level of its key; or by those of an earlier one, as long as these are too few. Its
+    score must also be the highest of its own. The judge is -1 where all keys have too few rows, or
+    where the key is judged by itself.
     """
     limit, excess = threshold(rate, own.top[who], own.counts[who], False, largest)
-    room = MOST_EXCESS * excess
-    best = largest[0]
+    room, best = MOST_EXCESS * excess, largest[0]
     m = own.counts[who, FORMER] + own.counts[who, CURRENT]
     if fleet.top.shape[0] == 0 or int(rate * (m + 1) + 1e-9) > 0:
         return limit, room, best, -1
-    age = np.searchsorted(AGES, own.counts[who, N_SCORES], side="right")
-    limit = np.inf
-    for younger in range(age, -1, -1):
-        pooled, _ = threshold(rate, fleet.top[younger], fleet.counts[younger], True, largest)
+    born, crowd = own.born[who], _crowd(own, who)
+    highest = born[BEST] if crowd == born[CROWD] else 0.0
+    for judge in range(crowd, -1, -1):
+        pooled, _ = threshold(rate, fleet.top[judge], fleet.counts[judge], True, largest)
         if pooled < np.inf:
-            limit, room = max(_level(own, fleet, who) + pooled, best), 0.0
-            break
-    return limit, room, best, age
+            return _level(own, fleet, who) + max(pooled, highest), 0.0, best, judge
+    return np.inf, room, best, -1
 
 
 @kernel
@@ -184,26 +207,48 @@ def _begun(counts):
 
 
 @kernel
-def _note(born, rare, n, label, excess):
-    """Note whether a row begins a regime that is new, or is back and not usual.
+def _place(rare, label, pooled):
+    """Return where a label is among the rare ones, -1: nowhere; the place to give up; the newest.
 
-    To a model that knows a failure it is no surprise, and no more welcome.
+    Given up is that of the most usual; of a key of many first of all that which was away longest.
     """
-    born[SINCE] += 1.0
-    newest, at, free = born[BORN], -1, 0
+    at, free, newest = -1, 0, 0.0
     for r in range(PLACES):
         newest = max(newest, rare[r, NAME])
         if rare[r, NAME] == label + 1:
             at = r
-        full = rare[free, NAME] > 0.0
-        if full and (rare[r, NAME] == 0.0 or rare[r, ROWS] > rare[free, ROWS]):
-            free = r  # where none is free: that of the most usual
-    if label + 1 > newest:
+        if rare[free, NAME] == 0.0:
+            continue
+        if rare[r, NAME] == 0.0:
+            free = r
+        elif pooled and rare[r, FIRST] == 0.0:
+            if rare[free, FIRST] > 0.0 or rare[r, SEEN] < rare[free, SEEN]:
+                free = r
+        elif rare[r, ROWS] > rare[free, ROWS] and (not pooled or rare[free, FIRST] > 0.0):
+            free = r
+    return at, free, newest
+
+
+@kernel
+def _note(born, rare, n, label, excess, pooled):
+    """Note whether a row begins a regime that is new, or is back and not usual; return if it is so.
+
+    To a model that knows a failure it is no surprise, and no more welcome.
+    """
+    born[SINCE] += 1.0
+    at, free, newest = _place(rare, label, pooled)
+    new = label + 1 > max(newest, born[BORN])
+    if new or (pooled and at < 0 and rare[free, NAME] == 0.0):
         at = free
-        rare[at, NAME], rare[at, ROWS] = label + 1, 0.0
-        rare[at, FIRST] = excess if n >= SETTLED else 0.0
+        rare[at] = 0.0
+        rare[at, NAME] = label + 1
+    if new:
+        rare[at, FIRST] = 0.0 if pooled or n < SETTLED else excess
+        if pooled and born[SINCE] < NEWBORN:  # another one of what is going on
+            excess = max(excess, born[EXCESS])
+        else:
+            born[SINCE] = 0.0 if pooled or n >= SETTLED else NEWBORN
         born[BORN], born[EXCESS] = label + 1, excess
-        born[SINCE] = 0.0 if n >= SETTLED else NEWBORN
     elif (
         at >= 0
         and n - rare[at, SEEN] > NEWBORN
@@ -211,24 +256,29 @@ def _note(born, rare, n, label, excess):
         and rare[at, FIRST] > 0.0
     ):
         born[BORN], born[EXCESS], born[SINCE] = label + 1, rare[at, FIRST], 0.0
+    news = label + 1 == born[BORN]
     if at >= 0:
         rare[at, ROWS] += 1.0
         rare[at, SEEN] = n
+        born[LASTED] += pooled and rare[at, ROWS] == NEWBORN
+        news = news or (pooled and rare[at, ROWS] <= NEWBORN)
+    return news and born[SINCE] < NEWBORN
 
 
 @kernel
-def _added_up(born, rare, n, label, score, level):
+def _added_up(born, rare, n, label, score, level, pooled):
     """Return a score and the excesses of the rows before it, by Page's rule.
 
     With e the excess of a row over the level of the key, at most `FAR`, the total of the rows is
     T = max(T + e - k, 0), where k is `USUAL_EXCESS`. Were a new regime not new, each of its rows
     would have surprised as its first did: so e is that of the first, if it is higher. A regime
     that comes back is as new as at first until it is usual. ``n``: how many scores of the key there
-    were.
+    were. Of a key of many a new regime that began no alarm was usual, and its rows are forgotten.
     """
-    _note(born, rare, n, label, score - level)
-    if label + 1 == born[BORN] and born[SINCE] < NEWBORN:
+    if _note(born, rare, n, label, score - level, pooled):
         score = max(score, level + born[EXCESS])
+    if pooled and born[SINCE] == NEWBORN:  # it was usual
+        born[TOTAL] = 0.0
     before = born[TOTAL]
     born[TOTAL] = max(before + min(score - level, FAR) - USUAL_EXCESS, 0.0)
     return score + before
@@ -240,32 +290,36 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
 
     ``pace``: with its period the rate follows from times ``t``. ``own``, of K keys: ``recent`` (K,
     k), rings of scores; ``top`` (K, 2, MOST), largest ones of the former and present block,
-    falling; ``counts``, ``level``, ``born``, ``rare``. ``fleet``: ``top`` and ``counts`` by age, of
-    all keys; ``level`` (2,): mean and rows; without ages each key is judged by itself. ``labels``,
+    falling; ``counts``, ``level``, ``born``, ``rare``. ``fleet``: ``top``, ``counts`` of each crowd
+    of keys; ``level`` (2,): mean and rows; without crowds each key is judged by itself. ``labels``,
     ``verdicts`` (N,) or empty: regimes: a PLANNED row raises no alarm, one of a FAULT always does;
     neither enters the calibration.
     """
-    k = own.recent.shape[1]
+    k, pooled = own.recent.shape[1], fleet.top.shape[0] > 0
     for i in range(scores.shape[0]):
         who = codes[i]
         recent, top, counts = own.recent[who], own.top[who], own.counts[who]
         if pace[PERIOD] > 0.0:
             rate = rate_at(pace, t[i])
-        limit, room, best, age = limit_of(rate, own, fleet, who, largest)
+        limit, room, best, judge = limit_of(rate, own, fleet, who, largest)
+        if own.born[who, JUDGE] != judge + 1:  # what adds up is judged by one crowd
+            own.born[who, JUDGE] = judge + 1
+            own.born[who, TOTAL] = own.born[who, PEAK] = 0.0
         out.threshold[i] = limit
         out.score[i] = np.nan
         out.alarm[i] = out.began[i] = out.ended[i] = False
         if math.isnan(scores[i]):
             continue
-        base, born = _level(own, fleet, who), own.born[who]
+        base, born, crowd = _level(own, fleet, who), own.born[who], _crowd(own, who)
+        if pooled and crowd != born[CROWD]:
+            born[CROWD], born[BEST] = crowd, 0.0
         mean = mean_of(recent, counts, scores[i])
         judged = mean
         if len(labels):
             judged = _added_up(
-                born, own.rare[who], counts[N_SCORES], labels[i], mean, base
+                born, own.rare[who], counts[N_SCORES], labels[i], mean, base, pooled
             )  # fmt: skip
         out.score[i] = judged
-        age = np.searchsorted(AGES, counts[N_SCORES], side="right")
         recent[counts[N_SCORES] % k] = scores[i]
         counts[N_SCORES] += 1
         if counts[N_SCORES] < k:
@@ -275,10 +329,14 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         out.alarm[i] = above
         if above or verdict > 0:
             born[TOTAL] = 0.0
+        if above and pooled and born[SINCE] < NEWBORN:  # so it is, whenever it comes back
+            for r in range(PLACES):
+                if own.rare[who, r, NAME] == born[BORN]:
+                    own.rare[who, r, FIRST] = max(born[EXCESS], 0.0)
         m = counts[FORMER] + counts[CURRENT]
         differ = _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m
         cap = np.inf
-        if m >= TAIL or (fleet.top.shape[0] > 0 and limit < np.inf):
+        if m >= TAIL or (pooled and limit < np.inf):
             cap = (limit if limit < np.inf else best) + room
         # before there is a threshold, an event that is far above all counts once, too
         known = limit < np.inf
@@ -288,6 +346,9 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         if counts[LEFT] > 0 and (known or not differ):
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
             out.ended[i] = counts[LEFT] == 0 and known
+            if out.ended[i] and pooled:  # what goes on is usual
+                born[AFRESH] = max(counts[N_SCORES] - AGES[0], 0)
+                born[TOTAL] = born[PEAK] = 0.0
             if not known:
                 _calibrate(rate, top, counts, -np.inf)  # a row more, and no higher score
             continue
@@ -295,25 +356,29 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         counts[LEFT] = max(k, QUIET_ROWS) if odd else 0
         if verdict > 0:
             continue
-        if fleet.top.shape[0] > 0:
+        if pooled:
             fleet.level[1] += fleet.level[1] < 10.0 * STEADY
             _follow(fleet.level, 0, min(mean, cap), fleet.level[1])
-        if fleet.top.shape[0] > 0 or len(labels):
-            _follow(own.level, who, min(mean, cap), min(counts[N_SCORES], STEADY))
+        if pooled or len(labels):
+            _follow(own.level, who, min(mean, cap), min(counts[N_SCORES] - born[AFRESH], STEADY))
         if born[PEAK] > 0.0:
             judged = max(judged, base + born[PEAK])
+        n = counts[N_SCORES]
+        if pooled and (n == LEARNED or n - born[ZERO] >= LONG):
+            born[AFRESH], born[TOTAL] = n - AGES[0], 0.0
+        if pooled and born[TOTAL] == 0.0:
+            born[ZERO] = n
         if born[TOTAL] > 0.0:  # of rows that add up the highest is calibrated on
             born[PEAK] = judged - base
             continue
         born[PEAK] = 0.0
-        if fleet.top.shape[0] > 0:
-            crowd = fleet.counts[age]
-            usual = EXTRA_ALARMS + rate * (crowd[FORMER] + crowd[CURRENT])
-            if (
-                not above or _begun(crowd) <= usual
-            ):  # of many that fail at once the first are enough
-                crowd[CURRENT_ALARMS] += above
-                _calibrate(POOLED * rate, fleet.top[age], crowd, min(judged, cap) - base)
+        if pooled:
+            seen = fleet.counts[crowd]
+            usual = EXTRA_ALARMS + rate * (seen[FORMER] + seen[CURRENT])
+            if not above or _begun(seen) <= usual:  # of many at once the first are enough
+                seen[CURRENT_ALARMS] += above
+                _calibrate(POOLED * rate, fleet.top[crowd], seen, min(judged, cap) - base)
+            born[BEST] = max(born[BEST], min(judged, cap) - base)
         if differ:
             cap = np.inf
         counts[CURRENT_ALARMS] += odd

@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from streamddcrp.cached import Cached
 from streamddcrp.typing import IntArray
 
 _UNITS = (
@@ -64,12 +64,12 @@ class Clock:
         short = f"{value:.1f}".removesuffix(".0") if value < 9.95 else f"{value:,.0f}"
         return f"{short} {unit.removesuffix('s') if short == '1' else unit}"
 
-    @cached_property
+    @Cached
     def _unit(self) -> Any:
         """Coarsest unit in which all time stamps are whole."""
         return next((name for name, size in _UNITS if not (self._ticks % size).any()), "ns")
 
-    @cached_property
+    @Cached
     def _decimals(self) -> int:
         """Decimals that tell the times of neighbouring rows apart; 0 if all are whole."""
         steps = np.diff(self.times)
@@ -78,7 +78,7 @@ class Clock:
             return 0
         return min(max(1 - math.floor(math.log10(float(np.median(steps)))), 1), 12)
 
-    @cached_property
+    @Cached
     def _ticks(self) -> IntArray:
         ticks: IntArray = self.times.astype("datetime64[ns]").astype(np.int64)
         return ticks

@@ -287,13 +287,15 @@ def test_events_come_once_in_order_and_ids_are_never_used_again(case):
         case.step(model, stream[a : a + 9])
         reported += model.events()
         assert model.events() == []
-    begun, ended = set(), set()
+    begun, ended, closed = set(), set(), set()
     for event in reported:
         here = (event.key, event.label)
         assert here not in ended
+        assert event.kind != "closed" or here not in closed
+        closed = closed | {here} if event.kind == "closed" else closed - {here}
         if event.kind in ("death", "merge"):
             ended.add(here)
-        elif event.kind != "return":
+        elif event.kind not in ("return", "closed"):
             assert (event.kind, *here) not in begun
             begun.add((event.kind, *here))
         assert 0 <= event.index < len(stream)

@@ -48,15 +48,15 @@ def test_words_of_a_story_that_lives_on_are_forgotten_once_unused():
     assert again.step_many(["goal oil"])["score"].equals(model.step_many(["goal oil"])["score"])
 
 
-def test_events_tell_births_and_deaths_once():
+def test_events_tell_births_and_ends():
     stream, model = texts(3, 600), TextStream(lag=20, decay=15.0, alpha=1.0, births=1)
     model.learn_many(stream.rows, stream.t)
     events = model.events()
     births = [e.label for e in events if e.kind == "birth"]
-    deaths = [e for e in events if e.kind == "death"]
+    closed = [e for e in events if e.kind == "closed"]
     assert len(births) == len(set(births))
-    assert deaths
-    assert {e.label for e in deaths} <= set(births)
+    assert closed
+    assert {e.label for e in closed} <= set(births)
     assert all(e.t == stream.t[e.index] for e in events)
     assert all(e.first <= e.last <= e.index for e in events)
     assert [e.index for e in events] == sorted(e.index for e in events)
@@ -65,9 +65,9 @@ def test_events_tell_births_and_deaths_once():
 
 @pytest.mark.parametrize("births", [1, 3, 8])
 def test_events_account_for_all_stories(births):
-    """A story is born as soon as it has so many texts, and lives until an event ends it."""
+    """A story is born as soon as it has so many texts, and is open until an event ends it."""
     stream, model = texts(4, 900), TextStream(lag=20, decay=15.0, alpha=3.0, births=births)
-    noticed, born, ended = set(), set(), set()
+    noticed, born, closed, merged = set(), set(), set(), set()
     for row, x in enumerate(stream.rows):
         model.learn_one(x, stream.t[row])
         for event in model.events():
@@ -80,15 +80,35 @@ def test_events_account_for_all_stories(births):
                 assert event.size >= births
                 born.add(event.label)
             elif event.kind == "split":
-                assert event.into in born - ended
+                assert event.into in born - merged
+            elif event.kind == "closed":
+                assert event.label in born - merged - closed
+                closed.add(event.label)
+            elif event.kind == "return":
+                assert event.label in born - merged
+                closed -= {event.label}
             else:
-                assert event.label in born - ended
-                ended |= {event.label} if event.kind != "return" else set()
-                assert event.kind != "merge" or event.into in born - ended
+                assert {event.label, event.into} <= born - merged
+                merged.add(event.label)
         live = {s["id"]: s["rows"] for s in model.summary().to_pylist()}
-        assert {i for i, n in live.items() if n >= births} <= born - ended <= set(live)
-    assert bool(ended) == (births < 8)
+        assert {i for i, n in live.items() if n >= births} <= born - merged <= set(live) | closed
+    assert bool(closed | merged) == (births == 1)
     assert bool(noticed) == (births > 2)
+
+
+def test_a_silence_ends_a_story_unless_stories_are_silent_for_so_long():
+    rng, rows = np.random.default_rng(0), []
+    for i in range(9_000):
+        story = [f"{x}{i // 40}" for x in "abcd"] if i % 60 else ["sun", "rain", "wind"]
+        rows.append(" ".join(rng.permutation(story)))
+    model = TextStream(lag=50, scale="story")
+    model.learn_many(rows)
+    events, final = model.events(), model.final_labels()["label"].to_numpy()
+    closed = {e.label: e.index - e.last for e in events if e.kind == "closed"}
+    assert (final[::60] == final[0]).mean() > 0.99
+    assert final[0] not in closed
+    assert set(final[: 9_000 - 2_000].tolist()) - {final[0]} <= set(closed)
+    assert max(list(closed.values())[-50:]) < 1_500  # 500 log(40 / .001) = 5,298 without silences
 
 
 def test_a_story_that_comes_back_is_recognised():
@@ -189,7 +209,7 @@ def test_most_returns_are_told_and_those_told_are_true():
 
         dead, known = set(), {e.label for e in events if e.kind == "return"}
         for e in events:
-            if e.kind == "death":
+            if e.kind == "closed":
                 dead.add(story(e.label))
             elif e.kind == "return":
                 reported, true = reported + 1, true + (story(e.label) == story(e.into))

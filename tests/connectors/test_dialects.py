@@ -201,6 +201,8 @@ def test_any_dialect_and_any_batches(tmp_path_factory, names, batch_rows):
         path = tmp_path_factory.mktemp("dialects") / "rows.csv"
         path.write_bytes(written(how))
         check(path, how, batch_rows=batch_rows)
+        if not {"pack", "open"} & {*how}:
+            check(path, how, batch_rows=batch_rows, follow=True, idle=0.0)
 
 
 def test_what_is_said_goes_before_what_is_found(tmp_path):

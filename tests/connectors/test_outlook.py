@@ -39,7 +39,7 @@ from .toy import Toy
 
 
 @contextmanager
-def listening(answers):
+def listening(answers, port=0):
     """Serve a web address that answers with these codes, then with 200; yield it and the posts."""
     posts = []
 
@@ -54,7 +54,7 @@ def listening(answers):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
@@ -145,6 +145,26 @@ def test_learning_never_waits_for_a_pager(tmp_path, caplog, monkeypatch):
     assert [json.loads(line)["message"]["row"] for line in aside] == [*range(200)]
     assert sink.undelivered == 1200
     assert "1000 messages wait for the next run" in caplog.text
+
+
+def test_a_pager_that_is_away_for_an_hour_of_alarms(tmp_path):
+    """An alarm a second, a commit a minute: what waits is bounded, the rest is set aside."""
+    port = free_port()
+    sink = open_sink(f"http://127.0.0.1:{port}", tmp_path, "alarms")
+    sink.rewind(None)
+    kept = []
+    for second in range(3600):
+        sink.write(batch(second))
+        if second % 60 == 59:
+            kept.append(len(json.dumps(sink.sync())))
+    assert max(kept) < 100 * 1000  # bytes of a checkpoint
+    aside = (tmp_path / "alarms-undelivered.jsonl").read_text().splitlines()
+    assert [json.loads(line)["message"]["row"] for line in aside] == [*range(2600)]
+    with listening([], port) as (_, posts):
+        delivered(sink)
+        sink.finish()
+    assert [body["row"] for _, _, body in posts] == [*range(2600, 3600)]
+    assert sink.undelivered == 2600
 
 
 ALARM = {"id": "a:0", "row": 3, "time": "2026-11-27T00:10:00Z", "key": "m3", "score": 19.7,

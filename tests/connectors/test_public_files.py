@@ -458,6 +458,11 @@ FILES = {  # name: text, options, columns of the time, features
     ),
     "hdfs.log": (lines([], lambda i: f"{at(i, 5):%y%m%d %H%M%S} {i % 30} INFO dfs.DataNode: block {i % 3}"), "--text text --time time", "time", "text"),
     "spark.log": (lines([], lambda i: f"{at(i, 5):%y/%m/%d %H:%M:%S} INFO Executor: task {i % 3}"), "--text text --time time", "time", "text"),
+    "polar.csv": (
+        lines(["Name,Sport,Date,Start time,Distance (km)", "Jane,RUNNING,13-03-2021,10:00:00,0.9", "Sample rate,Time,HR (bpm),Speed (km/h),Altitude (m)"],
+              lambda i: f"{'1' * (i == 0)},00:{i // 60:02d}:{i % 60:02d},{Y[i]:.0f},{X[i]},240"),
+        "", None, "Sample rate,HR (bpm),Speed (km/h),Altitude (m)",
+    ),
     "benchlink.csv": (
         lines(["Acquisition Date:,13.03.2021,,", "Instrument:,34970A,,", "Total Scans:,300,,", "", "Scan,Time,101 <TEMP> (C),102 (VDC)"],
               lambda i: f"{i + 1},{at(i, 10):%m/%d/%Y %H:%M:%S}:{i:03d},{X[i]},{Y[i]}"),

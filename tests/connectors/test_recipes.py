@@ -114,6 +114,43 @@ def test_kubernetes(job):
         assert pod["containers"][0][probe]["httpGet"] == {"path": path, "port": port["name"]}
 
 
+def test_compose_is_what_its_specification_allows():
+    models = pytest.importorskip("compose_spec.models")
+    given = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+    models.ComposeSpecification.model_validate(given, extra="forbid", by_alias=True)
+
+
+def test_kubernetes_accepts_its_objects():
+    kubernetes = pytest.importorskip("kubernetes_validate")
+    for given in yaml.safe_load_all((FOLDER / "kubernetes.yaml").read_text()):
+        kubernetes.validate(given, kubernetes.latest_version(), strict=True)
+
+
+def test_the_dashboard_keeps_all_it_says_in_the_types_of_grafana():
+    dashboards = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
+    encoder = pytest.importorskip("grafana_foundation_sdk.cog.encoder")
+    pytest.importorskip("grafana_foundation_sdk.cog.plugins").register_default_plugins()
+    given = json.loads((FOLDER.parents[1] / "docs" / "grafana-dashboard.json").read_text())
+
+    def lost(before, after):
+        if isinstance(before, dict):
+            return [
+                name
+                for name, value in before.items()
+                if name not in after or lost(value, after[name])
+            ]
+        if isinstance(before, list):
+            return [pair for pair in zip(before, after, strict=True) if lost(*pair)]
+        return [] if before == after else [before]
+
+    def kept():
+        return json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(given)))
+
+    assert lost(given, kept()) == []
+    given["panels"][0]["targets"][0]["query"] = "up"  # such a field there is not
+    assert lost(given, kept()) == ["panels"]
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here")
 def test_systemd(tmp_path):
     unit = tmp_path / "streamddcrp.service"

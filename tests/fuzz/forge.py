@@ -5,18 +5,27 @@ crash, no hang, no read out of bounds. What it then says of its rows is the forg
 """
 
 import copy
+import hashlib
+import json
 import re
 import resource
 import zlib
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 
-from streamddcrp.checkpoint import decode_state, encode_state
+from streamddcrp import SeqDDCRP
+from streamddcrp.checkpoint import SqliteStore, decode_state, encode_state
+from streamddcrp.checkpoint.codec import _DIGEST as DIGEST
+from streamddcrp.checkpoint.codec import _TAIL as TAIL
 from streamddcrp.checkpoint.codec import DTYPES
 from streamddcrp.errors import StreamDDCRPError
+from streamddcrp.estimator.keyed import _HEADER as HEADER
+from streamddcrp.estimator.keyed import CURSOR, OP
 from tests.conformance import streams
 from tests.conformance.cases import CASES
 
@@ -90,13 +99,16 @@ class Subject:
 
     def load(self, arrays, meta):
         """Load a state; return the outcome, its message, and the model or the error."""
-        kind = type(self.model)
         try:
-            blob = encode_state(kind.__name__, 1, arrays, meta)
+            blob = encode_state(type(self.model).__name__, 1, arrays, meta)
         except (StreamDDCRPError, pa.ArrowException) as error:
             return "refused", "not a state", error
+        return self.read(blob)
+
+    def read(self, blob):
+        """Read bytes; return the outcome, its message, and the model or the error."""
         try:
-            return "accepted", "", kind.from_bytes(blob)
+            return "accepted", "", type(self.model).from_bytes(blob)
         except StreamDDCRPError as error:
             return "refused", str(error), error
         except Exception as error:
@@ -116,7 +128,10 @@ class Subject:
 
     def try_forged(self, arrays, meta):
         """Load a state and use it; return what came of it."""
-        outcome, message, model = self.load(arrays, meta)
+        return self.try_read(*self.load(arrays, meta))
+
+    def try_read(self, outcome, message, model):
+        """Use what was read, if it was; return what came of it."""
         if outcome != "accepted":
             return outcome, message
         try:
@@ -145,11 +160,118 @@ class Early(Subject):
         return 6
 
 
+@dataclass(frozen=True)
+class Packed(Subject):
+    """The subject's bytes: what holds its arrays is forged, not they."""
+
+    @property
+    def name(self):
+        return f"{self.case.name} (bytes)"
+
+    def attempt(self, seed):
+        rng = np.random.default_rng([seed, zlib.crc32(self.name.encode())])
+        body, said = forged_bytes(self.blob[:-TAIL], rng)
+        body += self.blob[-TAIL:-DIGEST]
+        return *self.try_read(*self.read(body + hashlib.sha256(body).digest())), said
+
+
+@dataclass(frozen=True)
+class Fleet(Subject):
+    """A model for each key: states, their names, what they share, or the cursor is forged."""
+
+    @cached_property
+    def kept(self):
+        """Return the states by key, what they share, and one of another model."""
+        with TemporaryDirectory() as folder:
+            self.model.save(Path(folder, "fleet"))
+            with SqliteStore(Path(folder, "fleet")) as store:
+                found = dict(store.states(OP)), store.get(HEADER, "")
+        return *found, SeqDDCRP(season=7).to_bytes()
+
+    def attempt(self, seed):
+        rng, said = np.random.default_rng([seed, zlib.crc32(self.name.encode())]), []
+        with TemporaryDirectory() as folder:
+            try:
+                self.forge(Path(folder, "fleet"), rng, said)
+            except (StreamDDCRPError, pa.ArrowException):
+                return "refused", "not a state", said
+            return *self.try_read(*self.read(Path(folder, "fleet").read_bytes())), said
+
+    def forge(self, path, rng, said):
+        """Write a forged store, and what was changed."""
+        states, header, alien = self.kept
+        states, cursor, kind = dict(states), None, type(self.model.model).__name__
+        for _ in range(rng.choice([1, 1, 2])):
+            key = _pick(rng, sorted(states))
+            how = rng.integers(6)
+            said.append(f"{('state', 'header', 'alien', 'swapped', 'name', 'cursor')[how]} {key!r}")
+            if how == 0:
+                arrays, meta, what = forged(decode_state(states[key], kind), rng)
+                states[key] = encode_state(kind, 1, arrays, meta)
+                said += what
+            elif how == 1:
+                arrays, meta, what = forged(decode_state(header, HEADER), rng)
+                header = encode_state(HEADER, 1, arrays, meta)
+                said += what
+            elif how == 2:
+                states[key] = alien
+            elif how == 3:
+                states[key] = states[_pick(rng, sorted(states))]
+            elif how == 4:
+                states[_pick(rng, ("", "7", "\0", "é" * 999, "nan"))] = states.pop(key)
+            else:
+                cursor = _pick(rng, PLAIN)
+        with SqliteStore(path) as store:
+            store.put_aside(HEADER, [("", header)])
+            store.commit(OP, states, CURSOR, cursor)
+
+    def use(self, model):
+        assert model.cursor is not ...
+        for key in model.keys:
+            model.model_of(key)
+        super().use(model)
+
+
 def subjects(only=""):
     """Return every public class that can be stored, in the states of the conformance suite."""
     every = [Subject(case) for case in CASES] + [Early(case) for case in CASES if case.wait]
     chosen = [s for s in every if re.search(only, s.name) and s.case.can("checksum")]
     return [s for s in chosen if hasattr(s.case.make(), "to_bytes")]
+
+
+def containers(only=""):
+    """Return what holds states: the bytes of one model of each class, and models of keys."""
+    one_each = {type(case.make()): case for case in CASES[::-1] if case.can("checksum")}
+    every = [*map(Packed, one_each.values())]
+    every += [Fleet(case) for case in CASES if case.name.startswith("Keyed")]
+    return [s for s in every if re.search(only, s.name)]
+
+
+def forged_bytes(body, rng):
+    """Return what is before the digest of a state, changed, and what was changed."""
+    length = 4 + int.from_bytes(body[:4], "little")
+    head, packed = json.loads(body[4:length]), body[length:]
+    how = rng.integers(6)
+    if how == 0:  # any bytes
+        at = rng.integers(len(body), size=rng.integers(1, 4))
+        return b"".join(
+            bytes([rng.integers(256)]) if i in at else body[i : i + 1] for i in range(len(body))
+        ), [f"bytes at {at.tolist()}"]
+    if how == 1:  # of the arrays' only
+        at, value = int(rng.integers(len(packed))), int(rng.integers(256))
+        return body[: length + at] + bytes([value]) + packed[at + 1 :], [f"packed byte {at}"]
+    if how == 2:
+        n = int(rng.integers(len(body)))
+        return _pick(rng, (body[:n], body + body[:n], body[n:])), [f"cut or longer by {n}"]
+    if how == 3:  # a length that is wrong
+        size = _pick(rng, (0, 1, length, len(body), 2**31, 2**32 - 1))
+        return int(size).to_bytes(4, "little") + body[4:], [f"length {size}"]
+    if how == 4:
+        deep = _pick(rng, ("[", '{"a":')) * 100_000
+        return len(deep).to_bytes(4, "little") + deep.encode() + packed, ["deep"]
+    said = [_change_setting(head, rng)]
+    text = json.dumps(head).encode()
+    return len(text).to_bytes(4, "little") + text + packed, said
 
 
 def chimera(parts, others, rng):

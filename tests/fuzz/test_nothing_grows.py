@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from streamddcrp.checkpoint import decode_state
-from tests.conformance.streams import Stream
+from tests.fuzz.living import living, sizes
 from tests.fuzz.rows import one_each
 
 # A reference and window features learn no clusters; words are bounded elsewhere.
@@ -14,24 +13,6 @@ CASES = [
     for case in one_each()
     if not case.name.startswith(LEFT_OUT) and np.ndim(case.stream(1).rows) == 2
 ]
-
-
-def living(case, first, n):
-    """Rows of four clusters, a quarter each, in the form of a case; times and parents go on."""
-    rng, i = np.random.default_rng(first), np.arange(first, first + n)
-    like = case.stream(1)
-    width = np.shape(like.rows)[1]
-    centre = 9.0 * np.random.default_rng(0).normal(size=(4, width))
-    side = {name: [like.side[name][0]] * n for name in like.side if name != "parents"}
-    if "parents" in like.side:
-        side["parents"] = [[k - 1] if k else [] for k in i.tolist()]
-    t = None if case.times == "none" else i // 8 * 1.0
-    return Stream(centre[rng.integers(0, 4, n)] + rng.normal(size=(n, width)), t, side)
-
-
-def sizes(model):
-    arrays, _ = decode_state(model.to_bytes(), type(model).__name__)
-    return {name: array.nbytes for name, array in arrays.items()}
 
 
 @pytest.mark.parametrize("n", [3_000, pytest.param(1_000_000, marks=pytest.mark.slow)])

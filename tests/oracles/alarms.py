@@ -71,48 +71,88 @@ def alarms(scores, rate, average=1):
     return tuple(np.array(column) for column in zip(*rows, strict=True))
 
 
+class KeyTwin(AlarmTwin):
+    """What is known of one of many keys."""
+
+    def __init__(self, rate, average):
+        super().__init__(rate, average)
+        self.level, self.afresh, self.total, self.peak, self.zero = 0.0, 0, 0.0, 0.0, 0
+        self.crowd, self.highest, self.judge = 0, 0.0, None
+        self.news, self.since, self.excess = -1, 0, 0.0
+        self.places = []  # of six labels at most: label, rows, excess of the first, last seen
+        self.lasted = 0
+
+    def like(self):
+        """Return the crowd: of an age, or of as many regimes."""
+        n = len(self.scores)
+        if self.total > 0.0:
+            return self.crowd
+        return sum(n >= age for age in (8, 64)) if n < 64 else min(2 + self.lasted, 7)
+
+    def is_news(self, label, excess, n):
+        """Note a label; return whether its rows surprise as the first of what is new did."""
+        self.since += 1
+        at = next((i for i, place in enumerate(self.places) if place[0] == label), None)
+        new = label > max([self.news, *(place[0] for place in self.places)])
+        if at is None and (new or len(self.places) < 6):
+            at = len(self.places)
+            if at == 6:
+                usual = [i for i in range(6) if self.places[i][2] == 0.0]
+                at = min(usual, key=lambda i: self.places[i][3]) if usual else None
+            if at is None:
+                at = max(range(6), key=lambda i: self.places[i][1])
+            self.places[at : at + 1] = [[label, 0, 0.0, 0]]
+        place = None if at is None else self.places[at]
+        if new:
+            self.excess = max(excess, self.excess) if self.since < 20 else excess
+            self.since = self.since if self.since < 20 else 0
+            self.news = label
+        elif place and n - place[3] > 20 and 20 * place[1] < n and place[2] > 0.0:
+            self.news, self.excess, self.since = label, place[2], 0
+        if place:
+            place[1], place[3] = place[1] + 1, n
+            self.lasted += place[1] == 20
+        young = place is not None and place[1] <= 20
+        return (label == self.news or young) and self.since < 20
+
+    def added_up(self, label, excess, n):
+        """Add the excesses of rows, of what is new that of its first; one of each is usual."""
+        if self.is_news(label, excess, n):
+            excess = max(excess, self.excess)
+        before = 0.0 if self.since == 20 else self.total
+        self.total = max(before + min(excess, 30.0) - 1.0, 0.0)
+        return before + excess
+
+
 class FleetTwin:
-    """Alarms by key: each key with its own lists, and one list of levelled scores for each age."""
+    """Alarms by key: each key with its own lists, and one list of levelled scores a crowd."""
 
     def __init__(self, rate, average):
         self.rate, self.average = rate, average
         self.keys = {}
-        self.ages = [AlarmTwin(rate, average) for _ in range(3)]
+        self.crowds = [AlarmTwin(rate, average) for _ in range(8)]
         self.level, self.n = 0.0, 0
 
     def step(self, key, score, label=None):
         """Judge and learn one score of a key; return mean, threshold, alarm, began, ended."""
-        own = self.keys.setdefault(key, AlarmTwin(self.rate, self.average))
-        if not own.scores:
-            own.level, own.news, own.total, own.peak = 0.0, (-1, 0, 0.0), 0.0, 0.0
-            own.newest, own.regimes = -1, {}
+        own = self.keys.setdefault(key, KeyTwin(self.rate, self.average))
         n = len(own.scores)
-        age = sum(n >= older for older in (8, 64))
-        m = len(own.former) + len(own.current)
-        largest = sorted(own.former + own.current, reverse=True)
-        threshold, _ = own.threshold()
-        tail = largest[:20]
-        excess = sum(x - tail[-1] for x in tail) / (len(tail) - 1) if len(tail) > 1 else 0.0
-        best = largest[0] if largest else -math.inf
-        level = (self.level + min(n, 1000) * own.level) / (min(n, 1000) + 1)
-        cap = math.inf
-        if m >= 20 or threshold < math.inf:
-            cap = (threshold if threshold < math.inf else best) + 2.0 * excess
-        if math.floor(self.rate * (m + 1) + 1e-9) == 0:
-            threshold = math.inf
-            for younger in range(age, -1, -1):
-                pooled, _ = self.ages[younger].threshold(pooled=True)
-                if pooled < math.inf:
-                    threshold = cap = max(level + pooled, best)
-                    break
+        steady = min(n - own.afresh, 1000)
+        level = (self.level + steady * own.level) / (steady + 1)
+        threshold, cap, judge = self.threshold(own, level)
+        if judge != own.judge:
+            own.judge, own.total, own.peak = judge, 0.0, 0.0
         if math.isnan(score):
             return math.nan, threshold, False, False, False
+        if (crowd := own.like()) != own.crowd:
+            own.crowd, own.highest = crowd, 0.0
+        m = len(own.former) + len(own.current)
         own.scores.append(score)
         recent = own.scores[-self.average :]
         mean = sum(recent) / len(recent)
         judged = mean
         if label is not None:
-            judged = self._added_up(own, label, mean - level, n) + level
+            judged = own.added_up(label, mean - level, n) + level
         if len(recent) < self.average:
             return judged, threshold, False, False, False
         alarm = judged > threshold
@@ -121,53 +161,60 @@ class FleetTwin:
         odd = alarm or (unknown and mean > cap)
         if odd or (unknown and own.left):
             own.total = 0.0
+        for place in own.places:
+            if alarm and own.since < 20 and place[0] == own.news:
+                place[2] = max(own.excess, 0.0)
         if own.left and not (unknown and differ):
             own.left = own.quiet if alarm else own.left - 1
             if unknown:
                 _enter(own, -math.inf)
+            elif own.left == 0:
+                own.afresh, own.total, own.peak = max(n + 1 - 8, 0), 0.0, 0.0
             return judged, threshold, alarm, False, own.left == 0 and not unknown
         own.left = own.quiet if odd else 0
         self.n = min(self.n + 1, 10_000)
         self.level = _followed(self.level, min(mean, cap), self.n)
-        own.level = _followed(own.level, min(mean, cap), min(len(own.scores), 1000))
+        own.level = _followed(own.level, min(mean, cap), min(n + 1 - own.afresh, 1000))
         highest = max(judged - level, own.peak) if own.peak else judged - level
+        if n + 1 == 248 or n + 1 - own.zero >= 100:
+            own.afresh, own.total = n + 1 - 8, 0.0
         if own.total:
             own.peak = highest
             return judged, threshold, alarm, alarm, False
-        own.peak = 0.0
+        own.peak, own.zero = 0.0, n + 1
         value = min(highest + level, cap)
-        pool = self.ages[age]
+        pool = self.crowds[crowd]
         n_pool = len(pool.former) + len(pool.current)
         if not alarm or pool.began + pool.began_before <= 3 + self.rate * n_pool:
             pool.began += alarm
             _enter(pool, value - level, 4.0)
+        own.highest = max(own.highest, value - level)
         if differ:
             value = highest + level
         own.began += odd
         _enter(own, value)
         return judged, threshold, alarm, alarm, False
 
-    @staticmethod
-    def _added_up(own, label, excess, n):
-        """Add the excesses of rows, of a new regime's that of its first; one of each is usual.
-
-        ``own.regimes``: of six at most the rows, the excess of the first, the place of the last.
-        """
-        known = own.regimes.get(label)
-        if label > own.newest:
-            if len(own.regimes) == 6:
-                del own.regimes[max(own.regimes, key=lambda name: own.regimes[name][0])]
-            own.newest, own.news = label, (label, n if n >= 200 else -20, excess)
-            known = own.regimes[label] = [0, excess if n >= 200 else 0.0, n]
-        elif known and n - known[2] > 20 and 20 * known[0] < n and known[1] > 0.0:
-            own.news = label, n, known[1]
-        if known:
-            known[0], known[2] = known[0] + 1, n
-        if label == own.news[0] and n - own.news[1] < 20:
-            excess = max(excess, own.news[2])
-        before = own.total
-        own.total = max(before + min(excess, 30.0) - 1.0, 0.0)
-        return before + excess
+    def threshold(self, own, level):
+        """Return threshold, cap, and the crowd that judges, None: the key itself, or nobody."""
+        largest = sorted(own.former + own.current, reverse=True)
+        m = len(largest)
+        threshold, _ = own.threshold()
+        tail = largest[:20]
+        excess = sum(x - tail[-1] for x in tail) / (len(tail) - 1) if len(tail) > 1 else 0.0
+        if math.floor(self.rate * (m + 1) + 1e-9) == 0:
+            threshold = math.inf
+            crowd = own.like()
+            highest = own.highest if crowd == own.crowd else 0.0
+            for judge in range(crowd, -1, -1):
+                pooled, _ = self.crowds[judge].threshold(pooled=True)
+                if pooled < math.inf:
+                    threshold = level + max(pooled, highest)
+                    return threshold, threshold, judge
+        cap = math.inf
+        if m >= 20 or threshold < math.inf:
+            cap = (threshold if threshold < math.inf else largest[0]) + 2.0 * excess
+        return threshold, cap, None
 
 
 def _enter(twin, value, faster=1.0):

@@ -225,6 +225,12 @@ def test_another_model_is_refused():
         decode_state(example_blob(), "other")
 
 
+@pytest.mark.parametrize("version", [float("inf"), 1.5, True, None, "1"])
+def test_a_version_is_a_whole_number(version):
+    with pytest.raises(CheckpointError, match=r"not a state|version"):
+        decode_state(by_hand(HEAD | {"version": version}), "toy")
+
+
 def test_a_newer_version_is_refused():
     blob = encode_state("toy", 3, {}, {})
     with pytest.raises(CheckpointError, match="install a newer streamddcrp"):

@@ -125,7 +125,7 @@ def test_the_number_of_regimes_is_right_as_often_as_it_says():
     prior = NormalGamma(0.0, 0.1, 4.0, 3.0)
     options = {"alpha": 0.3, "gamma": 2.0, "decay": ("exponential", 8.0)}
     for _ in range(80):
-        X, truth = recalled(rng, 120, prior, **options)
+        X, truth = recalled(rng, 120, 2, prior, 0.3, 2.0, 8.0)
         model = SeqDDCRP(likelihood=prior, learn_prior=False, memory=math.inf, **options)
         model.learn_many(X)
         p = np.append(count_regimes(model, least=3), np.zeros(20))
@@ -140,12 +140,12 @@ def test_the_number_of_regimes_is_right_as_often_as_it_says():
     assert np.mean(said) < 0.95  # clusters overlap: nobody can be sure
 
 
-def recalled(rng, n, prior, alpha, gamma, decay):
-    """Draw rows (n, 2) and their tables from the model with recall."""
-    none, mass = np.zeros(prior.n_stats(2)), np.zeros(0)
+def recalled(rng, n, d, prior, alpha, gamma, reach):
+    """Draw rows (n, d) and their tables from the model with recall."""
+    none, mass = np.zeros(prior.n_stats(d)), np.zeros(0)
     openings, labels, rows = [], [], []
     for _ in range(n):
-        mass = mass * math.exp(-1.0 / decay[1])
+        mass = mass * math.exp(-1.0 / reach)
         if rng.random() * (alpha + mass.sum()) < alpha:
             share = np.array([*openings, gamma])
             k = int(rng.choice(len(share), p=share / share.sum()))

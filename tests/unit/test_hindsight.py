@@ -7,9 +7,15 @@ from scipy.special import softmax
 from benchmarks.change_sets import measure
 from streamddcrp import SeqDDCRP
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.seqddcrp.hindsight import shortest
+from streamddcrp.models.seqddcrp.kernels import reasons
 
 FAMILY = NormalGamma(0.0, 0.05, 1.5, 0.5)
+
+
+def shortest(p, level):
+    found = np.empty(2, np.int64)
+    reasons.shortest(p, level, found)
+    return tuple(found.tolist())
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -39,7 +45,7 @@ def test_the_shortest_interval():
         assert shortest(p, 0.9) == best
 
 
-def test_nothing_is_said_of_what_has_left_the_window_or_had_nothing_before():
+def test_nothing_is_said_of_the_first_regime_and_of_others_also_late():
     X = np.r_[np.zeros(40), np.full(200, 9.0)][:, None] + np.random.default_rng(0).normal(
         size=(240, 1)
     )
@@ -47,7 +53,29 @@ def test_nothing_is_said_of_what_has_left_the_window_or_had_nothing_before():
     for rows in np.split(X, 60):
         late.learn_many(rows)  # events are read only after all of them
     found = {event.label: event.between for event in late.events() if event.kind == "birth"}
-    assert list(found.values()) == [None, None]
+    assert list(found.values()) == [None, (40.0, 40.0)]
+    assert late._stream.began(0, 0) is None
+
+
+@pytest.mark.parametrize("clocked", [False, True])
+def test_sets_are_the_same_for_any_cutting_and_after_loading(clocked):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 2)) + 3.0 * (np.arange(400) // 40 % 3)[:, None]
+    t = 1e9 + 0.7 * np.arange(400)
+
+    def told(*cuts, stored=()):
+        model, found = SeqDDCRP(likelihood=FAMILY), []
+        for a, b in zip((0, *cuts), (*cuts, 400), strict=True):
+            model = SeqDDCRP.from_bytes(model.to_bytes()) if a in stored else model
+            model.step_many(X[a:b], t[a:b] if clocked else None)
+            if b in {200, 400}:
+                found += [(e.kind, e.label, e.index, e.between) for e in model.events()]
+        return found
+
+    expected = told(200)
+    assert len({between for *_, between in expected if between is not None}) > 5
+    assert told(*range(1, 400)) == expected
+    assert told(70, 200, 207, stored=(70, 207)) == expected
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ CORE, CONNECTORS = "streamddcrp", "streamddcrp_connectors"
 ROWS = [
     {"errors", "typing", "_version", "numba_inside", "compilation", "roots"}
     | {"array_groups", "lanes", "kernel_cache", "kernel_folders"},
-    {"numerics", "validation", "arguments", "contract", "records", "cards"},
+    {"numerics", "validation", "arguments", "contract", "records", "cards", "cached"},
     {"decay", "reachability", "likelihoods", "data", "partitions", "particles", "checkpoint"},
     {"plots"},
     {"estimator"},

@@ -470,7 +470,7 @@ def test_differences_of_regimes_by_the_divergence_of_gaussians():
     views = np.empty((2, 3, 2))
     for k in range(2):
         outlook(family.family, hyper, post[k], np.zeros(2), views[k])
-    found = differences(family, *views, ["a", "b"])
+    (found,) = differences(family, views, ["a", "b"])
     assert len(found) == 2
     for part in found:
         d = "ab".index(part.name)

@@ -108,7 +108,7 @@ def test_two_messages_are_two_stories_by_default():
         labels = model.final_labels(window=True)["label"].to_pylist()
         kind = (row >= len(lines) // 2).tolist()
         assert len(set(zip(kind, labels, strict=True))) == len(set(labels)) == 2
-        ended = {e.label for e in model.events() if e.kind in ("merge", "death")}
+        ended = {e.label for e in model.events() if e.kind in ("merge", "closed")}
         assert ended.isdisjoint(labels)
 
 

@@ -1,6 +1,7 @@
 """Any number of threads may use one model; what it learns is what one thread would teach it."""
 
 import copy
+import multiprocessing
 import pickle
 import sys
 import threading
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from streamddcrp import Keyed, SeqDDCRP, TextStream
+from streamddcrp.cached import Cached
 from tests.conformance import streams
 from tests.conformance.cases import CASES
 
@@ -116,3 +118,29 @@ def test_a_copy_has_a_lock_of_its_own():
         with model._lock:
             run(lambda other=other: other.learn_one({"a": 0.0}))
         assert other.n_seen == model.n_seen + 1
+
+
+def test_a_fork_does_not_wait_for_what_a_thread_works_out():
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        @Cached
+        def value(self):
+            if threading.current_thread() is not threading.main_thread():
+                begun.set()
+                go_on.wait()
+            return 7
+
+    def work_out():
+        return Slow().value
+
+    thread = threading.Thread(target=work_out)
+    thread.start()
+    begun.wait()
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=work_out, daemon=True)
+    child.start()
+    child.join(20.0)
+    go_on.set()
+    thread.join()
+    assert child.exitcode == 0

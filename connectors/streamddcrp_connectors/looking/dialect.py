@@ -314,7 +314,7 @@ def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
     """
     half = [row for row in cut.rows[len(cut.rows) // 2 :][:200] if len(row) == cut.width]
     full = [p for p in range(cut.width) if half and all(is_number(row[p]) for row in half)]
-    change = {p for p in full if len({row[p] for row in half}) > 1}
+    always = {p: half[0][p] for p in full if len({row[p] for row in half}) == 1}
 
     def numbers(row: list[str]) -> dict[int, bool]:
         there = (p for p in full if p < len(row) and not _is_missing(row[p]))
@@ -335,7 +335,7 @@ def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
             if found and all(found.values()):  # a damaged row
                 return None
             counted = counted or any(map(is_number, row))
-        elif any(found[p] for p in change & {*found}):
+        elif any(number and row[p] != always.get(p) for p, number in found.items()):
             header = top is not None and len(numbers(cut.rows[top])) == len(full)
             top = top if top is not None and (header or top <= first) else None
             break

@@ -264,6 +264,7 @@ class Hub:
                 "key": key,
                 "regimes": regimes,
                 "stories": [stream.stories[label] for label in wanted if label in stream.stories],
+                "counts": stream.counts,
                 "texts": stream.texts[-8:],
                 "names": self.names.of(key),
                 "numbers": stream.numbers.of,

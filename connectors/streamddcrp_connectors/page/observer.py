@@ -34,7 +34,7 @@ PATIENCE = 5.0  # seconds to wait until a run that has just died lets the port g
 WAITING = 1 << 25  # bytes that may wait for the page: half a minute of a fast stream
 PIPE = 1 << 20  # bytes of the pipe, where the system allows it
 PIECE = 1 << 16  # rows of a message
-STORIES, EXAMPLES, SHARE = 400, 2, 50  # of the time at most one part goes into words of stories
+STORIES, EXAMPLES, SHARE = 400, 2, 50  # of the time at most one part goes into what takes long
 SHOWN = 60  # stories with examples
 
 
@@ -57,7 +57,7 @@ class LivePage:
         self.address = address_of(host, listening.getsockname()[1], token)
         self._job: dict[str, Any] | None = None
         self._dropped = 0
-        self._stories_due = 0.0
+        self._more_due = 0.0
         hello = {
             "host": host,
             "token": token,
@@ -98,8 +98,8 @@ class LivePage:
             self._tell(ROWS, arrow(shown.slice(start, PIECE), now))
         if events is not None and events.num_rows:
             self._tell(EVENTS, arrow(events))
-        if self._job["text"] and rows.columns.key is None:
-            self._tell_stories(epoch.models)
+        if rows.columns.key is None:
+            self._tell_more(epoch.models)
         if self._dropped:
             self._tell(JSON, json.dumps({"dropped": self._dropped}).encode())
 
@@ -130,11 +130,19 @@ class LivePage:
         self._put += len(message)
         self._queue.put(message)
 
-    def _tell_stories(self, models: Any) -> None:
-        """Send words and examples of stories, which the model has, from time to time."""
+    def _tell_more(self, models: Any) -> None:
+        """Send from time to time what the model has: words of stories, or how many regimes."""
         begun = time.monotonic()
-        if begun < self._stories_due:
+        if begun < self._more_due:
             return
+        if self._job is not None and self._job["text"]:
+            self._tell_stories(models)
+        elif counts := models.counts():
+            self._tell(JSON, json.dumps({"key": "", "counts": counts}).encode())
+        ended = time.monotonic()
+        self._more_due = ended + max(1.0, SHARE * (ended - begun))
+
+    def _tell_stories(self, models: Any) -> None:
         summary = models.summary()
         names = summary.column_names
         if "words" in names and "id" in names:
@@ -149,8 +157,6 @@ class LivePage:
                 for i, story in enumerate(found)
             ]
             self._tell(JSON, json.dumps({"key": "", "stories": stories}).encode())
-        ended = time.monotonic()
-        self._stories_due = ended + max(1.0, SHARE * (ended - begun))
 
     def _write(self) -> None:
         pipe = self._process.stdin

@@ -67,6 +67,8 @@ class Page:
                 hub.begin(Streams(job))
         if "stories" in said and hub.streams is not None:
             hub.streams.stream(said["key"]).describe(said["stories"])
+        if "counts" in said and hub.streams is not None:
+            hub.streams.stream(said["key"]).count(said["counts"])
         hub.dropped = said.get("dropped", hub.dropped)
         hub.ended = said.get("ended", hub.ended)
 

@@ -120,6 +120,7 @@ class Stream:
         self.became: dict[int, int] = {}  # labels that were merged
         self.gone: dict[int, None] = {}  # labels that died, in order
         self.stories: dict[int, dict[str, Any]] = {}  # words and examples by label
+        self.counts: list[float] = []  # probabilities of 0, 1, 2, .. regimes in the last rows
         self.drawn: list[int] = []  # labels of the last stream graph
         self.texts: list[tuple[float, int, str]] = []
         self.numbers = Numbers()  # of regimes that lasted
@@ -191,13 +192,17 @@ class Stream:
             self.regimes.joined(label, into)
             while len(self.became) > 4096:
                 del self.became[next(iter(self.became))]
-        elif kind == "death":
+        elif kind in ("death", "closed"):
             self.gone[label] = None
             while len(self.gone) > 4096:
                 del self.gone[next(iter(self.gone))]
         elif kind == "return":
             self.gone.pop(label, None)
         self.feed.add(kind, label, t, into, why, between)
+        self.version += 1
+
+    def count(self, probabilities: list[float]) -> None:
+        self.counts = probabilities
         self.version += 1
 
     def describe(self, stories: list[dict[str, Any]]) -> None:

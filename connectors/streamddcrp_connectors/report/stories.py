@@ -9,6 +9,7 @@ from streamddcrp.data.documents import top_words
 from streamddcrp.data.texts import read_texts
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.story_line import StoryLine
+from streamddcrp.models.text.views import no_names, spelled
 from streamddcrp.plots.figures import matplotlib, rendered
 from streamddcrp.plots.stream import draw_stories as draw_stream
 from streamddcrp.typing import FloatArray, IntArray
@@ -44,20 +45,26 @@ def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story]
     words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
     totals = np.bincount(words, minlength=table.capacity).astype(np.float64)
     names = table.decode(np.arange(int(words.max(initial=-1)) + 1))
-    found, shared = [], np.zeros(len(totals))
+    said, found, shared = [], [], np.zeros(len(totals))
     order = np.argsort(labels, kind="stable")
     ids, starts = np.unique(labels[order], return_index=True)
     for label, mine in zip(ids.tolist(), np.split(order, starts[1:]), strict=True):
         if label < 0:
             continue
         parts = [np.unique(words[ends[i] : ends[i + 1]]) for i in mine.tolist()]
-        which, counts = np.unique(np.concatenate(parts), return_counts=True)
-        said = top_words(which, counts.astype(np.float64), totals, names) if len(which) else ""
+        said.append((label, mine, parts, *np.unique(np.concatenate(parts), return_counts=True)))
+    stories_with = np.bincount(
+        np.concatenate([np.zeros(0, np.int64), *(which for *_, which, _ in said)])
+    )
+    trade = no_names(np.append(stories_with, 0), len(said))
+    for label, mine, parts, which, counts in said:
+        own = ~trade[which]
+        top = top_words(which[own], counts[own].astype(np.float64), totals, names)
         shared[which] = (counts - 1) / (len(mine) + 1)
         examples = _typical(mine, parts, shared)
         copies = len(parts) - len({own.tobytes() for own in parts})
         ends_at = int(mine[0]), int(mine[-1])
-        found.append(Story(label, len(mine), copies, said, *ends_at, examples))
+        found.append(Story(label, len(mine), copies, spelled(top), *ends_at, examples))
     found.sort(key=lambda story: (-story.size, story.label))
     return found, _beyond(np.nan_to_num(labelled.scores, nan=0.0), np.diff(ends).astype(np.float64))
 

@@ -80,11 +80,16 @@ def _events(
 ) -> list[dict[str, Any]]:
     """Say what happened to the largest stories to which something did, in order."""
     n = len(labelled.labels)
-    found = []
+    found, closed = [], set()
+    for event in labelled.events:
+        if event.kind == "closed":
+            closed.add(event.label)
+        elif event.kind == "return":
+            closed.discard(event.label)
     for story in (s for s in stories if s.size >= FEWEST):
         if story.first > EDGE * n:
             found.append((story.first, "begins", story, ""))
-        if story.last < (1.0 - 2.0 * EDGE) * n:
+        if story.label in closed if closed else story.last < (1.0 - 2.0 * EDGE) * n:
             found.append((story.last, "ends", story, ""))
     known = {story.label: story for story in parts}
     for event in labelled.events:

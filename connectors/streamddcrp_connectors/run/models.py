@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp import EmbeddingStream, Keyed, TextStream
+from streamddcrp import EmbeddingStream, Keyed, SeqDDCRP, TextStream, count_regimes
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.keyed import CURSOR
@@ -210,6 +210,11 @@ class Models:
     def summary(self) -> Any:
         """Return what the model says of its live tables; of keys, reads all states."""
         return self._model.summary()
+
+    def counts(self) -> list[float]:
+        """Return how probable 0, 1, 2, .. regimes in the last rows are; empty: none is known."""
+        found = count_regimes(self._model).tolist() if isinstance(self._model, SeqDDCRP) else []
+        return found if len(found) > 1 else []
 
     def last_labels(self, results: Any) -> Any:
         """Return the labels that are not final yet, where results, of this schema, have final ones.

@@ -52,7 +52,7 @@ def read_events(
             continue
         kind, label, index, into = (cells[column] for column in ("kind", "label", "index", "into"))
         whole = isinstance(index, int) and isinstance(label, int) and isinstance(into, int | None)
-        if not whole or kind not in (*KINDS, "candidate") or not 0 <= index < n_rows:
+        if not whole or kind not in (*KINDS, "candidate", "closed") or not 0 <= index < n_rows:
             message = f"{name}: row {row} is not an event of these results of {n_rows:,} rows"
             raise SchemaError(message, row=row)
         if kind != "candidate":

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
+from streamddcrp.cached import Cached
 from streamddcrp_connectors.request import Request
 from streamddcrp_connectors.run.command import columns_of
 from streamddcrp_connectors.run.gather import gathered
@@ -66,7 +66,7 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
     def __reduce__(self) -> Any:  # Spark sends readers about
         return type(self), (self._request,)
 
-    @cached_property
+    @Cached
     def _source(self) -> Source:
         return opened(self._request)
 

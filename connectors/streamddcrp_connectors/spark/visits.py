@@ -10,7 +10,6 @@ import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from streamddcrp.cached import Cached
 from streamddcrp.checkpoint.codec import Upgrade, decode_state, encode_state
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.stored import refuse_unless_plain
@@ -103,7 +103,7 @@ class Job:
     limit: int  # most bytes of a state
     numbered: bool  # numbers are the user's, and come out as ``row``; else they are the times
 
-    @cached_property
+    @Cached
     def _fresh(self) -> Any:
         return self.restore(self.fresh)
 

@@ -221,6 +221,33 @@ def outlook(family: int, hyper: Array, post: Array, x: Array, out: Array) -> flo
     return total
 
 
+@entry
+def most_apart(
+    mean: Array, sd: Array, before: Array, spread: Array, least: float, at: Array, apart: Array
+) -> int:  # fmt: skip
+    """Fill ``at, apart`` (n,) with columns (D,) by which two tables differ, and by how many nats.
+
+    Those of ``least`` nats and more, the largest difference first; return how many. It is the
+    symmetric Kullback-Leibler divergence of Gaussians of these means m and variances v:
+    (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    """
+    n = 0
+    for d in range(len(mean)):
+        one, two, value = sd[d] * sd[d], spread[d] * spread[d], 0.0
+        if one > 0.0 and two > 0.0:
+            away = (mean[d] - before[d]) ** 2
+            value = 0.5 * (one / two + two / one - 2.0 + away * (1.0 / one + 1.0 / two))
+        if not least <= value < math.inf or (n == len(at) and value <= apart[n - 1]):
+            continue
+        n = min(n + 1, len(at))
+        i = n - 1
+        while i > 0 and apart[i - 1] < value:
+            at[i], apart[i] = at[i - 1], apart[i - 1]
+            i -= 1
+        at[i], apart[i] = d, value
+    return n
+
+
 @uncounted
 def _ng_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out: Array) -> float:
     D = int(hyper[h])

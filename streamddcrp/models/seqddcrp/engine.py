@@ -15,7 +15,8 @@ from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.arrival import log_priors, predict, step_rows
-from streamddcrp.models.seqddcrp.kernels.reasons import before, compare
+from streamddcrp.models.seqddcrp.kernels.path import most_probable_path
+from streamddcrp.models.seqddcrp.kernels.reasons import before, began, compare
 from streamddcrp.models.seqddcrp.kernels.state import objective
 from streamddcrp.models.seqddcrp.state import State, arrays_of, grown, widened
 from streamddcrp.numerics import CALLER_GIVEN
@@ -160,6 +161,31 @@ class Engine:
         )  # fmt: skip
         return views if used else None
 
+    def began(self, label: int, index: int) -> tuple[float, float] | None:
+        """Say between which times the first row of a regime lies: see `began`."""
+        state, span = self.state, np.empty(2, np.int64)
+        entry_point(began)(
+            self.config, state.rows, state.atoms, state.table, state.counts, state.scratch, label,
+            index, span,
+        )  # fmt: skip
+        if span[0] < 0:
+            return None
+        past = int(state.counts[layout.N_SEEN] - state.counts[layout.N_ROWS])
+        earliest, latest = state.rows.clock[span - past].tolist()
+        return earliest, latest
+
+    def path(self) -> IntArray:
+        """Return the column of each row in the window, oldest first."""
+        state = self.state
+        n_rows = int(state.counts[layout.N_ROWS])
+        path = np.empty(n_rows, np.int64)
+        if n_rows:
+            entry_point(most_probable_path)(
+                self.config, state.rows, state.atoms, state.table, state.counts, state.sums,
+                state.scratch, np.empty((n_rows, state.n_tables), np.int64), path,
+            )  # fmt: skip
+        return path
+
     def in_time(self, t: Any) -> Any:
         """Return a time, or times (N,), as the engine counts them."""
         return (t - self.first_time) / self.time_unit if self.clocked else t
@@ -192,6 +218,12 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
         at = events.arrival[i] - first
         events.begun[i] = clock[at] if at >= 0 else noticed
         events.t[i] = noticed if events.kind[i] < len(KINDS) else events.begun[i]
+        events.earliest[i] = events.latest[i] = np.nan
+    spans = state.scratch.spans
+    told = np.flatnonzero(spans[:, 0] >= 0)
+    if len(told):
+        events.earliest[told], events.latest[told] = clock[spans[told].T - first]
+        spans[told] = -1
 
 
 _NOTHING = np.empty((1, 0))
@@ -268,7 +300,7 @@ class Alone:
                 step_rows, config, state.rows, state.groups, state.atoms, state.table, state.events,
                 state.counts, state.sums, state.scratch,
             )  # fmt: skip
-        if counts[layout.N_EVENTS] == made and counts[layout.N_ROWS] == w + 1:
+        if counts[layout.N_EVENTS] == made and counts[layout.SINCE_BLOCK]:
             engine.state.rows.clock[w] = self.t
         else:
             note_times(engine.state, [seen, made, w], np.array([self.t]), self._time)

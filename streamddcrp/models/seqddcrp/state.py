@@ -231,10 +231,11 @@ class Scratch(NamedTuple):
     noted: Annotated[IntArray, "2"]
     told: Annotated[IntArray, "16 3", -1]
     views: Annotated[FloatArray, "16 3 3 D"]
+    spans: Annotated[IntArray, "E 2", -1]  # arrivals whose times are yet to be noted
 
 
 class Events(NamedTuple):
-    """Ring of the last events, as `streamddcrp.contract.EventRing`, with two times of users."""
+    """Ring of the last events, as `streamddcrp.contract.EventRing`, with times of users."""
 
     kind: Annotated[IntArray, "E", Within(0, FORGET)]
     label: Annotated[IntArray, "E"]
@@ -242,6 +243,9 @@ class Events(NamedTuple):
     arrival: Annotated[IntArray, "E"]
     t: Annotated[FloatArray, "E", REAL]  # when it was noticed
     begun: Annotated[FloatArray, "E", REAL]  # of its arrival
+    # Times between which the first row of its regime lies; NaN where nothing is noted.
+    earliest: Annotated[FloatArray, "E", math.nan]
+    latest: Annotated[FloatArray, "E", math.nan]
 
 
 COUNTS = counters({
@@ -289,6 +293,7 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
         "Q": int(n_post(config.family, config.hyper)),
         "O": width + _padded(n_groups) + _padded(capacity + 1),
         "L": LANES,
+        "E": EVENT_CAPACITY,
         "N": N_COLUMNS,
         **MIXED,
     }
@@ -313,7 +318,7 @@ def empty_state(
             groups=empty(Groups, lengths),
             atoms=empty(Atoms, lengths),
             table=empty(ComponentTable, lengths),
-            events=empty(Events, {"E": EVENT_CAPACITY}),
+            events=empty(Events, lengths),
             counts=np.empty(N_COUNTS, np.int64),
             sums=np.empty(N_SUMS),
             scratch=empty(Scratch, lengths),
@@ -351,7 +356,7 @@ def grown(state: State, config: Config, capacity: int) -> State:
     )
     larger.scratch.columns[:] = larger.rows.x.T
     if state.rows.x.shape == larger.rows.x.shape:
-        for name in ("noted", "told", "views"):
+        for name in ("noted", "told", "views", "spans"):
             getattr(larger.scratch, name)[:] = getattr(state.scratch, name)
     return larger
 

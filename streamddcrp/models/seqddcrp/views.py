@@ -23,7 +23,6 @@ from streamddcrp.estimator.views import (
     with_parameters,
 )
 from streamddcrp.models.seqddcrp.engine import Engine, bound
-from streamddcrp.models.seqddcrp.hindsight import began, path_in_window
 from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.reasons import NOTES, NUMBER, WRITTEN
 from streamddcrp.models.seqddcrp.reference import Reference, reference_of
@@ -80,12 +79,7 @@ class TableViews(RowModel):
         self._events_read = self._n_events
         found = events_since(log, self._events_read, read, 0.0, 1.0, self._backlog)
         self._note_reasons()
-        return [
-            replace(event, **self._reasons(event.kind, event.label, event.into, event.index))
-            if event.kind in _EXPLAINED
-            else event
-            for event in found
-        ]
+        return [self._reasons(event) if event.kind in _EXPLAINED else event for event in found]
 
     @property
     def _n_events(self) -> int:
@@ -113,25 +107,28 @@ class TableViews(RowModel):
             notes.reasons[mark] = self._noted(mark, scratch.views[place].copy())
         notes.noted = made
 
-    def _noted(self, mark: Any, views: FloatArray | None) -> tuple[Any, FloatArray | None, Any]:
-        """Return how the regime of an event differs, as of now, and when it began."""
+    def _noted(self, mark: Any, views: FloatArray | None) -> tuple[Any, FloatArray | None]:
+        """Return how the regime of an event differs, as of now."""
         assert self._stream is not None  # for mypy
-        engine, (_, label, into, index) = self._stream, mark
-        views = engine.compare(label, into, index) if views is None else views
-        return engine.likelihood, views, began(engine, label, index) if into is None else None
+        _, label, into, index = mark
+        views = self._stream.compare(label, into, index) if views is None else views
+        return self._stream.likelihood, views
 
-    def _reasons(self, kind: str, label: int, into: int | None, index: int) -> Any:
-        """Say by what the regime of an event differs from others: the fields of an `Event`."""
+    def _reasons(self, event: Event) -> Event:
+        """Say by what the regime of an event differs from others, and when it began."""
         assert self._stream is not None  # for mypy
-        mark = kind, label, into, index
-        noted = self._backlog.reasons.get(mark) or self._noted(mark, None)
-        names, (likelihood, views, between) = self._feature_names(), noted
-        found: dict[str, Any] = {} if into is not None else {"between": between}
-        others = {"reasons": 1} | ({"unlike": 2} if kind == "return" else {})
+        mark = event.kind, event.label, event.into, event.index
+        likelihood, views = self._backlog.reasons.get(mark) or self._noted(mark, None)
+        between = event.between
+        if between is None and event.into is None:
+            between = self._stream.began(event.label, event.index)
+        found: list[Any] = []
         if views is not None:
-            for field, other in others.items():
-                found[field] = differences(likelihood, views[0], views[other], names)
-        return found
+            others: Any = views[: 3 if event.kind == "return" else 2]
+            found = differences(likelihood, others, self._feature_names())
+        return replace(
+            event, between=between, **dict(zip(("reasons", "unlike"), found, strict=False))
+        )
 
     def summary(self) -> pa.Table:
         """Return one row for each live table.
@@ -221,7 +218,8 @@ class TableViews(RowModel):
             began = float(state.rows.clock[at])
         past = since > int(counts[layout.N_SEEN]) - since
         share = min(total / since, 1.0) if past else 1.0
-        reasons = self._reasons("birth", label, None, since).get("reasons", ()) if since else ()
+        event = Event("birth", label, since, began)
+        reasons = self._reasons(event).reasons if since else ()
         pace = engine.time_unit if engine.clocked else 1.0
         mark = self._marks.get(label, (None, "normal"))
         rows = int(counts[layout.N_SEEN]) - since
@@ -263,7 +261,7 @@ class TableViews(RowModel):
         """
         if self._stream is None:
             return np.zeros(self._n_seen, dtype=np.int64)
-        ids: IntArray = self._stream.state.table.ids[path_in_window(self._stream)]
+        ids: IntArray = self._stream.state.table.ids[self._stream.path()]
         return ids
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:

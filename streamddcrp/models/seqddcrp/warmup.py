@@ -22,7 +22,7 @@ import numpy as np
 
 from streamddcrp.contract import BIRTH, DEATH, LABEL, LIVE_TABLES, MERGE, SPLIT, record
 from streamddcrp.data.laws.columns import Laws
-from streamddcrp.data.scaled import looks_scaled_on_the_way
+from streamddcrp.data.scaled import looks_scaled_on_the_way, tell_of_constants
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.models.seqddcrp.contest import FEW, Contest
@@ -216,6 +216,8 @@ class WarmUp:
                 "river's StandardScaler: it pulls regimes towards each other. Leave it out; the "
                 "model takes the scale of each column from its first rows"
             )
+        if self.n_rows == self.last:
+            tell_of_constants(rows, names)
         if laws is not None:
             rows = laws.held.begin(rows)
         if season is not None and not season.is_new:

@@ -13,6 +13,7 @@ from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary, documents_of, read_document
 from streamddcrp.data.epochs import Piece, Place, make_cut
+from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.decay import DecaySpec
 from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause
@@ -266,7 +267,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
             out[:wait] = np.nan
             out[:wait, LABEL], out[:wait, LIVE_TABLES] = 0, 1
             if len(self._waiting.X) == most:
-                self._stream, self._waiting = self._after_warmup(), NO_ROWS
+                self._go_on()
         if self._stream is not None and wait < len(rows):
             self._stream.go_to(piece.number)
             out[wait:] = self._stream.seat(rows[wait:], piece.time)
@@ -275,7 +276,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def _end_warmup(self, number: int) -> None:
         """Let the rows wait no longer if there are enough and a later epoch begins."""
         if self._waiting.is_over(self._rows_to_wait, number):
-            self._stream, self._waiting = self._after_warmup(), NO_ROWS
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Choose the emission by the rows that wait, and let them be learned."""
+        tell_of_constants(self._waiting.X, self._feature_names())
+        self._stream, self._waiting = self._after_warmup(), NO_ROWS
 
     def _after_warmup(self) -> StreamState:
         candidates = self._likelihood.candidates(self._waiting.X, self._feature_names())

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from river import base
 
 from streamddcrp import records as rec
@@ -21,7 +22,7 @@ from streamddcrp.models.text.config import VectorConfig, make_vector_config, sca
 from streamddcrp.models.text.engine import doubled, first_sums
 from streamddcrp.models.text.events import check_kinds
 from streamddcrp.models.text.kernels import layout, nucleation
-from streamddcrp.models.text.kernels.events import CANDIDATE
+from streamddcrp.models.text.kernels.events import CLOSED
 from streamddcrp.models.text.kernels.vectors import predict_vector
 from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
@@ -52,6 +53,9 @@ class Directions(NamedTuple):
     born: Annotated[IntArray, "K"]
     last_seen: Annotated[IntArray, "K"]
     reported: Annotated[IntArray, "K"]  # 1: as a candidate, 2: its birth
+    quiet: Annotated[IntArray, "K", rec.Within(0, layout.STEPS)]  # steps of its silence so far
+    longest: Annotated[IntArray, "K"]  # of its silences so far, in documents
+    closed: Annotated[NDArray[np.bool_], "K"]
 
 
 class Vectors(NamedTuple):
@@ -67,7 +71,7 @@ class Vectors(NamedTuple):
 class Happened(NamedTuple):
     """Ring of the last events, as `streamddcrp.contract.EventRing` and more."""
 
-    kind: Annotated[IntArray, "E", rec.Within(0, CANDIDATE)]
+    kind: Annotated[IntArray, "E", rec.Within(0, CLOSED)]
     label: Annotated[IntArray, "E"]
     into: Annotated[IntArray, "E", rec.Within(-1, rec.MOST)]
     arrival: Annotated[IntArray, "E"]
@@ -240,6 +244,8 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     [0, 1, 0, 1]
     """
 
+    _nothing = "a direction, of zeros,"
+
     def __init__(
         self,
         *,
@@ -261,6 +267,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self.births = births
         self._begin(0)  # the number of dimensions is not known yet
         self._finals = FinalLabels()
+        self._squares: Any = 0.0  # sums over the first vectors
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
         if len(X) == 0:
@@ -271,6 +278,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         unit = _scaled(X)
         if not self._has_begun:
             self._begin(X.shape[1], clocked=t is not None)
+        if self._n_seen < _MANY:
             self._tell_of_scales(unit)
         index = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
         times, parts = index if t is None else t, []
@@ -288,9 +296,10 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
 
     def _tell_of_scales(self, unit: FloatArray) -> None:
         """Warn where one column of the first vectors, of length 1, is nearly all of them."""
-        share = (unit**2).mean(axis=0)
+        self._squares = self._squares + (unit[: _MANY - self._n_seen] ** 2).sum(axis=0)
+        share = self._squares / max(1.0, self._squares.sum())
         widest = int(share.argmax())
-        if len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
+        if self._n_seen + len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
             _log.warning(
                 "column %r makes up %.0f%% of the vectors' squared lengths, and decides alone what "
                 "is alike: bring the columns to one scale",

@@ -83,6 +83,9 @@ class Tables(NamedTuple):
     born_t: Annotated[FloatArray, "K", rec.FINITE]
     last_t: Annotated[FloatArray, "K", rec.FINITE]
     reported: Annotated[Bytes, "K"]  # 1: as a candidate, 2: its birth, 3: a label is final
+    quiet: Annotated[IntArray, "K", rec.Within(0, layout.STEPS)]  # steps of its silence so far
+    longest: Annotated[IntArray, "K"]  # of its silences so far, in documents
+    closed: Annotated[BoolArray, "K"]
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
     example_length: Annotated[IntArray, "K 3", rec.Within(0, 256)]
     example_row: Annotated[IntArray, "K 3"]  # which documents they are

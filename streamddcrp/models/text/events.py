@@ -8,17 +8,18 @@ from numpy.typing import NDArray
 
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.estimator.views import Backlog
-from streamddcrp.models.text.kernels.events import CANDIDATE
+from streamddcrp.models.text.kernels.events import CANDIDATE, CLOSED
 from streamddcrp.records import MOST, PREPARED, Within, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _Bytes = NDArray[np.uint8]
+_KINDS = {CANDIDATE: "candidate", CLOSED: "closed"}
 
 
 class Events(NamedTuple):
     """Rings of the last events, as `streamddcrp.contract.EventRing` and more, and of merges."""
 
-    kind: Annotated[IntArray, "E", Within(0, CANDIDATE)]
+    kind: Annotated[IntArray, "E", Within(0, CLOSED)]
     label: Annotated[IntArray, "E"]
     into: Annotated[IntArray, "E", Within(-1, MOST)]
     arrival: Annotated[IntArray, "E"]
@@ -45,14 +46,15 @@ class StoryEvent(Event):
 
     Attributes
     ----------
-    kind : {"candidate", "birth", "return", "death", "merge", "split"}
+    kind : {"candidate", "birth", "return", "closed", "merge", "split"}
         "candidate": it has two texts, fewer than ``births``; it may dissolve in silence. "birth":
-        it has ``births`` texts. "death": it is closed; it got no more texts until its weight was
-        as good as nothing, or its last text went to another one.
+        it has ``births`` texts. "closed": after so long a silence it is over at odds of three
+        to one, by the silences of stories so far, see `kernels.silence`; or its last
+        text went to another one.
         "merge": it, the younger id, is one with the older ``into`` from now on. "split": it, the
-        smaller half, was part of ``into``; final labels of before stay as they were. "return": at
-        odds of twenty to one it is ``into``, one of the last 512 that died. A story that was born
-        lives until its death or merge; of vectors there are no merges, splits and returns.
+        smaller half, was part of ``into``; final labels of before stay as they were. "return": it
+        goes on though it was closed, ``into`` itself; or at odds of twenty to one it is ``into``,
+        one of the last 512 that were forgotten. Of vectors there are no merges and splits.
     label, index, t, into, key
         As of `streamddcrp.contract.Event`; ``index`` and ``t`` are of the newest text, so that
         events come in the order of time.
@@ -79,7 +81,7 @@ class StoryEvent(Event):
 
 def check_kinds(kind: IntArray) -> None:
     """Refuse stored kinds of events that no story has; raises CheckpointError."""
-    refuse_if(bool(((kind >= len(KINDS)) & (kind != CANDIDATE)).any()), "events.kind")
+    refuse_if(not np.isin(kind, [*range(len(KINDS)), *_KINDS]).all(), "events.kind")
 
 
 def events_since(log: Any, made: int, read: int, backlog: Backlog) -> list[StoryEvent]:
@@ -96,7 +98,7 @@ def _event(log: Any, i: int) -> StoryEvent:
         if log.example_length[i]:
             example = bytes(log.example[i, : log.example_length[i]]).decode(errors="ignore")
     return StoryEvent(
-        "candidate" if kind == CANDIDATE else KINDS[kind], int(log.label[i]), int(log.arrival[i]),
+        _KINDS.get(kind) or KINDS[kind], int(log.label[i]), int(log.arrival[i]),
         float(log.t[i]), into if into >= 0 else None, size=int(log.size[i]), copies=copies,
         rate=float(log.rate[i]), first=int(log.first[i]), last=int(log.last[i]), words=words,
         example=example,

@@ -5,8 +5,8 @@ templates, text i costs -log((m or 1) / (i + 1)), where m texts before have its 
 words that not all of these have, or all words where m = 0, cost what they do by their number so
 far. Copies say nothing: only texts without any count, and only those since the last look, for by
 then both have learned what words there are. Texts are lines if templates say some words of a
-quarter of these, and cost less by what a merge would have to gain; where nearly all texts are
-copies, also if they cost more by that.
+quarter of these, and cost less by 3 nats a text; where nearly all texts are copies, also if they
+cost more by that.
 """
 
 import logging
@@ -23,7 +23,6 @@ from streamddcrp.models.text.config import SMOOTHING, Config
 from streamddcrp.models.text.engine import State, first_sums, grow, room_for_events, with_words
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.exchange import exchange_words
-from streamddcrp.models.text.kernels.moves import MARGIN
 from streamddcrp.records import MOST, REAL, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -31,6 +30,7 @@ _log = logging.getLogger(__name__)
 _FIRST, _LAST = 16, 1024  # texts after which they are looked at: at 16, 32, ..., 1,024
 _MANY, _FEW = 3 / 4, 1 / 16  # new templates, and new texts, as a part of the texts
 _LEAST = 4.0  # new templates that would be many
+_MARGIN = 3.0  # nats a text by which templates must be better, or may be worse
 
 
 class Lines:
@@ -71,10 +71,10 @@ class Lines:
                 _log.info("text %s: words count again, since templates are too many", f"{seen:,}")
             return self.found
         gain, texts, new = self._gain(state, n)
-        clear = gain > MARGIN * texts and new < _MANY * texts >= _LEAST
+        clear = gain > _MARGIN * texts and new < _MANY * texts >= _LEAST
         window = state.window
         fresh = int((window.copies[np.arange(seen - n, seen) % len(window.table)] == 0).sum())
-        self.found = clear or (gain >= -MARGIN * texts and fresh + 1 < _FEW * (n + 2))
+        self.found = clear or (gain >= -_MARGIN * texts and fresh + 1 < _FEW * (n + 2))
         if self.found:
             _log.info("text %s: texts are lines of machines, weighed by templates", f"{seen:,}")
             self._exchange(config, state, table)

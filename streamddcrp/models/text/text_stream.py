@@ -30,7 +30,7 @@ from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.lines import Lines
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, stories
+from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, spelled, stories
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -417,24 +417,21 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
         the cosine), at most 256 bytes of each.
         """
         table = stories(self._memory, self._table, clocked=bool(self._clocked))
-        if self._templates is None:
-            return table
         words, shown = table["words"].to_pylist(), table["examples"].to_pylist()
-        found = [self._templates.line(said) for said in words]
-        lines = [[line] if line else own for line, own in zip(found, shown, strict=True)]
         said = pa.array([self._said(word) for word in words], pa.string())
         table = table.set_column(table.schema.get_field_index("words"), "words", said)
+        if self._templates is None:
+            return table
+        found = [self._templates.line(said) for said in words]
+        lines = [[line] if line else own for line, own in zip(found, shown, strict=True)]
         return table.set_column(table.schema.get_field_index("examples"), "examples",
                                 pa.array(lines, pa.list_(pa.string())))  # fmt: skip
 
     def events(self) -> list[StoryEvent]:
-        events = super().events()
-        if self._templates is None:
-            return events
-        line = self._templates.line
+        line = (lambda words: None) if self._templates is None else self._templates.line
         return [
             replace(e, words=self._said(e.words), example=line(e.words) or e.example)
-            for e in events
+            for e in super().events()
         ]
 
     def _names(self, ids: IntArray) -> list[str]:
@@ -442,7 +439,7 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
 
     def _said(self, words: str) -> str:
         """Return words as they are shown: templates in place of their numbers."""
-        return words if self._templates is None else self._templates.spelled(words)
+        return spelled(words if self._templates is None else self._templates.spelled(words))
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -1,10 +1,12 @@
 """What users see of a stream of texts or vectors: stories and their sizes, labels, events."""
 
+import logging
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp.contract import LABEL
 from streamddcrp.data.documents import top_words
 from streamddcrp.data.words import WordTable
 from streamddcrp.estimator import views
@@ -12,9 +14,12 @@ from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.models.text.engine import State
 from streamddcrp.models.text.events import StoryEvent, events_since
 from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels.events import MANY
 from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.typing import Axes, FloatArray, IntArray
 
+_log = logging.getLogger(__name__)
+MARKS = {"$": "[ticker]", "$$": "[tickers]"}  # words that stand for what was read
 PIECE = 512  # documents that make fewer events than the rings hold
 
 
@@ -28,6 +33,8 @@ class StoryModel(ScikitLearn):
     _backlog: views.Backlog
     n_seen: Any
     _learn_batch: Any
+    _told_of_none = False
+    _nothing = "words that tell"  # what a row without a story lacks
 
     @property
     def _lag(self) -> int:
@@ -105,6 +112,9 @@ class StoryModel(ScikitLearn):
 
     def _keep_finals(self, out: FloatArray) -> IntArray:
         """Keep the labels that a step made final, and return them."""
+        if not self._told_of_none and (out[:, LABEL] < 0).any():
+            self._told_of_none = True
+            _log.warning("a row without %s has the label -1: it is in no story", self._nothing)
         final = out[:, layout.FINAL_LABEL]
         labels = final[~np.isnan(final)].astype(np.int64)
         self._finals.add(labels)
@@ -239,7 +249,7 @@ def _words(state: State, table: WordTable, live: Any) -> list[str]:
     totals: FloatArray = np.bincount(word, count, minlength=len(words.df)).astype(np.float64)
     wanted = np.zeros(len(state.tables.id), np.bool_)
     wanted[live] = True
-    mine = wanted[owner]
+    mine = wanted[owner] & ~no_names(words.df, int(state.counts[layout.N_LIVE]))[word]
     word, count, owner = word[mine], count[mine], owner[mine]
     order = np.lexsort((word, owner))
     word, count, owner = word[order], count[order].astype(np.float64), owner[order]
@@ -248,6 +258,16 @@ def _words(state: State, table: WordTable, live: Any) -> list[str]:
         part = slice(*np.searchsorted(owner, [k, k + 1]))
         out.append(top_words(word[part], count[part], totals, table))
     return out
+
+
+def no_names(df: Any, n: int) -> Any:
+    """Return which words of the trade most of ``n`` stories have, by the stories that have each."""
+    return (2 * df > n) & (n >= MANY)
+
+
+def spelled(words: str) -> str:
+    """Return words as they are shown: of tickers, that there was one."""
+    return " ".join(MARKS.get(word, word) for word in words.split(" "))
 
 
 def _examples(state: State, k: int) -> list[str]:

@@ -97,6 +97,8 @@ class NestedCRPTopics(TreeModel):
 
     _tree: TopicTree
 
+    _told_of_none = False
+
     def __init__(
         self,
         *,
@@ -181,7 +183,11 @@ class NestedCRPTopics(TreeModel):
             out[start:stop, : P_NEW + 1] = tree.learn(*bags)
             tidied = tidy_if_due(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
-            sizes[bags.offsets[1:] == bags.offsets[:-1]] = np.nan
+            empty = bags.offsets[1:] == bags.offsets[:-1]
+            sizes[empty] = np.nan
+            if empty.any() and not self._told_of_none:
+                self._told_of_none = True
+                _log.warning("a document without known words has no path: its label is -1")
             out[start:stop, SCORE] /= -sizes
             out[start:stop, LIVE_TABLES] = tree.n_nodes
             if tree.n_seen == due:

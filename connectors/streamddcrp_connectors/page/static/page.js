@@ -5,7 +5,7 @@ import { Chooser } from "./columns.js"
 import { calibrating, Fleet } from "./fleet.js"
 import { History } from "./history.js"
 import { Link } from "./link.js"
-import { Events, Regimes, sentence, swatch } from "./panels.js"
+import { Events, Regimes, inWords, sentence, swatch } from "./panels.js"
 import { Clock, lasting, number, whole } from "./scales.js"
 import { drawSeries } from "./series.js"
 import { Silences } from "./silences.js"
@@ -156,6 +156,7 @@ const onFrame = {
     scene.names = frame.names
     scene.numbers = frame.numbers
     scene.stories = frame.stories
+    $("counts").textContent = inWords(frame.counts)
     const first = !scene.events.length
     const fresh = events.take(frame.events)
     scene.events = events.all

@@ -33,6 +33,13 @@ function put(box, words) {
   if (box.textContent !== words) box.textContent = words
 }
 
+/** Say how many regimes the last rows have, the most probable numbers first. */
+export function inWords(counts) {
+  const likely = counts.map((p, n) => [Math.round(100 * p), n]).filter(([p]) => p >= 1)
+  const said = likely.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([p, n]) => `${n} (${p} %)`)
+  return said.length ? `In the last rows: ${said.join(", ")}` : ""
+}
+
 /** The table of regimes or stories, a body of two rows each; they stay where they are while somebody writes in one. */
 export class Regimes {
   constructor(table, named, visit) {
@@ -137,6 +144,7 @@ export function sentence(event, nameOf) {
     case "birth": return `${who} began`
     case "return": return `${who} came back`
     case "death": return `${who} is gone`
+    case "closed": return `${who} is over, it seems`
     case "merge": return `${who} became part of ${nameOf(event.into)}`
     case "split": return `${who} split off from ${nameOf(event.into)}`
     case "candidate": return `${who} may be beginning`

@@ -6,7 +6,7 @@ import { number, ticks } from "./scales.js"
 
 const LANES = 8 // regimes with a lane of their own
 const TITLE = 19, GAP = 12, ROW = 18, AXIS = 40, RIGHT = 14
-const SIGNS = { birth: "▲", return: "●", split: "◆", merge: "▶", death: "✕" }
+const SIGNS = { birth: "▲", return: "●", split: "◆", merge: "▶", death: "✕", closed: "✕" }
 const LEGEND = "▲ began   ● came back   ◆ split off   ▶ became part of another   ✕ gone"
 
 /** Draw a view; returns where things are, for pointers and screen readers. */

@@ -25,7 +25,7 @@ UNLIKELY = math.log(1e-6)  # least log probability of a table at the first row
 
 
 @uncounted
-def _home(rows, n_tables, r):
+def home_of(rows, n_tables, r):
     """Return the most probable column of row ``r``."""
     home = 0
     for m in range(1, n_tables):
@@ -65,12 +65,12 @@ def most_probable_path(config, rows, atoms, table, counts, sums, scratch, back, 
             n_known += 1
     if not config.recall or n_known == 0 or not regimes_last(config, counts, sums):
         for r in range(w):
-            out[r] = _home(rows, K, r)
+            out[r] = home_of(rows, K, r)
             if not is_known(atoms, counts, out[r], 0):
                 out[r] = _nearest(config, rows, atoms, table, counts, scratch, r, out[r])
         return
     for r in range(w):
-        if is_known(atoms, counts, _home(rows, K, r), 0):
+        if is_known(atoms, counts, home_of(rows, K, r), 0):
             log_predictives(config.family, config.hyper, table.post, rows.x[r], K, own)
         else:
             own[:K] = 0.0

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.cached import Cached
 from streamddcrp.data.documents import Word
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import Autoregression
@@ -57,7 +58,7 @@ class ConjugateSmoothed:
         self._emission = emission
         self.sums, self.starts = sums, starts
 
-    @cached_property
+    @Cached
     def log_z(self) -> FloatArray:
         """Log evidence (E, K) of the rows of each epoch given those before."""
         family, hyper, prior = self._emission.prior
@@ -68,7 +69,7 @@ class ConjugateSmoothed:
         )
         return out
 
-    @cached_property
+    @Cached
     def filtered(self) -> FloatArray:
         """What is known at each epoch from it and those before, (E, K, P)."""
         out, known = np.empty_like(self.sums), self.starts
@@ -77,7 +78,7 @@ class ConjugateSmoothed:
             out[e] = known
         return out
 
-    @cached_property
+    @Cached
     def near(self) -> FloatArray:
         """What is known at each epoch from all of the window, by distance, (E, K, P)."""
         out, later = self.filtered.copy(), np.zeros_like(self.starts)

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from streamddcrp.cached import Cached
 from streamddcrp.data.documents import Word, top_words
 from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, since
 from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
@@ -41,7 +41,7 @@ class TextSmoothed:
         self._lists: dict[int, Any] = {}
         self.prior, self.prior_size = emission.prior(self._everything.width)
 
-    @cached_property
+    @Cached
     def log_z(self) -> FloatArray:
         """Log evidence (E, K) of the rows of each epoch given those before."""
         out = np.empty(self._stats.shape)
@@ -59,7 +59,7 @@ class TextSmoothed:
         rows = sum(w * part for w, part in zip(weights.tolist(), self.rows, strict=True))
         return TextStats(self._everything.total(weights), np.asarray(rows, dtype=np.float64))
 
-    @cached_property
+    @Cached
     def latest(self) -> Bags:
         """The counts of words of the components after the window."""
         return self.after(self.n_epochs - 1).words

@@ -24,14 +24,14 @@ from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, n
 from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
+from streamddcrp.models.text.kernels.silence import SWEEP, breaks_silence
 from streamddcrp.models.text.kernels.split import try_split
 from streamddcrp.numerics import natural
 
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
 CERTAIN = 1.0 - 1e-9  # and of one that need not be, if two others are still there
 GLUE = 0.1  # part of all words that was found to be boilerplate: it may have held stories together
-SWEEP = 50  # documents between two looks for tables to retire,
-BETWEEN_UNUSED = 512  # and for words
+BETWEEN_UNUSED = 512  # documents between two looks for words
 
 
 @leaf
@@ -82,7 +82,10 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         return
     if old >= 0:
         follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
-        k = take_place(words, tables, window, counts, sums, i, old)
+        k = window.table[old % len(window.table)]
+        if breaks_silence(tables, sums, k, i):
+            report(words, postings, tables, window, events, counts, sums, k, RETURN, tables.id[k])
+        take_place(words, tables, window, counts, sums, i, old)
         kind = grown(config, tables, k, texts_of(tables, k))
         if kind >= 0:
             report(words, postings, tables, window, events, counts, sums, k, kind, -1)
@@ -155,7 +158,7 @@ def too_short(
                 recall_words(window, scratch, at)
                 need += index.room_needed(words, counts, scratch.doc, n)
                 listed += index.list_room(n)
-    n, n_events = len(config.ages), counts[layout.N_LIVE] + 4 * len(config.ages) + 6
+    n, n_events = len(config.ages), counts[layout.N_LIVE] + 6 * len(config.ages) + 8
     short = index.lacking(postings, tables, events, counts, need, listed, n + 1, n_events)
     if counts[layout.TEXT_END] - counts[layout.TEXT_FIRST] + room > len(window.text):
         short += layout.SHORT_TEXT

@@ -47,7 +47,7 @@ def find_copy(window, counts, code, doc, U):
 
 @uncounted
 def take_place(words, tables, window, counts, sums, i, old):
-    """Let document ``i``, the newest, take the place of its copy ``old``; return their table."""
+    """Let document ``i``, the newest, take the place of its copy ``old``."""
     size, mask = len(window.table), len(window.text) - 1
     at, was = i % size, old % size
     k = window.table[was]
@@ -65,7 +65,6 @@ def take_place(words, tables, window, counts, sums, i, old):
     window.table[was], window.length[was], window.aside[was] = -1, 0, 0
     window.newer[was] = i
     extend(tables, k, i, window.t[at])
-    return k
 
 
 @uncounted

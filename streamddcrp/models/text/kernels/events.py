@@ -15,7 +15,8 @@ from streamddcrp.models.text.kernels.tables import find, list_words
 UNKNOWN, NOTICED, BORN = 0, 1, 2  # has been reported: nothing, a candidate, its birth;
 NAMED = 3  # this, too, and a label of it is final
 LEAST_NOTICED = 2  # documents of a candidate
-CANDIDATE = 7  # a kind of event, beside those of `streamddcrp.contract`
+MANY = 10  # stories, from which on a word that most have does not name one
+CANDIDATE, CLOSED = 7, 8  # kinds of events, beside those of `streamddcrp.contract`
 BLANK = 32
 
 
@@ -59,14 +60,26 @@ def grown(config, tables, k, size):
     return -1
 
 
+@leaf
+def of_trade(df, n):
+    """Return whether most of ``n`` stories have a word that ``df`` of them have."""
+    return 2 * df > n >= MANY
+
+
 @uncounted
 def note_words(words, postings, tables, events, counts, k, at):
-    """Note the words that set a table apart: c_kw log((c_kw / n_k) / p_w) is largest."""
+    """Note the words that set a table apart: c_kw log((c_kw / n_k) / p_w) is largest.
+
+    Words of the trade are left out where there are others.
+    """
     gain, word, n = events.gain, events.word[at], 0
-    for j in range(list_words(postings, tables, k, words.listed)):
+    listed, plain = list_words(postings, tables, k, words.listed), False
+    for j in range(listed):
+        plain |= not of_trade(words.df[words.listed[j]], counts[layout.N_LIVE])
+    for j in range(listed):
         w = words.listed[j]
         copies = postings.copies[find(words, postings, w, k)]
-        if copies == 0:
+        if copies == 0 or (plain and of_trade(words.df[w], counts[layout.N_LIVE])):
             continue
         part = copies * counts[layout.SUM_DF] / (tables.n_tokens[k] * words.df[w])
         new = copies * math.log(part)

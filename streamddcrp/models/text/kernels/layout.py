@@ -40,7 +40,11 @@ START = 8  # time of the first document, where the decay is learned
 UNIT = 9  # of scales in time: the mean time between the first documents; 0: not known yet
 ASIDE = 10  # the part of all words that was boilerplate when last looked at
 BACKGROUND = 11  # b of the background of vectors, 0: none
-N_SUMS = 12
+GROUPS, STEPS = 6, 24  # of stories, by their longest silence so far, and of silences
+SILENCES = (
+    12  # for each group and step: how often one was seen to its end, or a document came; this
+)
+N_SUMS = SILENCES + 2 * GROUPS * STEPS
 
 # vectors of G that follow in sums, where the decay is learned; see `kernels.clock`
 GROWTHS = 0  # what a document that arrives now weighs at each scale

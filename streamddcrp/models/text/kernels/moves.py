@@ -8,19 +8,20 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.contract import BIRTH, DEATH, MERGE
+from streamddcrp.contract import BIRTH, MERGE, RETURN
 from streamddcrp.data.kernels.words import release_word
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels import tables as index
-from streamddcrp.models.text.kernels.events import BORN, grown, report, spell, texts_of
+from streamddcrp.models.text.kernels.events import BORN, CLOSED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
+from streamddcrp.models.text.kernels.silence import is_over, reach
 from streamddcrp.models.text.kernels.topics import broad_words, nearest_topic, with_prior
 from streamddcrp.numerics import natural
 
 RIVAL = 1e-3  # odds of the second choice of a document against the first that make it a rival
 SMALL = 16  # documents up to which merges are tried more often
 LEAST_ODDS = math.log(20.0)  # of a return
-MARGIN = 3.0  # nats that a merge gains at least
+MARGIN = 6.0  # nats that a merge gains at least
 
 
 @leaf
@@ -93,6 +94,9 @@ def pour(words, postings, tables, counts, sums, small, large):
         tables.masses[g, large] += tables.masses[g, small]
         tables.masses[g, small] = 0.0
     tables.reported[large] = max(tables.reported[large], tables.reported[small])
+    tables.quiet[large] = min(tables.quiet[large], tables.quiet[small])
+    tables.longest[large] = max(tables.longest[large], tables.longest[small])
+    tables.closed[large] &= tables.closed[small]
     tables.born[large] = min(tables.born[large], tables.born[small])
     tables.born_t[large] = min(tables.born_t[large], tables.born_t[small])
     tables.last_seen[large] = max(tables.last_seen[large], tables.last_seen[small])
@@ -159,6 +163,8 @@ def try_merge(config, words, postings, tables, window, events, counts, sums, scr
     small, large = (a, best) if tables.n_words[a] < tables.n_words[best] else (best, a)
     older, younger = min(tables.id[a], tables.id[best]), max(tables.id[a], tables.id[best])
     first, second = (a, best) if tables.id[a] == older else (best, a)
+    if tables.closed[first] and not tables.closed[second]:
+        report(words, postings, tables, window, events, counts, sums, first, RETURN, older)
     if tables.reported[second] >= BORN:
         if tables.reported[first] < BORN:
             report(words, postings, tables, window, events, counts, sums, first, BIRTH, -1)
@@ -215,19 +221,21 @@ def archive_table(config, words, postings, tables, archive, counts, sums, k, lex
 
 @uncounted
 def retire(config, words, postings, tables, window, archive, events, counts, sums, lexicon):
-    """Retire the tables of little weight that have no document in the window."""
+    """Close tables that are over; retire those of little weight without documents in the window."""
     least = config.retire * sums[layout.ALPHA] / config.alpha * sums[layout.GROWTH]
     i = 0
     while i < counts[layout.N_LIVE]:
         k = tables.live[i]
+        if is_over(config, tables, counts, sums, k):
+            report(words, postings, tables, window, events, counts, sums, k, CLOSED, -1)
         if tables.mass[k] >= least or tables.in_window[k] > 0:
             i += 1
             continue
         if tables.reported[k] >= BORN and tables.size[k] >= layout.LEAST_MERGED:
             archive_table(config, words, postings, tables, archive, counts, sums, k, lexicon)
-        if tables.reported[k] >= BORN:
-            report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
-            spell(events, counts, lexicon)
+        if tables.reported[k] >= BORN and not tables.closed[k]:
+            report(words, postings, tables, window, events, counts, sums, k, CLOSED, -1)
+        spell(events, counts, lexicon)
         n = index.list_words(postings, tables, k, words.listed)
         index.release_list(postings, tables, counts, k)
         for j in range(n):
@@ -241,12 +249,7 @@ def retire(config, words, postings, tables, window, archive, events, counts, sum
 @uncounted
 def forget_unused(config, words, postings, tables, counts, sums, lexicon):
     """Forget words of live tables that no document had for as long as one of them counts."""
-    reach = config.decay
-    if config.share > 0.0:
-        reach = sums[layout.ALPHA] / config.share
-    elif config.clocked:
-        reach = config.ages[-1]  # not known
-    oldest = counts[layout.N_SEEN] + math.log(config.retire) * reach
+    oldest = counts[layout.N_SEEN] + math.log(config.retire) * reach(config, sums)
     for w in range(len(words.df)):
         if words.df[w] == 0 or words.held[w] > 0 or words.last[w] > oldest:
             continue

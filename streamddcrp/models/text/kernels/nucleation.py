@@ -3,15 +3,15 @@
 import math
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.contract import DEATH, SCORE
+from streamddcrp.contract import SCORE
 from streamddcrp.data.kernels.boilerplate import next_look
 from streamddcrp.models.text.kernels import layout, vectors
 from streamddcrp.models.text.kernels.background import dot, find_background, is_zero
 from streamddcrp.models.text.kernels.clock import advance, learn_scales, weight_now
-from streamddcrp.models.text.kernels.events import BORN
+from streamddcrp.models.text.kernels.events import BORN, CLOSED
 from streamddcrp.models.text.kernels.sets import choose, copy, dimensions, partition, prepare_sets
+from streamddcrp.models.text.kernels.silence import SWEEP, is_over
 
-SWEEP = 50  # vectors between two looks for tables to retire
 FIRST_RHO, FIRST_TEMPER = 0.4, 0.25
 LEAST_VECTORS, MOST_VECTORS = 40, 500  # that are clustered together
 LOOSE = 2  # vectors of a table whose vectors may be gathered into others
@@ -131,8 +131,8 @@ def look(config, tables, window, events, counts, sums, background, odds):
         at = i % len(window.table)
         k = window.table[at]
         if k >= 0:
-            if tables.size[k] == 1 and tables.reported[k] >= BORN:
-                vectors.note(tables, window, events, counts, sums, k, DEATH)
+            if tables.size[k] == 1 and tables.reported[k] >= BORN and not tables.closed[k]:
+                vectors.note(tables, window, events, counts, sums, k, CLOSED, -1)
             vectors.add(tables, window, counts, sums, background, k, at, -1.0)
     sums[layout.BACKGROUND] = b
     for k in range(counts[layout.N_SLOTS]):
@@ -207,9 +207,13 @@ def step_vectors(
         if (i + 1) % SWEEP == 0:
             least = config.retire * sums[layout.ALPHA] / config.alpha * sums[layout.GROWTH]
             for k in range(counts[layout.N_SLOTS]):
-                if tables.size[k] > 0 and tables.mass[k] < least and tables.in_window[k] == 0:
-                    if tables.reported[k] >= BORN:
-                        vectors.note(tables, window, events, counts, sums, k, DEATH)
+                if tables.size[k] == 0:
+                    continue
+                gone = tables.mass[k] < least and tables.in_window[k] == 0
+                last = gone and tables.reported[k] >= BORN and not tables.closed[k]
+                if is_over(config, tables, counts, sums, k) or last:
+                    vectors.note(tables, window, events, counts, sums, k, CLOSED, -1)
+                if gone:
                     vectors.free(tables, counts, sums, k)
         counts[layout.N_SEEN] = i + 1
         if i + 1 >= counts[layout.NEXT_LOOK]:

@@ -3,13 +3,14 @@
 import math
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.contract import DEATH
+from streamddcrp.contract import RETURN
 from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.events import BORN, grown, report, texts_of
+from streamddcrp.models.text.kernels.events import BORN, CLOSED, grown, report, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, weigh
 from streamddcrp.models.text.kernels.layout import LAST, N_SEEN, REASSIGN, SPLIT_DUE, TOTAL
 from streamddcrp.models.text.kernels.moves import remember_rival, try_merge
+from streamddcrp.models.text.kernels.silence import breaks_silence
 from streamddcrp.numerics import natural
 
 LIFTED = -2  # in place of the slot of a table
@@ -19,6 +20,8 @@ LIFTED = -2  # in place of the slot of a table
 def seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U):
     """Put document ``i`` into table ``k``."""
     at = i % len(window.table)
+    if breaks_silence(tables, sums, k, i):
+        report(words, postings, tables, window, events, counts, sums, k, RETURN, tables.id[k])
     index.insert(words, postings, tables, counts, k, doc, U)
     tables.mass[k] += window.weight[at]
     if tables.masses.shape[0] > 0:
@@ -50,8 +53,8 @@ def recall_words(window, scratch, at):
 def unseat(words, postings, tables, window, events, counts, sums, at, doc, U):
     """Take a document out of its table, which may leave that one free."""
     k = window.table[at]
-    if tables.size[k] == 1 and tables.reported[k] >= BORN:
-        report(words, postings, tables, window, events, counts, sums, k, DEATH, -1)
+    if tables.size[k] == 1 and tables.reported[k] >= BORN and not tables.closed[k]:
+        report(words, postings, tables, window, events, counts, sums, k, CLOSED, -1)
     mass = tables.mass[k]
     index.take_out(words, postings, tables, counts, k, doc, U)
     tables.in_window[k] -= 1
@@ -125,7 +128,7 @@ def reassign(config, words, postings, tables, window, events, counts, sums, scra
         if window.table[at] == LIFTED:
             U = recall_words(window, scratch, at)
             need, listed = index.room_needed(words, counts, doc, U), index.list_room(U)
-            short = index.lacking(postings, tables, events, counts, need, listed, 1, 3)
+            short = index.lacking(postings, tables, events, counts, need, listed, 1, 6)
             if short:
                 return short
             n, top = weigh(config, words, postings, tables, counts, sums, scratch, doc, U, False)

@@ -336,7 +336,8 @@ def new_table(tables, counts, row, t):
     tables.copies[k] = 0
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
-    tables.reported[k] = 0
+    tables.reported[k] = tables.quiet[k] = tables.longest[k] = 0
+    tables.closed[k] = False
     tables.fit[k], tables.rival[k] = -np.inf, -1
     return k
 

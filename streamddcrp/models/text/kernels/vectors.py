@@ -20,11 +20,12 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
-from streamddcrp.contract import DEATH, LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW, RETURN, SCORE
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels.background import dot, is_zero
 from streamddcrp.models.text.kernels.clock import elapsed, mix, shift
-from streamddcrp.models.text.kernels.events import BORN, UNKNOWN, grown, happened
+from streamddcrp.models.text.kernels.events import BORN, CLOSED, UNKNOWN, grown, happened
+from streamddcrp.models.text.kernels.silence import breaks_silence
 from streamddcrp.models.text.kernels.tables import extend
 
 RHO, TEMPER, FACTOR = -3, -2, -1  # in sums, of vectors: as learned; alpha is times the last one
@@ -103,6 +104,7 @@ def open_table(tables, counts, i, t):
     for g in range(tables.masses.shape[0]):
         tables.masses[g, k] = 0.0
     tables.in_window[k], tables.reported[k] = 0, UNKNOWN
+    tables.quiet[k], tables.longest[k], tables.closed[k] = 0, 0, False
     tables.born[k] = tables.last_seen[k] = i
     tables.born_t[k] = tables.last_t[k] = t
     for d in range(tables.total.shape[1]):
@@ -146,10 +148,10 @@ def add(tables, window, counts, sums, background, k, at, sign):
 
 
 @uncounted
-def note(tables, window, events, counts, sums, k, kind):
+def note(tables, window, events, counts, sums, k, kind, into):
     """Record an event of table ``k``."""
     share = tables.mass[k] / max(sums[layout.TOTAL], 1e-300)
-    happened(tables, window, events, counts, k, kind, -1, share)
+    happened(tables, window, events, counts, k, kind, into, share)
 
 
 @uncounted
@@ -159,12 +161,14 @@ def seat(config, tables, window, events, counts, sums, background, i, k):
     t = window.t[at]
     if k < 0:
         k = open_table(tables, counts, i, t)
+    if breaks_silence(tables, sums, k, i):
+        note(tables, window, events, counts, sums, k, RETURN, tables.id[k])
     add(tables, window, counts, sums, background, k, at, 1.0)
     extend(tables, k, i, t)
     window.table[at] = k
     kind = grown(config, tables, k, tables.size[k])
     if kind >= 0:
-        note(tables, window, events, counts, sums, k, kind)
+        note(tables, window, events, counts, sums, k, kind, -1)
     return k
 
 
@@ -173,8 +177,8 @@ def move(config, tables, window, events, counts, sums, background, i, k):
     """Put vector ``i`` of the window into another table, ``k``, or a new one; return it."""
     at = i % len(window.table)
     old = window.table[at]
-    if tables.size[old] == 1 and tables.reported[old] >= BORN:
-        note(tables, window, events, counts, sums, old, DEATH)
+    if tables.size[old] == 1 and tables.reported[old] >= BORN and not tables.closed[old]:
+        note(tables, window, events, counts, sums, old, CLOSED, -1)
     add(tables, window, counts, sums, background, old, at, -1.0)
     return seat(config, tables, window, events, counts, sums, background, i, k)
 

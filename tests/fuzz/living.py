@@ -1,0 +1,132 @@
+"""``python -m tests.fuzz.living``: clusters that live for ever and get new values for ever.
+
+One case for each class and kind of rows, in a process of its own, in batches, events and final
+labels read on the way. Said are the CPU time of a row in the second tenth of the stream and in the
+last, and what process and stored state take then. Ends with 1 where a row of the last tenth takes
+more than 1.1 times as long, or the process 16 MiB more.
+"""
+
+import argparse
+import logging
+import multiprocessing as mp
+import re
+import sys
+import time
+import warnings
+
+import click
+import numpy as np
+import pyarrow as pa
+
+from streamddcrp.checkpoint import decode_state
+from tests.conformance.streams import Stream
+from tests.fuzz.rows import GROWTH, memory, one_each, tenths
+
+STEP = 500  # rows of a batch
+SLOWER = 1.1
+WORDS = [["oil", "barrel", "opec", "price"], ["goal", "cup", "team", "match"],
+         ["vote", "party", "poll", "seat"], ["rain", "storm", "wind", "cloud"]]  # fmt: skip
+
+
+def living(case, first, n):
+    """Rows of four clusters, a quarter each, in the form of a case; times and parents go on."""
+    rng, i = np.random.default_rng(first), np.arange(first, first + n)
+    like = case.stream(1)
+    side = {name: [like.side[name][0]] * n for name in like.side if name != "parents"}
+    if "parents" in like.side:
+        side["parents"] = [[k - 1] if k else [] for k in i.tolist()]
+    t = None if case.times == "none" else i // 8 * 1.0
+    return Stream(_rows(case, like.rows, rng, i), t, side)
+
+
+def _rows(case, like, rng, i):
+    """Return rows like others; documents have a word that no other has."""
+    z, n = rng.integers(0, 4, len(i)), len(i)
+    if isinstance(like, pa.Table):
+        names = [name for name in like.column_names if name != "key"]
+        key = {"key": pa.array(np.array(["p", "q", "r"])[i % 3])}
+        if "text" in names:
+            return pa.table(key | {"text": _texts(rng, z, i)})
+        X = 9.0 * z[:, None] + rng.normal(size=(n, len(names)))
+        return pa.table(key | dict(zip(names, map(pa.array, X.T), strict=True)))
+    if isinstance(like, list):
+        is_tokens = case.name.startswith("LinkLanguageModel")
+        return [f"w{k % 7}" for k in z + i // 50] if is_tokens else _texts(rng, z, i)
+    if like.dtype.kind == "i" and like.ndim == 2:
+        X = rng.poisson(0.5, (n, like.shape[1]))
+        X[np.arange(n), z % like.shape[1]] += 9
+        return X
+    if like.dtype.kind == "i":
+        return (z + i // 50) % 7
+    if like.ndim == 1:
+        return rng.normal(size=n)
+    if set(np.unique(like)) <= {0.0, 1.0}:
+        return 1.0 * (rng.random((n, like.shape[1])) < (np.arange(like.shape[1]) % 4 == z[:, None]))
+    centre = 9.0 * np.random.default_rng(0).normal(size=(4, like.shape[1]))
+    return centre[z] + rng.normal(size=(n, like.shape[1]))
+
+
+def _texts(rng, z, i):
+    return [
+        " ".join([*rng.choice(WORDS[k], 4), f"day{number // 300}", f"new{number}"])
+        for k, number in zip(z, i.tolist(), strict=True)
+    ]
+
+
+def follow(case, n_rows, seconds):
+    """Return rows, CPU us a row of the second tenth and of the last, and bytes of both."""
+    logging.disable()
+    warnings.simplefilter("ignore")
+    model, spent, sizes, states, first = case.make(), [], [], [], 0
+    end = time.process_time() + seconds
+    while first < n_rows and time.process_time() < end:
+        rows, begun = living(case, first, STEP), time.process_time()
+        case.step(model, rows)
+        spent.append((time.process_time() - begun) / STEP * 1e6)
+        getattr(model, "events", list)()
+        getattr(model, "final_labels", list)()
+        sizes.append(memory())
+        states.append(len(model.to_bytes()) if len(spent) % 20 == 0 else 0)
+        first += STEP
+    n = len(spent)
+    early, late = np.median(spent[n // 10 : n // 5 + 1]), np.median(spent[n - n // 10 - 1 :])
+    return first, early, late, *tenths(sizes), *tenths(states)
+
+
+def sizes(model):
+    arrays, _ = decode_state(model.to_bytes(), type(model).__name__)
+    return {name: array.nbytes for name, array in arrays.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="for each case")
+    parser.add_argument("--seconds", type=float, default=1e4, help="most CPU time for each case")
+    parser.add_argument("--minutes", type=float, default=1e4, help="in all, by the clock")
+    parser.add_argument("--only", default="", help="pattern of the names of cases")
+    given = parser.parse_args()
+    begun, bad, n = time.monotonic(), 0, 0
+    for case in one_each():
+        if not re.search(given.only, case.name) or time.monotonic() - begun > 60 * given.minutes:
+            continue
+        reading, writing = mp.get_context("fork").Pipe(duplex=False)
+        child = mp.get_context("fork").Process(
+            target=lambda case=case, end=writing: end.send(follow(case, given.rows, given.seconds))
+        )
+        child.start()
+        found = reading.recv()
+        child.join()
+        rows, early, late, small, large, kept, at_end = found
+        wrong = (late > SLOWER * early) + (large > small + GROWTH)
+        bad, n = bad + bool(wrong), n + 1
+        click.echo(
+            f"{case.name}: {rows:,} rows, {early:.1f} then {late:.1f} us a row "
+            f"({late / early:.2f}), {small / 2**20:.0f} then {large / 2**20:.0f} MiB, state "
+            f"{kept:,} then {at_end:,} bytes{' <--' * bool(wrong)}"
+        )
+    click.echo(f"{n} cases, {bad} of them slower or larger at the end")
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
