@@ -14,7 +14,6 @@ from streamddcrp.typing import FloatArray
 TIED = 0.1  # share of a column's values that occur again, from which it is taken as rounded
 HELD = 1.1  # times that a value comes in succession, from which on values are held or sent again
 FEWEST_PAIRS = 4
-APART = 3.0  # times the median distance of nearest neighbours, beyond which they are of two tables
 FEWEST_ROWS = 32
 SHIFTS = 0.25  # share of the differences that may be shifts of level
 FAR_APART = 25.0  # times the typical square of a difference: three standard deviations
@@ -161,15 +160,9 @@ def column_shares(X: FloatArray) -> FloatArray:
 def _effective_share(X: FloatArray) -> float:
     """Return nu / D, by Satterthwaite's adjustment, of rows (N, D) whose columns all vary.
 
-<<<<<<< HEAD
-    The correlations are those of differences between nearest neighbours that are at most three
-    times as far apart as most: these are of one table. Columns that only change together, from
-    state to state, stay columns. 1 unless Bartlett's test rejects at 1 % that there are none.
-=======
     The correlations are those of differences between nearest neighbours, but for those that are
     three standard deviations apart: the others are of one table. Columns that only change together,
     from state to state, stay columns. 1 unless Bartlett's test rejects at 1 % that there are none.
->>>>>>> main
     """
     D = X.shape[1]
     Z = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
@@ -180,17 +173,9 @@ def _effective_share(X: FloatArray) -> float:
     nearest = distance.argmin(axis=1)
     apart = np.isfinite(distance.min(axis=1))
     gaps = (Z - Z[nearest])[apart]
-<<<<<<< HEAD
-    if len(gaps) < 2 * FEWEST_PAIRS:
-        return 1.0
-    usual = np.maximum([_typical_square(gap) for gap in gaps.T], 1e-9)
-    far = (gaps**2 / usual).sum(axis=1)
-    gaps = gaps[far <= APART**2 * np.median(far)]
-=======
     if len(gaps) > 0:
         usual = np.maximum([_typical_square(gap) for gap in gaps.T], 1e-9)
         gaps = gaps[(gaps**2 / usual).mean(axis=1) < FAR_APART]
->>>>>>> main
     dof = len(gaps) // 2  # most pairs count twice
     if dof < FEWEST_PAIRS:
         return 1.0
