@@ -29,7 +29,7 @@ from streamddcrp.models.seqddcrp.contest import FEW, Contest
 from streamddcrp.models.seqddcrp.engine import Engine, note_times
 from streamddcrp.models.seqddcrp.kernels import layout as at
 from streamddcrp.models.seqddcrp.kernels.known import REPORTED, STRAY, UNREPORTED
-from streamddcrp.models.seqddcrp.kernels.reasons import NOTES
+from streamddcrp.models.seqddcrp.kernels.reasons import FIRST, NOTES
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State
 from streamddcrp.records import FINITE, VALUE, check, refuse_if
@@ -404,6 +404,8 @@ def _take_over_ids(
         new.counts[at.N_EVENTS] = old.counts[at.N_EVENTS]
         for target, source in zip(new.events, old.events, strict=True):
             target[:] = source
+        numbers = np.arange(max(0, new.counts[at.N_EVENTS] - len(target)), new.counts[at.N_EVENTS])
+        new.events.noted[numbers % len(target)] = (FIRST + 1) * numbers + FIRST
         for was in before if is_last else ():
             if was not in taken:
                 stays = Counter({now: n for (w, now), n in shared.items() if w == was})

@@ -237,3 +237,4 @@ def note(config, rows, atoms, table, events, counts, scratch):
                 events.earliest[i] = events.latest[i] = math.nan
         if number == noted[OPEN] and (not is_open or max(known, used) == FIRST):
             noted[OPEN] += 1
+            events.noted[i] = (FIRST + 1) * number + FIRST
