@@ -345,6 +345,10 @@ def test_all_tables_in_one_call_are_bitwise_the_same(case):
     families.log_predictives(code, hyper, many_post, x, 3, scores)
     one_by_one = [families.log_predictive(code, hyper, post, x) for post in many_post]
     assert np.array_equal(scores, one_by_one)
+    eight = np.vstack([many_post, np.full((5, Q), np.nan)])  # what lies beyond does not matter
+    in_lanes = np.zeros(8)
+    families.log_predictives_in_lanes(code, hyper, eight, x, 3, in_lanes)
+    assert_allclose(in_lanes[:3], one_by_one, rtol=TOL, atol=TOL)
     again = np.zeros(3)
     families.table_scores(code, hyper, x, many, False, np.zeros(Q), again)
     assert np.array_equal(again, one_by_one)

@@ -10,7 +10,7 @@ from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.likelihoods.columns import column_powers
 from streamddcrp.models.seqddcrp import contest
-from streamddcrp.models.seqddcrp.contest import BLIND, LEAD, SMALL_LEAD, Contest
+from streamddcrp.models.seqddcrp.contest import BLIND, FEW, LEAD, SMALL_LEAD, Contest
 
 N = 256
 MEANS = 4.0 * CORNERS
@@ -60,12 +60,14 @@ def test_the_best_has_learned_the_rows_as_an_engine_does(skewed):
     assert_array_equal(held.engine.step(more, t), engine.step(more, t))
 
 
-def test_the_score_is_what_the_rows_cost_less_handicaps():
-    held = run(rows(0))
+@pytest.mark.parametrize("n", [32, N])
+def test_the_score_is_what_the_rows_cost_less_handicaps(n):
+    held = run(rows(0)[:n])
     for trial in held.trials:
-        opening, reach = trial.entry.candidate.opening, trial.entry.decay.scale
+        (opening, spread), reach = trial.entry.candidate, trial.entry.decay.scale
         handicap = LEAD if opening >= BLIND else SMALL_LEAD if opening > 0.0133 else 0.0
         handicap += SMALL_LEAD if reach > held.recipe.decay.scale else 0.0
+        handicap += SMALL_LEAD if n < FEW and spread < 1.0 else 0.0
         assert_allclose(trial.score, -trial.surprise.sum() - handicap, rtol=1e-12)
 
 

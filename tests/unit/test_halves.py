@@ -9,9 +9,10 @@ from benchmarks.calibration import is_right
 from streamddcrp import SeqDDCRP
 from streamddcrp.decay import Exponential
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.seqddcrp.kernels import halves, moves
+from streamddcrp.models.seqddcrp.kernels import halves, moves, visits, window
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
+    FROZEN_BOUND,
     N_ACTIVE,
     N_ROWS,
     N_SEEN,
@@ -169,3 +170,43 @@ def test_sticks_of_a_merge_gain_the_difference_of_their_bounds(m, l):
     counts[N_TABLES], state.atoms.births[: K - 1] = K - 1, np.delete(births, l)
     after = plain(stick_bound)(config, state.atoms, counts, sums)
     assert gain == pytest.approx(after - before, abs=1e-9)
+
+
+def test_a_table_whose_rows_go_to_another_one_is_let_go():
+    X, _ = square(0, n=1500, side=6.0)
+    model = SeqDDCRP()
+    model.step_many(X)
+    config, state = model._stream.config, model._stream.state
+    rows, groups, atoms, table = state.rows, state.groups, state.atoms, state.table
+    counts, sums, K, last = state.counts, state.sums, state.n_tables, state.counts[N_ROWS] - 1
+    best = int(rows.probs[:K, last].argmax())
+    m = (best + 1) % K
+
+    def miss():
+        plain(visits.miss)(config, rows, atoms, table, counts, sums, state.scratch)
+
+    def retire():
+        plain(window.retire)(
+            config, rows, groups, atoms, table, state.events, counts, sums, len(X) - 1.0
+        )
+        return state.n_tables
+
+    atoms.missed[:K], table.last_seen[:K] = 1.0, len(X) - 1
+    miss()
+    assert (atoms.missed[:K] == 0.0).all()
+    table.last_seen[m] = -1  # away, and the last row might as well be there
+    table.post[m] = table.post[best]
+    miss()
+    assert atoms.missed[m] == pytest.approx(config.sweep_every / 2)
+    assert atoms.missed[:K].sum() == atoms.missed[m]
+    rows.probs[m], rows.births[m], groups.probs[:, m] = 0.0, 0.0, 0.0
+    groups.atom[groups.atom == m] = -1
+    atoms.missed[m] = visits.REPLACED * config.memory
+    assert retire() == K
+    atoms.missed[m] += 1.0
+    gone, bound = table.ids[m], sums[FROZEN_BOUND] + table.post[m, 0]
+    assert retire() == K - 1
+    assert gone not in table.ids[: K - 1]
+    assert sums[FROZEN_BOUND] != bound  # and what its stick adds
+    death = list(model.events())[-1]
+    assert (death.kind, death.label) == ("death", gone)

@@ -39,10 +39,10 @@ positive definite) are clipped to its border; no family raises or returns NaN.
 
 import math
 
-from streamddcrp.compilation import entry, inlined
+from streamddcrp.compilation import entry, inlined, uncounted
 from streamddcrp.likelihoods.kernels import counts, gaussian, regression
 from streamddcrp.likelihoods.kernels.special import Array
-from streamddcrp.numerics import count_and_sum
+from streamddcrp.numerics import count_and_sum, padded
 
 NORMAL_WISHART = 0
 NORMAL_GAMMA = 1
@@ -318,6 +318,21 @@ def log_predictives(
     out[:n_tables] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
+        for k in range(n_tables):
+            out[k] += predictive_of_part(code, hyper, h, post[k], q, x, c)
+
+
+@uncounted
+def log_predictives_in_lanes(
+    family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
+) -> None:
+    """Do `log_predictives` where ``post`` and ``out`` go on up to a multiple of `LANES`."""
+    out[: padded(n_tables)] = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_GAMMA:
+            gaussian.ng_predictives(hyper, h, post, q, x, c, n_tables, out)
+            continue
         for k in range(n_tables):
             out[k] += predictive_of_part(code, hyper, h, post[k], q, x, c)
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inlined, kernel, uncounted
+from streamddcrp.lanes import LANES, lanes, larger, load, load_column, store
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2,
     LOG_2PI,
@@ -16,7 +17,7 @@ from streamddcrp.likelihoods.kernels.special import (
     log_gamma,
     log_rising,
 )
-from streamddcrp.numerics import digamma, natural
+from streamddcrp.numerics import digamma, log_lanes, natural
 
 HUGE = 1e280  # product of some factors from which the next begins another
 # Places in what the posterior of Normal-Gamma has of a feature.
@@ -310,6 +311,27 @@ def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -
                 total -= old * math.log1p(product)
             old, product = exponent, distance
     return total - old * math.log1p(product)
+
+
+@uncounted
+def ng_predictives(
+    hyper: Array, h: int, post: Array, q: int, x: Array, c: int, n: int, out: Array
+) -> None:
+    """Add `ng_predictive` of a row at each of ``n`` tables to ``out``, `LANES` tables at a time."""
+    D = int(hyper[h])
+    for k in range(0, n, LANES):
+        total = load(out, k)
+        for d in range(D):
+            y, at = x[c + d] - hyper[h + 1 + d], q + 1 + 8 * d
+            if not math.isnan(y):
+                r = y - load_column(post, k, at)
+                square = r * r + hyper[h + 1 + 5 * D + d]
+                less = larger(-1.0 * load_column(post, k, at + 5) * square, lanes(-HUGE))
+                weight = hyper[h + 1 + 7 * D + d] * hyper[h + 1 + 6 * D + d]
+                exponent = load_column(post, k, at + 2) + 0.5
+                value = load_column(post, k, at + 4) - exponent * log_lanes(1.0 - less)
+                total = total + weight * value
+        store(out, k, total)
 
 
 @uncounted

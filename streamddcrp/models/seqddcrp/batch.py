@@ -333,8 +333,9 @@ def fit_seqddcrp(
     >>> fit.bound
     -14.52
     """
-    if max_sweeps < 1 or not tol >= 0:
-        raise ConfigError(f"max_sweeps must be >= 1 and tol >= 0, got {max_sweeps!r} and {tol!r}")
+    n_starts, max_sweeps = whole("n_starts", n_starts, 1), whole("max_sweeps", max_sweeps, 1)
+    if not tol >= 0:
+        raise ConfigError(f"tol must be >= 0, got {tol!r}")
     rows = as_observations(X)
     family = fitted(likelihood, rows)
     hyper = family.hyper(rows.shape[1])
@@ -343,7 +344,7 @@ def fit_seqddcrp(
     prior = link_prior(make_decay(decay), alpha, len(rows), times)
     rng, fits = generator(seed), []
     with tqdm(total=n_starts * max_sweeps, unit=" sweeps", disable=not progress) as bar:
-        for start in range(whole("n_starts", n_starts, 1)):
+        for start in range(n_starts):
             batch = _Batch(rows, family.family, hyper, prior, init)
             if start:
                 batch.draw_links(rng)

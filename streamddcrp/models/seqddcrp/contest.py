@@ -8,8 +8,8 @@ shifted. A reach shorter than the memory of the noise is not tried: its tables w
 noise.
 
 With few rows, many tables can easily be right by chance. So a candidate must lead those that open
-tables most rarely. A candidate that expects every other row to open a table hardly uses the order
-of rows, so it waits for some rows.
+tables most rarely, and, up to row 63, those that expect one broad table. A candidate that expects
+every other row to open a table hardly uses the order of rows, so it waits for some rows.
 
 A prior drops out if it trails the best earlier one at the same row by 20 nats, or by 10 for each
 column if that is more: a prior loses more until its tables are known if they have more columns.
@@ -176,6 +176,7 @@ class Contest:
         """Let candidates of a family take part, from this log score."""
         fitted = self.recipe.fitted(family, self.rows, self.names)
         least = min(candidate.opening for candidate in self.candidates)
+        broadest = max(one.spread for one in self.candidates) if self.n_rows < FEW else 0.0
         trying = [c for c in candidates if c.opening < BLIND or self.n_rows >= FEW]
         priors = {
             spread: fitted.spread_by(spread / TABLE_VARIANCE, self.rows)
@@ -185,8 +186,9 @@ class Contest:
         ready = Ready(np.ascontiguousarray(rows), past, fitted.log_slopes(self.rows))
         for candidate in trying:
             prior = priors.get(candidate.spread, fitted)
-            handicap = start - _handicap(candidate.opening, least)
-            entry = Entry(candidate, prior, self.recipe.decay, ready, handicap)
+            handicap = _handicap(candidate.opening, least)
+            handicap += SMALL_LEAD * (candidate.spread < broadest)
+            entry = Entry(candidate, prior, self.recipe.decay, ready, start - handicap)
             self._waiting.append(entry)
 
     def _try(self, entry: Entry) -> None:

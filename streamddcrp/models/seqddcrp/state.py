@@ -137,6 +137,8 @@ class Atoms(NamedTuple):
     # Rows that the atom was away before it came back, and since then all rows go to the shadow;
     # below 0 once it has lost what no longer holds after them; 0: no long absence.
     visiting: Annotated[IntArray, "K", Within(-MOST, MOST)]
+    # Rows since the last one there that would have been there as well as where they are.
+    missed: Annotated[FloatArray, "K", WEIGHT]
     # Arrivals that were seen there, their runs, and whether users know of it: `kernels.known`.
     n_rows: Annotated[IntArray, "K"]
     n_visits: Annotated[IntArray, "K"]
@@ -287,7 +289,7 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
         "W": width,
         "D": int(config.hyper[0]),
         "G": n_groups,
-        "K": capacity,
+        "K": _padded(capacity),
         "A": capacity,
         "P": int(n_stats(config.family, config.hyper)),
         "Q": int(n_post(config.family, config.hyper)),

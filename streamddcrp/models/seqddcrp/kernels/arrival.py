@@ -19,7 +19,7 @@ from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.states import compare_columns, follow, found, note_return
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
-from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, note_birth
+from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, miss, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, padded, sum_first
 
@@ -115,7 +115,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b)
     scratch.log_new[0] = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     new = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA]) + scratch.log_new[0]
-    families.log_predictives(config.family, config.hyper, table.post, x, K, scratch.own)
+    families.log_predictives_in_lanes(config.family, config.hyper, table.post, x, K, scratch.own)
     near, nearest = -1, -np.inf  # the known table that an outlier gets the label of
     top, score = new, scratch.share
     for m in range(K):
@@ -323,7 +323,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
     fade(config, atoms, table, events, counts, sums, now)
     _forget(config, atoms, table, counts, sums)
-    shift_rows(rows, scratch, counts, excess)
+    shift_rows(rows, atoms, scratch, counts, excess)
     state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     # after what leaves has been brought up to date
     state.refresh_active(rows, groups, atoms, counts)
@@ -341,6 +341,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
         state.refresh_terms(rows, counts)
         state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
     judge(atoms, table, counts)
+    miss(config, rows, atoms, table, counts, sums, scratch)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
     note(config, rows, atoms, table, events, counts, scratch)

@@ -22,7 +22,7 @@ def change_of_run(rows, groups, atoms, table, counts):
     w, n_groups = counts[layout.N_ROWS], counts[layout.N_GROUPS]
     k = column_of(table, counts, counts[layout.REGIME])
     if k < 0:
-        counts[layout.REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+        counts[layout.REGIME] = table.ids[home(rows, atoms, counts, w - 1)]
         return np.nan if counts[layout.N_SEEN] == 1 else 0.0
     if w < RUN:
         return 0.0
@@ -42,12 +42,12 @@ def change_of_run(rows, groups, atoms, table, counts):
         if changed < 1e-12:
             break
     if changed > 0.5:
-        counts[layout.REGIME] = table.ids[_home(rows, atoms, counts, w - 1)]
+        counts[layout.REGIME] = table.ids[home(rows, atoms, counts, w - 1)]
     return min(changed, 1.0)
 
 
 @uncounted
-def _home(rows, atoms, counts, r):
+def home(rows, atoms, counts, r):
     """Most probable column of row ``r``."""
     best = atoms.active[0]
     for at in range(counts[layout.N_ACTIVE]):

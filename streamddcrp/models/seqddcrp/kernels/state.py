@@ -297,11 +297,10 @@ def refresh_active(rows, groups, atoms, counts):
     """List the columns where some row in memory may sit."""
     n_active = 0
     for m in range(counts[layout.N_TABLES]):
-        used = False
-        for r in range(counts[layout.N_ROWS] - 1, -1, -1):
-            if rows.probs[m, r] > 0.0 or rows.births[m, r] > 0.0:
-                used = True
-                break
+        w = counts[layout.N_ROWS]
+        used = w > 0 and rows.probs[m, w - 1] > 0.0  # mostly
+        used = used or vectors.largest(rows.probs[m], w) > 0.0
+        used = used or vectors.largest(rows.births[m], w) > 0.0
         if not used:
             for g in range(counts[layout.N_GROUPS]):
                 used = used or groups.atom[g] == m or groups.probs[g, m] > 0.0
@@ -325,7 +324,7 @@ def open_column(rows, groups, atoms, table, counts, opener):
     atoms.side_sticks[K] = 0.0
     atoms.lead[K], atoms.foretold[K], atoms.told[K] = 0.0, 0.0, 0.0
     atoms.failed_at[K] = 0.0
-    atoms.visiting[K] = 0
+    atoms.visiting[K], atoms.missed[K] = 0, 0.0
     atoms.pace_lead[K], atoms.is_fast[K] = 0.0, 0
     atoms.n_rows[K] = 0
     atoms.n_visits[K] = 0

@@ -17,7 +17,7 @@ import math
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, LABEL, P_NEW, RETURN, record
-from streamddcrp.likelihoods.kernels.families import log_predictives, unit_of
+from streamddcrp.likelihoods.kernels.families import log_predictives_in_lanes, unit_of
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, REPORTED, is_known
 from streamddcrp.models.seqddcrp.kernels.layout import (
     AT,
@@ -45,7 +45,9 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
 )
 from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.models.seqddcrp.kernels.table import close_gap, column_of
+from streamddcrp.models.seqddcrp.kernels.vectors import exp_and_sum, log_mean
 
+NOTHING = 1e-300  # of the largest density
 LEAST_WEIGHT = 1e-6  # of a table for a new run
 RUNNING = 2  # rows that a state needs to show itself
 MEMORY = 500.0  # rows over which the evidence on rho fades
@@ -193,8 +195,8 @@ def _filter(atoms, counts, sums, scratch):
         top = max(top, density[m])
     stays = (1.0 - rho) / before if before > 0.0 else 0.0
     redrawn, total = 0.0, 0.0
+    exp_and_sum(density, density, 0, K, top, NOTHING)
     for m in range(K):
-        density[m] = math.exp(density[m] - top) if density[m] > -math.inf else 0.0
         again = rho * max(atoms.beta[m], LEAST_WEIGHT) * density[m]
         filtered[m] = stays * filtered[m] * density[m] + again
         redrawn += again
@@ -316,32 +318,19 @@ def compare_columns(config, atoms, counts, sums, scratch, table, x, work):
     own, rest = scratch.own, scratch.weight
     for d in range(D):
         work[d] = x[d] if start <= d < stop else math.nan
-    log_predictives(config.family, config.hyper, table.post, work, K, own)
+    log_predictives_in_lanes(config.family, config.hyper, table.post, work, K, own)
     if stop - start < D:
         for d in range(D):
             work[d] = x[d] if not start <= d < stop else math.nan
-        log_predictives(config.family, config.hyper, table.post, work, K, rest)
-        gain = -_log_mean(shares, own, K) - _log_mean(shares, rest, K)
+        log_predictives_in_lanes(config.family, config.hyper, table.post, work, K, rest)
+        gain = -log_mean(shares, LEAST_WEIGHT, own, K) - log_mean(shares, LEAST_WEIGHT, rest, K)
         for m in range(K):
             own[m] += rest[m]
-        gain += _log_mean(shares, own, K)
+        gain += log_mean(shares, LEAST_WEIGHT, own, K)
         sums[DEPENDENCE] *= 1.0 - 1.0 / CAP
         sums[DEPENDENCE] += gain if math.isfinite(gain) else 0.0
     else:
         sums[DEPENDENCE] = 2.0 * WORTH  # what cannot be told apart
-
-
-@uncounted
-def _log_mean(shares, logs, K):
-    """Return the log density of a mixture of tables, from those at the tables."""
-    top, total, n = -math.inf, 0.0, 0.0
-    for m in range(K):
-        top = max(top, logs[m])
-    for m in range(K):
-        share = shares[m] + LEAST_WEIGHT
-        total += share * math.exp(logs[m] - top)
-        n += share
-    return top + math.log(total / n)
 
 
 # -- runs that may become mixed states, (5) and (6) ---------------------------------------------

@@ -4,6 +4,8 @@ Arrays of rows are as long as a multiple of `LANES`. Links beyond those of a row
 weights -inf; what other arrays hold there does not matter.
 """
 
+import math
+
 import numpy as np
 
 from streamddcrp.compilation import kernel, leaf
@@ -140,6 +142,19 @@ def exp_less(out, values, less, n):
         store(out, j, part)
         total = total + part
     return sum_of(total)
+
+
+@leaf
+def log_mean(weights, least, logs, n):
+    """Log of the mean of exp(logs[j]), j < n, with weights + least."""
+    top, total, whole = -np.inf, lanes(0.0), lanes(0.0)
+    for j in range(n):
+        top = max(top, logs[j])
+    for j in range(0, n, LANES):
+        weight = load(weights, j) + least
+        total = total + between(weight * exp_lanes(load(logs, j) - top), 0, n - j)
+        whole = whole + between(weight, 0, n - j)
+    return top + math.log(sum_of(total) / sum_of(whole))
 
 
 @leaf

@@ -25,17 +25,20 @@ import math
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import FADE, record
-from streamddcrp.likelihoods.kernels.families import log_marginal
+from streamddcrp.likelihoods.kernels.families import log_marginal, log_predictives_in_lanes
+from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, has_lasted
 from streamddcrp.models.seqddcrp.kernels.layout import (
     LAST_TIME,
     N_ACTIVE,
     N_EVENTS,
+    N_ROWS,
     N_SEEN,
     N_TABLES,
     RETURN_LEAD,
     WANDER_LEAD,
 )
+from streamddcrp.models.seqddcrp.kernels.run import home
 from streamddcrp.models.seqddcrp.kernels.shadow import restart
 from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.models.seqddcrp.kernels.states import regimes_last
@@ -45,6 +48,8 @@ VISIT = 2.0  # times as long an absence makes a return a visit
 LEAST = 32.0  # rows that an absence leaves of what an atom was
 NEEDED = 5.0  # nats by which what is not the rule must lead
 MOST = 20.0  # nats of lead that are remembered, either way
+REPLACED = 4.0  # times as many rows as a table remembers, which an absent one misses
+UNLIKELY = 700.0  # nats
 FEWEST = 6.0  # expected rows, known or predicted, by which one is judged
 
 
@@ -163,6 +168,34 @@ def note_birth(config, atoms, table, counts, sums, m, before):
 def are_mortal(config, counts, sums):
     """Whether an atom that is away will not come back."""
     return sums[RETURN_LEAD] < -NEEDED and not regimes_last(config, counts, sums)
+
+
+@uncounted
+def miss(config, rows, atoms, table, counts, sums, scratch):
+    """Let absent atoms miss the last row of a block, which stands for all, where it is not theirs.
+
+    Where rows come in no order, an atom that is away while rows come that suit it is another's
+    half by now: an atom as large as that would have had p(x | atom) / (p(x | atom) + p(x | other))
+    of each.
+    """
+    if not come_in_no_order(config, table, counts, sums, False):
+        return
+    x, best = rows.x[counts[N_ROWS] - 1], home(rows, atoms, counts, counts[N_ROWS] - 1)
+    log_predictives_in_lanes(
+        config.family, config.hyper, table.post, x, counts[N_TABLES], scratch.own
+    )
+    for m in range(counts[N_TABLES]):
+        if counts[N_SEEN] - table.last_seen[m] <= config.window:
+            atoms.missed[m] = 0.0
+        else:
+            odds = min(scratch.own[best] - scratch.own[m], UNLIKELY)
+            atoms.missed[m] += config.sweep_every / (1.0 + math.exp(odds))
+
+
+@uncounted
+def is_replaced(config, atoms, m):
+    """Whether the rows of column ``m`` have gone to another one for long."""
+    return atoms.missed[m] > REPLACED * config.memory
 
 
 @uncounted

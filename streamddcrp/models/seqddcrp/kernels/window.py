@@ -40,7 +40,7 @@ from streamddcrp.models.seqddcrp.kernels.state import (
 from streamddcrp.models.seqddcrp.kernels.states import close_state
 from streamddcrp.models.seqddcrp.kernels.table import close_component, close_gap
 from streamddcrp.models.seqddcrp.kernels.vectors import shift
-from streamddcrp.models.seqddcrp.kernels.visits import are_mortal
+from streamddcrp.models.seqddcrp.kernels.visits import are_mortal, is_replaced
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
 GOLDEN = 0.6180339887498949
@@ -214,9 +214,9 @@ def _pass_all_on(rows, counts, scratch, n):
 
 
 @uncounted
-def shift_rows(rows, scratch, counts, n):
+def shift_rows(rows, atoms, scratch, counts, n):
     """Forget the ``n`` oldest rows."""
-    w, n_groups, K = counts[N_ROWS] - n, counts[N_GROUPS], counts[N_TABLES]
+    w, n_groups = counts[N_ROWS] - n, counts[N_GROUPS]
     shift(rows.t, rows.t, n, w)
     shift(rows.log_birth, rows.log_birth, n, w)
     shift(rows.rate, rows.rate, n, w)
@@ -228,7 +228,8 @@ def shift_rows(rows, scratch, counts, n):
         shift(rows.log_weight[i], rows.log_weight[i + n], n, i)
         copy_first(rows.group_links[i], rows.group_links[i + n], n_groups)
         copy_first(rows.group_log_weight[i], rows.group_log_weight[i + n], n_groups)
-    for m in range(K):
+    for at in range(counts[N_ACTIVE]):  # the others hold zeros
+        m = atoms.active[at]
         shift(rows.births[m], rows.births[m], n, w)
         shift(rows.probs[m], rows.probs[m], n, w)
         rows.births[m, w : w + n] = 0.0
@@ -323,13 +324,17 @@ def _least_missed(rows, groups, table, counts):
 
 
 @uncounted
-def _remove_column(config, rows, groups, atoms, table, counts, sums, m):
+def _let_go(config, rows, groups, atoms, table, events, counts, sums, now, m):
     """Retire column ``m`` exactly: its terms go to the frozen bound, its openings to the dead."""
+    dismiss(atoms, counts, m)
+    if was_reported(atoms, m):
+        record(events, counts, N_EVENTS, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
     sums[FROZEN_BOUND] += table.post[m, 0]
     if config.recall:
         sums[FROZEN_BOUND] += stick_term(config.gamma, atoms.births[m], sums[DEAD_BIRTHS])
         sums[DEAD_BIRTHS] += atoms.births[m]
     close_column(rows, groups, atoms, table, counts, m)
+    refresh_sticks(config, atoms, counts, sums)
 
 
 @uncounted
@@ -357,6 +362,7 @@ def close_column(rows, groups, atoms, table, counts, m):
     close_gap(atoms.told, m, K)
     close_gap(atoms.failed_at, m, K)
     close_gap(atoms.visiting, m, K)
+    close_gap(atoms.missed, m, K)
     close_gap(atoms.pace_lead, m, K)
     close_gap(atoms.is_fast, m, K)
     close_gap(atoms.n_rows, m, K)
@@ -380,8 +386,11 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
 
     Without recall, all of them. With recall an absent atom may come back, so only as many as make
     room for a block of births, those with the fewest customers for the time they have been away;
-    but all where they are known not to come back.
+    but all where they are known not to come back, and those whose rows go to others.
     """
+    for m in range(counts[N_TABLES] - 1, -1, -1):
+        if is_replaced(config, atoms, m) and not _reachable(rows, groups, counts, m):
+            _let_go(config, rows, groups, atoms, table, events, counts, sums, now, m)
     room = 0
     if config.recall and not are_mortal(config, counts, sums):
         room = max(config.max_tables - config.sweep_every, config.max_tables // 2)
@@ -389,8 +398,4 @@ def retire(config, rows, groups, atoms, table, events, counts, sums, now):
         m = _least_missed(rows, groups, table, counts)
         if m < 0:
             break
-        dismiss(atoms, counts, m)
-        if was_reported(atoms, m):
-            record(events, counts, N_EVENTS, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
-        _remove_column(config, rows, groups, atoms, table, counts, sums, m)
-        refresh_sticks(config, atoms, counts, sums)
+        _let_go(config, rows, groups, atoms, table, events, counts, sums, now, m)
