@@ -140,8 +140,8 @@ class Alarm(Stored):
     for 20 rows: where most machines have three ways of working, the third is expected of one that
     has shown two, and the fourth of none (conformal prediction in categories, as Mondrian's). That
     is always by the exponential tail, which none enters above the threshold, and of many that fail
-    at once only the first few do. What goes on after an alarm, or adds up for 100 rows without one,
-    is the level of the key from then on.
+    at once only the first few do. Of a key with several regimes, what goes on after an alarm, or
+    adds up for 100 rows without one, is the level from then on.
 
     Parameters
     ----------

@@ -186,7 +186,9 @@ def limit_of(rate, own, fleet, who, largest):
     if fleet.top.shape[0] == 0 or int(rate * (m + 1) + 1e-9) > 0:
         return limit, room, best, -1
     born, crowd = own.born[who], _crowd(own, who)
-    highest = born[BEST] if crowd == born[CROWD] else 0.0
+    highest = best - _level(own, fleet, who)
+    if born[LASTED] > 1.0:  # of a key of one regime all rows are alike
+        highest = born[BEST] if crowd == born[CROWD] else 0.0
     for judge in range(crowd, -1, -1):
         pooled, _ = threshold(rate, fleet.top[judge], fleet.counts[judge], True, largest)
         if pooled < np.inf:
@@ -244,7 +246,9 @@ def _note(born, rare, n, label, excess, pooled):
         rare[at, NAME] = label + 1
     if new:
         rare[at, FIRST] = 0.0 if pooled or n < SETTLED else excess
-        if pooled and born[SINCE] < NEWBORN:  # another one of what is going on
+        if pooled and born[BORN] == 0.0:  # the first regime of a key is no news
+            excess, born[SINCE] = 0.0, NEWBORN
+        elif pooled and born[SINCE] < NEWBORN:  # another one of what is going on
             excess = max(excess, born[EXCESS])
         else:
             born[SINCE] = 0.0 if pooled or n >= SETTLED else NEWBORN
@@ -346,7 +350,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         if counts[LEFT] > 0 and (known or not differ):
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
             out.ended[i] = counts[LEFT] == 0 and known
-            if out.ended[i] and pooled:  # what goes on is usual
+            if out.ended[i] and pooled and born[LASTED] > 1.0:  # what goes on is usual
                 born[AFRESH] = max(counts[N_SCORES] - AGES[0], 0)
                 born[TOTAL] = born[PEAK] = 0.0
             if not known:
@@ -364,7 +368,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         if born[PEAK] > 0.0:
             judged = max(judged, base + born[PEAK])
         n = counts[N_SCORES]
-        if pooled and (n == LEARNED or n - born[ZERO] >= LONG):
+        if pooled and born[LASTED] > 1.0 and (n == LEARNED or n - born[ZERO] >= LONG):
             born[AFRESH], born[TOTAL] = n - AGES[0], 0.0
         if pooled and born[TOTAL] == 0.0:
             born[ZERO] = n

@@ -104,8 +104,12 @@ class KeyTwin(AlarmTwin):
             self.places[at : at + 1] = [[label, 0, 0.0, 0]]
         place = None if at is None else self.places[at]
         if new:
-            self.excess = max(excess, self.excess) if self.since < 20 else excess
-            self.since = self.since if self.since < 20 else 0
+            if self.news < 0:
+                self.excess, self.since = 0.0, 20
+            elif self.since < 20:
+                self.excess = max(excess, self.excess)
+            else:
+                self.excess, self.since = excess, 0
             self.news = label
         elif place and n - place[3] > 20 and 20 * place[1] < n and place[2] > 0.0:
             self.news, self.excess, self.since = label, place[2], 0
@@ -168,7 +172,7 @@ class FleetTwin:
             own.left = own.quiet if alarm else own.left - 1
             if unknown:
                 _enter(own, -math.inf)
-            elif own.left == 0:
+            elif own.left == 0 and own.lasted > 1:
                 own.afresh, own.total, own.peak = max(n + 1 - 8, 0), 0.0, 0.0
             return judged, threshold, alarm, False, own.left == 0 and not unknown
         own.left = own.quiet if odd else 0
@@ -176,7 +180,7 @@ class FleetTwin:
         self.level = _followed(self.level, min(mean, cap), self.n)
         own.level = _followed(own.level, min(mean, cap), min(n + 1 - own.afresh, 1000))
         highest = max(judged - level, own.peak) if own.peak else judged - level
-        if n + 1 == 248 or n + 1 - own.zero >= 100:
+        if own.lasted > 1 and (n + 1 == 248 or n + 1 - own.zero >= 100):
             own.afresh, own.total = n + 1 - 8, 0.0
         if own.total:
             own.peak = highest
@@ -205,7 +209,9 @@ class FleetTwin:
         if math.floor(self.rate * (m + 1) + 1e-9) == 0:
             threshold = math.inf
             crowd = own.like()
-            highest = own.highest if crowd == own.crowd else 0.0
+            highest = largest[0] - level if largest else -math.inf
+            if own.lasted > 1:
+                highest = own.highest if crowd == own.crowd else 0.0
             for judge in range(crowd, -1, -1):
                 pooled, _ = self.crowds[judge].threshold(pooled=True)
                 if pooled < math.inf:
