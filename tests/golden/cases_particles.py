@@ -7,8 +7,10 @@ from streamddcrp import (
     Distances,
     GraphCRP,
     GroupDP,
+    SeqDDCRP,
     TimeVaryingIBP,
     alpha_for,
+    count_regimes,
     estimate_evidence,
     labels_of_links,
     point_estimate,
@@ -93,6 +95,9 @@ def evidence_of_runs(record):
     record.add("interval", found.interval())
     model.learn_many(streams.regimes(30, length=8))
     record.add("partitions", model.partitions(5, seed=1))
+    stream = SeqDDCRP(likelihood=GIVEN)
+    stream.learn_many(streams.regimes(60, length=20))
+    record.add("regimes", count_regimes(stream))
 
 
 @case
