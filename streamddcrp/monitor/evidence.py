@@ -155,7 +155,7 @@ def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
     >>> from streamddcrp import SeqDDCRP, count_regimes
     >>> model = SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 0.5))
     >>> model.learn_many([[0.1], [-0.2], [0.3], [8.1], [7.9], [8.2], [0.2]])
-    >>> count_regimes(model, least=2).argmax()
+    >>> int(count_regimes(model, least=2).argmax())
     2
     """
     least = whole("least", least, 1)

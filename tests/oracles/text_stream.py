@@ -328,7 +328,7 @@ class SlowText:
         if self.broad():
             others = [other for other in self.tables if other is not table and other.size >= 3]
         scored = [(self.gain(table, other, now), -other.id, other) for other in others]
-        least = 0.0 if self.broad() else 3.0
+        least = 0.0 if self.broad() else 6.0
         if not scored or max(scored, key=lambda item: item[:2])[0] <= least:
             return
         other = max(scored, key=lambda item: item[:2])[2]

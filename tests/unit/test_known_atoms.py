@@ -104,7 +104,7 @@ def test_outliers_are_marked_and_keep_the_regime(seed):
     assert len(np.unique(model.recent_labels())) == 1
     assert model.n_tables == model.summary().num_rows == 2
     events = model.events()
-    reported = {event.label for event in events if event.kind == "birth"}
+    reported = {event.label for event in events if event.kind in {"birth", "split"}}
     assert set(np.unique(label[late])) <= reported
     assert {event.label for event in events} <= reported
 

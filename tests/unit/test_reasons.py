@@ -261,7 +261,7 @@ def test_a_step_in_a_process_with_controllers_is_named():
     assert all(place is not None and place < 3 for place in places)
 
 
-@pytest.mark.parametrize("seed", [0, 9])
+@pytest.mark.parametrize("seed", [2, 9])
 def test_an_event_keeps_its_reasons_when_others_take_its_table(seed):
     """The default model sees the step, and soon learns the rows again by other laws."""
     assert blamed(seed, 4)[1] == 0

@@ -532,7 +532,7 @@ def test_the_day_is_found_and_the_rows_so_far_learned_again(caplog):
     y, regime = shifted()
     with caplog.at_level(logging.INFO, "streamddcrp"):
         found, plain, _ = both(y[:, None], 3600.0)
-    assert "season: a day, found in the first 64 rows" in caplog.text
+    assert "season: a day, found in the first 96 rows" in caplog.text
     labels = (out["label"].to_numpy()[64:] for out in (found, plain))
     scores = [adjusted_rand_score(found, regime[64:]) for found in labels]
     assert scores[0] > 0.9 > 0.5 > scores[1]

@@ -41,7 +41,20 @@ from tests.oracles.plain import plain
 
 K = 3
 SHOWN = ("birth", "split")  # events by which users know of a table
-LENGTHS = {"K": 8, "A": 8, "P": 1, "Q": 1, "W": 1, "G": 1, "O": 1, "D": 1, "N": 1, "L": 1, **MIXED}
+LENGTHS = {
+    "K": 8,
+    "A": 8,
+    "P": 1,
+    "Q": 1,
+    "W": 1,
+    "G": 1,
+    "O": 1,
+    "D": 1,
+    "N": 1,
+    "L": 1,
+    "E": 1,
+    **MIXED,
+}
 
 
 class Recall:

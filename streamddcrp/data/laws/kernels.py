@@ -17,14 +17,14 @@ FAR = 100.0  # .. and their variance
 KEEP = 0.999  # of what is known of the noise, with each value
 FIRST_ROWS = 250.0  # in which one jump is expected before any has been seen
 RECALLED = 0.02  # variance by which a level may have moved when it returns
+LARGEST = 1e6  # factor of the variance of a jump
 FURTHEST = 9.0  # squared size of a jump, over its variance, up to which it is Gaussian
 ITS_TIME = 3  # rows for which a new level is kept after an outlier, however improbable
 SETTLED = 10  # values by which a level is one to be remembered ..
 SURE = -0.1  # .. at this log weight of the hypothesis
 NEAR, ABOUT = 3.0, 0.5  # deviations of a level, and of the noise, within which it is one known
 LEAST = -20.0  # log weight below which a hypothesis is given up
-NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump is looked for ..
-LOST = 14.0  # .. by a law without jumps: beyond it a value is rather an outlier
+NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump is looked for
 
 
 @kernel
@@ -66,7 +66,7 @@ def _best(log_w):
 @kernel
 def _spread(trend, guess):
     """Return the variance of a value about what a hypothesis foresees."""
-    return 1.0 + guess[4] + (1.0 - trend) * (guess[2] + 2.0 * guess[3])
+    return 1.0 + max(guess[4] + (1.0 - trend) * (guess[2] + 2.0 * guess[3]), 0.0)
 
 
 @kernel
@@ -77,8 +77,8 @@ def _branch(y, law, d, jumps, state):
     chance = (1.0 + state.jumps[d]) / (FIRST_ROWS + state.n[d])
     error = y - (1.0 - trend) * guess[best, 0] - guess[best, 1]
     spread = _spread(trend, guess[best])
-    far = NEAREST if jumps else LOST
-    if error * error * state.noise[d, 0] < far * spread * state.noise[d, 1]:
+    near = error * error * state.noise[d, 0] < NEAREST * spread * state.noise[d, 1]
+    if near or not (jumps or state.age[d, best] > SETTLED):
         for k in range(HYPOTHESES):
             if log_w[k] > NEVER and jumps:
                 log_w[k] += math.log1p(-chance)
@@ -86,7 +86,7 @@ def _branch(y, law, d, jumps, state):
     log_jump, log_stay = math.log(chance), math.log1p(-chance)
     size = jump / (1.0 - law[d, 0]) ** 2 if trend else jump  # of a jump of the level
     square = error * error * state.noise[d, 0] / state.noise[d, 1]
-    beyond = max(square / (FURTHEST * size), 1.0)
+    beyond = min(max(square / (FURTHEST * size), 1.0), LARGEST)
     half = math.log(2.0) if n_levels > 0 else 0.0
     for c in range(-2, n_levels):
         k = HYPOTHESES + 2 + c
@@ -126,7 +126,7 @@ def _weigh(y, trend, d, slots, state, seen):
             continue
         spread = _spread(trend, guess[k])
         error, variance = y - (1.0 - trend) * guess[k, 0] - guess[k, 1], spread * b / a
-        square, log_sd = error * error / variance, 0.5 * math.log(variance)
+        square, log_sd = min(error * error / variance, -NEVER), 0.5 * math.log(variance)
         log_in = within - log_sd - (a + 0.5) * math.log1p(square / (2.0 * a))
         log_out = beyond - log_sd - 0.5 * square / FAR
         most = max(log_in, log_out)
@@ -252,6 +252,9 @@ def step_laws(law, kind, state, seen, X, out, score):
             slots = _branch(y, law, d, kind[d, 0], state)
             score[d] += _weigh(y, law[d, 4], d, slots, state, seen)
             _update(law[d, 4], d, slots, state, seen)
+            best = _best(state.log_w[d])
+            if not kind[d, 0] and seen[best, 0] > 0.5:
+                state.age[d, best] = 0  # else it counts the outliers in succession
             _prune(d, slots, state, seen)
             if kind[d, 0] and law[d, 4] == 0.0:
                 _remember(d, state)

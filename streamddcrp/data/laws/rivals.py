@@ -13,7 +13,7 @@ LAWS = (
     LEVEL, Law(1.0, 0.3, jumps=True), Law(1.0, 3.0, jumps=False),
     Law(0.97, 0.01, jumps=True, trend=True),
 )  # fmt: skip
-TOGETHER, SAY = 16, 2.0  # rows, and the nats they may add to a lead: no event of 48 rows proves a season
+TOGETHER, SAY = 16, 2.0  # rows, and the nats they may add to a lead: no event proves a season
 
 _KEPT = {"score": FINITE, "rows": VALUE, "lifted": FINITE, "before": FINITE}
 

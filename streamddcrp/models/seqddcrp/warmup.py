@@ -397,7 +397,7 @@ def _take_over_ids(
     for labels in (new.atoms.mix_id, new.atoms.stay_ids):
         labels[:] = [name.get(label, -1) for label in labels.tolist()]
     new.counts[at.N_EVENTS] = 0
-    new.scratch.told[:] = -1
+    new.scratch.told[:], new.scratch.noted[:], new.events.noted[:] = -1, 0, 0
     if old is not None:
         # what was noted of events holds, by the laws of then
         new.scratch.noted[:] = old.counts[at.N_EVENTS], old.scratch.noted[NOTES]

@@ -24,7 +24,7 @@ def shown(monkeypatch):
         page = Page(None)
         observer = LivePage.__new__(LivePage)
         observer._job = None
-        observer._dropped, observer._stories_due = 0, 0.0
+        observer._dropped, observer._more_due = 0, 0.0
         observer._put = observer._written = 0
         monkeypatch.setattr(page.hub, "changed", lambda: None)
         observer._tell = page.take

@@ -366,12 +366,12 @@ def test_the_run_never_waits(monkeypatch):
         "Popen",
         lambda command, **more: real([sys.executable, "-c", "input()"], **more),
     )
-    from .feeding import NO_EVENTS, Feeder
+    from .feeding import NO_EVENTS, Feeder, Stories
 
     feeder = Feeder()
     rows = feeder.batch(2000)
     for _ in range(400):
-        feeder.page.epoch(Epoch(*rows, NO_EVENTS, None, 0, None, Summary()))
+        feeder.page.epoch(Epoch(*rows, NO_EVENTS, None, 0, Stories([]), Summary()))
     assert feeder.page._put - feeder.page._written < WAITING + (1 << 20)
     assert feeder.page._dropped > 0
     feeder.page._process.kill()

@@ -235,6 +235,9 @@ def note(config, rows, atoms, table, events, counts, scratch):
                     scratch.spans[i],
                 )  # fmt: skip
                 events.earliest[i] = events.latest[i] = math.nan
-        if number == noted[OPEN] and (not is_open or max(known, used) == FIRST):
+        done = (FIRST + 1) * number + FIRST
+        if number == noted[OPEN] and (
+            not is_open or max(known, used) == FIRST or events.noted[i] == done
+        ):
             noted[OPEN] += 1
-            events.noted[i] = (FIRST + 1) * number + FIRST
+            events.noted[i] = done
