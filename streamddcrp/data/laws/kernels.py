@@ -10,7 +10,7 @@ from streamddcrp.compilation import kernel
 
 HYPOTHESES = 4  # that are kept of a column, by how it may have jumped
 LEVELS = 6  # that a column remembers
-SLOTS = HYPOTHESES + 2 + LEVELS  # and those of a row: two jumps to new levels, and to each of these
+SLOTS = HYPOTHESES + 1 + LEVELS  # and those of a row: a jump to a new level, or to one of these
 NEVER = -1e300  # log weight of an empty slot
 OUTLIERS = 0.01  # share of rows that say nothing of the column ..
 FAR = 100.0  # .. and their variance
@@ -78,7 +78,8 @@ def _branch(y, law, d, jumps, state):
     error = y - (1.0 - trend) * guess[best, 0] - guess[best, 1]
     spread = _spread(trend, guess[best])
     near = error * error * state.noise[d, 0] < NEAREST * spread * state.noise[d, 1]
-    if near or not (jumps or state.age[d, best] > SETTLED):
+    lost = state.age[d, best] > SETTLED
+    if near or not (jumps or lost):
         for k in range(HYPOTHESES):
             if log_w[k] > NEVER and jumps:
                 log_w[k] += math.log1p(-chance)
@@ -88,20 +89,20 @@ def _branch(y, law, d, jumps, state):
     square = error * error * state.noise[d, 0] / state.noise[d, 1]
     beyond = min(max(square / (FURTHEST * size), 1.0), LARGEST)
     half = math.log(2.0) if n_levels > 0 else 0.0
-    for c in range(-2, n_levels):
-        k = HYPOTHESES + 2 + c
-        if (c == -1 and trend == 0.0) or (c >= 0 and c == label[best]):
+    for c in range(-1, n_levels):
+        k = HYPOTHESES + 1 + c
+        if c >= 0 and c == label[best]:
             log_w[k] = NEVER
             continue
         for j in range(5):
             guess[k, j] = guess[best, j]
-        label[k], state.age[d, k] = max(c, -1), 0
+        label[k], state.age[d, k] = c, 0
         if c < 0:
             guess[k, 2] += trend * jump
             guess[k, 3] += trend * jump
             guess[k, 4] += trend * jump
-            log_w[k] = log_jump - half - trend * math.log(2.0)
-            if c == -1 or trend == 0.0:  # a jump of any size, of density 1 / size^3 at last
+            log_w[k] = log_jump - half
+            if lost or trend == 0.0:  # a jump of any size, of density 1 / size^3 at last
                 guess[k, 4] += beyond * size
                 log_w[k] -= math.log(beyond)
         else:
@@ -111,7 +112,7 @@ def _branch(y, law, d, jumps, state):
     for k in range(HYPOTHESES):
         if log_w[k] > NEVER:
             log_w[k] += log_stay
-    return HYPOTHESES + 2 + n_levels
+    return HYPOTHESES + 1 + n_levels
 
 
 @kernel
@@ -146,7 +147,7 @@ def _weigh(y, trend, d, slots, state, seen):
 
 
 @kernel
-def _update(trend, d, slots, state, seen):
+def _update(trend, d, slots, state, seen, remembers):
     """Learn a value in each hypothesis [3], and what it says of the noise [6]."""
     log_w, guess, certain, square, jumped = state.log_w[d], state.guess[d], 0.0, 0.0, 0.0
     for k in range(slots):
@@ -158,6 +159,8 @@ def _update(trend, d, slots, state, seen):
         if k >= HYPOTHESES:
             jumped += p
         if inlier > 0.5:
+            if not remembers:
+                state.age[d, k] = 0  # else it counts the outliers in succession
             own = 1.0 - trend
             drift, level = own * guess[k, 2] + guess[k, 3], own * guess[k, 3] + guess[k, 4]
             guess[k, 0] += drift * error / spread
@@ -183,7 +186,7 @@ def _prune(d, slots, state, seen):
             had = lost and i != best and (age[i] >= ITS_TIME or log_w[i] <= NEVER)
             if low < 0 or (had and not ripe) or (had == ripe and log_w[i] < log_w[low]):
                 low, ripe = i, had
-        if log_w[k] > log_w[low] or (ripe and k < HYPOTHESES + 2):
+        if log_w[k] > log_w[low] or (ripe and k == HYPOTHESES):
             for j in range(5):
                 guess[low, j] = guess[k, j]
             log_w[low], label[low], age[low] = log_w[k], label[k], age[k]
@@ -251,12 +254,10 @@ def step_laws(law, kind, state, seen, X, out, score):
                 continue
             slots = _branch(y, law, d, kind[d, 0], state)
             score[d] += _weigh(y, law[d, 4], d, slots, state, seen)
-            _update(law[d, 4], d, slots, state, seen)
-            best = _best(state.log_w[d])
-            if not kind[d, 0] and seen[best, 0] > 0.5:
-                state.age[d, best] = 0  # else it counts the outliers in succession
+            remembers = kind[d, 0] and law[d, 4] == 0.0
+            _update(law[d, 4], d, slots, state, seen, remembers)
             _prune(d, slots, state, seen)
-            if kind[d, 0] and law[d, 4] == 0.0:
+            if remembers:
                 _remember(d, state)
 
 
