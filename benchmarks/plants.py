@@ -264,7 +264,7 @@ def moulding(seed: int) -> Plant:
 
 
 def bottling(seed: int) -> Plant:
-    """A filling line by the minute: runs, stands, is set up anew, or jams again and again."""
+    """A filling line by the minute: runs, stands, is set up for another product, or jams."""
     rng = np.random.default_rng([seed, 23])
     n = 4000
     state = np.zeros(n, dtype=np.int64)

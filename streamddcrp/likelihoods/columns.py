@@ -162,7 +162,7 @@ def _effective_share(X: FloatArray) -> float:
 
     The correlations are those of differences between nearest neighbours, but for those that are
     three standard deviations apart: the others are of one table. Columns that only change together,
-    from state to state, stay columns. 1 unless Bartlett's test rejects at 1 % that there are none.
+    from state to state, stay columns. 1 unless Bartlett's test finds correlations at 1 %.
     """
     D = X.shape[1]
     Z = np.where(np.isnan(X), np.nanmean(X, axis=0), X)

@@ -129,7 +129,7 @@ def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
     """Return how probable it is that the last rows come from 0, 1, 2, .. regimes.
 
     The posterior given these rows alone, under the prior that the model has by now. Labels say
-    which tables there are, this how sure it is that they are so many. It is right as often as it
+    which tables there are; this says how sure their number is. It is right as often as it
     says where the prior is true, and where regimes last; too sure where the prior was learned from
     tables that hold several clusters. Equation (11) of ``docs/math/states_over_tables.md``.
 

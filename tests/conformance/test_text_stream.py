@@ -65,7 +65,7 @@ def test_events_tell_births_and_ends():
 
 @pytest.mark.parametrize("births", [1, 3, 8])
 def test_events_account_for_all_stories(births):
-    """A story is born as soon as it has so many texts, and is open until an event ends it."""
+    """A story is born once it has enough texts, and stays open until an event ends it."""
     stream, model = texts(4, 900), TextStream(lag=20, decay=15.0, alpha=3.0, births=births)
     noticed, born, closed, merged = set(), set(), set(), set()
     for row, x in enumerate(stream.rows):

@@ -66,7 +66,7 @@ def of_c(name, n):
 
 @cache
 def allocator():
-    """Return malloc, calloc, realloc and free that count, and refuse after so many."""
+    """Return malloc, calloc, realloc and free that count their calls, and refuse after a limit."""
     malloc, calloc, realloc, free = map(of_c, ("malloc", "calloc", "realloc", "free"), (1, 2, 2, 1))
 
     def take(count, n):
@@ -94,7 +94,7 @@ def allocator():
 
 @contextmanager
 def arrays(most):
-    """Count the arrays that are made, and give those after so many no memory."""
+    """Count the arrays that are made, and refuse memory after a limit."""
     count = (ctypes.c_size_t * 2)(0, most)
     own = Allocator(
         b"counting", 1, ctypes.addressof(count), *(one.address for one in allocator()),

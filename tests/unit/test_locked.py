@@ -11,7 +11,7 @@ ROWS = np.random.default_rng(0).normal(size=(90, 2))
 
 
 def test_a_model_that_may_hold_a_part_of_its_rows_refuses_all_calls():
-    model = WindowFeatures.from_bytes(WindowFeatures(period=5).to_bytes())  # of which is no copy
+    model = WindowFeatures.from_bytes(WindowFeatures(period=5).to_bytes())  # it makes no copy
     with arrays(3), pytest.raises(MemoryError):
         model.step_many(ROWS)
     for call in (model.to_bytes, lambda: model.step_many(ROWS)):

@@ -115,7 +115,7 @@ class Names:
         return reason_of(self.quiet, key, t)
 
     def silence(self, table: Mapping[str, str], by: str = "") -> None:
-        """Set a silence, a table as in `Silences`; ValueError where it is none."""
+        """Set a silence, given as a table of `Silences`; ValueError if it is malformed."""
         self._refresh()
         told = {name: str(text) for name, text in table.items() if text}
         told |= {"reason": _plain(told.get("reason", "")), "by": _plain(by)}

@@ -30,7 +30,7 @@ class Silence(NamedTuple):
 
     @classmethod
     def of(cls, table: dict[str, Any]) -> Self:
-        """Read a table as in `Silences`; ValueError where it is none."""
+        """Read a table of `Silences`; ValueError if it is malformed."""
         unknown = table.keys() - {"key", "from", "until", "weekly", "by", "reason"}
         if unknown:
             raise ValueError(f"unknown entry {min(unknown)!r}")

@@ -67,6 +67,7 @@ class State(NamedTuple):
     guess: Annotated[FloatArray, "D S 5", rec.FINITE]
     log_w: Annotated[FloatArray, "D S", NEVER, rec.Within(NEVER, 1e-6)]
     label: Annotated[IntArray, "D S", -1, rec.index("L", none=True)]
+    # Rows since the last jump; of laws that remember no levels, outliers in succession.
     age: Annotated[IntArray, "D S"]
     level: Annotated[FloatArray, "D L 2", rec.FINITE]
     last: Annotated[IntArray, "D L"]

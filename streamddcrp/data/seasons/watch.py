@@ -81,7 +81,7 @@ class Watch:
         return self.n_rows >= self.last
 
     def look(self) -> bool:
-        """Return whether a season that is not below the noise clearly predicts a column better.
+        """Return whether a season above the noise clearly predicts a column better.
 
         The lead of a column that is predicted worse starts again at -5 nats.
         """

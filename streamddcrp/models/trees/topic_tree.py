@@ -310,7 +310,7 @@ class TopicTree:
         w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
 
     def make_words(self, room: int) -> None:
-        """Let there be room for so many words."""
+        """Resize the arrays of words to ``room`` words."""
         self.counts, self.first = padded(self.counts[:room], room), padded(self.first[:room], room)
 
     def take(self, order: tree.Order) -> None:

@@ -22,7 +22,7 @@ FEWEST, FIRST = 3, 8  # rows that a regime needs, and those that its reasons are
 NUMBER, WRITTEN, USED = 0, 1, 2  # of `scratch.told`: number of event and note, first rows used
 OPEN, NOTES = 0, 1  # of `scratch.noted`: first event that may still be noted; notes so far
 AWAY = 4  # rows elsewhere that end a stay
-NATS = 30.0  # a place so much less probable than the best one is none
+NATS = 30.0  # by which a place is too improbable, next to the best one
 LEVEL = 0.95
 
 
