@@ -21,7 +21,11 @@ from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
 from streamddcrp.models.text.kernels.copies import (
-    codes_of, find_copy, follow, newest_of, take_place,
+    codes_of,
+    find_copy,
+    follow,
+    newest_of,
+    take_place,
 )
 from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
@@ -58,6 +62,13 @@ def enter(words, window, counts, sums, scratch, U, every, old, room, t, data, st
         w = window.text[window.start[was] + j & mask] if old >= 0 else scratch.read[j]
         window.text[natural(begin + j & mask)] = w
         words.held[natural(w)] += 1
+    if old >= 0:
+        codes_of(
+            window.text, begin, U, every, len(window.table), scratch.codes[0], scratch.codes[1]
+        )
+    for r in range(layout.N_HASHES):
+        bucket = scratch.codes[0, r]
+        window.older[at, r], window.newest[bucket, r] = window.newest[bucket, r], at
     window.start[at], window.length[at], window.aside[at] = begin, U, every - U
     counts[layout.TEXT_END] += room
     begin, size = counts[layout.SHOWN_END], len(window.shown)
@@ -68,11 +79,6 @@ def enter(words, window, counts, sums, scratch, U, every, old, room, t, data, st
     window.shown_start[at], window.shown_length[at] = begin, n_shown
     counts[layout.SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t, -1
-    if old >= 0:
-        codes_of(window.text, window.start[at], U, every, len(window.table), scratch.codes)
-    for r in range(layout.N_HASHES):
-        bucket = scratch.codes[r]
-        window.older[at, r], window.newest[bucket, r] = window.newest[bucket, r], at
     window.copies[at], window.newer[at] = 0, -1
     G = window.weights.shape[1]
     for g in range(G):

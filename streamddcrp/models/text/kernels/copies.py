@@ -14,14 +14,15 @@ import numpy as np
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.layout import CONCENTRATION, N_HASHES, N_SEEN, TOTAL
 from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
+from streamddcrp.models.text.kernels.layout import CONCENTRATION, N_HASHES, N_SEEN, TOTAL
 from streamddcrp.models.text.kernels.tables import extend, find
+from streamddcrp.numerics import natural
 
 MASK = (1 << 52) - 1
-CHANGED = 0.1  # words of a copy that were changed, a priori
-PRIOR = 0.5
-MOST = 8  # documents looked at by hash
+ODD = 0x2545F4914F6CD
+COPIED, CHANGED = 0.1, 0.1  # part of the documents that are copies, and of their words changed
+NEAREST = 3  # documents of the same code that are compared
 
 
 @leaf
@@ -32,25 +33,25 @@ def hash_of(w):
 
 
 @leaf
-def codes_of(text, start, U, every, size, codes):
+def codes_of(text, start, U, every, size, codes, second):
     """Write numbers that documents share: of the same words, and of the first two by some hashes.
 
-    These are of the first ``U`` of ``every`` words in a ring.
+    These are of the first ``U`` of ``every`` words in a ring; ``second`` is work space.
     """
-    mask = len(text) - 1
-    codes[0] = 0
+    mask, whole = len(text) - 1, np.int64(0)
+    codes[:], second[:] = MASK, MASK
     for j in range(every):
-        codes[0] = (codes[0] + hash_of(text[start + j & mask])) & MASK
-    codes[0] %= size
-    odd = np.int64(1)
-    for r in range(1, N_HASHES):
-        odd = odd * 0x2545F4914F6CD & MASK
-        one = two = np.int64(MASK)
-        for j in range(U):
-            x = hash_of(text[start + j & mask]) * odd & MASK
-            two = min(two, max(one, x))
-            one = min(one, x)
-        codes[r] = (3 * one + two) % size
+        x = hash_of(text[natural(start + j & mask)])
+        whole = (whole + x) & MASK
+        for r in range(1, N_HASHES if j < U else 1):
+            x = x * ODD & MASK
+            if x < codes[r]:
+                codes[r], second[r] = x, codes[r]
+            elif x < second[r]:
+                second[r] = x
+    codes[0], second[0] = whole, 0
+    for r in range(N_HASHES):
+        codes[r] = (3 * codes[r] + second[r]) % size
 
 
 @uncounted
@@ -62,64 +63,60 @@ def _is_same(window, at, doc, U):
 
 
 @uncounted
-def gain_of_copy(config, words, postings, tables, window, counts, sums, at, doc, U):
-    """Return (5) for the words of ``doc``, marked, and the document of the window in slot ``at``."""
-    mask, n, k = len(window.text) - 1, window.length[at], window.table[at]
-    changed = U + n
-    B, scale, b = sums[CONCENTRATION], word_scale(config, counts, sums), smoothing(config, sums)
-    up, gain = B + config.discount * tables.n_words[k], 0.0
-    per = 1.0 / (tables.n_tokens[k] + B)
-    product = 1.0
+def gain_of_copy(config, words, postings, tables, window, counts, sums, at, U):
+    """Return (5) for a document whose words are marked, and that of the window in slot ``at``."""
+    mask, start, n, k = len(window.text) - 1, window.start[at], window.length[at], window.table[at]
+    shared = 0
     for j in range(n):
-        w = window.text[window.start[at] + j & mask]
+        shared += words.mark[natural(window.text[natural(start + j & mask)])]
+    changed = U + n - 2 * shared
+    if changed >= shared:
+        return 0.0
+    B, scale, b = sums[CONCENTRATION], word_scale(config, counts, sums), smoothing(config, sums)
+    new, per = (B + config.discount * tables.n_words[k]) * scale, U / (B + tables.n_tokens[k])
+    out = shared * math.log(1.0 - CHANGED) + changed * math.log(CHANGED)
+    out += math.log(COPIED / len(window.table))
+    for j in range(n):
+        w = window.text[natural(start + j & mask)]
         if words.mark[w] > 0:
-            p = find(words, postings, w, k)
-            own = postings.copies[p] - config.discount + up * (words.df[w] + b) * scale
-            product *= own * per
-            changed -= 2
-            if product < 1e-200:
-                gain -= math.log(product)
-                product = 1.0
-    gain -= math.log(product)
-    shared = (U + n - changed) // 2
-    gain += shared * math.log(1.0 - CHANGED) + changed * math.log(CHANGED)
-    return gain - math.log(min(counts[N_SEEN], len(window.table)) / PRIOR)
+            c = postings.copies[find(words, postings, w, k)]
+            out -= math.log(min((c - config.discount + new * (words.df[w] + b)) * per, 1.0))
+    return out
 
 
 @uncounted
 def find_copy(config, words, postings, tables, window, counts, sums, scratch, doc, U, every):
     """Return the document of the window that this one copies; -1: none."""
-    size, codes = len(window.table), scratch.codes
-    if not config.copies:
-        codes[:] = 0
+    size, codes, seen = len(window.table), scratch.codes[0], counts[N_SEEN]
+    codes[:] = 0
+    if not config.copies or U == 0:
         return np.int64(-1)
-    codes_of(doc, 0, U, every, size, codes)
-    best, most = np.int64(-1), 0.0
-    for r in range(N_HASHES if U > 1 else min(U, 1)):
-        slot, before, looked = window.newest[codes[r], r], counts[N_SEEN], 0
-        while slot >= 0:
-            i = before - 1 - (before - 1 - slot) % size
-            if i >= before or i < 0 or i <= counts[N_SEEN] - size:
+    codes_of(doc, 0, U, every, size, codes, scratch.codes[1])
+    for j in range(U):
+        if doc[j] >= 0:
+            words.mark[doc[j]] = 1
+    best, most, r = np.int64(-1), 0.0, 0
+    while r < N_HASHES:
+        at, before, left = np.int64(window.newest[codes[r], r]), seen, size if r == 0 else NEAREST
+        while at >= 0 and left > 0:
+            i = before - 1 - (before - 1 - at) % size
+            if i < 0 or i <= seen - size:
                 break
-            at, before, slot = slot, i, window.older[slot, r]
-            if window.table[at] < 0:
-                continue
-            if r == 0:
-                if _is_same(window, at, doc, U):
-                    return i
-                continue
-            looked += 1
-            if looked > MOST:
-                break
-            for j in range(U):
-                if doc[j] >= 0:
-                    words.mark[doc[j]] = 1
-            gain = gain_of_copy(config, words, postings, tables, window, counts, sums, at, doc, U)
-            for j in range(U):
-                if doc[j] >= 0:
-                    words.mark[doc[j]] = 0
-            if gain > most or (gain == most and i > best and best >= 0):
-                best, most = i, gain
+            if window.table[at] >= 0 and i != best:
+                left -= 1
+                if r > 0:
+                    gain = gain_of_copy(
+                        config, words, postings, tables, window, counts, sums, at, U
+                    )
+                    if gain > most or (gain == most and i > best >= 0):
+                        best, most = i, gain
+                elif _is_same(window, at, doc, U):
+                    best, r, left = i, N_HASHES, 0
+            before, at = i, np.int64(window.older[at, r]) if r < N_HASHES else np.int64(-1)
+        r += 1
+    for j in range(U):
+        if doc[j] >= 0:
+            words.mark[doc[j]] = 0
     return best
 
 
