@@ -157,12 +157,15 @@ class SlowText:
         """Equation (5)."""
         table, mine = member.table, {w for w in doc if w not in self.aside}
         shared, other = mine & set(member.words), mine ^ set(member.words)
-        if len(shared) <= len(other):
+        if 2 * len(other) > len(shared):
             return 0.0
-        out = math.log(0.1 / (4 * self.ages[-1] + 1)) + len(other) * math.log(0.1)
+        window = self.members[-4 * self.ages[-1] :]
+        n = min(len(self.members), 4 * self.ages[-1] + 1)
+        out = math.log(0.1 / n) + len(other) * math.log(0.1)
         for w in shared:
             own = table.words[w] - self.d + (self.B + self.d * len(table.words)) * self.p(w)
-            out += math.log(0.9) - math.log(min(len(mine) * own / (table.n + self.B), 1.0))
+            common = sum(w in m.words for m in window) / n
+            out += math.log(0.9) - math.log(max(own / (table.n + self.B), common))
         return out
 
     def take_place(self, member, old):

@@ -70,17 +70,19 @@ def gain_of_copy(config, words, postings, tables, window, counts, sums, at, U):
     for j in range(n):
         shared += words.mark[natural(window.text[natural(start + j & mask)])]
     changed = U + n - 2 * shared
-    if changed >= shared:
+    if 2 * changed > shared:
         return 0.0
     B, scale, b = sums[CONCENTRATION], word_scale(config, counts, sums), smoothing(config, sums)
-    new, per = (B + config.discount * tables.n_words[k]) * scale, U / (B + tables.n_tokens[k])
+    new, per = (B + config.discount * tables.n_words[k]) * scale, 1.0 / (B + tables.n_tokens[k])
     out = shared * math.log(1.0 - CHANGED) + changed * math.log(CHANGED)
-    out += math.log(COPIED / len(window.table))
+    here = min(counts[N_SEEN], len(window.table))
+    out += math.log(COPIED / here)
     for j in range(n):
         w = window.text[natural(start + j & mask)]
         if words.mark[w] > 0:
             c = postings.copies[find(words, postings, w, k)]
-            out -= math.log(min((c - config.discount + new * (words.df[w] + b)) * per, 1.0))
+            own = (c - config.discount + new * (words.df[w] + b)) * per
+            out -= math.log(max(own, words.held[w] / here))
     return out
 
 
