@@ -149,12 +149,6 @@ class Emission(Protocol):
         """Return expected log likelihoods (N, K) of rows, or collapsed ones; -inf before birth."""
         raise NotImplementedError
 
-    def ceiling(
-        self, X: Any, smoothed: Any, epoch: int, begins: IntArray, share: float
-    ) -> FloatArray:
-        """Return log evidence (N, K) that a unit of each row brings at most; (0, K): unknown."""
-        return np.empty((0, len(begins)))
-
     def frozen(self, smoothed: Any) -> Any:
         """Return the starts once the first epoch has left: filtered, not to count rows twice."""
 

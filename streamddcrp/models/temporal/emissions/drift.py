@@ -22,7 +22,6 @@ from streamddcrp.models.temporal.kernels.numbers import (
     BIRTH,
     DRIFT,
     NOISE,
-    drift_ceiling,
     drift_expected,
     drift_near,
     drift_stats,
@@ -152,16 +151,6 @@ class GaussianDrift(Emission):
         drift_expected(
             X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
             epoch, out,
-        )  # fmt: skip
-        return out
-
-    def ceiling(
-        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, share: float
-    ) -> FloatArray:
-        out = np.empty((len(X), len(begins)))
-        drift_ceiling(
-            X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
-            epoch, share, out,
         )  # fmt: skip
         return out
 

@@ -152,11 +152,6 @@ class FullGaussianDrift(GaussianDrift):
         )  # fmt: skip
         return out
 
-    def ceiling(
-        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, share: float
-    ) -> FloatArray:
-        return np.empty((0, len(begins)))  # not known
-
     def _sums(self, stats: Any, s: DriftSmoothed, begins: IntArray) -> FloatArray:
         # as `scale_sums`; in the middle is a component by its variance in units of the noise
         E, _, D = s.mean.shape
