@@ -18,7 +18,6 @@ def effective_size(weight):
 
 @kernel
 def _keep_all(weight, n, out_child, out_weight):
-    """List the children with a weight."""
     kept = 0
     for m in range(n):
         if weight[m] > 0.0:

@@ -88,7 +88,6 @@ class Seating:
         self.n_components = len(arrays[0])
 
     def _rows(self, X: Any) -> Any:
-        """Return rows as the kernel takes them."""
         return self._emission.prepared(X)
 
     def _assign(self, rows: Any, *numbers: Any) -> int:

@@ -78,7 +78,6 @@ def _given_any_other(count, own):
 
 @inlined
 def _is_sure(count):
-    """Whether an epoch has a row for certain."""
     return count[MEAN] >= _TINY and count[LOG_ZERO] < _CERTAIN
 
 
