@@ -1,7 +1,7 @@
 """Hierarchical component analysis as a streaming estimator: a tree of vectors that grows."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
-from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
@@ -99,7 +99,6 @@ class NestedCRPComponents(TreeModel):
         self.likelihood = likelihood
         self._kind = _TREES[choice("likelihood", likelihood, tuple(_TREES))]
         check_tree(self, 1, warmup=2, window=warmup, seed=0)
-        self._vectorizer = Vectorizer()
         self._tree: ComponentTree | None = None
         self._origin = np.empty(0)  # mean of the first points, about which all is computed
         self._waiting = np.empty((0, 0))  # rows that the next step will learn
@@ -107,22 +106,6 @@ class NestedCRPComponents(TreeModel):
         self._n_seen = 0
 
     # -- learning --------------------------------------------------------------------------------
-
-    def _learn_one(self, x: Any) -> FloatArray:
-        return self._learn_read(lambda: self._vectorizer.row(x))
-
-    def _learn_many(self, batch: Any) -> FloatArray:
-        return self._learn_read(lambda: read_batch(batch, self._vectorizer).X)
-
-    def _learn_read(self, read: Callable[[], FloatArray]) -> FloatArray:
-        mark = self._vectorizer.mark()
-        try:
-            X = read()
-            self._check(X)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-        return self._learn(X)
 
     def _check(self, X: FloatArray) -> None:
         if self._kind is BinaryTree:
@@ -139,8 +122,9 @@ class NestedCRPComponents(TreeModel):
                 row=row,
             )
 
-    def _learn(self, X: FloatArray) -> FloatArray:
+    def _advance(self, X: FloatArray, t: Any, types: list[str]) -> FloatArray:
         """Let points wait for the next step, and take it when there are enough."""
+        self._check(X)
         out, start = np.zeros((len(X), N_OUTPUTS)), 0
         while start < len(X):
             due = self.warmup if self._tree is None else _STEP

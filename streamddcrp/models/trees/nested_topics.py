@@ -134,10 +134,10 @@ class NestedCRPTopics(TreeModel):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def _learn_one(self, x: Any) -> FloatArray:
-        return self._learn([documents.read_document(x)])
+    def _learn_row(self, x: Any, t: Any, *_: Any) -> None:
+        self._learn([documents.read_document(x)])
 
-    def _learn_many(self, batch: Any) -> FloatArray:
+    def _learn_batch(self, batch: Any, t: Any, *_: Any) -> FloatArray:
         return self._learn(documents.read_bags(batch))
 
     @property
