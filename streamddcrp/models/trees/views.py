@@ -81,8 +81,8 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
     def learn_one(self, x: Any, t: Any = None) -> None:
         """Learn one document (a text, its words, or counts of words) or one point.
 
-        A document without words is counted, and changes nothing else. ``t`` is not used. SchemaError
-        says what is wrong with ``x``; then nothing was learned.
+        A document without words is counted, and changes nothing else. ``t`` is not used. Where
+        SchemaError says what is wrong with ``x``, nothing was learned.
         """
         self._learn_row(x, t)
 

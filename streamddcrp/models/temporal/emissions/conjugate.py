@@ -117,6 +117,7 @@ class ConjugateDecay(Emission):
     gains: FloatArray = field(default_factory=lambda: np.zeros(len(RHOS)))
 
     least = 1e-4  # crumbs would cost a posterior each
+    seat = staticmethod(numbers.seat_conjugate)
 
     def __post_init__(self) -> None:
         refuse_order(self.likelihood)
@@ -178,14 +179,10 @@ class ConjugateDecay(Emission):
         families.posteriors(family, hyper, ahead.sums, K, post)
         return Seating(self, past, np.zeros(K), ahead.sums, post, np.zeros(K))
 
-    def assign(
-        self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
-        *out: FloatArray,
-    ) -> tuple[int, int]:  # fmt: skip
-        found: tuple[int, int] = numbers.seat_conjugate(
-            *self.prior, rows, start, K, a0, log_new, self.least, *arrays, *out
-        )
-        return found
+    @property
+    def law(self) -> Any:
+        """What `numbers.seat_conjugate` takes of it."""
+        return *self.prior, self.least
 
     def near(self, smoothed: ConjugateSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         family, hyper, prior = self.prior
