@@ -73,14 +73,12 @@ class Seating:
     """The open epoch: its rows are assigned as they come, by marginal predictives.
 
     Component k has weight a0 + (decayed past count) + (expected rows of the epoch so far), a new
-    one ``exp(log_new)``, but none once all slots are taken. Where a new one is the likeliest of all
-    it is opened, and the row is its own; otherwise the row is shared among the components there
-    are.
+    one ``exp(log_new)``, but none once all slots are taken. Where a new one is the likeliest it is
+    opened, and the row is its own; otherwise the row is shared among the components there are.
 
-    ``arrays`` (K, ..) are of the components: decayed past counts, expected rows of the epoch, and
-    what else the kernel ``emission.seat`` takes. It reads ``emission.law`` and assigns rows as
-    ``emission.prepared`` returns them, from a first one on while there is room for one component
-    more, and returns how many are done, and K.
+    ``arrays`` (K, ..) are decayed past counts, expected rows of the epoch, and what else the kernel
+    ``emission.seat`` takes. It reads ``emission.law``, assigns rows of ``emission.prepared`` from a
+    first one on while there is room for one component more, and returns how many are done, and K.
     """
 
     def __init__(self, emission: Any, *arrays: FloatArray) -> None:

@@ -92,11 +92,10 @@ class ConjugateSmoothed:
 class ConjugateDecay(Emission):
     """Rows of a conjugate family; statistics fade: S_t = rho S_{t-1} + C_t.
 
-    The natural parameters of a component's posterior move towards those of the prior,
-    ``rho eta + (1 - rho) eta_0``, from epoch to epoch: it remembers about 1 / (1 - rho) epochs, and
-    one without rows becomes vague. With `NormalWishart` or `NormalGamma` every component has its
-    own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
-    ``sum_s rho^|t-s| C_s``. A value that is missing is left to the family.
+    A component's natural parameters move towards those of the prior, ``rho eta + (1 - rho) eta_0``:
+    it remembers about 1 / (1 - rho) epochs. With `NormalWishart` or `NormalGamma` every component
+    has its own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
+    ``sum_s rho^|t-s| C_s``. A missing value is left to the family.
 
     Examples
     --------
