@@ -47,11 +47,8 @@ class EvidenceSurface:
     def log_bayes_factor(self, *, same_alpha: bool = True) -> FloatArray:
         """Return the log Bayes factor of each document against the CRP, shape (M, P, A).
 
-        Parameters
-        ----------
-        same_alpha : bool
-            Whether the CRP has the alpha of the model it is compared with, as Blei and Frazier
-            define it; else that of the grid which is best for the CRP over all documents.
+        ``same_alpha``: the CRP has the alpha of the model it is compared with, as Blei and Frazier
+        define it; else that of the grid which is best for the CRP over all documents.
         """
         if same_alpha:
             return self.log_evidence - self.crp[:, None, :]
