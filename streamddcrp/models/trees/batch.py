@@ -41,14 +41,9 @@ class NestedTopicsFit(ResultCard):
 
 @dataclass(frozen=True, slots=True)
 class NestedComponentsFit(ResultCard):
-    """A tree of components of a data set.
+    """A tree of components of a data set: as `NestedTopicsFit`.
 
-    Attributes
-    ----------
-    model : NestedCRPComponents
-    paths : ndarray of int64, shape (N, depth)
-    bound_trace : ndarray
-        Evidence lower bound after the first pass, every sweep and every growth; it does not fall.
+    ``bound_trace`` is of the first pass, every sweep and every growth.
     """
 
     model: NestedCRPComponents

@@ -99,14 +99,11 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
     def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, id of the likeliest leaf on arrival; 0, the root, in
-            warm-up and for a document without words), ``label_prob``, ``score`` (-log evidence of a
-            document, nats per word, null without words; -log density of a point, nats), ``p_new``
-            (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those
-            before the batch was learned up to the last tidying). Floats are null in warm-up.
+        A row each with ``label`` (int64, id of the likeliest leaf on arrival; 0, the root, in
+        warm-up and for a document without words), ``label_prob``, ``score`` (-log evidence of a
+        document, nats per word, null without words; -log density of a point, nats), ``p_new``
+        (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those up
+        to the last tidying before the batch). Floats are null in warm-up.
         """
         return predictions(self._learn_batch(batch, t)).drop_columns(["p_change"])
 
