@@ -14,7 +14,7 @@ from streamddcrp.particles.kernels.names import (
     refresh_names,
 )
 from streamddcrp.particles.kernels.pool import EMPTY, drop
-from streamddcrp.particles.kernels.random import draw, uniform
+from streamddcrp.particles.kernels.random import uniform
 
 
 @uncounted
@@ -74,85 +74,30 @@ def _copy(state, p, to):
 
 
 @uncounted
-def _copy_ancestors(state, n):
-    """Make particles the copies of the ancestors of ``n`` children; the other places are empty."""
-    particles, children = state.particles, state.children
-    resample.place_children(children.ancestor, n, children.used, children.place)
-    for p in range(len(particles.weight)):
-        if not children.used[p]:
-            _clear(state, p)
-    for c in range(n):
-        if children.place[c] != children.ancestor[c]:
-            _clear(state, children.place[c])
-    for c in range(n):
-        if children.place[c] != children.ancestor[c]:
-            _copy(state, children.ancestor[c], children.place[c])
-
-
-@uncounted
 def _keep_best(config, state, size):
-    """Keep as many of all children as there are places."""
+    """Merge children with the same future; keep as many of all as there are places."""
     particles, counts, children = state.particles, state.counts, state.children
     n, P = counts[N_SEEN], len(particles.weight)
-    if config.merge:
-        resample.merge_equal(
-            children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE
-        )
-    if config.scheme == choices.N_BEST:
-        kept = resample.n_best(
-            children.weight, size, P, children.work, children.chosen, children.kept_weight
-        )
-    else:
-        u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
-        kept = resample.optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
+    resample.merge_equal(
+        children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE
+    )
+    u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
+    kept = resample.optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
     total = choices.list_kept(children, kept)
-    _copy_ancestors(state, kept)
-    weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
-    for c in range(kept):
-        weight[place[c]] = children.kept_weight[c] / total
-        key[place[c]] = children.key[chosen[c]]
-
-
-@uncounted
-def _draw_one_each(config, state, size):
-    """Draw one child of each particle."""
-    particles, counts, children = state.particles, state.counts, state.children
-    n = counts[N_SEEN]
-    a, kept = 0, 0
-    for p in range(len(particles.weight)):
-        z, total = a, 0.0
-        while z < size and children.parent[z] == p:
-            total += children.weight[z]
-            z += 1
-        if total <= 0.0:
+    ancestor, place = children.ancestor, children.place
+    resample.place_children(ancestor, kept, children.used, place)
+    for p in range(P):
+        if not children.used[p]:
             _clear(state, p)
-            a = z
-            continue
-        u = uniform(config.seed, n, p, choices.CHOOSE, 0)
-        chosen = a + draw(children.weight[a:z], z - a, u)
-        particles.weight[p] = total
-        children.place[kept] = p
-        children.to[kept] = children.table[chosen]
-        kept += 1
-        a = z
-    children.n[0] = kept
-
-
-@uncounted
-def _resample(config, state, n):
-    """Resample the particles when their effective number is below half of them."""
-    particles, children = state.particles, state.children
-    P = len(particles.weight)
-    if resample.effective_size(particles.weight) < 0.5 * P:
-        if config.scheme == choices.SYSTEMATIC:
-            u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
-            resample.systematic(particles.weight, u, children.offspring)
-        else:
-            resample.stratified(
-                particles.weight, config.seed, n, choices.RESAMPLE, children.offspring
-            )
-        _copy_ancestors(state, resample.ancestors_of(children.offspring, children.ancestor))
-        particles.weight[:] = 1.0 / P
+    for c in range(kept):
+        if place[c] != ancestor[c]:
+            _clear(state, place[c])
+    for c in range(kept):
+        if place[c] != ancestor[c]:
+            _copy(state, ancestor[c], place[c])
+    for c in range(kept):
+        particles.weight[place[c]] = children.kept_weight[c] / total
+        particles.key[place[c]] = children.key[children.chosen[c]]
 
 
 @uncounted
@@ -231,18 +176,12 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
         top = choices.score_arrival(config, state, X[b])
-        size = choices.weigh(config, state, mine, config.merge, top, out[b])
+        size = choices.weigh(config, state, mine, True, top, out[b])
         copy_row(recent.x[n % len(recent.x)], X[b])
         recent.name[n % R] = -1
-        each = config.scheme in (choices.SYSTEMATIC, choices.STRATIFIED)
-        if each:
-            _draw_one_each(config, state, size)
-        else:
-            _keep_best(config, state, size)
+        _keep_best(config, state, size)
         choices.extend_joined(config, state, recent.name, X[b])
         _seat(state, n)
-        if each:
-            _resample(config, state, n)
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         counts[choices.STAMP] += 1

@@ -18,13 +18,8 @@ from streamddcrp.particles.kernels.names import MOST_TABLES, N_LIVE, N_SEEN, bes
 from streamddcrp.particles.kernels.names import N_COUNTS as _COMMON
 from streamddcrp.particles.kernels.random import hash_of
 
-OPTIMAL = 0
-SYSTEMATIC = 1
-STRATIFIED = 2
-N_BEST = 3
-
 # purposes of random numbers: of items, and of groups
-RESAMPLE, MERGE, CHOOSE, REVISE_WHICH, REVISE_WHERE = range(5)
+RESAMPLE, MERGE, _, REVISE_WHICH, REVISE_WHERE = range(5)
 FIRST_DRAW, WHICH_EMPTY, WHICH_NODE, WHICH_ITEM, WHERE = range(1, 6)
 
 # counts, after those of all particle filters
