@@ -60,7 +60,6 @@ class Scratch(NamedTuple):
     opens: Annotated[IntArray, "K"]
     log_count: Annotated[FloatArray, "K"]
     log_weight: Annotated[FloatArray, "O"]  # O = K + 1
-    sums: Annotated[FloatArray, "3"]  # weights of all children, at new tables, at the last item's
 
 
 class _Groups(NamedTuple):
