@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.cached import Cached
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.columns import (
-    column_parameter,
-    column_shares,
-    columns,
-    common_width,
-    repeats,
-    varies,
-)
+from streamddcrp.likelihoods import columns as col
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.plane import Plane
 from streamddcrp.likelihoods.warp import images, log_slopes
@@ -52,7 +45,7 @@ class Likelihood:
             value = getattr(self, name)
             if value is not None or name not in self._from_rows:
                 least = {"mean": -np.inf, "step": 0.0, "power": 0.0, "share": 0.0}.get(name)
-                value = column_parameter(type(self).__name__, name, value, least=least)
+                value = col.column_parameter(type(self).__name__, name, value, least=least)
                 object.__setattr__(self, name, value)
         _ = self.n_features  # refuses parameters for different numbers of features
 
@@ -67,7 +60,7 @@ class Likelihood:
         if self.plane is not None:
             return len(self.plane[0])
         values = {name: getattr(self, name) for name in self._columns}
-        return common_width(type(self).__name__, **values)
+        return col.common_width(type(self).__name__, **values)
 
     @Cached
     def is_scaled(self) -> bool:
@@ -103,7 +96,7 @@ class Likelihood:
         """
         if self._spread is None:
             return self
-        factors = np.where([varies(column) for column in self._spread_of(X).T], factor, 1.0)
+        factors = np.where([col.varies(column) for column in self._spread_of(X).T], factor, 1.0)
         return replace(self, **{self._spread: self._spread_times(factors)})
 
     def _spread_of(self, X: FloatArray) -> FloatArray:
@@ -121,7 +114,7 @@ class Likelihood:
         Correlated columns, and rows like the ones before them, repeat each other. The family itself
         where it cannot count a column in part.
         """
-        return replace(self, share=column_shares(X)) if "share" in self._columns else self
+        return replace(self, share=col.column_shares(X)) if "share" in self._columns else self
 
     def on_grid(self, X: FloatArray) -> Self:
         """Return the family with the resolution of columns that rows (N, D) show as measured.
@@ -140,11 +133,10 @@ class Likelihood:
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         """Say in plain sentences what was found in the first rows, for the log."""
-        share = columns(self.share, len(names))
-        return [repeats(share.sum(), len(names))] if (share < 1.0).any() else []
+        share = col.columns(self.share, len(names))
+        return [col.repeats(share.sum(), len(names))] if (share < 1.0).any() else []
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
-        """Return values for the parameters in ``_from_rows``."""
         raise NotImplementedError
 
     def n_stats(self, n_features: int) -> int:
@@ -226,7 +218,7 @@ class Likelihood:
         if self.warp is None:
             return None
         return log_slopes(self.warp, X) @ (
-            columns(self.power, X.shape[1]) * columns(self.share, X.shape[1])
+            col.columns(self.power, X.shape[1]) * col.columns(self.share, X.shape[1])
         )
 
     def _row_length(self, n_features: int) -> int:
@@ -234,8 +226,9 @@ class Likelihood:
         return n_features
 
     def _prior(self, n_features: int) -> FloatArray:
-        """Return ``hyper`` without its first entry."""
-        return np.concatenate([columns(getattr(self, name), n_features) for name in self._columns])
+        return np.concatenate(
+            [col.columns(getattr(self, name), n_features) for name in self._columns]
+        )
 
     def suffstats(self, x: ArrayLike, past: FloatArray | None = None) -> FloatArray:
         """Return the sufficient statistics of a row, or of each of several consecutive rows.
@@ -384,7 +377,6 @@ class Likelihood:
     def _scores(
         self, kernel: Any, x: ArrayLike, stats: ArrayLike, past: FloatArray | None
     ) -> FloatArray:
-        """Score a row at each table by a kernel."""
         D, hyper, post = self._posteriors(stats)
         row = np.asarray(x, dtype=np.float64)
         if row.shape != (D,):

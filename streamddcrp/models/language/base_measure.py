@@ -319,7 +319,6 @@ class Vocabulary:
 
 
 def _count(documents: Any) -> Counter[Any]:
-    """Count words or ids of one document or several."""
     counts: Counter[Any] = Counter()
     for part in _parts(documents):
         found = as_tokens(part)

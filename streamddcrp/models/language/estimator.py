@@ -172,7 +172,6 @@ class LinkLanguageModel(Options, Stored, base.Base):
     def _follow(
         self, memory: Memory, word: IntArray, t: FloatArray, totals: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Let a memory take up tokens."""
         memory.grow(int(word.max(initial=-1)) + 1)
         match, weight = memory.match(word, t)
         log_prob, p_new, n_tables = np.empty((3, len(word)))

@@ -220,7 +220,6 @@ def _slopes(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, Flo
 
 
 def _best_pair(corpus: Corpus, family: str) -> tuple[Decay, float, float]:
-    """Climb from the best point of a coarse grid."""
     make = _FAMILIES[family]
     start = evidence_surface(corpus, [make(a) for a in _PARAMETERS], _ALPHAS)
     total = start.log_evidence.sum(axis=0)

@@ -156,7 +156,6 @@ def fit_temporal_dpm(
 
 
 def _fit(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> TemporalDPMFit:
-    """Fit the scales to the start, and ascend."""
     for _ in range(_REFITS):
         stats, begins = engine.stats(engine.resp), engine.begins
         smoothed = engine.emission.smooth(stats, engine.starts, begins)

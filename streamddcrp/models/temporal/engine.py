@@ -50,7 +50,6 @@ class StoredEngine(NamedTuple):
 
 
 def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> None:
-    """Refuse a stored engine whose parts do not belong together."""
     check(StoredEngine, arrays, {"W": len(settings.past_weights)})
     positive("alpha", settings.alpha)
     for name, least, most in (("slots", 1, 1 << 31), ("lag", 0, 1 << 20), ("n_sweeps", 0, 1000)):
@@ -209,7 +208,6 @@ class Engine(Window):
     # -- what is learned from the counts ---------------------------------------------------------
 
     def _note_counts(self) -> None:
-        """Keep what the oldest epoch says of the counts."""
         if self.settings.learn_alpha:
             births, chances = _FADE * np.array(self.alpha_sums) + self.births()[0]
             self.alpha_sums = float(births), float(chances)

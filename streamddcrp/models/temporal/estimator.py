@@ -288,14 +288,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return self._waiting.best(candidates, self._settings)
 
     def _move(self, place: Place) -> None:
-        """Go to a place of the stream, and close the epochs before it."""
         self._end_warmup(place.number)
         if self._stream is not None:
             self._stream.go_to(place.number)
         self._place = place
 
     def _check(self, rows: Any, kind: str) -> None:
-        """Refuse what the likelihood does not take."""
         if kind != TEXT:
             self._likelihood.check(rows, self._vectorizer.columns or range(rows.shape[1]))
 

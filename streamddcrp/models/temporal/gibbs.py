@@ -295,7 +295,6 @@ class Sampler:
                 self.chains = self.chains.wider(len(self.chains.fore))
 
     def _set_scales(self) -> None:
-        """Let the law have the emission's scales."""
         if self.law.kind == chains.GAUSSIAN:
             values: dict[str, Any] = {
                 name: np.ascontiguousarray(getattr(self.emission, name), np.float64)
@@ -335,7 +334,6 @@ class Sampler:
         self.law = self.law._replace(log_alpha=math.log(self.rng.gamma(2.0 + births, 1.0 / rate)))
 
     def _draw_weights(self) -> None:
-        """Draw the weights of the past from those that the model may learn."""
         laws = [self.law._replace(kappa=kappa[kappa > 0.0]) for kappa in KERNELS]
         gains = [chains.log_prior(law, self.rows, self.chains)[0] for law in laws]
         self.law = laws[self._drawn(gains)]

@@ -193,7 +193,6 @@ class Window:
         )
 
     def _keep(self, kept: IntArray) -> None:
-        """Keep some of the columns."""
         self.ids, self.born = self.ids[kept], self.born[kept]
         self.last_active = self.last_active[kept]
         self.starts = each(lambda part: part[kept], self.starts)

@@ -122,7 +122,6 @@ def _orders(n: int, n_starts: int, seed: int | None, *, progress: bool) -> Itera
 def _topics_in_order(
     documents: Any, at: IntArray, max_sweeps: int, tol: float, options: dict[str, Any]
 ) -> NestedTopicsFit:
-    """Fit from one order of the documents."""
     model = NestedCRPTopics(**{**options, "window": len(at)})
     if isinstance(documents, list):
         model.learn_many([_summed(documents[d]) for d in at.tolist()])

@@ -199,7 +199,6 @@ def _spans(tree: ComponentState, view: View, i: int) -> FloatArray:
 
 
 def _prune(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
-    """Give a leaf up."""
     if np.count_nonzero(tree.level == tree.depth) < 2:
         return False
     shed(tree)

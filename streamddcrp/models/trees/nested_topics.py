@@ -9,15 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE, Part
-from streamddcrp.data.documents import (
-    Bags,
-    Vocabulary,
-    Word,
-    documents_of,
-    encode,
-    read_bags,
-    read_document,
-)
+from streamddcrp.data import documents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation, explanation
@@ -138,15 +130,15 @@ class NestedCRPTopics(TreeModel):
                 max_nodes=max_nodes,
             )
         )
-        self._vocabulary = Vocabulary()
+        self._vocabulary = documents.Vocabulary()
 
     # -- learning --------------------------------------------------------------------------------
 
     def _learn_one(self, x: Any) -> FloatArray:
-        return self._learn([read_document(x)])
+        return self._learn([documents.read_document(x)])
 
     def _learn_many(self, batch: Any) -> FloatArray:
-        return self._learn(read_bags(batch))
+        return self._learn(documents.read_bags(batch))
 
     @property
     def n_seen(self) -> int:
@@ -173,7 +165,6 @@ class NestedCRPTopics(TreeModel):
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
     def _learn(self, rows: Any) -> FloatArray:
-        """Learn documents, with housekeeping where it is due."""
         tree, N = self._tree, len(rows)
         out, start = np.zeros((N, N_OUTPUTS)), 0
         while start < N:
@@ -215,8 +206,8 @@ class NestedCRPTopics(TreeModel):
         tree.keep_words(used)
         self._vocabulary.keep(used)
 
-    def _encode(self, rows: Any, *, learn: bool = False) -> Bags:
-        return encode(self._vocabulary, rows, learn=learn)
+    def _encode(self, rows: Any, *, learn: bool = False) -> documents.Bags:
+        return documents.encode(self._vocabulary, rows, learn=learn)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -226,12 +217,12 @@ class NestedCRPTopics(TreeModel):
         That is a leaf, or an inner node where a document would best open a path below it; 0, the
         root, before anything was learned and for a document without known words.
         """
-        slots, _, _ = self._place([read_document(x)])
+        slots, _, _ = self._place([documents.read_document(x)])
         return int(self._tree.ids[slots[0]])
 
     def paths_many(self, batch: Any) -> IntArray:
         """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
-        slots, _, _ = self._place(read_bags(batch))
+        slots, _, _ = self._place(documents.read_bags(batch))
         return ids_of(self._tree, slots)
 
     def transform_one(self, x: Any) -> dict[str, Any]:
@@ -243,7 +234,7 @@ class NestedCRPTopics(TreeModel):
             ``path``: tuple of ids, root first; ``path_prob``; ``p_new``: probability of a new path;
             ``levels``: tuple of expected proportions.
         """
-        slots, out, levels = self._place([read_document(x)])
+        slots, out, levels = self._place([documents.read_document(x)])
         path = ids_of(self._tree, slots)[0]
         return {
             "path": tuple(path[path >= 0].tolist()),
@@ -268,13 +259,13 @@ class NestedCRPTopics(TreeModel):
             -log p(held-out words | given words) / held-out words; unknown words are left out. NaN
             where no word is left.
         """
-        held = read_document(x)
+        held = documents.read_document(x)
         if given is None:
             words = [word for word, count in held for _ in range(round(count))]
             seen = [(word, 1.0) for word in words[::2]]
             held = [(word, 1.0) for word in words[1::2]]
         else:
-            seen = read_document(given)
+            seen = documents.read_document(given)
         bags = self._encode([held])
         total = float(bags.counts.sum())
         logs = self._tree.complete_many(*self._encode([seen]), *bags)
@@ -292,7 +283,7 @@ class NestedCRPTopics(TreeModel):
         Explanation
             A part a word, its count as value, by -log p(word | the others); `score_one` of ``x``.
         """
-        words, parts = read_document(x), []
+        words, parts = documents.read_document(x), []
         for word, count in words:
             others = {other: n for other, n in words if other != word}
             surprise = self.score_one({word: 1.0}, given=others)
@@ -302,7 +293,7 @@ class NestedCRPTopics(TreeModel):
         return explanation(parts, score, score)
 
     def _one_by_one(self, batch: object) -> list[Any]:
-        return documents_of(batch)
+        return documents.documents_of(batch)
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
@@ -310,7 +301,7 @@ class NestedCRPTopics(TreeModel):
         The log of the probability of all held-out words together, a mixture over paths, the topics
         and proportions having learned the given words. Unknown words are left out.
         """
-        seen, held = read_bags(given), self._encode(read_bags(held_out))
+        seen, held = documents.read_bags(given), self._encode(documents.read_bags(held_out))
         n = len(seen)
         if n != len(held.offsets) - 1:
             raise SchemaError(f"given has {n} documents, held_out {len(held.offsets) - 1}")
@@ -368,12 +359,12 @@ class NestedCRPTopics(TreeModel):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._tree = TopicTree.from_state(self._tree.settings, arrays, meta)
-        self._vocabulary = Vocabulary(meta["words"])
+        self._vocabulary = documents.Vocabulary(meta["words"])
 
 
 def distinctive_words(
-    tree: TopicTree, names: Sequence[Word], n: int
-) -> list[list[tuple[Word, float]]]:
+    tree: TopicTree, names: Sequence[documents.Word], n: int
+) -> list[list[tuple[documents.Word, float]]]:
     """Return words of each topic with their probability in it, (K) lists of ``n`` at most.
 
     Those with the largest part in the divergence come first: of a leaf's words from all below its

@@ -43,7 +43,6 @@ class _Placed:
 
 
 def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a node and all below it."""
     return [node, *(below for child in node["children"] for below in _nodes(child))]
 
 

@@ -186,7 +186,6 @@ class TreeModel(ScikitLearn, AsIfNext, Stored, base.Clusterer):
         return self._draw_tree(ax) if kind == "tree" else plot_growth(self.growth(), ax)
 
     def _settings(self) -> dict[str, Any]:
-        """Return the options and the growth as JSON values."""
         options = {name: to_json(value) for name, value in self._get_params().items()}
         return {"options": options, "growth": asdict(self._growth)}
 

@@ -88,7 +88,6 @@ class Seating:
         self.n_components = len(arrays[0])
 
     def _rows(self, X: Any) -> Any:
-        """Return rows as the kernel takes them."""
         return self._emission.prepared(X)
 
     def _assign(self, rows: Any, *numbers: Any) -> int:
@@ -148,12 +147,6 @@ class Emission(Protocol):
     ) -> FloatArray:
         """Return expected log likelihoods (N, K) of rows, or collapsed ones; -inf before birth."""
         raise NotImplementedError
-
-    def ceiling(
-        self, X: Any, smoothed: Any, epoch: int, begins: IntArray, share: float
-    ) -> FloatArray:
-        """Return log evidence (N, K) that a unit of each row brings at most; (0, K): unknown."""
-        return np.empty((0, len(begins)))
 
     def frozen(self, smoothed: Any) -> Any:
         """Return the starts once the first epoch has left: filtered, not to count rows twice."""

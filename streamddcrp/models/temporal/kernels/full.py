@@ -86,7 +86,6 @@ def _present(x, precision, norm, out):
 
 @inner
 def _form(A, x, y):
-    """Product x' A y, over what is not missing."""
     out = 0.0
     for i in range(len(x)):
         for j in range(len(y)):
@@ -97,7 +96,6 @@ def _form(A, x, y):
 
 @inner
 def _trace(A, B):
-    """Trace of A B for symmetric matrices (D, D)."""
     out = 0.0
     for i in range(len(A)):
         for j in range(len(A)):
@@ -107,7 +105,6 @@ def _trace(A, B):
 
 @inner
 def _add_row(w, x, precision, info, shift):
-    """Add w P_x and w P_x x."""
     for i in range(len(x)):
         for j in range(len(x)):
             info[i, j] += w * precision[i, j]

@@ -17,7 +17,6 @@ from streamddcrp.particles.kernels.random import draw_log
 
 @kernel
 def _free(used):
-    """Return the first slot that is free, -1 if there is none."""
     for k in range(len(used)):
         if not used[k]:
             return k

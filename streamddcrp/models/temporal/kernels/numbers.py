@@ -154,32 +154,6 @@ def drift_near(mean, var, noise, most, close):
             close[a, b] = gap < most
 
 
-@kernel
-def drift_ceiling(X, mean, var, noise, begins, epoch, share, out):
-    """Evidence that a unit of rows (N, D) brings to components (K, D) at most, (N, K).
-
-    log E N(x | phi, R)^s / s, phi at its smoothed moments; it rises with s. By Hoelder's
-    inequality no s or fewer rows bring more together. -inf before birth.
-    """
-    N, D = X.shape
-    K = mean.shape[0]
-    base, wide = np.empty(D), np.empty(D)
-    for k in range(K):
-        if begins[k] > epoch:
-            out[:, k] = -np.inf
-            continue
-        for c in range(D):
-            R, P = noise[c], share * var[k, c]
-            base[c] = -0.5 * (_LOG_2PI + math.log(R) + math.log1p(P / R) / share)
-            wide[c] = 0.5 / (R + P)
-        for i in range(N):
-            out[i, k] = 0.0
-            for c in range(D):
-                gap = X[i, c] - mean[k, c]
-                if not math.isnan(gap):
-                    out[i, k] += base[c] - gap * gap * wide[c]
-
-
 @inlined
 def _predicted(n, total, mean, var, noise):
     """Mean and variance of the next value after ``n`` values of sum ``total``."""
