@@ -6,6 +6,6 @@ there are places without bias, and `place_children` assigns the places of copies
 children's weights is an unbiased factor of the evidence. Random numbers are functions of the seed,
 the arrival, the particle and their purpose (`uniform`). `state` holds the arrays that models share.
 
-Methods that draw one child per particle reweight, and resample by `systematic` or `stratified` when
-`effective_size` is small; `n_best` keeps a beam and gives no evidence.
+Methods that draw one child per particle reweight, and resample by `systematic` when
+`effective_size` is small.
 """
