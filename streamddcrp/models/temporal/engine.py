@@ -55,7 +55,7 @@ def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> 
     numbers = [*settings.past_weights, settings.split_margin, *meta["alpha"], *meta["decay_gains"]]
     refuse_if(not all(type(x) is float and math.isfinite(x) for x in numbers), "numbers")
     refuse_if(min(settings.past_weights, default=0.0) < 0.0 or meta["alpha"][0] <= 0.0, "weights")
-    flags = settings.learn_alpha, settings.learn_decay, settings.taylor
+    flags = settings.learn_alpha, settings.learn_decay
     refuse_if(not all(type(flag) is bool for flag in flags), "settings")
     refuse_if(len(meta["alpha"]) != 3 or len(meta["decay_gains"]) != len(KERNELS), "numbers")
     sizes = meta["epoch_sizes"]
