@@ -38,11 +38,11 @@ def test_others_come_after_ours_and_cannot_replace_them(others):
 
 
 def test_what_is_not_installed_is_refused_with_what_is(others, tmp_path):
-    with pytest.raises(ConfigError, match="no source 'sine'; installed are csv, jsonl, lines"):
+    with pytest.raises(ConfigError, match="no source 'sine'; installed are arrow, csv, delta"):
         open_source("sine://x", Columns())
-    with pytest.raises(ConfigError, match="no sink 'carrier'; installed are jsonl, parquet, arrow"):
+    with pytest.raises(ConfigError, match="no sink 'carrier'; installed are arrow, dataset, delta"):
         open_sink("carrier://x", None, None)
-    with pytest.raises(ConfigError, match=r"must be one of seqddcrp, .*nested-components or"):
+    with pytest.raises(ConfigError, match=r"must be one of ddcrp, .*tv-ibp or"):
         find_recipe("mine")
 
 
