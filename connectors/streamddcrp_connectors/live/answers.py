@@ -58,7 +58,6 @@ class Answers:
         self._last: dict[str, bytes] = {}
 
     def count(self, client: str) -> int:
-        """Return how many rows of a client were answered."""
         n_rows: int = self._cursor["clients"].get(client, 0)
         return n_rows
 

@@ -111,7 +111,6 @@ class Journal:
 
     @property
     def first(self) -> int:
-        """Number of the first message that is kept."""
         return self._first
 
     @property

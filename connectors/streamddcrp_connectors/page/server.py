@@ -48,7 +48,6 @@ class _Guarded(RequestHandler):
         self.access, self.hub = access, hub
 
     def prepare(self) -> None:
-        """Check Host, Origin and token."""
         headers = self.request.headers
         host = headers.get("Host")
         if not self.access.host_is_ours(host):
@@ -116,7 +115,6 @@ class _Socket(_Guarded, WebSocketHandler):
         self.hub.join(self.browser)
 
     def send(self, frame: Frame) -> None:
-        """Send a frame, unless the browser has gone."""
         try:
             sent = asyncio.ensure_future(self.write_message(frame, binary=isinstance(frame, bytes)))
         except WebSocketClosedError:

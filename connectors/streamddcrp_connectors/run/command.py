@@ -121,12 +121,9 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, columns_of(request)
 
 
-def opened(request: Request) -> tuple[Recipe, Source]:
-    """Open the source; where it turns out to be lines, the model is one of texts."""
-    recipe, columns = recipe_and_columns(request)
-    if request.check:
-        refuse_once(request.source)
-    source = open_source(
+def opened_as(request: Request, columns: Columns) -> Source:
+    """Open the source of a run, with these columns."""
+    return open_source(
         request.source,
         columns,
         format=request.format,
@@ -134,6 +131,14 @@ def opened(request: Request) -> tuple[Recipe, Source]:
         follow=request.follow,
         idle=request.idle,
     )
+
+
+def opened(request: Request) -> tuple[Recipe, Source]:
+    """Open the source; where it turns out to be lines, the model is one of texts."""
+    recipe, columns = recipe_and_columns(request)
+    if request.check:
+        refuse_once(request.source)
+    source = opened_as(request, columns)
     if source.columns.text and request.text is None:
         recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
     free = request.late is None and request.on_error is None

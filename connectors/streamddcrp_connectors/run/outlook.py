@@ -78,7 +78,6 @@ def _tried(recipe: Recipe, batch: Any, columns: Columns) -> tuple[dict[str, str]
 
 @contextmanager
 def _heard() -> Iterator[list[str]]:
-    """Collect what is logged."""
     lines: list[str] = []
     log, handler = logging.getLogger("streamddcrp"), logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

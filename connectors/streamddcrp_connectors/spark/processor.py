@@ -36,7 +36,6 @@ class Outputs:
         return data
 
     def from_batches(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield the outputs in batches of the column ``outputs``."""
         for batch in batches:
             for cell in batch.column("outputs"):
                 yield pa.ipc.read_record_batch(cell.as_buffer(), self._schema)

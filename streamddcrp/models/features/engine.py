@@ -261,7 +261,6 @@ class FeatureEngine:
 
     @property
     def n_seen(self) -> int:
-        """Number of rows learned."""
         return int(self.state.counts[at.N_SEEN])
 
     @property
@@ -338,7 +337,6 @@ class FeatureEngine:
         return rows, names.history[rows % len(names.history)]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and settings for a checkpoint."""
         arrays: dict[str, Any] = dict(arrays_of(self.state))
         arrays |= {"scales.centre": self.scales.centre, "scales.scale": self.scales.scale}
         return arrays, {"baseline": self.scales.baseline, "log_unit": self.log_unit}
@@ -347,7 +345,6 @@ class FeatureEngine:
     def from_state(
         cls, config: Config, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> "FeatureEngine":
-        """Rebuild an engine from `to_state`."""
         scales = Scales(arrays["scales.centre"], arrays["scales.scale"], meta["baseline"])
         check_arrays(config, arrays)
         return cls(scales, config, state_from_arrays(config, arrays), meta["log_unit"])

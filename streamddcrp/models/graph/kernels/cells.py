@@ -91,7 +91,6 @@ def add_to(cells, p, row, k, count):
 
 @uncounted
 def _close(cells, p, at):
-    """Take a cell out of the list."""
     cells.n[p] -= 1
     for c in range(at, cells.n[p]):
         cells.cell[p, c] = cells.cell[p, c + 1]
