@@ -1,4 +1,4 @@
-"""The command ``streamddcrp serve-flight``: a model that other programs send rows to."""
+"""The command ``streamddcrp serve-flight``: serve a model that other programs send rows to."""
 
 import os
 import sys

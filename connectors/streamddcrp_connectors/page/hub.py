@@ -1,4 +1,4 @@
-"""Browsers, and what each of them is shown: the right amount at the right time."""
+"""What each browser is sent: no more than it can show, and no faster than it takes it."""
 
 import json
 import math

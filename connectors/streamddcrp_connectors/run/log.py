@@ -1,4 +1,4 @@
-"""A file that grows, and goes back to where a checkpoint saw it."""
+"""A file that is appended to, and cut back to the length that a checkpoint recorded."""
 
 import hashlib
 import os

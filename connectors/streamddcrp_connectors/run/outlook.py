@@ -1,4 +1,4 @@
-"""What ``streamddcrp look`` says of a source: what ``run`` understands, and what it would do."""
+"""The command ``streamddcrp look``: how ``run`` would read a source, and what it would do."""
 
 import logging
 import shlex

@@ -1,4 +1,4 @@
-"""What Spark calls for each key: its state from the store, one visit, its state back."""
+"""What Spark calls for each key: load the state, learn the new rows, store the state."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every source of a run as a source of Spark: read where the driver is, packed by key."""
+"""Every source of a run as a source of Spark, read by the driver and packed by key."""
 
 import json
 from collections.abc import Iterator

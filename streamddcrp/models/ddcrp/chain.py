@@ -1,4 +1,4 @@
-"""Markov chains over the links of N customers, and the draws that they leave."""
+"""Markov chains over the links of N customers, and the draws from them."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,10 +1,9 @@
 """The engine of `TimeVaryingIBP`: scales, rows one by one, and the first rows at once by annealing.
 
-Row by row the first combinations of dense causes become features of their own, and resampling
-single rows does not take them apart. So a few particles learn the first rows under a prior of much
-noise, in which there are few features, and are annealed from there to the given prior: annealed
-importance sampling. Both ways estimate the evidence without bias, and so does their mean; all
-particles compete, weighted by the evidence they found.
+Learned row by row, the first combinations of causes become features of their own, and resampling
+single rows does not separate them. So a few particles learn the first rows under a prior with much
+noise, hence few features, and are annealed to the given prior (annealed importance sampling). Both
+ways estimate the evidence without bias, and so does their mean; all particles compete by it.
 
 References
 ----------
