@@ -167,19 +167,9 @@ class Likelihood:
     ) -> tuple[FloatArray, FloatArray | None]:
         """Return rows as the kernels read them, and what the next rows need of these.
 
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-            Consecutive rows.
-        past : ndarray of float64, shape (n_lags, D), optional
-            What `prepare` of the rows before returned.
-
-        Returns
-        -------
-        rows : ndarray of float64, shape (N, hyper[0])
-            ``X`` itself in families without regressors that integrate missing values out.
-        past : ndarray of float64, shape (n_lags, D), or None
-            None in families without memory.
+        ``X`` (N, D) are consecutive rows, ``past`` (n_lags, D) what `prepare` of the rows before
+        returned. Rows are (N, hyper[0]): ``X`` itself in families without regressors that integrate
+        missing values out. The second result is None in families without memory.
         """
         if self._plane is not None:
             return self._plane.apply(X), None
@@ -197,12 +187,7 @@ class Likelihood:
         return (~np.isnan(x)).nonzero()[0]
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        """Return a row (D,) as `prepare` makes it, and again without each of the columns ``at``.
-
-        Returns
-        -------
-        ndarray of float64, shape (1 + n, C)
-        """
+        """Return (1 + n, C): a row (D,) as of `prepare`, and without each of the columns ``at``."""
         return np.ascontiguousarray(self.prepare(lacking(x, at), past)[0])
 
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
@@ -239,10 +224,6 @@ class Likelihood:
             NaN marks a missing value.
         past : ndarray of float64, shape (n_lags, D), optional
             The rows before, for families that regress on them.
-
-        Returns
-        -------
-        ndarray of float64, shape (P,) or (N, P)
         """
         rows = np.asarray(x, dtype=np.float64)
         if rows.ndim not in {1, 2}:
@@ -254,17 +235,10 @@ class Likelihood:
         return out[0] if rows.ndim == 1 else out
 
     def log_marginal(self, stats: ArrayLike) -> FloatArray:
-        """Return log p(rows), the parameter integrated out, for each table.
+        """Return log p(rows), the parameter integrated out, for each table, (K,).
 
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-            Sums of sufficient statistics, possibly with soft weights. The result is then the value
-            of sum_i z_i E log p(x_i | theta) - KL(q || p) at the optimal q.
-
-        Returns
-        -------
-        ndarray of float64, shape (K,)
+        ``stats`` (K, P) are sums of sufficient statistics, possibly with soft weights. The result
+        is then the value of sum_i z_i E log p(x_i | theta) - KL(q || p) at the optimal q.
         """
         _, _, post = self._posteriors(stats)
         return np.ascontiguousarray(post[:, 0])
@@ -330,17 +304,8 @@ class Likelihood:
     def intervals(self, stats: ArrayLike, level: float = 0.95) -> dict[str, FloatArray]:
         """Return equal-tailed intervals of parameters of each table, given which rows it has.
 
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-        level : float, default 0.95
-            Probability within.
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, D, 2)
-            By the names of `point_estimates`. Empty for regressions, and where columns are on a
-            scale of their own.
+        For ``stats`` (K, P): arrays (K, D, 2) by the names of `point_estimates`. Empty for
+        regressions, and where columns are on a scale of their own.
 
         Examples
         --------

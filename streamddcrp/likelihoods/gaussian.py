@@ -31,10 +31,10 @@ class NormalGamma(Likelihood):
     Missing values are integrated out. O(D) time and memory per row and table. Point estimates:
     ``mean``, the posterior mean of mu, and ``sd``, E[precision]^-1/2.
 
-    A rounded value stands for an unknown one, uniform in a cell of width ``step`` about it. Its
-    density alone could be driven up without limit by a table for each value of the grid. With
-    q(u) uniform on the cell, every square about a point gains step^2 / 12, and the bound stays a
-    true one; densities are of a row per volume of its cell.
+    A rounded value stands for an unknown one, uniform in a cell of width ``step`` about it. Else a
+    table for each value of the grid would drive its density up without limit. With q(u) uniform on
+    the cell, every square about a point gains step^2 / 12, and the bound stays a true one;
+    densities are of a row per volume of its cell.
 
     Parameters
     ----------
@@ -53,14 +53,13 @@ class NormalGamma(Likelihood):
         How often a row counts in a column: below 1 for successive rows that repeat each other.
         Densities and bounds are then those of a composite likelihood.
     warp : sequence, length D, optional
-        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`: the column is
-        Gaussian on another scale. Mean and rate are of the images; densities are of the values.
+        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`, by whose
+        images the column is Gaussian; mean and rate are of these, densities of the values.
     share : float or sequence of float, default 1
         How often a column counts, its prior too: below 1 for columns that repeat each other.
     plane : array_like of float, shape (2 + Q, D), optional
-        Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane`: rows
-        are learned as coordinates along these and as remainders. The other parameters are then of
-        Q + D columns.
+        Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane`, by
+        which rows are learned; the other parameters are then of Q + D columns.
 
     Examples
     --------
@@ -267,17 +266,14 @@ class NormalWishart(Likelihood):
     """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.
 
     Lambda ~ W(scatter^-1, dof) and mu | Lambda ~ N(mean, (kappa Lambda)^-1). A missing value is
-    replaced by the prior mean; use `NormalGamma` to have it integrated out. O(D^2) time per row and
-    table, O(D^3) when a table's posterior is renewed, O(D^2) memory per table. Point estimates:
-    ``mean``, the posterior mean of mu, and ``sd``, standard deviations of E[Lambda]^-1.
+    replaced by the prior mean; `NormalGamma` integrates it out. O(D^2) time per row and table,
+    O(D^3) when a table's posterior is renewed, O(D^2) memory per table. Point estimates: ``mean``,
+    the posterior mean of mu, and ``sd``, standard deviations of E[Lambda]^-1.
 
     Parameters
     ----------
-    mean : float or sequence of float, length D
-        Prior mean. Sums are taken about it, so it should lie near the data. From rows: the columns'
-        means.
-    kappa : float, default 0.05
-        Weight of the prior mean, in rows.
+    mean, kappa
+        As for `NormalGamma`; one ``kappa`` for all columns.
     scatter : float or array_like of float, shape (D, D)
         Inverse scale matrix, symmetric and positive definite; a number stands for a multiple of the
         identity. The expected precision is dof * scatter^-1. From rows: diagonal, such that tables

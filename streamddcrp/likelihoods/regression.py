@@ -278,23 +278,16 @@ class Autoregression(_Linear):
     order, precision ~ Gamma(shape, rate) and w ~ N(0, 1 / (kappa precision)). Order 1 covers levels
     (w_1 = 0), random walks and trends. In a lag, a missing value is replaced by the last one known;
     a missing y_t is left out, and so are the first values of a series, whose lags are unknown. The
-    row before is the last one that arrived, of whatever table. O(D P^2) time and memory per row and
-    table, O(D P^3) when a table's posterior is renewed, P = order + 1. Point estimates, of
-    y_t = intercept + sum_j lag_j y_{t-j} + noise: ``intercept``, ``sd`` of the noise
-    (E[precision]^-1/2), ``lag1``, ``lag2`` ...
+    row before is the last one that arrived, of whatever table. Costs as for `Regression` with D
+    targets and P = order + 1. Point estimates, of y_t = intercept + sum_j lag_j y_{t-j} + noise:
+    ``intercept``, ``sd`` of the noise, ``lag1``, ``lag2`` ...
 
     Parameters
     ----------
     order : int, default 1
         How many rows back, at most 256.
-    mean, scale : float or sequence of float, length D
-        Centre and unit of each column, to which the prior refers. From rows: mean and standard
-        deviation.
-    kappa : float, default 0.05
-        Weight of the prior of the coefficients, in rows.
-    shape, rate : float or sequence of float, length D
-        Prior of the precision of the noise. From rows: a rate such that the noise of a table is
-        expected to be small, 5 % of a column's variance.
+    mean, scale, kappa, shape, rate
+        As for `Regression`, each column a target.
 
     Examples
     --------

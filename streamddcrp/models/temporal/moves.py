@@ -1,9 +1,8 @@
-"""Changes of the number of components, each judged by the objective of the window.
+"""Moves that change the number of components, each judged by the objective of the window.
 
 docs/math/temporal.md (9), (15). A component that was born inside the window has no frozen past, so
-that the effect of a change on the objective is known exactly. The number of ways to name components
-counts, too: it is weighted by the probability that a component is occupied at all, else empty ones
-would be worth seven nats.
+the effect of a change on the objective is known exactly. The number of ways to name components
+counts with the probability that a component is occupied, or empty ones would be worth seven nats.
 """
 
 import math

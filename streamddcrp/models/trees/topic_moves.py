@@ -1,7 +1,6 @@
 """Tidying up: moves of many documents of the window at once, undone where the bound does not rise.
 
-Siblings are merged; nodes dissolved, split, and attached to another parent, judged by
-docs/math/trees.md (5) and (8).
+Siblings are merged; nodes dissolved, split, and attached elsewhere: docs/math/trees.md (5), (8).
 """
 
 import logging

@@ -87,7 +87,7 @@ class GaussianDrift(em.Emission):
     drift_sums: FloatArray
     birth_sums: FloatArray
 
-    least = 1e-12
+    least, seat = 1e-12, staticmethod(seat_drift)
 
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
@@ -200,13 +200,10 @@ class GaussianDrift(em.Emission):
     def prepared(self, X: FloatArray) -> FloatArray:
         return X - self.birth_mean  # rows and moments are taken about it
 
-    def assign(
-        self, rows: FloatArray, K: int, arrays: em.Parts, start: int, a0: float, log_new: float,
-        *out: FloatArray,
-    ) -> tuple[int, int]:  # fmt: skip
-        at_birth = np.zeros_like(self.noise), self.birth_var, self.noise
-        found: tuple[int, int] = seat_drift(rows, start, K, a0, log_new, *arrays, *at_birth, *out)
-        return found
+    @property
+    def law(self) -> Any:
+        """What `seat_drift` takes of it."""
+        return self.birth_var, self.noise
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]

@@ -51,6 +51,8 @@ class FullGaussianDrift(gauss.GaussianDrift):
     array([0, 0, 1])
     """
 
+    seat = staticmethod(full.seat_full)
+
     @classmethod
     def known(
         cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
@@ -171,13 +173,9 @@ class FullGaussianDrift(gauss.GaussianDrift):
         none = np.zeros(len(past)), np.zeros_like(ahead.var), np.zeros_like(ahead.mean)
         return em.Seating(self, past, *none, *ahead)
 
-    def assign(
-        self, rows: FloatArray, K: int, arrays: em.Parts, start: int, a0: float, log_new: float,
-        *out: FloatArray,
-    ) -> tuple[int, int]:  # fmt: skip
-        of_all = self.birth_var, self.noise, *self._parts[1:]
-        found: tuple[int, int] = full.seat_full(rows, start, K, a0, log_new, *arrays, *of_all, *out)
-        return found
+    @property
+    def law(self) -> Any:
+        return self.birth_var, self.noise, *self._parts[1:]
 
     def near(self, smoothed: gauss.DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]

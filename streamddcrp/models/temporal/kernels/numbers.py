@@ -184,18 +184,18 @@ def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
 
 
 @unchecked
-def seat_drift(
-    X, start, K, a0, log_new, past, size, count, total, mean, var, birth_mean, birth_var, noise, q,
-    scores, chances,
-):  # fmt: skip
+def seat_drift(law, X, start, K, a0, log_new, arrays, out):
     """Assign rows one after the other, each by `seat_row`.
 
-    ``start, K``: first row, and components; ``a0, log_new``: pseudo-count of a slot, log weight of
-    all unused ones. ``count, total`` (C, D): values of this epoch so far, and their sums (updated);
-    ``mean, var`` (C, D): predicted moments. ``past, size`` and ``q`` (N, C), ``scores`` (N,),
-    ``chances`` (N, 2) out: see `seat_row`. Returns rows done and components; less than all rows
-    where there is no room for one component more.
+    ``law``: birth variance and noise (D,). ``start, K``: first row, and components; ``a0,
+    log_new``: pseudo-count of a slot, log weight of all unused ones. ``arrays`` (C, ..), updated:
+    ``past, size`` of `seat_row`; values of this epoch so far and their sums, (C, D); predicted
+    moments (C, D). ``out``: q (N, C), scores (N,), chances (N, 2), see `seat_row`. Returns rows
+    done and components; less than all rows where there is no room for one component more.
     """
+    birth_var, noise = law
+    past, size, count, total, mean, var = arrays
+    q, scores, chances = out
     N, D = X.shape
     C = size.shape[0]
     zeros = np.zeros(D)
@@ -207,7 +207,7 @@ def seat_drift(
     for i in range(start, N):
         if K == C:
             return i, K
-        new = log_new + drift_predictive(X[i], zeros, zeros, birth_mean, birth_var, noise)
+        new = log_new + drift_predictive(X[i], zeros, zeros, zeros, birth_var, noise)
         for k in range(K):
             s = base[k]
             for c in range(D):
@@ -217,7 +217,7 @@ def seat_drift(
                 s = math.log(a0 + past[k] + size[k])
                 s += _expected_of_present(X[i], centre[k], zeros, spread[k])
             q[i, k] = s
-        mean[K], var[K], count[K], total[K] = birth_mean, birth_var, 0.0, 0.0  # may be opened
+        mean[K], var[K], count[K], total[K] = 0.0, birth_var, 0.0, 0.0  # may be opened
         K = seat_row(
             q[i], new, new != log_new, K, -np.inf, _LEAST, past, size, scores[i : i + 1], chances[i]
         )
@@ -319,14 +319,15 @@ def conjugate_expected(family, hyper, X, stats, begins, epoch, post, out):
 
 
 @kernel
-def seat_conjugate(
-    family, hyper, prior, X, start, K, a0, log_new, least, past, size, stats, post, log_weight, q,
-    scores, chances,
-):  # fmt: skip
+def seat_conjugate(law, X, start, K, a0, log_new, arrays, out):
     """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
 
-    ``log_weight`` (C,), ``stats`` (C, P), ``post`` (C, Q), of components: updated; ``prior`` (Q,).
+    ``law``: the family, its prior, the posterior of no rows (Q,), and ``least`` of `seat_row`. Of
+    components, updated: statistics (C, P), posteriors (C, Q), log weights (C,).
     """
+    family, hyper, prior, least = law
+    past, size, stats, post, log_weight = arrays
+    q, scores, chances = out
     N, C = X.shape[0], len(size)
     for k in range(K):
         log_weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below
