@@ -269,9 +269,8 @@ class Laws:
             arrays["contest.law.score"] = self._contest.score.copy()
         if self.held.any:
             arrays |= self.held.arrays()
-        return arrays, {
-            "looked": self.n_looked, "chosen": self._chosen, "resting": sorted(self._resting),
-        }  # fmt: skip
+        resting = {"resting": sorted(self._resting)} if self._resting else {}
+        return arrays, {"looked": self.n_looked, "chosen": self._chosen} | resting
 
     def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
         """Take up what `state` returned; raises CheckpointError."""
@@ -282,7 +281,7 @@ class Laws:
         chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
         refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
         refuse_if(len(chosen) not in (0, n_columns), "laws")
-        resting = meta.get("resting", [])  # older states have none
+        resting = meta.get("resting", [])
         is_list = type(resting) is list and all(type(d) is int for d in resting)
         refuse_if(not is_list or not all(0 <= d < len(chosen) for d in resting), "laws")
         self._chosen, self._resting = chosen, set(resting)
