@@ -44,7 +44,7 @@ BAD = {
         "decay": (("exponential", -1.0), "steep"), "likelihood": (("gauss", 1.0),),
     },
     GraphCRP: {
-        "window": (0,), "rejuvenate": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),
+        "window": (0,), "rejuvenate": (60,), "alpha": ("1",), "warmup": (0,),
         "moves": (-1,), "n_particles": (0,), "seed": (-1,), "discount": (1.0, -0.5, 0.5),
         "n_clusters": (0, 2.5, 3), "whole_graph": (True,),
     },
@@ -69,7 +69,7 @@ BAD = {
     TemporalDPM: {
         "alpha": (0.0, nan), "lag": (-1,), "window": (0,), "warmup": (0,), "n_sweeps": (0,),
         "decay": (("exponential", -1.0), "steep"), "likelihood": ("poisson", 3),
-        "epoch": ("1 fortnight", 0, ("rows", 1.5), inf, True), "expectation": ("exact", None),
+        "epoch": ("1 fortnight", 0, ("rows", 1.5), inf, True),
     },
     NestedCRPTopics: {
         "depth": (1, 2.0), "gamma": (0.0,), "eta": ((1.0, 0.5), -1.0), "alpha": ((1, 2, 0),),

@@ -109,9 +109,7 @@ def test_a_jump_is_seen_at_once_and_an_old_level_comes_back():
 # -- the choice ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "law", [law for law in AMONG["auto"] if 0.0 < law.q < 30.0 and law.phi > 0.95]
-)
+@pytest.mark.parametrize("law", [law for law in AMONG["auto"] if law.drifts and law.phi >= 0.95])
 def test_a_law_finds_back_to_a_column_that_has_moved_on(law):
     """A vessel that is heated after 400 rows at rest: its first rows tell nothing of such steps."""
     heated = np.repeat([0.0, 22.0, 0.0, 30.0, 5.0, 22.0], [400, 600, 300, 600, 300, 600])
@@ -154,6 +152,14 @@ def test_a_slow_sensor_does_not_hide_a_pump(phi):
     assert [law.split(",")[0][:4] for law in model.column_laws().values()] == ["leve", "slow"]
 
 
+@pytest.mark.parametrize("phi", [0.9, 0.95, 0.975])
+def test_sensors_that_forget_sooner_are_one_state_too(phi):
+    """Tables of their values would be right now and then, and switch 30 to 90 times in 1,000."""
+    X = np.column_stack([drifting(1500, phi, seed) for seed in range(3)])
+    state = SeqDDCRP().step_many(X)["state"].to_numpy()[300:]
+    assert np.count_nonzero(np.diff(state)) <= 4
+
+
 def test_crisp_columns_are_learned_as_they_are():
     """To the bit: the same as where all are said to be levels."""
     state, flow = pump(900, 21)
@@ -180,7 +186,7 @@ def test_the_log_says_what_was_found(caplog):
     with caplog.at_level(logging.INFO):
         SeqDDCRP().learn_many(drifting(400, 1.0, 2)[:, None])
     said = [record.getMessage() for record in caplog.records]
-    assert sum(line.startswith("column '0' is slow: ") for line in said) == 1
+    assert sum(line.startswith("column '0' is slow: ") for line in said) in {1, 2}
 
 
 def test_any_cutting_and_any_restart_gives_the_same():

@@ -24,13 +24,14 @@ from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
-STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
+FIRST = (32, 64, 128, 256)  # rows after which laws are chosen among all; then at `looks`
+AGAIN = (512, 1024)  # rows after which all compete again in columns that may drift
 LAST = 4096  # rows after which laws are kept
 BEST = 6  # laws of a column that stay in the contest
 FAR_LARGER = 4.0  # times, of the variance of jumps, from which on all laws compete again
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 HELD = "; a value that is sent again is left out"
-LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
+LASTING = 0.99  # phi from which a drift is of the kind that lasts
 
 
 @dataclass(slots=True)
@@ -45,13 +46,19 @@ class Contest:
         """Return a contest before its first row."""
         return cls(Filters.of(BEST * n_columns), np.zeros(BEST * n_columns))
 
-    def begin(self, X: FloatArray, options: Sequence[str], *, from_scratch: bool) -> None:
-        """Hold a contest of all laws over rows (N, D), or only where jumps are far too large."""
+    def begin(
+        self, X: FloatArray, options: Sequence[str], *, from_scratch: bool, again: bool
+    ) -> None:
+        """Hold a contest of all laws over rows (N, D), ``again`` where a column may drift.
+
+        Else only where jumps are far too large.
+        """
         for d, option in enumerate(options):
             among, at = AMONG[option], BEST * d
-            known = 0.0 if from_scratch else FAR_LARGER * self.filters.laws.law[at, 2]
+            anew = from_scratch or (again and self._may_drift(d))
+            known = 0.0 if anew else FAR_LARGER * self.filters.laws.law[at, 2]
             scale = scale_of(X[:, d], known)
-            if scale is None and not from_scratch:
+            if scale is None and not anew:
                 continue
             self.filters.columns.n[at : at + BEST] = -1
             if scale is None:
@@ -67,6 +74,14 @@ class Contest:
             for to, k in enumerate(_finalists(among, credits), start=at):
                 self.filters.take(to, filters, k)
                 self.score[to] = score[k]
+
+    def _may_drift(self, d: int) -> bool:
+        """Whether a drift has told a column better than levels, so that a finer one may."""
+        at = slice(BEST * d, BEST * (d + 1))
+        drifts = self.filters.laws.law[at, 1] > 0.0
+        score = np.where(self.filters.columns.n[at] >= 0, self.score[at], -np.inf)
+        best = [score[of].max(initial=-np.inf) for of in (drifts, ~drifts)]
+        return bool(best[0] > best[1])
 
     def step(self, X: FloatArray) -> None:
         """Let the laws foresee and learn rows (N, D)."""
@@ -144,8 +159,8 @@ class Laws:
     @property
     def next_look(self) -> int | None:
         """After how many rows laws are chosen next; None: never."""
-        if self.n_looked < STAGES[-1]:
-            return next(n for n in STAGES if n > self.n_looked)
+        if self.n_looked < FIRST[-1]:
+            return next(n for n in FIRST if n > self.n_looked)
         return looks(self.n_looked) if self.n_looked < LAST else None
 
     @property
@@ -194,7 +209,8 @@ class Laws:
         options = [option if is_free else "level" for option, is_free in pairs]
         if self._contest is None:
             self._contest = Contest.of(X.shape[1])
-        self._contest.begin(X, options, from_scratch=from_scratch or n_rows <= STAGES[-1])
+        from_scratch = from_scratch or n_rows <= FIRST[-1]
+        self._contest.begin(X, options, from_scratch=from_scratch, again=n_rows in AGAIN)
         self._chosen = self._contest.best(before)
         self.n_looked = min(n_rows, LAST)
         if self.n_looked == LAST:
@@ -223,7 +239,7 @@ class Laws:
 
     def say(self, names: Sequence[Any]) -> None:
         """Write to the log which laws are others than it says."""
-        if self.n_looked >= STAGES[-1]:
+        if self.n_looked >= FIRST[-1]:
             plan = self._used(len(names))
             for d, (name, said) in enumerate(self.in_words(names).items()):
                 if plan[d] != (self._said[d] if self._said else (LEVEL, NOTHING, 0)):
@@ -280,7 +296,7 @@ class Laws:
             check_one("contest.law.score", score, (BEST * n_columns,), np.float64, FINITE)
             self._contest = Contest(Filters.of(BEST * n_columns), score.copy())
             self._contest.filters.restore(arrays, "contest.law.")
-        self._said = self._used(n_columns) if looked >= STAGES[-1] else []
+        self._said = self._used(n_columns) if looked >= FIRST[-1] else []
 
 
 def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
@@ -292,8 +308,7 @@ def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
     rests, found = LEVEL in chosen, list[tuple[Law, int]]()
     for law in chosen:
         subtracted = NOTHING
-        lasts = law is not None and law.phi >= LASTING and not law.jumps
-        if law is not None and law.drifts and (rests or law.trend or lasts):
+        if law is not None and law.drifts and (rests or law.trend or not law.jumps):
             subtracted = INNOVATION
         found.append((LEVEL if law is None or subtracted == NOTHING else law, subtracted))
     return found

@@ -1,4 +1,4 @@
-"""The particle filter's steps."""
+"""Steps of the particle filter."""
 
 import math
 

@@ -359,7 +359,7 @@ class _Chain:
         particles, aux = self.state.particles, self.state.aux
         if more:
             if k < 0:
-                k = int(free_slot(particles.entry, particles.n_aux, particles.n_tables, 0))
+                k = int(free_slot(particles, 0))
             add_to(aux, 0, 0, k, 1)
         else:
             take_from(aux, 0, 0, k)
@@ -375,7 +375,6 @@ class _Chain:
 
     @property
     def _tables(self) -> IntArray:
-        """Tables in use."""
         return np.flatnonzero((self.state.clusters.size > 0) | (self.state.particles.n_aux[0] > 0))
 
     def names(self) -> tuple[IntArray, IntArray]:

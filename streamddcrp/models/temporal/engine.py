@@ -1,16 +1,14 @@
-"""Collapsed variational inference for the temporal DP mixture, an epoch at a time.
+"""The engine of the temporal mixture: a window of epochs that moves on (docs/math/temporal.md).
 
 The state after an epoch is a window of the last ``lag + 1`` epochs with their assignments, the
-moments of the counts of the ``width`` epochs before them, and for each component what its emission
-knew before the window. The rows of an arriving epoch are assigned one by one with marginal
-predictives, which is where components are born; then the window is swept, its emissions smoothed in
-between. Components are merged, deleted and split where the objective rises, and die when they have
-been silent for as long as the past counts, in epochs with rows (docs/math/temporal.md).
+moments of the counts of the ``width`` epochs before, and for each component what its emission knew
+before the window. Marginal predictives assign the rows of an arriving epoch one by one, and open
+components; then the window is swept, and `moves` changes their number. A component dies when it has
+been silent, in epochs with rows, for as long as the past counts.
 
-alpha is the mode given expected births, with a Gamma prior worth one birth. The kernel
-exp(-d / scale) of the past is, of some scales, the one under which the counts are most probable:
-the only part of the objective that depends on it. Epochs that have left the window count by sums
-that fade.
+alpha is the mode given expected births, with a Gamma prior worth one birth. The decay exp(-d /
+scale) is the one of `KERNELS` under which the counts are most probable. Epochs that have left the
+window count by sums that fade.
 """
 
 import math
@@ -21,11 +19,12 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from streamddcrp.estimator.stored import check_whole
 from streamddcrp.models.temporal.emissions import Seating, Seats, each, widened
 from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.stored import CHANGES, check_whole
+from streamddcrp.models.temporal.stored import CHANGES
 from streamddcrp.models.temporal.window import Change, Settings, Window
 from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
@@ -50,7 +49,6 @@ class StoredEngine(NamedTuple):
 
 
 def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> None:
-    """Refuse a stored engine whose parts do not belong together."""
     check(StoredEngine, arrays, {"W": len(settings.past_weights)})
     positive("alpha", settings.alpha)
     for name, least, most in (("slots", 1, 1 << 31), ("lag", 0, 1 << 20), ("n_sweeps", 0, 1000)):
@@ -58,7 +56,7 @@ def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> 
     numbers = [*settings.past_weights, settings.split_margin, *meta["alpha"], *meta["decay_gains"]]
     refuse_if(not all(type(x) is float and math.isfinite(x) for x in numbers), "numbers")
     refuse_if(min(settings.past_weights, default=0.0) < 0.0 or meta["alpha"][0] <= 0.0, "weights")
-    flags = settings.learn_alpha, settings.learn_decay, settings.taylor
+    flags = settings.learn_alpha, settings.learn_decay
     refuse_if(not all(type(flag) is bool for flag in flags), "settings")
     refuse_if(len(meta["alpha"]) != 3 or len(meta["decay_gains"]) != len(KERNELS), "numbers")
     sizes = meta["epoch_sizes"]
@@ -209,7 +207,6 @@ class Engine(Window):
     # -- what is learned from the counts ---------------------------------------------------------
 
     def _note_counts(self) -> None:
-        """Keep what the oldest epoch says of the counts."""
         if self.settings.learn_alpha:
             births, chances = _FADE * np.array(self.alpha_sums) + self.births()[0]
             self.alpha_sums = float(births), float(chances)

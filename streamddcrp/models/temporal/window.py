@@ -1,10 +1,9 @@
 """The window of a temporal mixture: its components, their assignments, and its objective.
 
-The objective is E log p(c), the expected log likelihood less the divergence of the components from
-their prior, and the entropy of the assignments (docs/math/temporal.md (8)). Right after smoothing
-the second part is the sum of the components' log evidences, exactly. The first is a sum over epochs
-and components of E log Gamma(a0 + X' + m) - E log Gamma(a0 + X'), X' the decayed past and m the
-count of the epoch: sums of independent Bernoullis of several weights, of which moments are taken.
+The objective (docs/math/temporal.md (8)) is E log p(c), the expected log likelihood less the
+divergence of the components from their prior, and the entropy of the assignments. Right after
+smoothing the second part is exactly the sum of the components' log evidences. The first is a sum of
+E log Gamma(a0 + X' + m) - E log Gamma(a0 + X'), X' the decayed past and m the count of an epoch.
 """
 
 import math
@@ -19,9 +18,8 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.models.temporal.emissions import Emission, each, widened
 from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice, positive, whole
+from streamddcrp.validation import positive, whole
 
-EXPECTATIONS = ("zero-corrected", "taylor")
 _FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
 ACTIVE = 0.5  # expected rows from which a component counts as seen in an epoch
 _STALE = 0.01  # part by which a count moves until what it says is computed again
@@ -41,7 +39,6 @@ class Settings(NamedTuple):
     # then the prior of alpha, worth one birth, and holds at first.
     learn_alpha: bool = False
     learn_decay: bool = False
-    taylor: bool = False  # whether expectations in updates are plain expansions about the mean
 
     @property
     def a0(self) -> float:
@@ -66,9 +63,7 @@ def past_weights(decay: object, window: int) -> tuple[float, ...]:
     return tuple(weights[: last[-1] + 1].tolist())
 
 
-def count_settings(
-    alpha: Any, decay: object, window: int | None, expectation: object = "zero-corrected"
-) -> dict[str, Any]:
+def count_settings(alpha: Any, decay: object, window: int | None) -> dict[str, Any]:
     """Return the settings that say how the counts of an epoch follow from those before.
 
     ``alpha`` None, and ``decay`` and ``window`` both None: learned. One of the latter alone: three
@@ -80,7 +75,6 @@ def count_settings(
         "past_weights": past_weights(decay_or_first, 3 if window is None else window),
         "learn_alpha": alpha is None,
         "learn_decay": decay is None and window is None,
-        "taylor": choice("expectation", expectation, EXPECTATIONS) == "taylor",
     }
 
 
@@ -193,7 +187,6 @@ class Window:
         )
 
     def _keep(self, kept: IntArray) -> None:
-        """Keep some of the columns."""
         self.ids, self.born = self.ids[kept], self.born[kept]
         self.last_active = self.last_active[kept]
         self.starts = each(lambda part: part[kept], self.starts)
@@ -237,11 +230,10 @@ class Window:
     def sweep(self, n: int, *, exact: bool = False) -> None:
         """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales.
 
-        What the counts say to a row is exact where asked for, and always with ``taylor``.
+        What the counts say to a row is exact where asked for.
         """
-        settings = self.settings
-        stale = 0.0 if exact or settings.taylor else _STALE
-        weights = np.array(settings.past_weights)
+        a0, weights = self.settings.a0, np.array(self.settings.past_weights)
+        stale = 0.0 if exact else _STALE
         alone = self.n_components == 1 and all((q == 1.0).all() for q in self.resp)
         for _ in range(n):
             if not self.n_components:
@@ -251,16 +243,12 @@ class Window:
             if alone:  # it keeps all rows
                 self.emission = self.emission.learned(stats, smoothed, begins)
                 continue
-            now, before = self.moments(self.resp), self.before.copy()
+            now, before = self.moments(self.resp), self.before
             score = np.empty(self.n_components)
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
                 ell = self.emission.expected(X, smoothed, e, begins, q)
-                if settings.taylor:
-                    now[:, :, kernels.LOG_ZERO] = before[
-                        :, :, kernels.LOG_ZERO
-                    ] = -np.inf  # all have rows for sure
                 kernels.sweep_epoch(
-                    q, ell, e, now, before, weights, settings.a0, stale, self.emission.least, score
+                    q, ell, e, now, before, weights, a0, stale, self.emission.least, score
                 )
             self.emission = self.emission.learned(stats, smoothed, begins)
 

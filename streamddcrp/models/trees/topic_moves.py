@@ -1,7 +1,6 @@
 """Tidying up: moves of many documents of the window at once, undone where the bound does not rise.
 
-Siblings are merged; nodes dissolved, split, and attached to another parent, judged by
-docs/math/trees.md (5) and (8).
+Siblings are merged; nodes dissolved, split, and attached elsewhere: docs/math/trees.md (5), (8).
 """
 
 import logging
@@ -13,7 +12,7 @@ from scipy import sparse
 from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains, sibling_products
 from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, NEXT_ID, SCALE, move, put_back
 from streamddcrp.models.trees.topic_tree import CHUNK, FIRST_TIDY, TopicTree
-from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks, with_ancestors
+from streamddcrp.models.trees.tree import event, merged, sorted_order, sticks, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -140,7 +139,6 @@ class Trial:
 
 
 def _make_room(tree: TopicTree, n: int) -> bool:
-    """Make room for the paths of n documents, if there can be."""
     while tree.n_nodes + n * tree.depth > len(tree.parent) < tree.settings.max_nodes:
         tree.make_nodes()
     return len(tree.parent) >= tree.n_nodes + tree.depth
@@ -209,7 +207,6 @@ def _spots(tree: TopicTree, which: IntArray) -> IntArray:
 
 
 def _length(tree: TopicTree, which: IntArray) -> int:
-    """Return the distinct words of documents, one after the other."""
     w = tree.window
     return int((w.offsets[which + 1] - w.offsets[which]).sum())
 
@@ -350,13 +347,12 @@ def _merge(tree: TopicTree, i: int, j: int) -> None:
     ends = tree.window.ends[: tree.window.n]
     ends[ends == j] = i
     tree.n_merged += 1
-    tree.changes.append(Change("merge", int(tree.ids[j]), tree.n_seen, int(tree.ids[i])))
+    tree.events.append(event("merge", int(tree.ids[j]), tree.n_seen, int(tree.ids[i])))
 
 
 def _after_merge(
     parent: IntArray, level: IntArray, mass: FloatArray, i: int, j: int
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the tree after a merge."""
     parent, mass = merged(parent, mass, i, j)
     keep = np.ones(len(parent), dtype=bool)
     keep[j] = False

@@ -107,7 +107,6 @@ def predict(config, state, x, t, given, b, out):
 
 @inner
 def _seat(config, state, x, t, p, uniforms, at):
-    """Seat the arrival in one particle."""
     particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
     names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
     n = counts[naming.N_SEEN]
