@@ -19,11 +19,12 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from streamddcrp.estimator.stored import check_whole
 from streamddcrp.models.temporal.emissions import Seating, Seats, each, widened
 from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.stored import CHANGES, check_whole
+from streamddcrp.models.temporal.stored import CHANGES
 from streamddcrp.models.temporal.window import Change, Settings, Window
 from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
