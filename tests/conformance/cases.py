@@ -166,7 +166,6 @@ CASES = [
     temporal("family", {"likelihood": "normal_wishart", "warmup": 15, "lag": 1}, 16,
              river=river_rows),
     temporal("decay", {"warmup": 15, "decay": Exponential(2.0)}, 16, examples=5),
-    temporal("taylor", {"warmup": 15, "expectation": "taylor"}, 16, examples=5),
     temporal("full", {"warmup": 15, "likelihood": "full_gaussian"}, 16, examples=5),
     temporal_texts("texts", {"epoch": "2s", "lag": 1}, stream=streams.epochs_of_texts),
     temporal_texts("rho", {"likelihood": TextDecay(rho=0.8)}, **FEW_TEXTS),

@@ -69,7 +69,7 @@ BAD = {
     TemporalDPM: {
         "alpha": (0.0, nan), "lag": (-1,), "window": (0,), "warmup": (0,), "n_sweeps": (0,),
         "decay": (("exponential", -1.0), "steep"), "likelihood": ("poisson", 3),
-        "epoch": ("1 fortnight", 0, ("rows", 1.5), inf, True), "expectation": ("exact", None),
+        "epoch": ("1 fortnight", 0, ("rows", 1.5), inf, True),
     },
     NestedCRPTopics: {
         "depth": (1, 2.0), "gamma": (0.0,), "eta": ((1.0, 0.5), -1.0), "alpha": ((1, 2, 0),),

@@ -93,7 +93,7 @@ SETTINGS = [
     ("DDCRPSampler, two columns", ("filter", "first_time"), None, "first_time"),
     ("Seasonal, holes", ("clocked",), True, "clocked"),
     ("NestedCRPComponents, numbers", ("growth", "columns", "row"), 7, "growth"),
-    ("NestedCRPTopics, texts", ("changes", 10), ["birth", 3, None], "changes"),
+    ("NestedCRPTopics, texts", ("events", 10, "index"), None, "events"),
     ("NestedCRPComponents, numbers", ("options", "depth"), 3, "leaves"),
     ("WindowFeatures, given", ("hop",), 1, "hop"),
     ("WindowFeatures, default", ("hop",), 1, "hop"),
