@@ -20,7 +20,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "r = 50": {"window": 50},
     "r = 50, alpha = 0.3": {"window": 50, "alpha": 0.3},
     "r = 50, rejuvenate 20": {"window": 50, "rejuvenate": 20},
-    "r = 50, one child each": {"window": 50, "resampling": "systematic"},
     "r = 20": {"window": 20},
     "r = 100": {"window": 100},
     "r = 2000: Dirichlet process": {"window": 2000},

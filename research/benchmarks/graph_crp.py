@@ -230,7 +230,6 @@ def main(seeds: int, long: int, rows: int, repeats: int) -> None:
             ("10 particles", 10, fixed),
             ("1,000 particles", 1000, fixed),
             ("r = 50, rejuvenate 20", 100, {"rejuvenate": 20}),
-            ("r = 50, one child each (`systematic`)", 100, {"resampling": "systematic"}),
             ("r = 20", 100, {"window": 20}),
             ("r = 100", 100, {"window": 100}),
             ("r = 2000: a Dirichlet process", 100, {"window": 2000}),

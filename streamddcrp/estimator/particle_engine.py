@@ -96,7 +96,7 @@ class ParticleEngine:
 
     @property
     def log_evidence(self) -> float:
-        """Estimate of the log evidence of all rows so far; NaN where there is none."""
+        """Estimate of the log evidence of all rows so far."""
         return float(self.state.sums[LOG_EVIDENCE])
 
     def with_prior(self, likelihood: Likelihood) -> Self:

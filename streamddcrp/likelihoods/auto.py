@@ -27,35 +27,24 @@ FAMILIES: dict[str, Likelihood] = {
 def choose_likelihood(
     X: ArrayLike, *, types: Sequence[str] | None = None, names: Sequence[str] | None = None
 ) -> tuple[Likelihood, str]:
-    """Choose a likelihood for rows like these, column by column.
+    """Choose a likelihood for rows like these, column by column; return it and the reason.
 
     Truth values: `BetaBernoulli`. Whole numbers from 0 with a mean below 10 that vary like counts,
     or are zeros and ones: `GammaPoisson` with the mean as prior mean. All else, and floats that
     have not moved so far: `NormalGamma` about the mean, with tables expected to be narrow (5 % of a
-    column's variance): it is easier to merge two tables than to split one. Columns of several
-    kinds: a `Product` of these. The choice follows shifts and changes of unit of a column, and is
-    the same for integers and floats that move.
+    column's variance), since it is easier to merge two tables than to split one. Columns of several
+    kinds: a `Product`. The choice follows shifts and changes of unit of a column, and is the same
+    for integers and floats that move.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D)
-        First rows; NaN marks a missing value.
+        First rows, at least one; NaN marks a missing value.
     types : sequence of {"bool", "int", "float"}, length D, optional
         The type of the values: it says which are truth values, and what is at rest at 0 or 1.
         Default: "int" for all.
     names : sequence of str, length D, optional
         Names of the columns, for the reason.
-
-    Returns
-    -------
-    likelihood : Likelihood
-    reason : str
-        What was chosen for which columns, in words.
-
-    Raises
-    ------
-    SchemaError
-        If there is no row or no column.
 
     Examples
     --------

@@ -11,14 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from streamddcrp.cached import Cached
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.likelihoods.columns import (
-    column_parameter,
-    column_shares,
-    columns,
-    common_width,
-    repeats,
-    varies,
-)
+from streamddcrp.likelihoods import columns as col
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.plane import Plane
 from streamddcrp.likelihoods.warp import images, log_slopes
@@ -52,7 +45,7 @@ class Likelihood:
             value = getattr(self, name)
             if value is not None or name not in self._from_rows:
                 least = {"mean": -np.inf, "step": 0.0, "power": 0.0, "share": 0.0}.get(name)
-                value = column_parameter(type(self).__name__, name, value, least=least)
+                value = col.column_parameter(type(self).__name__, name, value, least=least)
                 object.__setattr__(self, name, value)
         _ = self.n_features  # refuses parameters for different numbers of features
 
@@ -67,7 +60,7 @@ class Likelihood:
         if self.plane is not None:
             return len(self.plane[0])
         values = {name: getattr(self, name) for name in self._columns}
-        return common_width(type(self).__name__, **values)
+        return col.common_width(type(self).__name__, **values)
 
     @Cached
     def is_scaled(self) -> bool:
@@ -103,7 +96,7 @@ class Likelihood:
         """
         if self._spread is None:
             return self
-        factors = np.where([varies(column) for column in self._spread_of(X).T], factor, 1.0)
+        factors = np.where([col.varies(column) for column in self._spread_of(X).T], factor, 1.0)
         return replace(self, **{self._spread: self._spread_times(factors)})
 
     def _spread_of(self, X: FloatArray) -> FloatArray:
@@ -121,7 +114,7 @@ class Likelihood:
         Correlated columns, and rows like the ones before them, repeat each other. The family itself
         where it cannot count a column in part.
         """
-        return replace(self, share=column_shares(X)) if "share" in self._columns else self
+        return replace(self, share=col.column_shares(X)) if "share" in self._columns else self
 
     def on_grid(self, X: FloatArray) -> Self:
         """Return the family with the resolution of columns that rows (N, D) show as measured.
@@ -140,11 +133,10 @@ class Likelihood:
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         """Say in plain sentences what was found in the first rows, for the log."""
-        share = columns(self.share, len(names))
-        return [repeats(share.sum(), len(names))] if (share < 1.0).any() else []
+        share = col.columns(self.share, len(names))
+        return [col.repeats(share.sum(), len(names))] if (share < 1.0).any() else []
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
-        """Return values for the parameters in ``_from_rows``."""
         raise NotImplementedError
 
     def n_stats(self, n_features: int) -> int:
@@ -175,19 +167,9 @@ class Likelihood:
     ) -> tuple[FloatArray, FloatArray | None]:
         """Return rows as the kernels read them, and what the next rows need of these.
 
-        Parameters
-        ----------
-        X : ndarray of float64, shape (N, D)
-            Consecutive rows.
-        past : ndarray of float64, shape (n_lags, D), optional
-            What `prepare` of the rows before returned.
-
-        Returns
-        -------
-        rows : ndarray of float64, shape (N, hyper[0])
-            ``X`` itself in families without regressors that integrate missing values out.
-        past : ndarray of float64, shape (n_lags, D), or None
-            None in families without memory.
+        ``X`` (N, D) are consecutive rows, ``past`` (n_lags, D) what `prepare` of the rows before
+        returned. Rows are (N, hyper[0]): ``X`` itself in families without regressors that integrate
+        missing values out. The second result is None in families without memory.
         """
         if self._plane is not None:
             return self._plane.apply(X), None
@@ -205,12 +187,7 @@ class Likelihood:
         return (~np.isnan(x)).nonzero()[0]
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        """Return a row (D,) as `prepare` makes it, and again without each of the columns ``at``.
-
-        Returns
-        -------
-        ndarray of float64, shape (1 + n, C)
-        """
+        """Return (1 + n, C): a row (D,) as of `prepare`, and without each of the columns ``at``."""
         return np.ascontiguousarray(self.prepare(lacking(x, at), past)[0])
 
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
@@ -226,7 +203,7 @@ class Likelihood:
         if self.warp is None:
             return None
         return log_slopes(self.warp, X) @ (
-            columns(self.power, X.shape[1]) * columns(self.share, X.shape[1])
+            col.columns(self.power, X.shape[1]) * col.columns(self.share, X.shape[1])
         )
 
     def _row_length(self, n_features: int) -> int:
@@ -234,8 +211,9 @@ class Likelihood:
         return n_features
 
     def _prior(self, n_features: int) -> FloatArray:
-        """Return ``hyper`` without its first entry."""
-        return np.concatenate([columns(getattr(self, name), n_features) for name in self._columns])
+        return np.concatenate(
+            [col.columns(getattr(self, name), n_features) for name in self._columns]
+        )
 
     def suffstats(self, x: ArrayLike, past: FloatArray | None = None) -> FloatArray:
         """Return the sufficient statistics of a row, or of each of several consecutive rows.
@@ -246,10 +224,6 @@ class Likelihood:
             NaN marks a missing value.
         past : ndarray of float64, shape (n_lags, D), optional
             The rows before, for families that regress on them.
-
-        Returns
-        -------
-        ndarray of float64, shape (P,) or (N, P)
         """
         rows = np.asarray(x, dtype=np.float64)
         if rows.ndim not in {1, 2}:
@@ -261,17 +235,10 @@ class Likelihood:
         return out[0] if rows.ndim == 1 else out
 
     def log_marginal(self, stats: ArrayLike) -> FloatArray:
-        """Return log p(rows), the parameter integrated out, for each table.
+        """Return log p(rows), the parameter integrated out, for each table, (K,).
 
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-            Sums of sufficient statistics, possibly with soft weights. The result is then the value
-            of sum_i z_i E log p(x_i | theta) - KL(q || p) at the optimal q.
-
-        Returns
-        -------
-        ndarray of float64, shape (K,)
+        ``stats`` (K, P) are sums of sufficient statistics, possibly with soft weights. The result
+        is then the value of sum_i z_i E log p(x_i | theta) - KL(q || p) at the optimal q.
         """
         _, _, post = self._posteriors(stats)
         return np.ascontiguousarray(post[:, 0])
@@ -337,17 +304,8 @@ class Likelihood:
     def intervals(self, stats: ArrayLike, level: float = 0.95) -> dict[str, FloatArray]:
         """Return equal-tailed intervals of parameters of each table, given which rows it has.
 
-        Parameters
-        ----------
-        stats : array_like of float, shape (K, P)
-        level : float, default 0.95
-            Probability within.
-
-        Returns
-        -------
-        dict of str to ndarray of float64, shape (K, D, 2)
-            By the names of `point_estimates`. Empty for regressions, and where columns are on a
-            scale of their own.
+        For ``stats`` (K, P): arrays (K, D, 2) by the names of `point_estimates`. Empty for
+        regressions, and where columns are on a scale of their own.
 
         Examples
         --------
@@ -384,7 +342,6 @@ class Likelihood:
     def _scores(
         self, kernel: Any, x: ArrayLike, stats: ArrayLike, past: FloatArray | None
     ) -> FloatArray:
-        """Score a row at each table by a kernel."""
         D, hyper, post = self._posteriors(stats)
         row = np.asarray(x, dtype=np.float64)
         if row.shape != (D,):

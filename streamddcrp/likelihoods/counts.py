@@ -31,9 +31,9 @@ class GammaPoisson(Likelihood):
     """Poisson counts with a Gamma prior, independent of each other.
 
     For each feature, intensity ~ Gamma(shape, rate), so its prior mean is shape / rate. Missing
-    values are integrated out. A fraction, such as a rate among flags, has the density that the
-    Gamma function gives in place of the factorial. O(D) time and memory per row and table. Point
-    estimates: ``mean``, the posterior mean of each intensity.
+    values are integrated out. In the density of a fraction, such as a rate among flags, the Gamma
+    function replaces the factorial. O(D) time and memory per row and table. Point estimates:
+    ``mean``, the posterior mean of each intensity.
 
     Parameters
     ----------
@@ -101,8 +101,8 @@ class DirichletMultinomial(_Counts):
         Prior mass of each category. With an open vocabulary: of all categories together.
     n_categories : int, optional
         Number of categories, which is the number of columns. None for an open vocabulary: the mass
-        is spread evenly over 2**20 words, of which only those seen need a column. Columns may then
-        be added at any time, and no number changes.
+        is spread over 2**20 words, of which only those seen need a column; columns may be added at
+        any time, and no number changes.
 
     Examples
     --------

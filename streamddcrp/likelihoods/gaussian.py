@@ -10,20 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaincinv, stdtrit
 
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import columns as col
 from streamddcrp.likelihoods.base import Likelihood, lacking
-from streamddcrp.likelihoods.columns import (
-    TABLE_VARIANCE,
-    as_array,
-    column_cells,
-    column_means,
-    column_powers,
-    column_shares,
-    column_variances,
-    columns,
-    common_width,
-    repeats,
-    scalar_parameter,
-)
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.plane import find_plane
@@ -43,10 +31,10 @@ class NormalGamma(Likelihood):
     Missing values are integrated out. O(D) time and memory per row and table. Point estimates:
     ``mean``, the posterior mean of mu, and ``sd``, E[precision]^-1/2.
 
-    A rounded value stands for an unknown one, uniform in a cell of width ``step`` about it. Its
-    density alone could be driven up without limit by a table for each value of the grid. With
-    q(u) uniform on the cell, every square about a point gains step^2 / 12, and the bound stays a
-    true one; densities are of a row per volume of its cell.
+    A rounded value stands for an unknown one, uniform in a cell of width ``step`` about it. Else a
+    table for each value of the grid would drive its density up without limit. With q(u) uniform on
+    the cell, every square about a point gains step^2 / 12, and the bound stays a true one;
+    densities are of a row per volume of its cell.
 
     Parameters
     ----------
@@ -65,14 +53,13 @@ class NormalGamma(Likelihood):
         How often a row counts in a column: below 1 for successive rows that repeat each other.
         Densities and bounds are then those of a composite likelihood.
     warp : sequence, length D, optional
-        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`: the column is
-        Gaussian on another scale. Mean and rate are of the images; densities are of the values.
+        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`, by whose
+        images the column is Gaussian; mean and rate are of these, densities of the values.
     share : float or sequence of float, default 1
         How often a column counts, its prior too: below 1 for columns that repeat each other.
     plane : array_like of float, shape (2 + Q, D), optional
-        Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane`: rows
-        are learned as coordinates along these and as remainders. The other parameters are then of
-        Q + D columns.
+        Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane`, by
+        which rows are learned; the other parameters are then of Q + D columns.
 
     Examples
     --------
@@ -104,18 +91,20 @@ class NormalGamma(Likelihood):
         super().__post_init__()
         if self.warp is not None:
             object.__setattr__(self, "warp", _checked_warp(self.warp))
-            common_width("NormalGamma", mean=self.mean, warp=self.warp)
+            col.common_width("NormalGamma", mean=self.mean, warp=self.warp)
         if self.plane is not None:
             object.__setattr__(self, "plane", _checked_plane(self.plane))
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         rows = self.prepare(X)[0]
-        rate = np.multiply(self.shape, TABLE_VARIANCE * column_variances(rows))
-        step = column_cells(X) if self._plane is None else self._plane.steps(column_cells(X))
-        return {"mean": column_means(rows), "rate": rate, "step": step}
+        rate = np.multiply(self.shape, col.TABLE_VARIANCE * col.column_variances(rows))
+        step = (
+            col.column_cells(X) if self._plane is None else self._plane.steps(col.column_cells(X))
+        )
+        return {"mean": col.column_means(rows), "rate": rate, "step": step}
 
     def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        share, power = column_shares(X), column_powers(X)
+        share, power = col.column_shares(X), col.column_powers(X)
         free = self.mean is self.rate is self.warp is None and X.shape[1] > MOST_WARPED
         plane = find_plane(X) if (share < 1.0).any() and free else None
         if plane is None:
@@ -124,7 +113,7 @@ class NormalGamma(Likelihood):
             self,
             power=np.append(1.0 - plane.axes**2 @ (1.0 - power), power),  # exactly 1 for 1
             share=np.append(np.ones(plane.n_axes), np.where(share < 1.0, 1.0 / len(power), 1.0)),
-            step=None if self.step is None else plane.steps(columns(self.step, len(power))),
+            step=None if self.step is None else plane.steps(col.columns(self.step, len(power))),
             plane=[plane.center, plane.scale, *plane.axes],
         )
 
@@ -132,12 +121,12 @@ class NormalGamma(Likelihood):
         return replace(super().unscaled(), power=1.0, warp=None, share=1.0, plane=None)
 
     def on_grid(self, X: FloatArray) -> Self:
-        return self if self.step is not None else replace(self, step=column_cells(X))
+        return self if self.step is not None else replace(self, step=col.column_cells(X))
 
     def warped(self, X: FloatArray) -> Self:
         if X.shape[1] > MOST_WARPED:
             return self
-        cells = column_cells(X) if self.step is None else columns(self.step, X.shape[1])
+        cells = col.column_cells(X) if self.step is None else col.columns(self.step, X.shape[1])
         maps = [find_warp(x, step) for x, step in zip(X.T, cells, strict=True)]
         # the cells of a map's images are of several widths; their mean square is what counts
         spread = np.exp(2.0 * log_slopes(maps, X)).mean(axis=0)
@@ -146,8 +135,10 @@ class NormalGamma(Likelihood):
 
     def remarks(self, names: Sequence[str]) -> list[str]:
         width = self._row_length(len(names))
-        step, power, share = (columns(v or 0.0, width) for v in (self.step, self.power, self.share))
-        at_rest = np.isclose(step**2 / 12.0, columns(self.rate, width) / self.shape)
+        step, power, share = (
+            col.columns(v or 0.0, width) for v in (self.step, self.power, self.share)
+        )
+        at_rest = np.isclose(step**2 / 12.0, col.columns(self.rate, width) / self.shape)
         said = [
             f"{name!r} is rounded to steps of {h:g}: each value is treated as an interval"
             for name, h, resting, warp in zip(
@@ -164,7 +155,7 @@ class NormalGamma(Likelihood):
                 shape = "has heavy tails" if warp.tail else "is skewed"
                 said.append(f"{name!r} {shape}: it is learned {warp}")
         if (power * share < 1.0).any():
-            said.append(repeats(float(power @ share), len(names)))
+            said.append(col.repeats(float(power @ share), len(names)))
         if self._plane is not None:
             said.append(
                 f"{len(names)} columns move together: they are learned as {self._plane.n_axes} "
@@ -241,7 +232,7 @@ class NormalGamma(Likelihood):
 
 
 def _checked_plane(value: Any) -> tuple[tuple[float, ...], ...]:
-    plane = as_array("NormalGamma", "plane", value)
+    plane = col.as_array("NormalGamma", "plane", value)
     fine = plane.ndim == 2 and len(plane) > 2 and plane.shape[1] > 0 and (plane[1] > 0.0).all()
     if not fine or not np.allclose(plane[2:] @ plane[2:].T, np.eye(len(plane) - 2), atol=1e-6):
         raise ConfigError(
@@ -275,17 +266,14 @@ class NormalWishart(Likelihood):
     """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.
 
     Lambda ~ W(scatter^-1, dof) and mu | Lambda ~ N(mean, (kappa Lambda)^-1). A missing value is
-    replaced by the prior mean; use `NormalGamma` to have it integrated out. O(D^2) time per row and
-    table, O(D^3) when a table's posterior is renewed, O(D^2) memory per table. Point estimates:
-    ``mean``, the posterior mean of mu, and ``sd``, standard deviations of E[Lambda]^-1.
+    replaced by the prior mean; `NormalGamma` integrates it out. O(D^2) time per row and table,
+    O(D^3) when a table's posterior is renewed, O(D^2) memory per table. Point estimates: ``mean``,
+    the posterior mean of mu, and ``sd``, standard deviations of E[Lambda]^-1.
 
     Parameters
     ----------
-    mean : float or sequence of float, length D
-        Prior mean. Sums are taken about it, so it should lie near the data. From rows: the columns'
-        means.
-    kappa : float, default 0.05
-        Weight of the prior mean, in rows.
+    mean, kappa
+        As for `NormalGamma`; one ``kappa`` for all columns.
     scatter : float or array_like of float, shape (D, D)
         Inverse scale matrix, symmetric and positive definite; a number stands for a multiple of the
         identity. The expected precision is dof * scatter^-1. From rows: diagonal, such that tables
@@ -312,11 +300,13 @@ class NormalWishart(Likelihood):
     _spread: ClassVar[str | None] = "scatter"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kappa", scalar_parameter("NormalWishart", "kappa", self.kappa))
+        object.__setattr__(
+            self, "kappa", col.scalar_parameter("NormalWishart", "kappa", self.kappa)
+        )
         if self.scatter is not None:
             object.__setattr__(self, "scatter", _checked_scatter(self.scatter))
         if self.dof is not None:
-            object.__setattr__(self, "dof", scalar_parameter("NormalWishart", "dof", self.dof))
+            object.__setattr__(self, "dof", col.scalar_parameter("NormalWishart", "dof", self.dof))
         super().__post_init__()
         width = self.n_features
         if width is not None and self.dof is not None and self.dof <= width - 1:
@@ -327,14 +317,14 @@ class NormalWishart(Likelihood):
 
     @property
     def n_features(self) -> int | None:
-        return common_width("NormalWishart", mean=self.mean, scatter=self.scatter)
+        return col.common_width("NormalWishart", mean=self.mean, scatter=self.scatter)
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         D = X.shape[1]
         dof = D + 2.0 if self.dof is None else self.dof
         # each feature by itself as in NormalGamma, of shape (dof - D + 1) / 2
-        spread = (dof - D + 1.0) * TABLE_VARIANCE * column_variances(X)
-        return {"mean": column_means(X), "scatter": np.diag(spread), "dof": dof}
+        spread = (dof - D + 1.0) * col.TABLE_VARIANCE * col.column_variances(X)
+        return {"mean": col.column_means(X), "scatter": np.diag(spread), "dof": dof}
 
     def _spread_times(self, factors: FloatArray) -> FloatArray:
         matrix: FloatArray = self._scatter(len(factors)) * np.sqrt(np.outer(factors, factors))
@@ -351,7 +341,7 @@ class NormalWishart(Likelihood):
                 f"it must exceed {n_features - 1}"
             )
         D = n_features
-        mean = columns(self.mean, D)
+        mean = col.columns(self.mean, D)
         packed = self._scatter(D)[np.tril_indices(D)]
         factor = packed.copy()
         log_det = factor_packed(D, np.zeros(D), 0, factor, 0)
@@ -363,7 +353,7 @@ class NormalWishart(Likelihood):
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
         missing = np.isnan(X)
-        filled = np.where(missing, columns(self.mean, X.shape[1]), X) if missing.any() else X
+        filled = np.where(missing, col.columns(self.mean, X.shape[1]), X) if missing.any() else X
         return filled, None
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
@@ -419,9 +409,9 @@ def _normal_quantiles(
 
 
 def _checked_scatter(value: Any) -> float | tuple[tuple[float, ...], ...]:
-    matrix = as_array("NormalWishart", "scatter", value)
+    matrix = col.as_array("NormalWishart", "scatter", value)
     if matrix.ndim == 0:
-        return scalar_parameter("NormalWishart", "scatter", value)
+        return col.scalar_parameter("NormalWishart", "scatter", value)
     message = (
         "NormalWishart: scatter must be a positive number or a symmetric, positive definite "
         f"matrix, got {value!r}"

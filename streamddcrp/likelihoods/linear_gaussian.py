@@ -18,30 +18,19 @@ class LinearGaussian:
     """Linear-Gaussian features: ``X = Z Y + E``, collapsed over the loadings ``Y``.
 
     ``E`` is N(0, sigma_x^2) and ``Y`` (K, D) is N(0, sigma_y^2); Z (N, K) says which row has which
-    feature. Only the ratio sigma_x^2 / sigma_y^2 enters the posterior of the loadings; a noise
-    variance that is not known is integrated out under InvGamma(shape, rate), and for the ratio
-    there is a grid.
+    feature. Only the ratio sigma_x^2 / sigma_y^2 enters the posterior of the loadings. An unknown
+    noise variance is integrated out under InvGamma(shape, rate), and the ratio has a grid.
+    Griffiths and Ghahramani, "The Indian buffet process", JMLR 2011, section 5.
 
     Parameters
     ----------
-    sigma_x : float, optional
-        Standard deviation of the noise. None: unknown.
-    sigma_y : float, optional
-        Standard deviation of the loadings. Where ``sigma_x`` is unknown it is, too.
+    sigma_x, sigma_y : float, optional
+        Standard deviations of the noise and of the loadings: both, or neither if they are unknown.
     noise_shape, noise_rate : float
         Prior of an unknown noise variance.
     ratio : float or sequence of float
         sigma_x^2 / sigma_y^2 where they are unknown: one value, or values that are equally probable
         before the data, for each feature by itself.
-
-    Notes
-    -----
-    A row costs O(K^2 + K D) (`streamddcrp.likelihoods.kernels.linear_gaussian`); `log_density` is
-    plain linear algebra over all rows at once.
-
-    References
-    ----------
-    Griffiths and Ghahramani, "The Indian buffet process", JMLR 2011, section 5.
 
     Examples
     --------

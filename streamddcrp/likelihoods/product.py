@@ -127,7 +127,6 @@ class Product(Likelihood):
     def _placed(
         self, n_features: int, names: Sequence[str] | None = None
     ) -> list[tuple[Likelihood, list[int]]]:
-        """Return the parts with the positions of their columns."""
         known = {name: j for j, name in enumerate(names or ())}
         placed = [(part, [known.get(c, c) for c in columns]) for part, columns in self.parts]
         found = {j for _, columns in placed for j in columns}

@@ -26,17 +26,10 @@ LikelihoodSpec = Likelihood | Sequence[Any] | Mapping[str, Any]
 
 
 def make_likelihood(spec: Any) -> Likelihood:
-    """Return the likelihood that an option describes.
+    """Return the likelihood that an option describes, or refuse it: ConfigError.
 
-    Parameters
-    ----------
-    spec : Likelihood, sequence or mapping
-        A likelihood; or its name and its parameters in order; or a description by `to_config`.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such family, or its parameters are wrong.
+    ``spec``: a likelihood; or its name and its parameters in order; or a description by
+    `to_config`.
 
     Examples
     --------

@@ -9,16 +9,8 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import columns as col
 from streamddcrp.likelihoods.base import Likelihood
-from streamddcrp.likelihoods.columns import (
-    TABLE_VARIANCE,
-    as_columns,
-    column_means,
-    column_variances,
-    columns,
-    common_width,
-    scalar_parameter,
-)
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray, IntArray
@@ -47,7 +39,7 @@ class _Linear(Likelihood):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        kappa = scalar_parameter(type(self).__name__, "kappa", self.kappa)
+        kappa = col.scalar_parameter(type(self).__name__, "kappa", self.kappa)
         object.__setattr__(self, "kappa", kappa)
 
     def _shape_of_rows(self, n_features: int) -> tuple[int, int]:
@@ -55,9 +47,9 @@ class _Linear(Likelihood):
         raise NotImplementedError
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
-        variances = column_variances(X)
-        rate = np.multiply(self.shape, TABLE_VARIANCE * variances)
-        return {"mean": column_means(X), "scale": np.sqrt(variances), "rate": rate}
+        variances = col.column_variances(X)
+        rate = np.multiply(self.shape, col.TABLE_VARIANCE * variances)
+        return {"mean": col.column_means(X), "scale": np.sqrt(variances), "rate": rate}
 
     def n_stats(self, n_features: int) -> int:
         D, P = self._shape_of_rows(n_features)
@@ -69,12 +61,11 @@ class _Linear(Likelihood):
 
     def _prior(self, n_features: int) -> FloatArray:
         D, P = self._shape_of_rows(n_features)
-        shape, rate = columns(self.shape, D), columns(self.rate, D)
+        shape, rate = col.columns(self.shape, D), col.columns(self.rate, D)
         prior = np.column_stack([np.zeros((D, P)), np.full((D, P), self.kappa), shape, rate])
         return np.concatenate([[D, P], prior.ravel()])
 
     def _outputs(self, n_features: int) -> IntArray:
-        """Return the positions of the columns that are explained."""
         return np.arange(n_features)
 
     def explains(self, x: FloatArray) -> IntArray:
@@ -167,7 +158,7 @@ class Regression(_Linear):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        targets = as_columns(self.targets)
+        targets = col.as_columns(self.targets)
         if not targets:
             raise ConfigError(
                 "Regression: targets must be positions or names of columns, each once; "
@@ -193,7 +184,7 @@ class Regression(_Linear):
     @property
     def n_features(self) -> int | None:
         """Number of columns the parameters are for, None if mean and scale are numbers."""
-        return common_width("Regression", mean=self.mean, scale=self.scale, names=self.names)
+        return col.common_width("Regression", mean=self.mean, scale=self.scale, names=self.names)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
         named = self if self.names is not None or names is None else replace(self, names=names)
@@ -202,11 +193,10 @@ class Regression(_Linear):
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         rows = np.asarray(X, dtype=np.float64)
         found, (targets, _) = super()._scale(rows), self._split(rows.shape[1])
-        variances = TABLE_VARIANCE * found["scale"][targets] ** 2
-        return found | {"rate": columns(self.shape, len(targets)) * variances}
+        variances = col.TABLE_VARIANCE * found["scale"][targets] ** 2
+        return found | {"rate": col.columns(self.shape, len(targets)) * variances}
 
     def _split(self, n_features: int) -> tuple[IntArray, IntArray]:
-        """Return the positions of targets and regressors."""
         names = self.names or ()
         places = [names.index(c) if c in names else c for c in self.targets]
         for given, place in zip(self.targets, places, strict=True):
@@ -260,14 +250,14 @@ class Regression(_Linear):
         rows[:] = self.mean if x is None else x
         standard = ((rows - self.mean) / self.scale)[:, regressors]
         noise = sd * rng.normal(size=(len(rows), len(targets)))
-        centre = columns(self.mean, n_features)[targets]
+        centre = col.columns(self.mean, n_features)[targets]
         rows[:, targets] = centre + w[:, 0] + standard @ w[:, 1:].T + noise
         return rows[0] if size is None else rows
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
         n_features, w, sd = self._coefficients(stats)
         targets, regressors = self._split(n_features)
-        mean, scale = columns(self.mean, n_features), columns(self.scale, n_features)
+        mean, scale = col.columns(self.mean, n_features), col.columns(self.scale, n_features)
         slopes = w[:, :, 1:] / scale[regressors]
         intercept = mean[targets] + w[:, :, 0] - slopes @ mean[regressors]
         names = [f"slope_{j if self.names is None else self.names[j]}" for j in regressors]
@@ -288,23 +278,16 @@ class Autoregression(_Linear):
     order, precision ~ Gamma(shape, rate) and w ~ N(0, 1 / (kappa precision)). Order 1 covers levels
     (w_1 = 0), random walks and trends. In a lag, a missing value is replaced by the last one known;
     a missing y_t is left out, and so are the first values of a series, whose lags are unknown. The
-    row before is the last one that arrived, of whatever table. O(D P^2) time and memory per row and
-    table, O(D P^3) when a table's posterior is renewed, P = order + 1. Point estimates, of
-    y_t = intercept + sum_j lag_j y_{t-j} + noise: ``intercept``, ``sd`` of the noise
-    (E[precision]^-1/2), ``lag1``, ``lag2`` ...
+    row before is the last one that arrived, of whatever table. Costs as for `Regression` with D
+    targets and P = order + 1. Point estimates, of y_t = intercept + sum_j lag_j y_{t-j} + noise:
+    ``intercept``, ``sd`` of the noise, ``lag1``, ``lag2`` ...
 
     Parameters
     ----------
     order : int, default 1
         How many rows back, at most 256.
-    mean, scale : float or sequence of float, length D
-        Centre and unit of each column, to which the prior refers. From rows: mean and standard
-        deviation.
-    kappa : float, default 0.05
-        Weight of the prior of the coefficients, in rows.
-    shape, rate : float or sequence of float, length D
-        Prior of the precision of the noise. From rows: a rate such that the noise of a table is
-        expected to be small, 5 % of a column's variance.
+    mean, scale, kappa, shape, rate
+        As for `Regression`, each column a target.
 
     Examples
     --------
@@ -348,7 +331,7 @@ class Autoregression(_Linear):
         # a series that starts at the mean
         D, w, sd = self._draw(rng, stats)
         n = 1 if size is None else size
-        mean, scale = columns(self.mean, D), columns(self.scale, D)
+        mean, scale = col.columns(self.mean, D), col.columns(self.scale, D)
         series = np.tile(mean, (self.order + n, 1))
         noise = sd * rng.normal(size=(n, D))
         for i in range(n):
@@ -358,7 +341,7 @@ class Autoregression(_Linear):
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
         D, w, sd = self._coefficients(stats)
-        mean, scale = columns(self.mean, D), columns(self.scale, D)
+        mean, scale = col.columns(self.mean, D), col.columns(self.scale, D)
         lags = w[:, :, 1:] / scale[:, None]
         intercept = mean + w[:, :, 0] - lags.sum(axis=2) * mean
         found = {f"lag{j + 1}": lags[:, :, j] for j in range(self.order)}

@@ -35,7 +35,6 @@ def take_up(family: int, hyper: FloatArray, arrays: Mapping[str, Array]) -> None
 
 
 def _parts(family: int, hyper: FloatArray) -> Iterator[tuple[int, int]]:
-    """Yield codes of the parts, and where their priors begin."""
     if family != families.PRODUCT:
         yield family, 0
         return

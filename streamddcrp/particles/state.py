@@ -64,7 +64,6 @@ class Children(NamedTuple):
     table: Annotated[IntArray, "M"]
     weight: Annotated[FloatArray, "M"]
     key: Annotated[UintArray, "M"]
-    work: Annotated[FloatArray, "M"]
     hashed: Annotated[IntArray, "H"]  # H a power of two, at least 2 M
     chosen: Annotated[IntArray, "P"]
     kept_weight: Annotated[FloatArray, "P"]
@@ -73,7 +72,6 @@ class Children(NamedTuple):
     to: Annotated[IntArray, "P"]
     n: Annotated[IntArray, "1"]  # how many stay
     used: Annotated[BoolArray, "P"]
-    offspring: Annotated[IntArray, "P"]
 
 
 class ParticleState:
@@ -95,7 +93,7 @@ class ParticleState:
 
     @property
     def log_evidence(self) -> float:
-        """Estimate of the log evidence; NaN where the resampling gives none."""
+        """Estimate of the log evidence."""
         return float(self.sums[naming.LOG_EVIDENCE])
 
 
@@ -197,7 +195,7 @@ def check(
     known = {**lengths, "K": int(arrays["particles.entry"].shape[1]), "N": len(openers)}
     known |= {"C": len(clusters), "E": len(arrays["events.kind"])}
     rec.check_one("counts", arrays["counts"], (n_counts,), np.int64, COUNTS, known)
-    rec.check_one("sums", arrays["sums"], (1,), np.float64, rec.ANY)  # NaN: no evidence
+    rec.check_one("sums", arrays["sums"], (1,), np.float64, rec.ANY)
     rec.check(group, arrays, known | {"C": len(clusters) + 1}, "particles.")
     rec.check(Names, arrays, known, "names.")
     rec.check(EventRing, arrays, known, "events.")

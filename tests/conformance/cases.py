@@ -25,7 +25,7 @@ WISHART = ("normal_wishart", 0.0, 0.05, 1.0, 8.0)
 KNOWN = GaussianDrift.known(*(np.full(2, value) for value in (0.0, 36.0, 0.06, 1.0)))
 LONG = partial(streams.levels, 3, 20_000)
 TWICE = Flat(LONG, times=(False, True))
-ONE_EACH = {"warmup": 5, "resampling": "systematic", "n_particles": 6, "alpha": 0.5}
+FIXED_ALPHA = {"warmup": 5, "n_particles": 6, "alpha": 0.5}
 FEW = {"max_tables": 3, "max_groups": 2, "alpha": ("gamma", 1.0, 1.0)}
 PARENTS = {"stream": streams.with_parents, "lacks": {"keyed"}}
 HOLES = kinds.BY_NAME | {"stream": streams.with_holes, "examples": 10}
@@ -104,7 +104,7 @@ CASES = [
         ("auto", {"warmup": 15, "n_particles": 8}, {}),
         ("given", {"likelihood": GAUSSIAN, "n_particles": 5, "rejuvenate": 2, "window": 7},
          {"flat": Flat(LONG), "river": river_rows}),
-        ("one each", ONE_EACH, {"flat": Flat(LONG)}),
+        ("fixed alpha", FIXED_ALPHA, {"flat": Flat(LONG)}),
         ("discount", {"likelihood": GAUSSIAN, "n_particles": 5, "rejuvenate": 2, "window": 7,
          "alpha": 0.5, "discount": 0.3}, {"flat": Flat(LONG)}),
         ("two clusters", {"likelihood": GAUSSIAN, "n_particles": 5, "window": 20, "alpha": 0.5,
@@ -114,7 +114,7 @@ CASES = [
         ("own past", {"likelihood": OWN_PAST, "warmup": 10, "n_particles": 4}, {}),
         ("parents", {"warmup": 15, "n_particles": 8, "window": 20}, PARENTS),
         ("parents, given", {"likelihood": GAUSSIAN, "n_particles": 5, "window": 20}, PARENTS),
-        ("parents, one each", ONE_EACH | {"window": 20}, PARENTS),
+        ("parents, fixed alpha", FIXED_ALPHA | {"window": 20}, PARENTS),
         ("parents, own past", {"likelihood": OWN_PAST, "warmup": 10, "n_particles": 4}, PARENTS),
     )),
     group_dp(

@@ -44,7 +44,7 @@ BAD = {
         "decay": (("exponential", -1.0), "steep"), "likelihood": (("gauss", 1.0),),
     },
     GraphCRP: {
-        "window": (0,), "rejuvenate": (60,), "alpha": ("1",), "resampling": ("no",), "warmup": (0,),
+        "window": (0,), "rejuvenate": (60,), "alpha": ("1",), "warmup": (0,),
         "moves": (-1,), "n_particles": (0,), "seed": (-1,), "discount": (1.0, -0.5, 0.5),
         "n_clusters": (0, 2.5, 3), "whole_graph": (True,),
     },

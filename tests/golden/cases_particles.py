@@ -142,9 +142,6 @@ def graph_crp(record):
             "moves": 2,
             "window": 9,
         },
-        "systematic": {"likelihood": GIVEN, "resampling": "systematic", "alpha": 0.5},
-        "stratified": {"likelihood": GIVEN, "resampling": "stratified", "merge": False},
-        "n_best": {"likelihood": GIVEN, "resampling": "n_best", "seed": 4},
         "whole graph": {
             "likelihood": GIVEN,
             "alpha": 0.5,

@@ -349,11 +349,6 @@ def test_all_tables_in_one_call_are_bitwise_the_same(case):
     in_lanes = np.zeros(8)
     families.log_predictives_in_lanes(code, hyper, eight, x, 3, in_lanes)
     assert_allclose(in_lanes[:3], one_by_one, rtol=TOL, atol=TOL)
-    again = np.zeros(3)
-    families.table_scores(code, hyper, x, many, False, np.zeros(Q), again)
-    assert np.array_equal(again, one_by_one)
     families.expected_log_liks(code, hyper, many_post, x, 3, scores)
     one_by_one = [families.expected_log_lik(code, hyper, post, x) for post in many_post]
     assert np.array_equal(scores, one_by_one)
-    families.table_scores(code, hyper, x, many, True, np.zeros(Q), again)
-    assert np.array_equal(again, one_by_one)

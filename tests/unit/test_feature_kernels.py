@@ -28,7 +28,7 @@ def test_features_that_are_merged_leave_no_name_twice():
     names.owners[:2] = 0b111
     names.history[:] = -1
     names.history[:3, :3] = [[4, 6, 9], [6, 9, -1], [4, -1, -1]]
-    plain(_merge)(particles, names, counts, 39, 39.0)
+    plain(_merge)(state, 39.0)
     assert names.used[:2].tolist() == [True, False]
     assert particles.name[:3, 1:3].tolist() == [[-1, 0], [-1, 0], [0, -1]]
     assert names.weight[0] == pytest.approx(0.6)

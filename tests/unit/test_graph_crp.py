@@ -41,16 +41,15 @@ def learn(config, rows=X, parents=None):
     return step(config, state, rows, np.arange(len(rows), dtype=float), *given)
 
 
-@pytest.mark.parametrize("merge", [False, True])
-def test_evidence_is_exact_while_all_children_fit(merge):
-    state, out = learn(settings(n_particles=100, merge=merge))
+def test_evidence_is_exact_while_all_children_fit():
+    state, out = learn(settings(n_particles=100))
     assert state.log_evidence == pytest.approx(LOG_Z["window"], abs=1e-10)
     known = [-1.2207833383, -1.9340471102, -1.0614088556, -3.6603731097, -1.9594847176,
              -2.1224386020]  # fmt: skip
     np.testing.assert_allclose(-out[:, SCORE], known, atol=1e-9)
-    state, out = learn(settings(n_particles=100, merge=merge, window=6, given=True), X, oracle.KITE)
+    state, out = learn(settings(n_particles=100, window=6, given=True), X, oracle.KITE)
     assert state.log_evidence == pytest.approx(LOG_Z["kite"], abs=1e-10)
-    state, _ = learn(settings(n_particles=100, merge=merge, alpha=("gamma", 2.0, 1.0)))
+    state, _ = learn(settings(n_particles=100, alpha=("gamma", 2.0, 1.0)))
     assert state.log_evidence == pytest.approx(LOG_Z["learned"], abs=1e-6)  # of the quadrature
     assert mean_alpha(state) == pytest.approx(2.4602378528, abs=1e-5)
 
@@ -78,8 +77,8 @@ def test_concentration_given_the_number_of_clusters():
 
 def test_posterior_of_the_particles_is_that_of_the_enumeration():
     for parents, config in [
-        (oracle.window(6, 2), settings(n_particles=100, merge=False)),
-        (oracle.KITE, settings(n_particles=100, merge=False, window=6, given=True)),
+        (oracle.window(6, 2), settings(n_particles=100)),
+        (oracle.KITE, settings(n_particles=100, window=6, given=True)),
     ]:
         state, _ = learn(config, X, parents if config.given else None)
         graph = from_parents(parents)
@@ -93,13 +92,9 @@ def test_posterior_of_the_particles_is_that_of_the_enumeration():
 
 
 CASES = {
-    "optimal": {"merge": False},
-    "merged": {"merge": True},
-    "revised": {"merge": False, "rejuvenate": 2},
-    "merged and revised": {"merge": True, "rejuvenate": 2, "moves": 2},
-    "systematic": {"resampling": "systematic"},
-    "systematic, revised": {"resampling": "systematic", "rejuvenate": 1},
-    "stratified": {"resampling": "stratified"},
+    "plain": {},
+    "revised": {"rejuvenate": 2},
+    "revised twice": {"rejuvenate": 2, "moves": 2},
     "alpha integrated out": {"alpha": ("gamma", 2.0, 1.0), "rejuvenate": 2},
 }
 
@@ -121,38 +116,19 @@ def test_evidence_has_no_bias(case, n_particles):
     assert ratio.mean() == pytest.approx(1.0, abs=3 * ratio.std() / math.sqrt(len(ratio)))
 
 
-@pytest.mark.parametrize("merge", [False, True])
-def test_evidence_has_no_bias_with_parents_of_their_own(merge):
+def test_evidence_has_no_bias_with_parents_of_their_own():
     ratio = np.array(
         [
             math.exp(
-                learn(
-                    settings(n_particles=4, seed=seed, window=6, given=True, merge=merge),
-                    X,
-                    oracle.KITE,
-                )[0].log_evidence
+                learn(settings(n_particles=4, seed=seed, window=6, given=True), X, oracle.KITE)[
+                    0
+                ].log_evidence
                 - LOG_Z["kite"]
             )
             for seed in range(600)
         ]
     )
     assert ratio.mean() == pytest.approx(1.0, abs=3 * ratio.std() / math.sqrt(len(ratio)))
-
-
-def test_merging_lowers_the_variance():
-    sd = [
-        np.std(
-            [learn(settings(n_particles=8, seed=s, merge=m))[0].log_evidence for s in range(150)]
-        )
-        for m in (False, True)
-    ]
-    assert sd[1] < 0.8 * sd[0]
-
-
-def test_the_n_best_give_no_evidence():
-    state, out = learn(settings(n_particles=5, resampling="n_best"))
-    assert math.isnan(state.log_evidence)
-    assert np.isfinite(out).all(where=~np.isnan(out[:1]))
 
 
 def test_a_wide_window_is_the_chinese_restaurant_process():
@@ -306,7 +282,6 @@ def test_parents_in_several_forms():
         ({"alpha": ("gamma", 1.0)}, "alpha"),
         ({"alpha": ("gamma", 1.0, -1.0)}, "alpha"),
         ({"n_particles": 0}, "n_particles"),
-        ({"resampling": "best"}, "resampling"),
         ({"rejuvenate": 3}, "rejuvenate must not exceed window"),
         ({"rejuvenate": 1, "given": True}, "rejuvenate"),
         ({"seed": -1}, "seed"),

@@ -49,10 +49,11 @@ def test_prior_of_an_item_given_the_others_is_that_of_the_enumeration(n, r, law)
             ring[0, i % R] = labels[i]
         particles = SimpleNamespace(label=ring, n_tables=np.array([K]))
         for i in range(n - lag, n):
-            near, log_count, opens = np.zeros(K, int), np.zeros(K), np.zeros(K, int)
+            log_count, opens = np.zeros(K), np.zeros(K, int)
+            scratch = SimpleNamespace(near=np.zeros(K, int), log_count=log_count, opens=opens)
             others = [label for j, label in enumerate(labels) if j != i]
             n_tables = len(set(others))
-            fresh = terms(config, particles, 0, i, n, n_tables, near, log_count, opens)
+            fresh = terms(config, particles, 0, i, n, n_tables, scratch)
             near_i = oracle.edges(parents)
             torn = not whole and any(
                 not oracle.is_connected([j for j in range(n) if j != i and labels[j] == k], near_i)

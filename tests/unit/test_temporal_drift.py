@@ -10,11 +10,7 @@ from scipy.stats import norm
 
 from streamddcrp.models.temporal.emissions import Moments as DriftStarts
 from streamddcrp.models.temporal.emissions.drift import NEAR, DriftStats, GaussianDrift
-from streamddcrp.models.temporal.kernels.numbers import (
-    drift_ceiling,
-    drift_expected,
-    drift_predictive,
-)
+from streamddcrp.models.temporal.kernels.numbers import drift_expected, drift_predictive
 from streamddcrp.models.temporal.kernels.splits import two_means
 from tests.oracles.temporal import dense_chain
 
@@ -112,27 +108,6 @@ def test_statistics_of_a_window_are_those_of_its_epochs(chain):
     together, apart = emission.stats_of_epochs(X, q), statistics(emission, X, q)
     for one, other in zip(together, apart, strict=True):
         assert (one == other).all()
-
-
-def test_a_unit_of_a_row_brings_no_more_than_its_ceiling():
-    """log E N(x | phi, R)^s / s by quadrature; it rises with s."""
-    mean, var, noise = np.array([[0.5, -1.0]]), np.array([[0.7, 2.0]]), np.array([0.4, 1.5])
-    X = np.array([[0.0, 1.0], [9.0, np.nan], [np.nan, np.nan]])
-    node, weight = np.polynomial.hermite_e.hermegauss(60)
-    before = -np.inf
-    for s in (0.3, 1.0, 3.0):
-        out, late = np.empty((3, 1)), np.empty((3, 1))
-        drift_ceiling(X, mean, var, noise, np.array([0]), 1, s, out)
-        want = np.zeros(3)
-        for c in range(2):
-            phi = mean[0, c] + math.sqrt(var[0, c]) * node
-            p = norm.pdf(X[:, [c]], phi, math.sqrt(noise[c])) ** s
-            want += np.nan_to_num(np.log(p @ weight / weight.sum()) / s)
-        assert out[:, 0] == pytest.approx(want, rel=1e-6, abs=1e-12)
-        assert (out >= before).all()
-        before = out
-        drift_ceiling(X, mean, var, noise, np.array([2]), 1, s, late)
-        assert (late == -np.inf).all()
 
 
 def test_near_components():

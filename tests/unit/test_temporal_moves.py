@@ -15,19 +15,12 @@ from streamddcrp.models.temporal.emissions import each
 from streamddcrp.models.temporal.emissions.conjugate import ConjugateDecay
 from streamddcrp.models.temporal.emissions.drift import GaussianDrift
 from streamddcrp.models.temporal.emissions.text import TextDecay
-from streamddcrp.models.temporal.kernels.counts import (
-    add_entropies,
-    add_most,
-    add_shares,
-    moments_of_rows,
-)
-from streamddcrp.models.temporal.window import Settings, Window
-from tests.oracles import temporal
+from streamddcrp.models.temporal.kernels.counts import add_entropies, add_shares, moments_of_rows
+from streamddcrp.models.temporal.window import Settings
 from tests.unit.test_temporal_counts import soft_windows
 from tests.unit.test_temporal_objective import engine_with
 
 KINDS = ("drift", "family", "text")
-MAY_PAY = moves._may_pay
 
 
 def crowded(kind, seed):
@@ -153,107 +146,3 @@ def test_shares_are_added_as_if_counted_anew(window, seed):
     # of terms up to log(1e-10): so many roundings, some of them of 1 - q
     np.testing.assert_allclose(moments, want, atol=1e-5 if (after > 1.0 - 1e-9).any() else 1e-12)
     np.testing.assert_allclose(entropy, uncertain, atol=1e-12)
-
-
-@given(soft_windows())
-def test_counts_and_entropy_gain_no_more_than_their_bound(window):
-    """Exact expectations, by enumeration."""
-    resp, _, alpha, kappa = window
-    K = resp[0].shape[1]
-    settings = Settings(alpha, tuple(kappa), slots=K)
-    engine = engine_with(resp, settings)
-    now = moves._Now(engine, np.arange(K))
-    if K == 1:
-        return
-    for k in range(K):
-        others = np.delete(np.arange(K), k)
-        old, new = ([q[:, others] for q in part] for part in (resp, without(engine, k)))
-        gain = temporal.entropy(new) - temporal.entropy(resp)
-        for sign, part in ((1.0, new), (-1.0, old)):
-            gain += sign * temporal.expected_log_joint(part, alpha * (K - 1) / K, kappa, "exact")
-        assert gain <= now.most[k] + 1e-9 * (1.0 + abs(gain))
-
-
-@pytest.mark.parametrize("n", [1, 5, 50])
-def test_a_row_may_gain_by_the_rows_of_later_epochs(n):
-    """Here it gains more than its own count: it is the past of these."""
-    kappa, alpha = [0.6, 0.3], 0.2
-    resp = [np.array([[1.0, 0.0]]), np.repeat([[0.0, 1.0]], n, axis=0), np.array([[0.0, 1.0]])]
-    engine = engine_with(resp, Settings(alpha, tuple(kappa), slots=2))
-    now = moves._Now(engine, np.array([0]))
-    old, new = ([q[:, [1]] for q in part] for part in (resp, without(engine, 0)))
-    gain = temporal.expected_log_joint(new, alpha / 2, kappa, "exact")
-    gain -= temporal.expected_log_joint(old, alpha / 2, kappa, "exact")
-    assert gain <= now.most[0]
-    assert gain > math.log(alpha / 2 + 1.0) or n == 1
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_evidence_gains_no_more_than_its_ceiling(seed):
-    engine = crowded("drift", seed)
-    mass = sum(q.sum(axis=0) for q in engine.resp)
-    tiny = np.flatnonzero(mass < 3.0)
-    now, gaps = moves._Now(engine, tiny), []
-    for k in tiny:
-        shared = without(engine, int(k))
-        if shared is not None:
-            alone, after = evidence_of(engine, int(k), shared)
-            gaps.append(now.ceiling[k] - np.delete(after - alone, k).sum())
-    assert min(gaps) > -1e-9
-
-
-def test_rows_that_tiny_ones_share_are_judged_by_their_own_shares():
-    """`add_most` against the sums themselves, the likeliest component left out or not."""
-    rng = np.random.default_rng(0)
-    N, K, least = 40, 6, 1e-3
-    scores = 4.0 * rng.normal(size=(N, K))
-    scores[rng.random((N, K)) < 0.2] = -np.inf
-    scores[0, 1:] = -np.inf
-    q = rng.dirichlet(np.full(K, 0.3), N)
-    q[rng.random((N, K)) < 0.3] = 0.0
-    gains, evidence = rng.normal(size=K), rng.normal(size=(N, K))
-    most, ceiling = np.zeros((2, K))
-    tiny = np.array([1, 2, 5])
-    add_most(q, tiny, scores, gains, evidence, least, most, ceiling)
-    for k in tiny:
-        want = np.zeros(2)
-        for i in np.flatnonzero(q[:, k]):
-            p = np.delete(scores[i], k)
-            p = np.exp(p - p.max())
-            p[p < least] = 0.0
-            p /= p.sum()
-            want[0] += q[i, k] * (p @ np.delete(gains, k) - p[p > 0.0] @ np.log(p[p > 0.0]))
-            want[1] += q[i, k] * p @ np.delete(evidence[i], k)
-        assert (most[k], ceiling[k]) == pytest.approx(want, rel=1e-10)
-    assert not most[[0, 3, 4]].any()
-    q[0], most[:] = [1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 0.0
-    add_most(q, np.array([0]), scores, gains, evidence, least, most, ceiling)
-    assert most[0] == -np.inf  # no other component could take the first row
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_unions_that_are_not_counted_row_by_row_would_not_pay(kind, monkeypatch):
-    """The merges are those of a pass over the rows of every pair."""
-    pairs = []
-    merged_terms = Window.merged_terms
-    monkeypatch.setattr(
-        Window, "merged_terms", lambda w, a, b: pairs.append(len(a)) or merged_terms(w, a, b)
-    )
-    n_changes = 0
-    for seed in range(12):
-        found, counted = [], []
-        for every in (False, True):
-            engine = crowded(kind, seed)
-            monkeypatch.setattr(
-                moves, "_may_pay", (lambda gain, *_: gain == gain) if every else MAY_PAY
-            )
-            pairs.clear()
-            moves._merge(engine)
-            counted.append(sum(pairs))
-            found.append((engine.ids.tolist(), engine.resp))
-        assert found[0][0] == found[1][0]
-        for one, other in zip(found[0][1], found[1][1], strict=True):
-            np.testing.assert_array_equal(one, other)
-        n_changes += 9 - len(found[0][0])
-        assert counted[0] <= counted[1]
-    assert n_changes

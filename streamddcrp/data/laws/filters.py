@@ -67,12 +67,12 @@ class State(NamedTuple):
     guess: Annotated[FloatArray, "D S 5", rec.FINITE]
     log_w: Annotated[FloatArray, "D S", NEVER, rec.Within(NEVER, 1e-6)]
     label: Annotated[IntArray, "D S", -1, rec.index("L", none=True)]
-    # Rows since the last jump; of laws that remember no levels, outliers in succession.
-    age: Annotated[IntArray, "D S"]
+    age: Annotated[IntArray, "D S"]  # rows since the last jump
     level: Annotated[FloatArray, "D L 2", rec.FINITE]
     last: Annotated[IntArray, "D L"]
     n_levels: Annotated[IntArray, "D", rec.up_to("L")]
     noise: Annotated[FloatArray, "D 2", 1e-300, rec.Within(1e-300, 1e300)]
+    lost: Annotated[IntArray, "D"]  # outliers in succession
     jumps: Annotated[FloatArray, "D", rec.Within(0.0, rec.MOST)]
     n: Annotated[IntArray, "D", -1]  # values learned; -1: the column has no law
 

@@ -20,8 +20,8 @@ RECALLED = 0.02  # variance by which a level may have moved when it returns
 LARGEST = 1e6  # factor by which the variance of a jump may grow
 FURTHEST = 9.0  # squared size of a jump, over its variance, up to which it is Gaussian
 ITS_TIME = 3  # rows for which a new level is kept after an outlier, if not given up
-SETTLED = 10  # values by which a level is one to be remembered ..
-SURE = -0.1  # .. at this log weight of the hypothesis
+SETTLED = 10  # values by which a level is one to be remembered, and outliers by which one is lost
+SURE = -0.1  # log weight of the hypothesis, from which a level is remembered
 NEAR, ABOUT = 3.0, 0.5  # deviations of a level, and of the noise, within which it is one known
 LEAST = -20.0  # log weight below which a hypothesis is given up
 NEAREST = 2.0  # squared deviations from the best hypothesis below which no jump is looked for
@@ -78,7 +78,7 @@ def _branch(y, law, d, jumps, state):
     error = y - (1.0 - trend) * guess[best, 0] - guess[best, 1]
     spread = _spread(trend, guess[best])
     near = error * error * state.noise[d, 0] < NEAREST * spread * state.noise[d, 1]
-    lost = state.age[d, best] > SETTLED
+    lost = state.lost[d] >= SETTLED
     if near or not (jumps or lost):
         for k in range(HYPOTHESES):
             if log_w[k] > NEVER and jumps:
@@ -147,7 +147,7 @@ def _weigh(y, trend, d, slots, state, seen):
 
 
 @kernel
-def _update(trend, d, slots, state, seen, remembers):
+def _update(trend, d, slots, state, seen):
     """Learn a value in each hypothesis [3], and what it says of the noise [6]."""
     log_w, guess, certain, square, jumped = state.log_w[d], state.guess[d], 0.0, 0.0, 0.0
     for k in range(slots):
@@ -159,8 +159,6 @@ def _update(trend, d, slots, state, seen, remembers):
         if k >= HYPOTHESES:
             jumped += p
         if inlier > 0.5:
-            if not remembers:
-                state.age[d, k] = 0  # else it counts the outliers in succession
             own = 1.0 - trend
             drift, level = own * guess[k, 2] + guess[k, 3], own * guess[k, 3] + guess[k, 4]
             guess[k, 0] += drift * error / spread
@@ -170,20 +168,20 @@ def _update(trend, d, slots, state, seen, remembers):
             guess[k, 4] -= level * level / spread
     state.noise[d, 0] = KEEP * state.noise[d, 0] + 0.5 * certain
     state.noise[d, 1] = KEEP * state.noise[d, 1] + 0.5 * square
+    state.lost[d] = 0 if certain > 0.5 else state.lost[d] + 1
     state.jumps[d] += jumped
     state.n[d] += 1
 
 
 @kernel
-def _prune(d, slots, state, seen):
+def _prune(d, slots, state):
     """Keep the most probable hypotheses [7]; after an outlier a new level has its time."""
     log_w, guess, label, age = state.log_w[d], state.guess[d], state.label[d], state.age[d]
-    best = _best(log_w)
-    lost = seen[best, 0] <= 0.5
+    best, lost = _best(log_w), state.lost[d] > 0
     for k in range(HYPOTHESES, slots):
-        low, ripe = -1, False  # the least probable; after an outlier rather one that had its time
+        low, ripe = -1, False  # the least probable; after an outlier no new level before its time
         for i in range(HYPOTHESES):
-            had = lost and i != best and (age[i] >= ITS_TIME or log_w[i] <= NEVER)
+            had = lost and i != best and (label[i] >= 0 or age[i] >= ITS_TIME or log_w[i] <= NEVER)
             if low < 0 or (had and not ripe) or (had == ripe and log_w[i] < log_w[low]):
                 low, ripe = i, had
         if log_w[k] > log_w[low] or (ripe and k == HYPOTHESES):
@@ -254,10 +252,9 @@ def step_laws(law, kind, state, seen, X, out, score):
                 continue
             slots = _branch(y, law, d, kind[d, 0], state)
             score[d] += _weigh(y, law[d, 4], d, slots, state, seen)
-            remembers = kind[d, 0] and law[d, 4] == 0.0
-            _update(law[d, 4], d, slots, state, seen, remembers)
-            _prune(d, slots, state, seen)
-            if remembers:
+            _update(law[d, 4], d, slots, state, seen)
+            _prune(d, slots, state)
+            if kind[d, 0] and law[d, 4] == 0.0:
                 _remember(d, state)
 
 

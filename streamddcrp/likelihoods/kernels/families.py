@@ -349,19 +349,6 @@ def expected_log_liks(
             out[k] += _expected(code, hyper, h, post[k], q, x, c)
 
 
-@entry
-def table_scores(
-    family: int, hyper: Array, x: Array, stats: Array, expected: bool, post: Array, out: Array
-) -> None:
-    """Write log densities of ``x`` at each row of ``stats``, predictive or expected, to ``out``."""
-    for k in range(stats.shape[0]):
-        posterior(family, hyper, stats[k], post)
-        if expected:
-            out[k] = expected_log_lik(family, hyper, post, x)
-        else:
-            out[k] = log_predictive(family, hyper, post, x)
-
-
 # --- All rows of the window at one table: ``columns`` (D, N) is X once more, turned ---------------
 
 
@@ -401,6 +388,3 @@ def expected_log_liks_of_rows(
             continue
         for r in range(start, stop):
             out[r] += _expected(code, hyper, h, post, q, X[r], c)
-
-
-# --- All rows under a fixed mixture of tables -----------------------------------------------------

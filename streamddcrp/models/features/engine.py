@@ -25,7 +25,6 @@ from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.models.features.kernels.arrival import anneal, predict, rename, step_rows
 from streamddcrp.models.features.state import (
     Config,
-    Names,
     Particles,
     State,
     arrays_of,
@@ -170,8 +169,7 @@ def _joined(config: Config, state: State, other: State, log_gain: FloatArray, ti
     merged["n_slots"] = np.array(n_slots)
     merged["counts"][[at.N_ACTIVE, at.N_NAMED, at.N_EVENTS]] = size, 0, 0
     merged["sums"][at.LOG_EVIDENCE] = top + math.log(0.5 * total)
-    for name in Names._fields:
-        merged.pop(f"names.{name}", None)
+    merged = {name: part for name, part in merged.items() if name[:5] not in ("names", "event")}
     joined = state_from_arrays(config, merged)
     entry_point(rename)(config, joined, time)
     return joined

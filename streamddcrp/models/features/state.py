@@ -6,13 +6,14 @@ children of all particles. Kernels update the arrays in place; none depends on t
 stream.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamddcrp import records as rec
+from streamddcrp.contract import EventRing, empty_events
 from streamddcrp.likelihoods.linear_gaussian import LinearGaussian
 from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.particles.state import BoolArray, UintArray
@@ -82,7 +83,7 @@ class Rows(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Features that particles have in common, and what happened to them."""
+    """Features that particles have in common."""
 
     used: Annotated[BoolArray, "G"]
     label: Annotated[IntArray, "G", -1]  # public id of one that is or was live
@@ -93,13 +94,7 @@ class Names(NamedTuple):
     born: Annotated[IntArray, "G"]
     owners: Annotated[UintArray, "G W"]  # rows of the window that have it there, as bits
     loading: Annotated[FloatArray, "G D"]
-    event_kind: Annotated[IntArray, "E", rec.Within(0, 2)]
-    event_label: Annotated[IntArray, "E"]
-    event_index: Annotated[IntArray, "E", rec.Within(-1, rec.MOST)]
-    event_into: Annotated[IntArray, "E", -1]
-    event_time: Annotated[FloatArray, "E"]
-    event_born: Annotated[IntArray, "E"]
-    event_loading: Annotated[FloatArray, "E D"]
+    gone: Annotated[FloatArray, "E D"]  # the loadings that features had at the last events
     share: Annotated[FloatArray, "G"]
     # Ids (-1: none) that row u had when it left the window, at u mod 1024.
     history: Annotated[IntArray, "1024 12", -1]
@@ -170,6 +165,7 @@ class State(NamedTuple):
     particles: Particles
     rows: Rows
     names: Names
+    events: EventRing
     counts: IntArray
     sums: FloatArray
     scratch: Scratch
@@ -189,14 +185,14 @@ def _empty(config: Config, n_features: int, n_slots: int) -> State:
         "U": at.MOST_NEW + 1, "O": n_options, "C": n_options << at.MOST_ENUMERATED,
         "B": config.n_children, "M": M, "T": 1 << (2 * M - 1).bit_length(), "Y": n_slots * N_NAMES,
     }  # fmt: skip
-    scratch = rec.empty(Scratch, lengths)
     return State(
         particles=rec.empty(Particles, lengths),
         rows=rec.empty(Rows, lengths),
         names=rec.empty(Names, lengths),
+        events=empty_events(N_EVENTS),
         counts=np.zeros(at.N_COUNTS, np.int64),
         sums=np.zeros(at.N_SUMS),
-        scratch=scratch,
+        scratch=rec.empty(Scratch, lengths),
     )
 
 
@@ -239,12 +235,17 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     for k in range(1, K):
         live |= used[:, k].astype(np.uint64) << np.uint64(k)
     arrays["particles.owners"] &= live[:, None]
-    for name, values in state.names._asdict().items():
-        if name not in _NOT_STORED:
-            arrays[f"names.{name}"] = values.copy()
+    arrays |= {name: values.copy() for name, values in _common(state)}
     arrays["n_slots"] = np.array(state.particles.n_owners.shape[1])
-    arrays |= {"rows.x": state.rows.x.copy(), "rows.whole": state.rows.whole.copy()}
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
+
+
+def _common(state: State) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the arrays that are stored whole, by name."""
+    for part in ("rows", "names", "events"):
+        for name, values in getattr(state, part)._asdict().items():
+            if name not in _NOT_STORED:
+                yield f"{part}.{name}", values
 
 
 COUNTS = rec.counters({at.N_ACTIVE: rec.Within(1, "P"), at.N_NAMED: rec.Within(0, rec.MOST)})
@@ -268,6 +269,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     if "names.used" in arrays:  # they are made again where states are joined
         lengths["P"] = config.n_particles
         rec.check(Names, arrays, lengths, "names.", without=_NOT_STORED)
+        rec.check(EventRing, arrays, lengths, "events.")
     used, owners = arrays["particles.n_owners"] > 0, arrays["particles.owners"]
     live = np.zeros(active, np.uint64)
     for k in range(1, K):
@@ -285,9 +287,8 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]], more: 
     for name, values in state.particles._asdict().items():
         kept = arrays[f"particles.{name}"]
         values[tuple(slice(n) for n in kept.shape)] = kept
-    for name, values in state.names._asdict().items():
-        if f"names.{name}" in arrays:
-            values[:] = arrays[f"names.{name}"]
-    state.rows.x[:], state.rows.whole[:] = arrays["rows.x"], arrays["rows.whole"]
+    for name, values in _common(state):
+        if name in arrays:
+            values[:] = arrays[name]
     state.counts[:], state.sums[:] = arrays["counts"], arrays["sums"]
     return state

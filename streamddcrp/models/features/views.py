@@ -7,9 +7,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from streamddcrp.contract import BIRTH, DEATH, LIVE_TABLES, MERGE, P_NEW, SCORE, EventRing
+from streamddcrp.contract import DEATH, LIVE_TABLES, P_NEW, SCORE, EventRing
 from streamddcrp.models.features.engine import FeatureEngine, Reported
-from streamddcrp.models.features.kernels import slots
 from streamddcrp.models.features.kernels.slots import N_EVENTS
 from streamddcrp.plots.series import Cause
 from streamddcrp.records import check
@@ -18,7 +17,6 @@ from streamddcrp.typing import FloatArray, IntArray
 ON = 0.5  # probability from which on a row has a feature
 PIECE = 16  # rows that make fewer events than the ring holds
 REMEMBERED = 65_536  # rows after which a combination that does not come back is forgotten
-_CODES = np.array([BIRTH, DEATH, MERGE])  # of the kinds of events in `kernels.slots`
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
@@ -117,12 +115,12 @@ def predictions(labels: IntArray, sure: FloatArray, reported: Reported) -> pa.Re
 
 def loadings(of: FeatureEngine) -> dict[int, FloatArray]:
     """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
-    names, scale = of.state.names, of.scales.scale
-    n_events = min(int(of.state.counts[N_EVENTS]), len(names.event_kind))
+    names, events, scale = of.state.names, of.state.events, of.scales.scale
+    n_events = min(int(of.state.counts[N_EVENTS]), len(events.kind))
     found = {
-        int(names.event_label[e]): names.event_loading[e] * scale
+        int(events.label[e]): names.gone[e] * scale
         for e in range(n_events)
-        if names.event_kind[e] == slots.DEATH
+        if events.kind[e] == DEATH
     }
     live = np.flatnonzero(names.label >= 0)
     found |= {int(names.label[g]): names.loading[g] * scale for g in live.tolist()}
@@ -178,7 +176,4 @@ def causes(last: pa.Table, rows: IntArray) -> tuple[Cause, ...]:
 
 def events_of(of: FeatureEngine) -> tuple[EventRing, int]:
     """Return the last events and the number of all."""
-    names, kind = of.state.names, _CODES[of.state.names.event_kind]
-    into = np.where(kind == MERGE, names.event_into, -1)  # kernels leave the last one in its place
-    ring = EventRing(kind, names.event_label, into, names.event_index, names.event_time)
-    return ring, int(of.state.counts[N_EVENTS])
+    return of.state.events, int(of.state.counts[N_EVENTS])

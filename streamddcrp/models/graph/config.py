@@ -10,11 +10,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.graph.kernels.children import N_BEST, OPTIMAL, STRATIFIED, SYSTEMATIC
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice, particle_count, positive, whole
+from streamddcrp.validation import particle_count, positive, whole
 
-SCHEMES = {"optimal": OPTIMAL, "systematic": SYSTEMATIC, "stratified": STRATIFIED, "n_best": N_BEST}
 LARGEST_WINDOW = 1 << 15
 MOST_CLUSTERS = 1 << 31
 CLUSTER = 16  # numbers that a place of the pool takes at least
@@ -32,8 +30,6 @@ class Config(NamedTuple):
     rejuvenate: int  # of the last so many items ``moves`` are resampled; 0: none
     moves: int  # how many after an arrival
     n_particles: int
-    scheme: int
-    merge: bool
     alpha: float  # NaN where it is integrated out
     discount: float  # -alpha / n_clusters where that is limited
     n_clusters: int  # of a set of neighbours at most; 0: any
@@ -110,8 +106,6 @@ def make_config(
     n_clusters: int | None = None,
     whole_graph: bool = False,
     n_particles: int = 100,
-    resampling: str = "optimal",
-    merge: bool = True,
     rejuvenate: int = 0,
     moves: int = 1,
     seed: int = 0,
@@ -120,7 +114,6 @@ def make_config(
     r, rejuvenate = whole("window", window, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)
-    choice("resampling", resampling, SCHEMES)
     if rejuvenate > r:
         raise ConfigError(
             f"rejuvenate must not exceed window, {r}: older items are no parents any more, "
@@ -135,11 +128,10 @@ def make_config(
     discount, most = _discount(discount, n_clusters, fixed)
     if whole_graph and most == 0:
         raise ConfigError("whole_graph: the whole graph has n_clusters clusters; say how many")
-    merges = bool(merge) and resampling in {"optimal", "n_best"}
     return Config(
         family, np.ones(1) if hyper is None else hyper, r, bool(given), rejuvenate,
-        moves, n_particles, SCHEMES[resampling], merges, fixed, discount,
-        most, bool(whole_graph), nodes, np.log(nodes), log_prior, seed,
+        moves, n_particles, fixed, discount, most, bool(whole_graph), nodes, np.log(nodes),
+        log_prior, seed,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from streamddcrp.models.graph.kernels import children as kernels
 from streamddcrp.models.graph.kernels.arrival import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.arrival import step_rows
 from streamddcrp.particles import state as shared
-from streamddcrp.particles.kernels.names import LOG_EVIDENCE, MOST_TABLES, N_NAMES, N_SEEN
+from streamddcrp.particles.kernels.names import MOST_TABLES, N_NAMES, N_SEEN
 from streamddcrp.typing import FloatArray, IntArray
 
 
@@ -60,7 +60,6 @@ class Scratch(NamedTuple):
     opens: Annotated[IntArray, "K"]
     log_count: Annotated[FloatArray, "K"]
     log_weight: Annotated[FloatArray, "O"]  # O = K + 1
-    sums: Annotated[FloatArray, "3"]  # weights of all children, at new tables, at the last item's
 
 
 class _Groups(NamedTuple):
@@ -86,13 +85,7 @@ class State(shared.ParticleState, _Groups):
 def empty_state(config: Config) -> State:
     """Return the state before the first arrival."""
     state = _empty(config, n_tables=8, n_clusters=1, n_names=16, n_parents=4)
-    if config.scheme in (
-        kernels.SYSTEMATIC,
-        kernels.STRATIFIED,
-    ):  # one child per particle: all begin alike
-        state.particles.weight[:] = 1.0 / config.n_particles
-    else:
-        state.particles.weight[0] = 1.0
+    state.particles.weight[0] = 1.0
     return state
 
 
@@ -225,10 +218,7 @@ def step(
     """
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets
-    state = shared.learn_rows(step_rows, config, state, grown, inputs, [out])
-    if config.scheme == kernels.N_BEST:
-        state.sums[LOG_EVIDENCE] = np.nan
-    return state, out
+    return shared.learn_rows(step_rows, config, state, grown, inputs, [out]), out
 
 
 def predict_row(

@@ -54,11 +54,6 @@ class GraphCRP(PartitionModel, base.Clusterer):
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 100
-    resampling : {"optimal", "systematic", "stratified", "n_best"}, default "optimal"
-        How particles are chosen: among all children of all particles without bias; one child each,
-        resampled when few particles bear the weight; or the heaviest, which gives up the evidence.
-    merge : bool, default True
-        Whether particles with the same future are joined. It changes no expectation.
     rejuvenate : int, default 0
         How many of the last items may be resampled after an arrival: ``moves`` of them are, in each
         particle. Not where items name their parents.
@@ -104,8 +99,6 @@ class GraphCRP(PartitionModel, base.Clusterer):
         whole_graph: bool = False,
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 100,
-        resampling: str = "optimal",
-        merge: bool = True,
         rejuvenate: int = 0,
         moves: int = 1,
         warmup: int = 64,
@@ -118,8 +111,6 @@ class GraphCRP(PartitionModel, base.Clusterer):
         self.whole_graph = whole_graph
         self.likelihood = likelihood
         self.n_particles = n_particles
-        self.resampling = resampling
-        self.merge = merge
         self.rejuvenate = rejuvenate
         self.moves = moves
         self.seed = seed
@@ -128,8 +119,8 @@ class GraphCRP(PartitionModel, base.Clusterer):
 
     def _config(self, *, given: bool, **likelihood: Any) -> Config:
         names = (
-            "window", "alpha", "discount", "n_clusters", "whole_graph", "n_particles", "resampling",
-            "merge", "rejuvenate", "moves", "seed",
+            "window", "alpha", "discount", "n_clusters", "whole_graph", "n_particles",
+            "rejuvenate", "moves", "seed",
         )  # fmt: skip
         options = {name: getattr(self, name) for name in names}
         return make_config(given=given, **options, **likelihood)

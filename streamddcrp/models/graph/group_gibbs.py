@@ -359,7 +359,7 @@ class _Chain:
         particles, aux = self.state.particles, self.state.aux
         if more:
             if k < 0:
-                k = int(free_slot(particles.entry, particles.n_aux, particles.n_tables, 0))
+                k = int(free_slot(particles, 0))
             add_to(aux, 0, 0, k, 1)
         else:
             take_from(aux, 0, 0, k)

@@ -1,16 +1,15 @@
 """The fully observed sequential ddCRP over words, in closed form: docs/math/ddcrp.md (9), (10).
 
 Token i links to an earlier token j with probability f(d_ij) / (alpha + F_i), or opens a table with
-alpha / (alpha + F_i); a table shows one word, drawn from the base measure, and every token is the
-word of its table. Links are possible only between equal words, so each token's link can be summed
-out alone: they are independent given the words, the number of tables is a sum of independent coins,
-and nothing is approximated. As a model of text it is a cache: recent words come again. Only the
-sequential process has this form (links to later tokens could close cycles), and only with a base
-measure that is known.
+alpha / (alpha + F_i). A table shows one word, drawn from the base measure, and every token is the
+word of its table. Only equal words can be linked, so the links are independent given the words, the
+number of tables is a sum of independent coins, and nothing is approximated. As a model of text it
+is a cache: recent words come again. Only the sequential process has this form (links to later
+tokens could close cycles), and only with a base measure that is known.
 
 Cost per token: exponential or no decay O(1); other decays of the index distance O(occurrences of
-the word among the last W tokens); other decays of time O(tokens within the horizon). Memory
-O(V + W).
+the word among the last W tokens); other decays of time O(tokens within the horizon). Memory O(V +
+W).
 
 References: Blei and Frazier, "Distance dependent Chinese restaurant processes", JMLR 2011; Bartunov
 and Vetrov, "Variational inference for sequential distance dependent Chinese restaurant process",

@@ -23,17 +23,11 @@ class BaseMeasure:
     """Probabilities of the words a new table may show, over a vocabulary of a stated size.
 
     Some words are listed with their probabilities. What these leave of 1 is shared equally by the
-    other ``n_words`` - V words of the vocabulary, which need not be known beforehand: the first
-    new words that come are taken for them. So g sums to 1 over an open vocabulary, as an evidence
-    demands.
+    other ``n_words`` - V words of the vocabulary, which need not be known beforehand: new words are
+    taken for them as they come. So g sums to 1 over an open vocabulary, as an evidence demands.
 
-    Made by `uniform`, `from_probabilities` or `from_counts`.
-
-    Notes
-    -----
-    Probabilities estimated from the very text that is then scored make every evidence too good,
-    that of the CRP as well, and Bayes factors with it: take them from other text, and say from
-    which.
+    Made by `uniform`, `from_probabilities` or `from_counts`. Probabilities estimated from the very
+    text that is then scored make every evidence too good: take them from other text.
 
     Examples
     --------
@@ -79,12 +73,7 @@ class BaseMeasure:
             Of the tokens 0 .. V - 1, or of words. Words of probability 0 cannot be shown.
         n_words : int, optional
             Size of the vocabulary if it is larger than V; the probabilities then sum to less than
-            1, and the rest is shared by the other words.
-
-        Raises
-        ------
-        ConfigError
-            If they are negative, or do not sum to 1 (to less than 1 with more words).
+            1, and the rest is shared by the other words. Default: V, and they must sum to 1.
         """
         words = tuple(probs) if isinstance(probs, Mapping) else None
         values: Any = list(probs.values()) if isinstance(probs, Mapping) else probs
@@ -132,11 +121,6 @@ class BaseMeasure:
             Imagined count of every word of the vocabulary, >= 0.
         n_words : int, optional
             Size of the vocabulary. Default: the words that came, and no others.
-
-        Raises
-        ------
-        ConfigError
-            If nothing came, or the options are not usable.
         """
         counts = _count(documents)
         if not counts:
@@ -319,7 +303,6 @@ class Vocabulary:
 
 
 def _count(documents: Any) -> Counter[Any]:
-    """Count words or ids of one document or several."""
     counts: Counter[Any] = Counter()
     for part in _parts(documents):
         found = as_tokens(part)

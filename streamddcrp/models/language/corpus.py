@@ -42,7 +42,7 @@ class Corpus:
     def from_documents(
         cls, documents: Iterable[Tokens], *, base_measure: Any, times: Iterable[Any] | None = None
     ) -> Self:
-        """Lay out documents.
+        """Lay out documents; SchemaError and OrderError name the one that is not usable.
 
         Parameters
         ----------
@@ -51,11 +51,6 @@ class Corpus:
             As for `LinkLanguageModel`.
         times : iterable of array_like, optional
             Times of the tokens of each document, not falling within it.
-
-        Raises
-        ------
-        SchemaError, OrderError
-            A token is unknown, or a time unusable; the message names the document.
         """
         if isinstance(documents, str):
             raise SchemaError("documents: expected several, got one text; put it in a list")

@@ -44,8 +44,8 @@ class LinkLanguageModel(Options, Stored, base.Base):
 
     Each token links to an earlier one of its document with a weight that decays with their
     distance, or opens a table that draws a word from the base measure; linked tokens are the same
-    word. Every quantity is in closed form: evidence, predictive probabilities, posterior links, the
-    number of tables. In use it is a cache model: words that came lately come again.
+    word. Evidence, predictive probabilities, posterior links and the number of tables are in closed
+    form. In use it is a cache model: words that came lately come again.
 
     Parameters
     ----------
@@ -55,23 +55,16 @@ class LinkLanguageModel(Options, Stored, base.Base):
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         Distances count tokens, or are differences of the times handed over as ``t``.
     base_measure : int, array_like, mapping or BaseMeasure, default 50_000
-        How likely a new table is to show each word: the number of words of the vocabulary, all
-        equally likely; probabilities of the tokens 0, 1, .. or of words, summing to 1; or a
-        `BaseMeasure`, learned from counts with `BaseMeasure.from_counts`. New words are taken up
-        as they come until the vocabulary has its size.
+        How likely a new table is to show each word: the number of equally likely words; or
+        probabilities of the tokens 0, 1, .. or of words, summing to 1; or a `BaseMeasure`. New
+        words are taken up as they come until the vocabulary has its size.
 
     Notes
     -----
-    Bartunov and Vetrov (2014), section 5.1, and Blei and Frazier (2011), in closed form; see
-    `streamddcrp.models.language`. O(1) per token for the exponential decay and none, else
-    O(occurrences of the word among the W tokens within reach). Memory O(V + W), V the number of
-    words or the largest token id, whatever the length of the stream. Links lighter than 1e-12 alpha
-    are left out where a decay does not end by itself.
-
-    A base measure learned from the text that is scored makes the evidence too good, with any decay
-    and without; learn it from other text.
-
-    Choose alpha and the decay by `fit_language`, compare decays by `evidence_surface`.
+    Bartunov and Vetrov (2014), section 5.1, and Blei and Frazier (2011); costs are in
+    `streamddcrp.models.language`. Links lighter than 1e-12 alpha are left out where a decay does
+    not end by itself. A base measure learned from the text that is scored makes the evidence too
+    good. Choose alpha and the decay by `fit_language`, compare decays by `evidence_surface`.
 
     Examples
     --------
@@ -110,12 +103,8 @@ class LinkLanguageModel(Options, Stored, base.Base):
     def learn_one(self, token: Token, t: Any = None) -> None:
         """Learn one token: a word, or a whole number.
 
-        Raises
-        ------
-        SchemaError
-            The base measure does not know the token. Nothing was learned.
-        OrderError
-            ``t`` is before the time of the token before. Nothing was learned.
+        Where the base measure does not know the token (SchemaError), or ``t`` is before the time of
+        the token before (OrderError), nothing was learned.
         """
         self._advance([token], t)
 
@@ -125,26 +114,19 @@ class LinkLanguageModel(Options, Stored, base.Base):
         Parameters
         ----------
         tokens : str, sequence of str, or array_like of int, shape (N,)
-            A text (see `streamddcrp.data.tokenize`), words, or token ids.
+            A text (see `streamddcrp.data.tokenize`), words, or token ids. Errors have the token's
+            number in ``row``.
         t : number, time stamp, or array_like of shape (N,), optional
             One time per token, or one for them all.
-
-        Raises
-        ------
-        SchemaError, OrderError
-            As for `learn_one`, with the token's number in ``row``. Nothing was learned.
         """
         self._advance(tokens, t)
 
     def step_many(self, tokens: Tokens, t: Any = None) -> pa.RecordBatch:
         """Predict each token, then learn it, in one pass.
 
-        Returns
-        -------
-        pyarrow.RecordBatch
-            One row per token with ``score`` (-log p of the token given those before it, nats),
-            ``p_new`` (posterior probability that it opened a table), and ``n_tables`` (expected
-            number of tables so far). Where times are given, they come first, as ``time``.
+        One row per token with ``score`` (-log p of the token given those before it, nats),
+        ``p_new`` (posterior probability that it opened a table), and ``n_tables`` (expected number
+        of tables so far); times, where given, come first, as ``time``.
         """
         log_prob, p_new, n_tables = self._advance(tokens, t)
         found = {"score": -log_prob, "p_new": p_new, "n_tables": n_tables}
@@ -172,7 +154,6 @@ class LinkLanguageModel(Options, Stored, base.Base):
     def _follow(
         self, memory: Memory, word: IntArray, t: FloatArray, totals: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Let a memory take up tokens."""
         memory.grow(int(word.max(initial=-1)) + 1)
         match, weight = memory.match(word, t)
         log_prob, p_new, n_tables = np.empty((3, len(word)))
@@ -207,14 +188,10 @@ class LinkLanguageModel(Options, Stored, base.Base):
             return -float(np.log(self._chances(word, t)[0][0]))
 
     def score_many(self, tokens: Tokens, t: Any = None) -> FloatArray:
-        """Return -log p of each token given those before it, in nats; nothing is learned.
+        """Return -log p of each token given those before it, (N,), in nats; nothing is learned.
 
-        The tokens count as those that follow: each is scored as if those before it in the batch
-        had been learned. O(V + W) for a copy of the state, on top of `learn_many`.
-
-        Returns
-        -------
-        ndarray of float64, shape (N,)
+        Each is scored as if those before it in the batch had been learned. O(V + W) for a copy of
+        the state, on top of `learn_many`.
         """
         with self._vocabulary.undone():
             word = self._vocabulary.encode(tokens)
@@ -272,18 +249,8 @@ class LinkLanguageModel(Options, Stored, base.Base):
     def links(self, tokens: Tokens, t: Any = None) -> sp.csr_array:
         """Return the posterior link probabilities of a whole document; nothing is learned.
 
-        The links are independent given the words. The diagonal holds the probabilities of opening
-        a table.
-
-        Parameters
-        ----------
-        tokens : text, words or token ids
-        t : array_like of shape (N,), optional
-
-        Returns
-        -------
-        scipy.sparse.csr_array, shape (N, N)
-            Row i is p(c_i = j | w); rows sum to 1.
+        A sparse array (N, N) whose row i is p(c_i = j | w); the diagonal holds the probabilities of
+        opening a table. The links are independent given the words.
         """
         with self._vocabulary.undone():
             word = self._vocabulary.encode(tokens)

@@ -47,11 +47,8 @@ class EvidenceSurface:
     def log_bayes_factor(self, *, same_alpha: bool = True) -> FloatArray:
         """Return the log Bayes factor of each document against the CRP, shape (M, P, A).
 
-        Parameters
-        ----------
-        same_alpha : bool
-            Whether the CRP has the alpha of the model it is compared with, as Blei and Frazier
-            define it; else that of the grid which is best for the CRP over all documents.
+        ``same_alpha``: the CRP has the alpha of the model it is compared with, as Blei and Frazier
+        define it; else that of the grid which is best for the CRP over all documents.
         """
         if same_alpha:
             return self.log_evidence - self.crp[:, None, :]
@@ -69,14 +66,8 @@ class EvidenceSurface:
 def evidence_surface(corpus: Corpus, decays: Sequence[Any], alphas: ArrayLike) -> EvidenceSurface:
     """Compute the log evidence of every document for every decay and alpha, and of the CRP.
 
-    One pass over the tokens per decay serves all alphas: the weights of equal words do not depend
-    on alpha. O(N (P + P A)).
-
-    Parameters
-    ----------
-    corpus : Corpus
-    decays : sequence of decays, or of their short forms
-    alphas : array_like of float, shape (A,)
+    ``decays`` are decays or their short forms, ``alphas`` (A,). The weights of equal words do not
+    depend on alpha, so one pass over the tokens per decay serves all. O(N (P + P A)).
 
     Examples
     --------
@@ -144,20 +135,16 @@ class LanguageFit(ResultCard):
 def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
     """Find alpha and the decay's parameter that make the evidence of documents largest.
 
-    A coarse grid, then L-BFGS with the exact gradient in (log alpha, log parameter); nothing is
-    random. A window's width is a whole number, so widths in steps of an eighth are compared, each
-    at its best alpha.
+    A coarse grid, then L-BFGS with the exact gradient in (log alpha, log parameter): about a
+    hundred passes over the tokens, and nothing is random. A window's width is a whole number, so
+    widths in steps of an eighth are compared, each at its best alpha. The base measure is taken as
+    given; if it was learned from the same documents, both evidences are too good.
 
     Parameters
     ----------
     corpus : Corpus
     family : {"exponential", "logistic", "linear_window", "window", "none"}
         Its parameter is the scale, the location (with scale 1), the width; "none" has none.
-
-    Notes
-    -----
-    About a hundred passes over the tokens. The base measure is taken as given; if it was learned
-    from the same documents, both evidences are too good.
 
     Examples
     --------
@@ -220,7 +207,6 @@ def _slopes(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, Flo
 
 
 def _best_pair(corpus: Corpus, family: str) -> tuple[Decay, float, float]:
-    """Climb from the best point of a coarse grid."""
     make = _FAMILIES[family]
     start = evidence_surface(corpus, [make(a) for a in _PARAMETERS], _ALPHAS)
     total = start.log_evidence.sum(axis=0)

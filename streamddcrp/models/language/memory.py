@@ -1,15 +1,13 @@
 """What lies before each token: the weights of equal words, by the kind of decay.
 
-Of a stream a `Memory` keeps what is needed:
-
 ======================  ============================================  =======================
-`Fading`                exponential or no decay, of index or time     O(1) per token
-`LookingBack`           any decay of the index distance               O(equal words within W)
-`Timed`                 any other decay of time                       O(tokens within reach)
-======================  ============================================  =======================
+`Fading`                exponential or no decay, of index or time     O(1) per token `LookingBack`
+any decay of the index distance               O(equal words within W) `Timed`                 any
+other decay of time                       O(tokens within reach) ======================
+============================================  =======================
 
-It answers one question for each token: how much weight lies on the equal words before it in the
-document (``match``), and how much on all of them (``weight``, F_i).
+A `Memory` says of each token how much weight lies on the equal words before it in the document
+(``match``), and how much on all of them (``weight``, F_i).
 """
 
 import math

@@ -1,9 +1,8 @@
 """Batch inference for the temporal Dirichlet-process mixture.
 
-The engine with all epochs in its window, started from what a stream with a short window found:
-that start beats k-means and random ones. Sweeps pass over all epochs, each row in the light of
-those before and after; where they have settled, components are merged, deleted and split
-(docs/math/temporal.md (4)).
+This is the engine with all epochs in its window, started from the result of a stream with a short
+window, which beats k-means and random starts. Sweeps pass over all epochs; when they have settled,
+components are merged, deleted and split (docs/math/temporal.md (4)).
 """
 
 import logging
@@ -44,8 +43,7 @@ class TemporalDPMFit(ResultCard):
     Attributes
     ----------
     objective_trace : ndarray of float64, shape (n_sweeps,)
-        Objective (nats) after each sweep; see `streamddcrp.models.temporal.window`. Not a bound, so
-        it may fall by a little.
+        Objective (nats) after each sweep; not a bound, so it may fall by a little.
     labels : list of ndarray of int64, shape (N_t,)
         Id of the most probable component of every row.
     q : list of ndarray of float64, shape (N_t, K)
@@ -56,7 +54,6 @@ class TemporalDPMFit(ResultCard):
         Moments of the components over all epochs, as the emission gives them; shapes (T, K, ..).
     emission : Emission
         With its scales as learned.
-    converged : bool
     """
 
     objective_trace: FloatArray
@@ -97,15 +94,12 @@ def fit_temporal_dpm(
     ----------
     epochs : iterable of array_like of float, shape (N_t, D)
         Rows of each epoch; an epoch may be empty. Counts of words (N_t, V), sparse, of texts.
-    likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
-        As for `TemporalDPM`. Of scales that are learned, the best of several guesses on the first
-        epochs.
-    alpha, decay, window, expectation
-        As for `TemporalDPM`.
+    likelihood, alpha, decay, window, expectation
+        As for `TemporalDPM`. Scales are the best of several guesses on the first epochs.
     slots : int, default 1000
         Components of the finite model. The stream that finds the start has no more at a time.
     lag : int, default 3
-        Epochs that the stream which finds the start may still revise.
+        Epochs that this stream may still revise.
     n_starts : int, default 1
         Orders of the rows within epochs, the given one first, by which streams find starts; the fit
         of the largest objective is returned.
@@ -114,16 +108,10 @@ def fit_temporal_dpm(
     tol : float, default 1e-4
         Sweeps have settled when no probability changes by more.
 
-    Raises
-    ------
-    ConfigError
-        An option is out of range.
-    SchemaError
-        A value is not finite, or the epochs do not fit together; the message names epoch and row.
-
     Notes
     -----
-    A sweep takes O(N K window) steps for N rows and K components in all; memory O(N K).
+    A sweep takes O(N K window) steps for N rows and K components in all; memory O(N K). SchemaError
+    names epoch and row of a value that is not finite or does not fit.
 
     Examples
     --------
@@ -156,7 +144,6 @@ def fit_temporal_dpm(
 
 
 def _fit(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> TemporalDPMFit:
-    """Fit the scales to the start, and ascend."""
     for _ in range(_REFITS):
         stats, begins = engine.stats(engine.resp), engine.begins
         smoothed = engine.emission.smooth(stats, engine.starts, begins)

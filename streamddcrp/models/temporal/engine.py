@@ -1,16 +1,14 @@
-"""Collapsed variational inference for the temporal DP mixture, an epoch at a time.
+"""The engine of the temporal mixture: a window of epochs that moves on (docs/math/temporal.md).
 
 The state after an epoch is a window of the last ``lag + 1`` epochs with their assignments, the
-moments of the counts of the ``width`` epochs before them, and for each component what its emission
-knew before the window. The rows of an arriving epoch are assigned one by one with marginal
-predictives, which is where components are born; then the window is swept, its emissions smoothed in
-between. Components are merged, deleted and split where the objective rises, and die when they have
-been silent for as long as the past counts, in epochs with rows (docs/math/temporal.md).
+moments of the counts of the ``width`` epochs before, and for each component what its emission knew
+before the window. Marginal predictives assign the rows of an arriving epoch one by one, and open
+components; then the window is swept, and `moves` changes their number. A component dies when it has
+been silent, in epochs with rows, for as long as the past counts.
 
-alpha is the mode given expected births, with a Gamma prior worth one birth. The kernel
-exp(-d / scale) of the past is, of some scales, the one under which the counts are most probable:
-the only part of the objective that depends on it. Epochs that have left the window count by sums
-that fade.
+alpha is the mode given expected births, with a Gamma prior worth one birth. The decay exp(-d /
+scale) is the one of `KERNELS` under which the counts are most probable. Epochs that have left the
+window count by sums that fade.
 """
 
 import math
@@ -50,7 +48,6 @@ class StoredEngine(NamedTuple):
 
 
 def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> None:
-    """Refuse a stored engine whose parts do not belong together."""
     check(StoredEngine, arrays, {"W": len(settings.past_weights)})
     positive("alpha", settings.alpha)
     for name, least, most in (("slots", 1, 1 << 31), ("lag", 0, 1 << 20), ("n_sweeps", 0, 1000)):
@@ -209,7 +206,6 @@ class Engine(Window):
     # -- what is learned from the counts ---------------------------------------------------------
 
     def _note_counts(self) -> None:
-        """Keep what the oldest epoch says of the counts."""
         if self.settings.learn_alpha:
             births, chances = _FADE * np.array(self.alpha_sums) + self.births()[0]
             self.alpha_sums = float(births), float(chances)

@@ -44,75 +44,67 @@ _MOST_WAIT = 4  # times the warm-up, at most, within an epoch
 class TemporalDPM(EpochViews, base.Clusterer):
     """Temporal Dirichlet-process mixture: clusters that drift, appear and die, epoch by epoch.
 
-    Rows come in epochs: days, batches, years. A component of an epoch is as likely as it was
-    large in the epochs before, whose weight decays; its mean or its words drift. Rows are assigned
-    as they arrive, which is where components are born; when their epoch ends, the last epochs are
-    swept and components merged, deleted and split where the objective rises, so that labels become
-    final only when their epoch leaves this window. Memory depends on the window and on the live
-    components, of which there are at most 1,000: where all are in use a row joins the likeliest.
+    Rows come in epochs: days, batches, years. How likely a component is depends on how large it was
+    in the epochs before, with weights that decay; its mean or its words drift. A row is assigned
+    when it arrives, and may open a component. At the end of an epoch the last epochs are swept, and
+    components are merged, deleted and split where the objective rises, so labels become final only
+    when their epoch leaves this window. Memory depends on the window and on the live components, at
+    most 1,000: when all are in use, a row joins the likeliest.
 
     Parameters
     ----------
     epoch : None, number, str or tuple, default None
         Where epochs end. None: at every new value of ``t``; a batch without ``t`` is one epoch. A
-        number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t``, in its unit,
-        which is seconds for text and time stamps; periods without rows are empty epochs.
-        Sizes fade over those of the window at most.
-        ``("rows", 100)`` or "100 rows": after so many rows.
+        number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t`` (in seconds
+        for text and time stamps); a period without rows is an empty epoch. ``("rows", 100)`` or
+        "100 rows": after so many rows.
     likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
         "gaussian": numbers, with diagonal noise and means that take steps, both learned.
         "full_gaussian": with full covariances of both. "text": short texts, lists of words or
         counts of words, over any vocabulary. "auto", the default: the first row shows whether it is
-        "gaussian" or "text". A conjugate family such as "normal_wishart" or ("gamma_poisson",
-        1.0, 0.1): every component has its own parameters, and what is known of them fades from
-        epoch to epoch, as fast as the data show; see
-        `streamddcrp.models.temporal.emissions.conjugate`. Or an emission of
-        `streamddcrp.models.temporal`.
+        "gaussian" or "text". A conjugate family such as "normal_wishart" or ("gamma_poisson", 1.0,
+        0.1): each component has its own parameters, and what is known of them fades from epoch to
+        epoch (`streamddcrp.models.temporal.emissions.conjugate`). Or an emission.
     alpha : float, optional
         Weight of a new component against the rows of an epoch. Default: learned from the births.
     decay : tuple, str, Decay or callable, optional
-        Weight of the rows of the 1, 2, .. epochs before. Default: exponential, its scale learned
-        from how the counts of an epoch follow from those before it; with a ``window``, of scale 1.
+        Weight of the rows of the 1, 2, .. epochs before. Default: exponential, with a scale learned
+        from the counts; with a ``window``, of scale 1.
     window : int, optional
-        Epochs that count; a component that was silent for longer dies. Default: 1 to 7 of them,
-        three times the scale that is learned; 3 with a ``decay``.
+        Epochs that count; a component that was silent for longer dies. Default: three times the
+        scale that is learned, 1 to 7; 3 with a ``decay``.
     lag : int, default 3
         Epochs before the last one that may still be revised.
     n_sweeps : int, default 4
-        Over the window, at the end of an epoch.
+        Sweeps of the window at the end of an epoch.
     expectation : {"zero-corrected", "taylor"}, default "zero-corrected"
-        How expectations of functions of uncertain counts are taken where rows are assigned again.
-        "taylor": to second order about the mean, as in the paper [1]_, which is far off for nearly
-        empty components. "zero-corrected": the same given which is the newest epoch that has rows
-        of the component.
+        How expectations of functions of uncertain counts are taken. "taylor": to second order about
+        the mean, as in the paper [1]_, which is far off for nearly empty components.
+        "zero-corrected": the same, given the newest epoch that has rows of the component.
     warmup : int, default 50
-        Rows of numbers that wait until scales are chosen by how well they predict them: so many
-        and the rest of their epoch, but no more than four times as many. Until then the label is 0
-        and there is no score.
+        Rows of numbers that wait, with the rest of their epoch but at most four times as many,
+        until scales are chosen by how well they predict. Until then the label is 0 and there is no
+        score.
 
     Notes
     -----
-    A row is a mapping of features to numbers, or a text, its words, or counts of words; a batch of
-    texts is a list of documents, an Arrow array or a table with one column of texts; of counts of
-    words a list of dicts, a table or a scipy sparse matrix. Without ``t``, and unless epochs are
-    numbers of rows, a batch is one epoch, which may be empty (an open one is closed before), and a
-    single row joins the open epoch, which `close` ends. Rows of an epoch that is closed are refused
-    with `OrderError`, and nothing is learned. `step_many` returns in ``p_change`` the probability
-    of a component that is new to the epoch: the decayed past holds less than half a row of it.
-    Labels are revised until their epoch leaves the window, see `final_labels`. A prediction for a
-    time in a later epoch takes the epochs before it to have ended, which costs as much as ending
-    them. By default a prediction is for the open epoch, or for the next one.
+    A row is a mapping of features to numbers, or a text, its words, or counts of words. A batch of
+    texts is a list of documents, an Arrow array or a table with one column of texts; of counts, a
+    list of dicts, a table or a scipy sparse matrix. Without ``t``, and unless epochs are numbers of
+    rows, a batch is one epoch, and a single row joins the open epoch, which `close` ends. Rows of a
+    closed epoch are refused with `OrderError`, and nothing is learned. ``p_change`` of `step_many`
+    is the probability of a component that is new to the epoch: the decayed past holds less than
+    half a row of it. A prediction is for the open epoch, or for the next one; with a time in a
+    later epoch it takes the epochs before to have ended, which costs as much as ending them.
 
     An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
-    texts 35 ms. Within an epoch, rows may come in any order; what is learned does not depend on
-    how an epoch is cut into calls. A missing value (None, null, an absent feature) is integrated
-    out where the family can; a row without any opens no component but the first.
+    texts 35 ms. What is learned does not depend on how an epoch is cut into calls. A missing value
+    (None, null, an absent feature) is integrated out where the family can; a row without any opens
+    no component but the first.
 
     Texts are cut into words as `streamddcrp.data.tokenize` does. For other words pass lists of
-    them, such as scikit-learn makes:
-    ``analyze = CountVectorizer(ngram_range=(1, 2)).build_analyzer()``, then
-    ``model.learn_many([analyze(text) for text in texts], t)``. Frequent words need not be left out.
-    A word counts once a text, and boilerplate is set aside, see `boilerplate`.
+    words, such as those of the analyzer of scikit-learn's ``CountVectorizer``. Frequent words need
+    not be left out. A word counts once a text, and `boilerplate` is set aside.
 
     References
     ----------
@@ -288,14 +280,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return self._waiting.best(candidates, self._settings)
 
     def _move(self, place: Place) -> None:
-        """Go to a place of the stream, and close the epochs before it."""
         self._end_warmup(place.number)
         if self._stream is not None:
             self._stream.go_to(place.number)
         self._place = place
 
     def _check(self, rows: Any, kind: str) -> None:
-        """Refuse what the likelihood does not take."""
         if kind != TEXT:
             self._likelihood.check(rows, self._vectorizer.columns or range(rows.shape[1]))
 

@@ -91,8 +91,8 @@ class TemporalDPMSamples(Draws):
     ----------
     labels : list of ndarray of int32, shape (S, N_t)
         Component of every row of every epoch. A component keeps its number from draw to draw while
-        it lives; numbers of dead ones are used again. `point_estimate` of all epochs side by side
-        gives one partition.
+        it lives; numbers of dead ones are used again. `point_estimate` makes one partition of all
+        epochs side by side.
     n_components : ndarray of int64, shape (S,)
         Components over all epochs. ``log_joint`` is log p(labels) + log p(rows | labels) given the
         scales of the draw; parameters of the components are integrated out.
@@ -132,26 +132,18 @@ def sample_temporal_dpm(
 
     Parameters
     ----------
-    epochs : iterable of array_like of float, shape (N_t, D)
-        Rows of each epoch; an epoch may be empty. Counts of words (N_t, V), sparse, of texts.
-    likelihood : "auto", "gaussian", "text", tuple, Likelihood or Emission
-        As for `fit_temporal_dpm`, whose first guesses of scales are where these begin.
+    epochs, likelihood
+        As for `fit_temporal_dpm`, whose first guesses of scales are where these begin; not
+        "full_gaussian", which has no evidence in closed form.
     alpha, decay, window
         As for `TemporalDPM`. What is learned there is drawn here, from a prior that is as strong:
         alpha from Gamma(2, 1), the decay from a grid.
     learn_scales : bool, default True
-        Draw the emission's scales, too: noise, drift and birth variance of `GaussianDrift`, and
-        how fast `ConjugateDecay` forgets where ``forget`` is None. The prior of the words of
+        Draw the scales of the emission, too: noise, drift and birth variance of `GaussianDrift`,
+        and how fast `ConjugateDecay` forgets where ``forget`` is None. The prior of the words of
         `TextDecay` stays as it is given.
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`. Rows are first seated one after the other.
-
-    Raises
-    ------
-    ConfigError
-        An option is out of range, or the emission has no evidence in closed form.
-    SchemaError
-        A value is not finite, or the epochs do not fit together; the message names epoch and row.
 
     Notes
     -----
@@ -166,7 +158,7 @@ def sample_temporal_dpm(
     that begins up to ``window`` epochs later, or two that it bridges; components may also exchange
     what they are from an epoch on. A sweep costs O(N K L D) for N rows, of which K components are
     near, each L epochs long, and takes memory O(T K D); of words, their length for D in time, and
-    all that occur in memory. Draws take 4 bytes a row. Equal seeds give equal bits.
+    all that occur in memory. Equal seeds give equal bits.
 
     References
     ----------
@@ -295,7 +287,6 @@ class Sampler:
                 self.chains = self.chains.wider(len(self.chains.fore))
 
     def _set_scales(self) -> None:
-        """Let the law have the emission's scales."""
         if self.law.kind == chains.GAUSSIAN:
             values: dict[str, Any] = {
                 name: np.ascontiguousarray(getattr(self.emission, name), np.float64)
@@ -335,7 +326,6 @@ class Sampler:
         self.law = self.law._replace(log_alpha=math.log(self.rng.gamma(2.0 + births, 1.0 / rate)))
 
     def _draw_weights(self) -> None:
-        """Draw the weights of the past from those that the model may learn."""
         laws = [self.law._replace(kappa=kappa[kappa > 0.0]) for kappa in KERNELS]
         gains = [chains.log_prior(law, self.rows, self.chains)[0] for law in laws]
         self.law = laws[self._drawn(gains)]

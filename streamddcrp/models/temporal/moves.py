@@ -1,9 +1,8 @@
-"""Changes of the number of components, each judged by the objective of the window.
+"""Moves that change the number of components, each judged by the objective of the window.
 
 docs/math/temporal.md (9), (15). A component that was born inside the window has no frozen past, so
-that the effect of a change on the objective is known exactly. The number of ways to name components
-counts, too: it is weighted by the probability that a component is occupied at all, else empty ones
-would be worth seven nats.
+the effect of a change on the objective is known exactly. The number of ways to name components
+counts with the probability that a component is occupied, or empty ones would be worth seven nats.
 """
 
 import math
@@ -12,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from streamddcrp.models.temporal.emissions import each, pick, stacked_epochs
-from streamddcrp.models.temporal.kernels.counts import MEAN, add_most, add_shares
-from streamddcrp.models.temporal.window import Settings, Terms, Window
+from streamddcrp.models.temporal.kernels.counts import MEAN, add_shares
+from streamddcrp.models.temporal.window import Terms, Window
 from streamddcrp.typing import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]
@@ -52,13 +50,13 @@ def _merge(window: Window) -> bool:
         a, b = a[open_], b[open_]
         if not len(a):
             return changed
-        stats, moments = window.stats(window.resp), window.moments(window.resp)
-        terms = window.terms_of(moments, window.before, window.entropy(window.resp))
-        parts = [
-            _unions(window, smoothed, stats, moments, terms, a[i : i + _PAIRS], b[i : i + _PAIRS])
-            for i in range(0, len(a), _PAIRS)
-        ]
-        a, b, gain = map(np.concatenate, zip(*parts, strict=True))
+        stats, terms = window.stats(window.resp), window.terms(window.resp, window.before)
+        gain = np.concatenate(
+            [
+                _unions(window, smoothed, stats, terms, a[i : i + _PAIRS], b[i : i + _PAIRS])
+                for i in range(0, len(a), _PAIRS)
+            ]
+        )
         merged: list[int] = []
         busy = np.zeros(window.n_components, dtype=bool)
         for pair in np.argsort(-gain, kind="stable"):
@@ -78,33 +76,17 @@ def _merge(window: Window) -> bool:
 
 
 def _unions(
-    window: Window, smoothed: Any, stats: Any, moments: FloatArray, terms: Terms, a: IntArray,
-    b: IntArray,
-) -> tuple[IntArray, IntArray, FloatArray]:  # fmt: skip
-    """Return the pairs that may gain as one, and what they gain."""
+    window: Window, smoothed: Any, stats: Any, terms: Terms, a: IntArray, b: IntArray
+) -> FloatArray:
+    """Return what pairs gain as one, (P,)."""
     both = each(operator.add, pick(stats, a), pick(stats, b))
     joint = window.emission.smooth(both, pick(window.starts, a, 0), window.begins[a])
     log_z = smoothed.log_z.sum(axis=0)
     occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
     unused = max(window.settings.slots - window.n_components + 1, 1)
     gain = joint.log_z.sum(axis=0) - log_z[a] - log_z[b] - occupied * math.log(unused)
-    some = _may_pay(gain, window, moments, terms, a, b)
-    a, b, gain = a[some], b[some], gain[some]
-    joined = window.merged_terms(a, b)
-    return a, b, gain + _sum(joined) - _sum(terms)[a] - _sum(terms)[b]
-
-
-def _may_pay(
-    gain: FloatArray, window: Window, moments: FloatArray, terms: Terms, a: IntArray, b: IntArray
-) -> BoolArray:
-    """Return which pairs may gain as one, (P,), ``gain`` being that but for counts and entropy.
-
-    Counted as if rows that the two share were different ones: then the count is more uncertain,
-    which its convex terms take for more. The entropy falls.
-    """
-    apart = window.terms_of(moments[:, a] + moments[:, b], window.before[:, a], np.zeros(len(a)))
-    pays: BoolArray = gain + apart.counts - terms.counts[a] - terms.counts[b] > 0.0
-    return pays
+    merged: FloatArray = gain + _sum(window.merged_terms(a, b)) - _sum(terms)[a] - _sum(terms)[b]
+    return merged
 
 
 def _delete(window: Window) -> bool:
@@ -140,53 +122,24 @@ class _Now:
     """The window as it is, to judge several changes by; moments and terms follow the changes.
 
     ``scores``: by these the rows ``some`` of each epoch, those of tiny components, would be shared
-    among all. What others gain at most by the rows of a tiny one, in nats: ``most`` (K,), counts
-    and entropy; ``ceiling`` (K,), evidence.
+    among all.
     """
 
     def __init__(self, window: Window, tiny: IntArray) -> None:
-        emission = window.emission
         self.moments = window.moments(window.resp)
         self.entropy = window.entropy(window.resp)
         self.terms = window.terms_of(self.moments, window.before, self.entropy)
         self.begins = window.begins
         self.stats = window.stats(window.resp)
-        self.smoothed = emission.smooth(self.stats, window.starts, self.begins)
+        self.smoothed = window.emission.smooth(self.stats, window.starts, self.begins)
         past = window.decayed(self.moments, window.before)[:-1]
-        mean = (self.moments + past)[:, :, MEAN]
-        weight = np.log(window.settings.a0 + mean)
+        weight = np.log(window.settings.a0 + (self.moments + past)[:, :, MEAN])
         self.some = [np.flatnonzero(q[:, tiny].any(axis=1)) for q in window.resp]
         self.scores = []
-        self.most, self.ceiling = np.zeros((2, window.n_components))
-        more = self.moments[:, tiny, MEAN]
-        gains = self._gains(window.settings, mean, more)
-        share = max(1.0, more.sum(axis=0).max())
         for e, i in enumerate(self.some):
             X, q = window.rows[e][i], window.resp[e][i]
-            scores = emission.expected(X, self.smoothed, e, self.begins, q) + weight[e]
-            known = emission.ceiling(X, self.smoothed, e, self.begins, share)
-            self.scores.append(scores)
-            add_most(q, tiny, scores, gains[e], known, emission.least, self.most, self.ceiling)
-            if not len(known) and len(i):
-                self.ceiling[:] = np.finfo(np.float64).max  # not known
-
-    def _gains(self, settings: Settings, mean: FloatArray, more: FloatArray) -> FloatArray:
-        """Return nats that counts gain at most by a row of an epoch that others take, (E, K).
-
-        ``mean`` (E, K): pseudo-counts, ``more`` (E, T): what tiny ones have. With A the largest
-        pseudo-count, log A by the counts of its epoch. By those of a later one, m rows in which
-        it has the weight w, h(m) - h(0) with h(x) = log Gamma(a0 + x + w) - log Gamma(a0 + x);
-        h is concave, and so m - (m - 1)^+ times that of a row or more.
-        """
-        a0, most = settings.a0, more.max(axis=1)
-        out: FloatArray = np.log(a0 + mean + more.sum(axis=0).max())
-        for d, w in enumerate(settings.past_weights[: len(mean) - 1], 1):
-            if w > 0.0:
-                m = self.moments[d:, :, MEAN] + most[d:, None]
-                x = a0 + np.maximum(m, 1.0)
-                rise = gammaln(x + w) - gammaln(x) + math.lgamma(a0) - math.lgamma(a0 + w)
-                out[:-d] += np.minimum(m, 1.0) * rise
-        return out
+            expected = window.emission.expected(X, self.smoothed, e, self.begins, q)
+            self.scores.append(expected + weight[e])
 
 
 def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolArray) -> bool | None:
@@ -196,8 +149,6 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
     """
     unused = max(window.settings.slots - window.n_components + 1, 1)
     alone = now.terms.counts[k] + (1.0 - math.exp(now.terms.log_zero[k])) * math.log(unused)
-    if now.ceiling[k] - now.smoothed.log_z[:, k].sum() + now.most[k] <= alone:
-        return False
     rows, shares = [], []
     for q, known, scores in zip(window.resp, now.some, now.scores, strict=True):
         some = np.flatnonzero(q[:, k])
@@ -222,8 +173,6 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
     after = window.emission.smooth(stats, pick(window.starts, takers, 0), now.begins[takers])
     touched = np.append(takers, k)
     evidence = after.log_z.sum() - now.smoothed.log_z[:, touched].sum()
-    if evidence + now.most[k] <= alone:
-        return False
     moments, entropy = now.moments[:, takers], now.entropy[takers]
     for q, some, share, part in zip(window.resp, rows, shares, moments, strict=True):
         add_shares(q, some, takers, share, part, entropy)

@@ -201,7 +201,6 @@ class StreamState:
         }
 
     def _trajectory(self, e: int, smoothed: Any) -> Trajectory:
-        """Describe an epoch of the window."""
         engine = self.engine
         number, mass = engine.first + e, engine.resp[e].sum(axis=0)
         there = np.flatnonzero(mass >= ACTIVE)

@@ -87,14 +87,12 @@ class EpochViews(RowModel):
         return self._stream.objective
 
     def events(self) -> list[Event]:
-        """Return what happened to components since the last call.
+        """Return what happened to components since the last call; of earlier calls the last 256.
 
-        Of one call that learned all, of those before it at most the last 256.
-        All are reported when they can no longer be revised: when their epoch has left the window,
-        ``lag`` epochs later. ``index`` and ``t`` are the number
-        (from 0) and the time of the epoch; a death has the last epoch with half a row, though it is
-        known only after as many silent ones as count. Epochs without any rows do not count; a
-        component that has rows after as many epochs of whatever kind returns.
+        An event is reported when it can no longer be revised: when its epoch has left the window,
+        ``lag`` epochs later. ``index`` and ``t`` are number (from 0) and time of the epoch. A death
+        has the last epoch with half a row, though it is known only after as many silent epochs with
+        rows as count. A component that has rows after more epochs, with rows or without, returns.
         """
         state = self._stream
         if state is None:
@@ -110,19 +108,13 @@ class EpochViews(RowModel):
     def final_labels(self, *, window: bool = False) -> pa.Table:
         """Return the labels of rows whose epoch has left the window since the last call.
 
-        At most the last 100,000 rows are kept for a call.
+        Columns ``row`` (arrival index), ``epoch``, ``label``, all int64; of the last 100,000 rows.
 
         Parameters
         ----------
         window : bool, default False
-            Append the labels of the rows of the window and of the open epoch as they stand: at the
-            end of a stream these are all there will be. They do not count as reported. Rows of a
-            warm-up are labelled as if it ended here.
-
-        Returns
-        -------
-        pyarrow.Table
-            Columns ``row`` (arrival index), ``epoch``, ``label``, all int64.
+            Append the labels of the window and of the open epoch as they stand, as at the end of a
+            stream. They do not count as reported. Rows of a warm-up are labelled as if it ended.
         """
         state = self._stream
         if window and state is None and len(self._waiting.X):
@@ -173,14 +165,10 @@ class EpochViews(RowModel):
         return pa.table(columns | _columns(summary, self._feature_names()))
 
     def trajectories(self) -> pa.Table:
-        """Return one row per epoch and component with at least half a row.
+        """Return a row for each of the last 1,000 epochs and component with at least half a row.
 
-        Returns
-        -------
-        pyarrow.Table
-            ``epoch``, its time ``t``, ``id``, ``mass`` (expected rows), then ``mean_x`` and
-            ``sd_x`` for each feature, or ``words``. Of the last 1,000 epochs; those of the window
-            as they stand.
+        ``epoch``, its time ``t``, ``id``, ``mass`` (expected rows), then ``mean_x`` and ``sd_x``
+        for each feature, or ``words``. Epochs of the window as they stand.
         """
         state = self._stream
         parts = [] if state is None else [*state.trajectories, *state.window_trajectories()]
@@ -202,16 +190,15 @@ class EpochViews(RowModel):
     ) -> Any:
         """Draw the components over time; return the axes. Needs matplotlib.
 
-        Texts: the stream of their masses, the largest with their words. Numbers: the trajectory of
-        the mean of each component with a band of two standard deviations of its rows, a panel for
-        each of the six features that separate them most. Triangles mark births, crosses deaths,
-        diamonds merges into a component.
+        Texts: the stream of their masses, the largest with their words. Numbers: the mean of each
+        component in a band of two standard deviations of its rows, a panel for each of the six
+        features that separate them most. Triangles mark births, crosses deaths, diamonds merges.
 
         Parameters
         ----------
         ax : matplotlib axes, or a sequence of as many as there are panels, optional
         rows : batch as for `learn_many`, optional
-            Rows of numbers to draw as points behind the trajectories.
+            Rows of numbers to draw as points.
         t : array_like of shape (N,), optional
             Their times; without them they are spread evenly over the epochs.
         """
@@ -304,10 +291,9 @@ class _Picture:
     def means(self, axes: Any, when: Any = None, behind: Any = None) -> Any:
         """Draw the mean of each component over the epochs in a band, one panel per feature.
 
-        The band is two standard deviations wide on either side, of the rows of the component (of
-        ``noise``, where ``sd`` is of the mean alone) and of what is not known of their mean; the
-        line is the bolder the more rows there were. ``when, behind``: times (N,) of rows that are
-        drawn as points, and their values by feature.
+        The band is two standard deviations on either side, of the rows of the component and of what
+        is not known of their mean; the line is bolder where there were more rows. ``when, behind``:
+        times (N,) of rows that are drawn as points, and their values by feature.
         """
         plt, tracks = pyplot(), self.tracks
         mean = np.stack([tracks[f"mean_{name}"].to_numpy() for name in self.features])

@@ -1,10 +1,9 @@
 """The window of a temporal mixture: its components, their assignments, and its objective.
 
-The objective is E log p(c), the expected log likelihood less the divergence of the components from
-their prior, and the entropy of the assignments (docs/math/temporal.md (8)). Right after smoothing
-the second part is the sum of the components' log evidences, exactly. The first is a sum over epochs
-and components of E log Gamma(a0 + X' + m) - E log Gamma(a0 + X'), X' the decayed past and m the
-count of the epoch: sums of independent Bernoullis of several weights, of which moments are taken.
+The objective (docs/math/temporal.md (8)) is E log p(c), the expected log likelihood less the
+divergence of the components from their prior, and the entropy of the assignments. Right after
+smoothing the second part is exactly the sum of the components' log evidences. The first is a sum of
+E log Gamma(a0 + X' + m) - E log Gamma(a0 + X'), X' the decayed past and m the count of an epoch.
 """
 
 import math
@@ -193,7 +192,6 @@ class Window:
         )
 
     def _keep(self, kept: IntArray) -> None:
-        """Keep some of the columns."""
         self.ids, self.born = self.ids[kept], self.born[kept]
         self.last_active = self.last_active[kept]
         self.starts = each(lambda part: part[kept], self.starts)

@@ -31,7 +31,7 @@ class NestedTopicsFit(ResultCard):
     paths : ndarray of int64, shape (N, depth)
         Ids of the nodes of each document's path, root first; -1 for a document without words.
     bound_trace : ndarray
-        Evidence lower bound after the first pass and after every further one; it does not fall.
+        Evidence lower bound after every pass; it does not fall.
     """
 
     model: NestedCRPTopics
@@ -41,14 +41,9 @@ class NestedTopicsFit(ResultCard):
 
 @dataclass(frozen=True, slots=True)
 class NestedComponentsFit(ResultCard):
-    """A tree of components of a data set.
+    """A tree of components of a data set: as `NestedTopicsFit`.
 
-    Attributes
-    ----------
-    model : NestedCRPComponents
-    paths : ndarray of int64, shape (N, depth)
-    bound_trace : ndarray
-        Evidence lower bound after the first pass, every sweep and every growth; it does not fall.
+    ``bound_trace`` is of the first pass, every sweep and every growth.
     """
 
     model: NestedCRPComponents
@@ -69,13 +64,13 @@ def fit_nested_topics(
 ) -> NestedTopicsFit:
     """Fit a tree of topics to a corpus: a stream's pass, then passes over all documents.
 
-    In every further pass each document is placed again, and each small node has its chance to be
-    dissolved, each leaf to be split, siblings to be merged; what lowers the bound is undone.
+    In a further pass each document is placed again, and small nodes are dissolved, leaves split and
+    siblings merged; what lowers the bound is undone.
 
     Parameters
     ----------
     documents
-        As for `NestedCRPTopics.learn_many`.
+        As for `NestedCRPTopics.learn_many`; at least one.
     n_starts : int, default 3
         Orders of the documents, the given one first; the fit of the largest bound is returned.
     max_sweeps, seed, progress
@@ -84,11 +79,6 @@ def fit_nested_topics(
         Ends when a pass raises the bound by less than this part of it.
     **options
         Of `NestedCRPTopics`, but ``window`` and ``forgetting``.
-
-    Raises
-    ------
-    SchemaError
-        There is no document, or one is unusable.
 
     Examples
     --------
@@ -122,7 +112,6 @@ def _orders(n: int, n_starts: int, seed: int | None, *, progress: bool) -> Itera
 def _topics_in_order(
     documents: Any, at: IntArray, max_sweeps: int, tol: float, options: dict[str, Any]
 ) -> NestedTopicsFit:
-    """Fit from one order of the documents."""
     model = NestedCRPTopics(**{**options, "window": len(at)})
     if isinstance(documents, list):
         model.learn_many([_summed(documents[d]) for d in at.tolist()])
@@ -168,27 +157,20 @@ def fit_nested_components(
 ) -> NestedComponentsFit:
     """Fit a tree of components to a data set: a stream's pass, then coordinate ascent with growth.
 
-    The pass is the stream's own, with its window; all points are in the window afterwards, and the
-    bound of all does not fall from there.
+    After the pass all points are in the window, and the bound of all does not fall from there.
 
     Parameters
     ----------
     X : array_like or table of shape (N, D)
+        At least two points without missing values; of binary rows 0 and 1.
     n_starts : int, default 1
         Orders of the points, the given one first; the fit of the largest bound is returned.
     max_sweeps, seed, progress
         As for `fit_seqddcrp`.
     tol : float, default 1e-5
-        Ends when ten sweeps and the attempts to grow raise the bound by less than this part of it,
-        three times in a row.
+        As for `NestedCRPComponents.refine`.
     **options
         Of `NestedCRPComponents`; ``window`` and ``warmup`` are those of the pass.
-
-    Raises
-    ------
-    SchemaError
-        A value is missing, not finite or, of binary rows, neither 0 nor 1; or there are fewer than
-        two points.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """A tree of components as it learns: a window that is swept, and moves that change the tree.
 
-A move opens a path, splits or merges inner nodes, attaches a node elsewhere or gives up a leaf; it
-only changes the tree, and sweeps and the bound then decide (docs/math/trees.md).
+A move opens a path, splits or merges inner nodes, attaches a node elsewhere or gives up a leaf;
+sweeps and the bound then decide whether it stays (docs/math/trees.md).
 """
 
 import logging
@@ -199,7 +199,6 @@ def _spans(tree: ComponentState, view: View, i: int) -> FloatArray:
 
 
 def _prune(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
-    """Give a leaf up."""
     if np.count_nonzero(tree.level == tree.depth) < 2:
         return False
     shed(tree)

@@ -120,22 +120,11 @@ class NestedTopicSamples(Draws):
     def tree(
         self, draw: int | None = None, *, names: Sequence[Any] | None = None, n_words: int = 10
     ) -> dict[str, Any]:
-        """Return the tree of a draw as nested dictionaries.
+        """Return the tree of a draw, by default the `best`, as nested dictionaries.
 
-        Parameters
-        ----------
-        draw : int, optional
-            Default: the `best`.
-        names : sequence, optional
-            Of the V words; default: their numbers.
-        n_words : int, default 10
-
-        Returns
-        -------
-        dict
-            ``id``, ``level`` (1 at the root), ``weight`` (documents through the node), ``words``
-            (pairs of word and probability, the likeliest first; only such as occur there),
-            ``children`` (the largest first).
+        ``id``, ``level`` (1 at the root), ``weight`` (documents through the node), ``words``
+        (``n_words`` pairs of word and probability, the likeliest first; only such as occur there),
+        ``children`` (the largest first). ``names`` are of the V words; default: their numbers.
         """
         state = self._state(self.best if draw is None else draw)
         names = None if names is None else as_list("names", names)
@@ -197,17 +186,10 @@ def sample_nested_topics(
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
-    Raises
-    ------
-    ConfigError
-        An option is out of range.
-    SchemaError
-        A count is negative or not whole; the message names the row.
-
     Notes
     -----
-    A sweep costs O(T K) for T tokens and K nodes, memory is V K numbers; a draw takes a byte
-    per token. Equal seeds give equal bits.
+    A sweep costs O(T K) for T tokens and K nodes, memory is V K numbers; a draw takes a byte per
+    token. Equal seeds give equal bits.
 
     Examples
     --------

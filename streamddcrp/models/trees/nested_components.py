@@ -1,7 +1,7 @@
 """Hierarchical component analysis as a streaming estimator: a tree of vectors that grows."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
-from streamddcrp.errors import SchemaError, StreamDDCRPError
+from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
@@ -32,9 +32,9 @@ class NestedCRPComponents(TreeModel):
     """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
 
     Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
-    its path: the root's vector is shared by all, a leaf's by its own points. Where paths differ
-    the subspaces differ, so a tree of K vectors explains more than K principal components of which
-    only ``depth`` may be used.
+    its path: the root's vector is shared by all, a leaf's by its own points. Subspaces differ from
+    path to path, so a tree of K vectors explains more than K principal components of which only
+    ``depth`` may be used.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class NestedCRPComponents(TreeModel):
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
     max_nodes : int, default 32
-        Nodes, at most. Large data are fitted better and better by more, so that this sets the size
-        of their tree: a warning says so, and `n_refused` counts.
+        Nodes, at most. Large data are fitted better and better by more, so this sets the size of
+        their tree: a warning says so, and `n_refused` counts.
     window : int, default 2048
         Points that are swept again and again; older ones count as they were last.
     warmup : int, default 256
@@ -58,11 +58,11 @@ class NestedCRPComponents(TreeModel):
     -----
     Wang and Blei (2009), section 4, with loadings conditional on the path and one Gaussian for the
     mean and all vectors. Learned in steps of 64 points: O(window x nodes x depth^2) each, and
-    memory O(window x features + nodes^2). Every feature must be there; a missing one is refused.
+    memory O(window x features + nodes^2). A missing feature is refused.
 
-    Binary rows: exponential family components on each path (section 2 of the paper). The logistic
-    function is bounded from below by a parabola in every row and column (Khan et al. 2010), whose
-    place is one more step of the ascent; the bound stays a lower bound. New rows take 20 steps.
+    Binary rows: exponential family components on each path (section 2 of the paper), the logistic
+    function bounded from below by a parabola in every row and column (Khan et al. 2010); the bound
+    stays a lower bound. New rows take 20 steps.
 
     Examples
     --------
@@ -99,7 +99,6 @@ class NestedCRPComponents(TreeModel):
         self.likelihood = likelihood
         self._kind = _TREES[choice("likelihood", likelihood, tuple(_TREES))]
         check_tree(self, 1, warmup=2, window=warmup, seed=0)
-        self._vectorizer = Vectorizer()
         self._tree: ComponentTree | None = None
         self._origin = np.empty(0)  # mean of the first points, about which all is computed
         self._waiting = np.empty((0, 0))  # rows that the next step will learn
@@ -107,22 +106,6 @@ class NestedCRPComponents(TreeModel):
         self._n_seen = 0
 
     # -- learning --------------------------------------------------------------------------------
-
-    def _learn_one(self, x: Any) -> FloatArray:
-        return self._learn_read(lambda: self._vectorizer.row(x))
-
-    def _learn_many(self, batch: Any) -> FloatArray:
-        return self._learn_read(lambda: read_batch(batch, self._vectorizer).X)
-
-    def _learn_read(self, read: Callable[[], FloatArray]) -> FloatArray:
-        mark = self._vectorizer.mark()
-        try:
-            X = read()
-            self._check(X)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-        return self._learn(X)
 
     def _check(self, X: FloatArray) -> None:
         if self._kind is BinaryTree:
@@ -139,8 +122,9 @@ class NestedCRPComponents(TreeModel):
                 row=row,
             )
 
-    def _learn(self, X: FloatArray) -> FloatArray:
+    def _advance(self, X: FloatArray, t: Any, types: list[str]) -> FloatArray:
         """Let points wait for the next step, and take it when there are enough."""
+        self._check(X)
         out, start = np.zeros((len(X), N_OUTPUTS)), 0
         while start < len(X):
             due = self.warmup if self._tree is None else _STEP
@@ -183,13 +167,8 @@ class NestedCRPComponents(TreeModel):
         """Sweep the window further and try to grow; return the bound before and after each sweep.
 
         Points that wait for the next step are learned first, in warm-up with a tree of their own.
-
-        Parameters
-        ----------
-        max_sweeps : int
-        tol : float
-            Ends when ten sweeps and the attempts to grow raise the bound by less than this part,
-            three times in a row.
+        Ends when ten sweeps and the attempts to grow raise the bound by less than a part ``tol``,
+        three times in a row.
         """
         self._step_early()
         if self._tree is None:
@@ -245,13 +224,10 @@ class NestedCRPComponents(TreeModel):
         return ids_of(self._tree, _likeliest_leaves(self._tree, q))
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the path of a point and its loadings.
+        """Return the path of a point and its loadings, as a dict; empty in warm-up.
 
-        Returns
-        -------
-        dict
-            ``path``: tuple of ids, root first; ``path_prob``; ``loadings``: dict of id to expected
-            loading, over all paths. Empty in warm-up.
+        ``path``: tuple of ids, root first; ``path_prob``; ``loadings``: dict of id to expected
+        loading, over all paths.
         """
         X, tree = self._row(x), self._tree
         if tree is None:
@@ -314,11 +290,8 @@ class NestedCRPComponents(TreeModel):
     def tree(self) -> dict[str, Any]:
         """Return the tree as nested dicts, the heaviest children first; empty in warm-up.
 
-        Returns
-        -------
-        dict
-            ``id``, ``level`` (root 1), ``weight`` (points through the node), ``born`` (number of
-            the point), ``vector`` (D,) and ``children``; the root has ``mean`` (D,), too.
+        ``id``, ``level`` (root 1), ``weight`` (points through the node), ``born`` (number of the
+        point), ``vector`` (D,) and ``children``; the root has ``mean`` (D,), too.
         """
         tree = self._tree
         if tree is None:

@@ -9,15 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from streamddcrp.contract import LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE, Part
-from streamddcrp.data.documents import (
-    Bags,
-    Vocabulary,
-    Word,
-    documents_of,
-    encode,
-    read_bags,
-    read_document,
-)
+from streamddcrp.data import documents
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation, explanation
@@ -40,10 +32,10 @@ class NestedCRPTopics(TreeModel):
     """Tree of topics (nested Chinese restaurant process), learned from a stream of documents.
 
     Every document takes a path from the root to a leaf, and each of its words comes from the topic
-    of one node on it: general words from the root, the subject from further down. Paths are opened
-    where a document is explained better by a new one; with the documents of a window, which are
-    placed again and again, topics are merged, dissolved and split wherever that raises the evidence
-    lower bound. Memory depends on the window, the words and the nodes.
+    of one node on it: general words from the root, the subject from further down. A document opens
+    a path where that explains it better. The documents of a window are placed again and again, and
+    topics merged, dissolved and split wherever that raises the evidence lower bound. Memory depends
+    on the window, the words and the nodes.
 
     Parameters
     ----------
@@ -54,7 +46,7 @@ class NestedCRPTopics(TreeModel):
     eta : float or tuple of float, optional
         Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
         and narrower topics. Default: 1.0 for the root, 0.1 for leaves, and twice as much for each
-        level above them: broader topics further up, or an inner node would have one leaf, its twin.
+        level above them: with less, an inner node would have one leaf, its twin.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 0.5, 0.5, ..).
     forgetting : float, default 1.0
@@ -67,16 +59,15 @@ class NestedCRPTopics(TreeModel):
     max_nodes : int, default 512
         When there are almost so many, the smallest paths are removed; a warning says so once.
     max_words : int, default 50000
-        When tidying up finds more words, those that are rarest and not in the window are forgotten.
-        A word that came less than once in 16 windows is forgotten in any case.
+        When tidying up finds more words, the rarest that are not in the window are forgotten, and
+        in any case words that came less than once in 16 windows.
 
     Notes
     -----
     Wang and Blei (2009), with the word levels conditional on the path. About 2 ms for a document of
-    200 words and 200 nodes, and O(nodes x words) memory. A path that only one document took is
-    dropped when that document has left the window. Learning documents twice counts them twice.
-    ``eta`` says how fine the tree is to be; held-out words are scored under the eta that the words
-    of the topics show, the type-II maximum of a level, with a Gamma prior about ``eta``.
+    200 words and 200 nodes, and O(nodes x words) memory. A path of a single document is dropped
+    when the document leaves the window. Held-out words are scored under the eta that the words of
+    the topics show: of each level, the type-II maximum with a Gamma prior about ``eta``.
 
     Examples
     --------
@@ -138,15 +129,15 @@ class NestedCRPTopics(TreeModel):
                 max_nodes=max_nodes,
             )
         )
-        self._vocabulary = Vocabulary()
+        self._vocabulary = documents.Vocabulary()
 
     # -- learning --------------------------------------------------------------------------------
 
-    def _learn_one(self, x: Any) -> FloatArray:
-        return self._learn([read_document(x)])
+    def _learn_row(self, x: Any, t: Any, *_: Any) -> None:
+        self._learn([documents.read_document(x)])
 
-    def _learn_many(self, batch: Any) -> FloatArray:
-        return self._learn(read_bags(batch))
+    def _learn_batch(self, batch: Any, t: Any, *_: Any) -> FloatArray:
+        return self._learn(documents.read_bags(batch))
 
     @property
     def n_seen(self) -> int:
@@ -173,7 +164,6 @@ class NestedCRPTopics(TreeModel):
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
     def _learn(self, rows: Any) -> FloatArray:
-        """Learn documents, with housekeeping where it is due."""
         tree, N = self._tree, len(rows)
         out, start = np.zeros((N, N_OUTPUTS)), 0
         while start < N:
@@ -215,8 +205,8 @@ class NestedCRPTopics(TreeModel):
         tree.keep_words(used)
         self._vocabulary.keep(used)
 
-    def _encode(self, rows: Any, *, learn: bool = False) -> Bags:
-        return encode(self._vocabulary, rows, learn=learn)
+    def _encode(self, rows: Any, *, learn: bool = False) -> documents.Bags:
+        return documents.encode(self._vocabulary, rows, learn=learn)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -226,24 +216,21 @@ class NestedCRPTopics(TreeModel):
         That is a leaf, or an inner node where a document would best open a path below it; 0, the
         root, before anything was learned and for a document without known words.
         """
-        slots, _, _ = self._place([read_document(x)])
+        slots, _, _ = self._place([documents.read_document(x)])
         return int(self._tree.ids[slots[0]])
 
     def paths_many(self, batch: Any) -> IntArray:
         """Return the ids on the likeliest paths, (N, depth), root first, -1 for new nodes."""
-        slots, _, _ = self._place(read_bags(batch))
+        slots, _, _ = self._place(documents.read_bags(batch))
         return ids_of(self._tree, slots)
 
     def transform_one(self, x: Any) -> dict[str, Any]:
-        """Return the path of a document and its proportions of levels.
+        """Return the path of a document and its proportions of levels, as a dict.
 
-        Returns
-        -------
-        dict
-            ``path``: tuple of ids, root first; ``path_prob``; ``p_new``: probability of a new path;
-            ``levels``: tuple of expected proportions.
+        ``path``: tuple of ids, root first; ``path_prob``; ``p_new``: probability of a new path;
+        ``levels``: tuple of expected proportions.
         """
-        slots, out, levels = self._place([read_document(x)])
+        slots, out, levels = self._place([documents.read_document(x)])
         path = ids_of(self._tree, slots)[0]
         return {
             "path": tuple(path[path >= 0].tolist()),
@@ -259,40 +246,34 @@ class NestedCRPTopics(TreeModel):
         ----------
         x : document
         given : document, optional
-            Other words of the same document. Without it every second word of ``x`` is given, in
-            their order (of a dict, the order of its words, each repeated by its count).
+            Other words of the same document. Default: every second word of ``x``, in their order
+            (of a dict, that of its words, each repeated by its count).
 
         Returns
         -------
         float
-            -log p(held-out words | given words) / held-out words; unknown words are left out. NaN
-            where no word is left.
+            -log p(held-out words | given words) / held-out words, unknown ones left out; NaN if
+            none is left.
         """
-        held = read_document(x)
+        held = documents.read_document(x)
         if given is None:
             words = [word for word, count in held for _ in range(round(count))]
             seen = [(word, 1.0) for word in words[::2]]
             held = [(word, 1.0) for word in words[1::2]]
         else:
-            seen = read_document(given)
+            seen = documents.read_document(given)
         bags = self._encode([held])
         total = float(bags.counts.sum())
         logs = self._tree.complete_many(*self._encode([seen]), *bags)
         return float(-logs[0] / total) if total else math.nan
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
-        """Say how surprising each word of a document is given all its others; changes nothing.
+        """Say how surprising each known word is given all others; changes nothing.
 
-        Parameters
-        ----------
-        x : document
-
-        Returns
-        -------
-        Explanation
-            A part a word, its count as value, by -log p(word | the others); `score_one` of ``x``.
+        A part is a word with its count as value, by -log p(word | the others); the score is that of
+        `score_one`.
         """
-        words, parts = read_document(x), []
+        words, parts = documents.read_document(x), []
         for word, count in words:
             others = {other: n for other, n in words if other != word}
             surprise = self.score_one({word: 1.0}, given=others)
@@ -302,7 +283,7 @@ class NestedCRPTopics(TreeModel):
         return explanation(parts, score, score)
 
     def _one_by_one(self, batch: object) -> list[Any]:
-        return documents_of(batch)
+        return documents.documents_of(batch)
 
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
@@ -310,7 +291,7 @@ class NestedCRPTopics(TreeModel):
         The log of the probability of all held-out words together, a mixture over paths, the topics
         and proportions having learned the given words. Unknown words are left out.
         """
-        seen, held = read_bags(given), self._encode(read_bags(held_out))
+        seen, held = documents.read_bags(given), self._encode(documents.read_bags(held_out))
         n = len(seen)
         if n != len(held.offsets) - 1:
             raise SchemaError(f"given has {n} documents, held_out {len(held.offsets) - 1}")
@@ -337,13 +318,10 @@ class NestedCRPTopics(TreeModel):
     def tree(self, n_words: int = _SHOWN) -> dict[str, Any]:
         """Return the tree as nested dicts, the heaviest children first.
 
-        Returns
-        -------
-        dict
-            ``id``, ``level`` (root 1), ``weight`` (documents through the node; with forgetting < 1
-            the recent ones count more), ``born`` (number of the document), ``words`` (list of word
-            and probability in the topic, those first that set it apart, and of an inner node all
-            below it, from its siblings) and ``children``.
+        ``id``, ``level`` (root 1), ``weight`` (documents through the node; with forgetting < 1 the
+        recent ones count more), ``born`` (number of the document), ``words`` (list of word and
+        probability in the topic; first those that set it, or all below it, apart from its siblings)
+        and ``children``.
         """
         n_words = whole("n_words", n_words)
         words = distinctive_words(self._tree, self._vocabulary.words, n_words)
@@ -368,12 +346,12 @@ class NestedCRPTopics(TreeModel):
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._tree = TopicTree.from_state(self._tree.settings, arrays, meta)
-        self._vocabulary = Vocabulary(meta["words"])
+        self._vocabulary = documents.Vocabulary(meta["words"])
 
 
 def distinctive_words(
-    tree: TopicTree, names: Sequence[Word], n: int
-) -> list[list[tuple[Word, float]]]:
+    tree: TopicTree, names: Sequence[documents.Word], n: int
+) -> list[list[tuple[documents.Word, float]]]:
     """Return words of each topic with their probability in it, (K) lists of ``n`` at most.
 
     Those with the largest part in the divergence come first: of a leaf's words from all below its

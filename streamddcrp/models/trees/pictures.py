@@ -43,7 +43,6 @@ class _Placed:
 
 
 def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a node and all below it."""
     return [node, *(below for child in node["children"] for below in _nodes(child))]
 
 
@@ -99,13 +98,11 @@ def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, throu
 
 
 def plot_topic_tree(tree: dict[str, Any], ax: Any = None) -> Any:
-    """Draw a tree of topics from left to right: words, weights, branches; return the axes.
+    """Draw a tree of topics, from ``tree()`` of a model, from left to right; return the axes.
 
-    ``tree`` is from ``tree()`` of a model: ``id``, ``weight``, ``words`` (pairs of word and
-    probability), ``children``. On ``ax`` one inch is a unit across, a leaf a unit down; without it
-    a figure of fitting size is made. A leaf has seven words, nodes above as many as find room.
-    Circles have areas by the number of documents, which stands beside them. Of more than 60 leaves
-    the largest are drawn.
+    On ``ax`` one inch is a unit across, a leaf a unit down; without it a figure of fitting size is
+    made. A leaf has seven words, nodes above as many as find room. Circles have areas by the number
+    of documents, which stands beside them. Of more than 60 leaves the largest are drawn.
     """
     plt = pyplot()
     nodes = _nodes(tree)
@@ -179,11 +176,10 @@ def plot_component_tree(
 ) -> Any:
     """Draw a tree of components as images, from the mean to the leaves; return the axes.
 
-    ``tree`` is from ``tree()`` of a model: ``id``, ``weight``, ``vector`` (D,), ``children``; the
-    root has ``mean`` (D,) too. Without ``ax`` a figure of fitting size is made. ``shape``: height
-    and width of the images; default: a square if D is one, else a row of D pixels. A row is the
-    mean plus a sum of the images on a path, each times a number of the point's own; so the sign of
-    an image means nothing: red and blue are opposite. Each image has its own scale.
+    ``tree`` is from ``tree()`` of a model. Without ``ax`` a figure of fitting size is made.
+    ``shape``: height and width of the images; default: a square if D is one, else a row of D
+    pixels. Each image has its own scale, and its sign means nothing: a row is the mean plus a sum
+    of the images on a path, each times a number of the row's own.
     """
     plt = pyplot()
     vectors = np.asarray(tree["vector"], dtype=np.float64)

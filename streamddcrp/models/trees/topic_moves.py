@@ -1,7 +1,6 @@
 """Tidying up: moves of many documents of the window at once, undone where the bound does not rise.
 
-Siblings are merged; nodes dissolved, split, and attached to another parent, judged by
-docs/math/trees.md (5) and (8).
+Siblings are merged; nodes dissolved, split, and attached elsewhere: docs/math/trees.md (5), (8).
 """
 
 import logging
@@ -140,7 +139,6 @@ class Trial:
 
 
 def _make_room(tree: TopicTree, n: int) -> bool:
-    """Make room for the paths of n documents, if there can be."""
     while tree.n_nodes + n * tree.depth > len(tree.parent) < tree.settings.max_nodes:
         tree.make_nodes()
     return len(tree.parent) >= tree.n_nodes + tree.depth
@@ -209,7 +207,6 @@ def _spots(tree: TopicTree, which: IntArray) -> IntArray:
 
 
 def _length(tree: TopicTree, which: IntArray) -> int:
-    """Return the distinct words of documents, one after the other."""
     w = tree.window
     return int((w.offsets[which + 1] - w.offsets[which]).sum())
 
@@ -356,7 +353,6 @@ def _merge(tree: TopicTree, i: int, j: int) -> None:
 def _after_merge(
     parent: IntArray, level: IntArray, mass: FloatArray, i: int, j: int
 ) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the tree after a merge."""
     parent, mass = merged(parent, mass, i, j)
     keep = np.ones(len(parent), dtype=bool)
     keep[j] = False

@@ -67,7 +67,6 @@ class StoredCounts(NamedTuple):
 
 
 def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-    """Refuse a stored tree whose parts do not belong together."""
     lengths = tree.check_nodes(arrays, len(settings.alpha), settings.max_nodes)
     V = len(meta["words"])
     lengths = check(StoredTopics, arrays, lengths | {"V": V})

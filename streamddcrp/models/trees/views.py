@@ -11,12 +11,13 @@ from river import base
 from streamddcrp.contract import Event
 from streamddcrp.errors import ConfigError, MissingExtraError
 from streamddcrp.estimator.as_if_next import AsIfNext
+from streamddcrp.estimator.row_model import RowLearner
 from streamddcrp.estimator.scikit import ScikitLearn
-from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
+from streamddcrp.estimator.stored import from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import predictions
 from streamddcrp.models.trees.pictures import plot_growth
 from streamddcrp.records import MOST, refuse_if
-from streamddcrp.typing import Axes, FloatArray
+from streamddcrp.typing import Axes
 from streamddcrp.validation import choice, positive, whole
 
 _MOST = 512
@@ -57,24 +58,19 @@ class Growth:
             self.every *= 2
 
 
-class TreeModel(ScikitLearn, AsIfNext, Stored, base.Clusterer):
-    """A tree that is learned from a stream.
+class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
+    """A tree that is learned from a stream of documents, or of points.
 
-    A model supplies `_learn_one` and `_learn_many`, which learn and return the columns of
-    `predictions`; `tree` and `_draw_tree`; and `_restore` beside `_state`.
+    A model supplies `_advance`, or `_learn_row` and `_learn_batch`, which learn and return the
+    columns of `predictions`; `tree` and `_draw_tree`; and `_restore` beside `_state`.
     """
 
     ignores_times = True
     _tree: Any
 
     def __init__(self) -> None:
+        super().__init__()
         self._growth = Growth()
-
-    def _learn_one(self, x: Any) -> FloatArray:
-        raise NotImplementedError
-
-    def _learn_many(self, batch: Any) -> FloatArray:
-        raise NotImplementedError
 
     def _draw_tree(self, ax: Any) -> Any:
         raise NotImplementedError
@@ -83,55 +79,33 @@ class TreeModel(ScikitLearn, AsIfNext, Stored, base.Clusterer):
         raise NotImplementedError
 
     def learn_one(self, x: Any, t: Any = None) -> None:
-        """Learn one document, or one point.
+        """Learn one document (a text, its words, or counts of words) or one point.
 
-        Parameters
-        ----------
-        x : str, list of str, or dict of word to count; for components: mapping of feature to number
-            A document without words is counted, and changes nothing else.
-        t : optional
-            Not used: all count in the order in which they come.
-
-        Raises
-        ------
-        SchemaError
-            It is none of these, a count is negative or no number, or a value is missing or not
-            finite. Nothing was learned.
+        A document without words is counted, and changes nothing else. ``t`` is not used. Where
+        SchemaError says what is wrong with ``x``, nothing was learned.
         """
-        self._learn_one(x)
+        self._learn_row(x, t)
 
     def learn_many(self, batch: Any, t: Any = None) -> None:
         """Learn a batch; the same, bit for bit, as learning one by one.
 
-        Parameters
-        ----------
-        batch
-            Documents: a list of them, Arrow array of texts, table, or matrix of counts (N, V)
-            whose columns, sparse or not, are words with the names 0, 1, ..
-            Points: an Arrow table or batch, a data frame, or array_like of shape (N, D).
-        t : optional
-            Not used.
-
-        Raises
-        ------
-        SchemaError
-            As for `learn_one`, with the row's number in ``row``. Nothing was learned.
+        Documents: a list of them, an Arrow array of texts, a table, or a matrix of counts (N, V)
+        whose columns, sparse or not, are words with the names 0, 1, .. Points: an Arrow table or
+        batch, a data frame, or array_like of shape (N, D). ``t`` is not used. SchemaError names the
+        row that is wrong, also in ``row``; then nothing was learned.
         """
-        self._learn_many(batch)
+        self._learn_batch(batch, t)
 
     def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
-        Returns
-        -------
-        pyarrow.RecordBatch
-            A row each with ``label`` (int64, id of the likeliest leaf on arrival; 0, the root, in
-            warm-up and for a document without words), ``label_prob``, ``score`` (-log evidence of a
-            document, nats per word, null without words; -log density of a point, nats), ``p_new``
-            (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those
-            before the batch was learned up to the last tidying). Floats are null in warm-up.
+        A row each with ``label`` (int64, id of the likeliest leaf on arrival; 0, the root, in
+        warm-up and for a document without words), ``label_prob``, ``score`` (-log evidence of a
+        document, nats per word, null without words; -log density of a point, nats), ``p_new``
+        (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those up
+        to the last tidying before the batch). Floats are null in warm-up.
         """
-        return predictions(self._learn_many(batch)).drop_columns(["p_change"])
+        return predictions(self._learn_batch(batch, t)).drop_columns(["p_change"])
 
     def tree(self) -> dict[str, Any]:
         """Return the tree as nested dicts, the heaviest children first."""
@@ -186,7 +160,6 @@ class TreeModel(ScikitLearn, AsIfNext, Stored, base.Clusterer):
         return self._draw_tree(ax) if kind == "tree" else plot_growth(self.growth(), ax)
 
     def _settings(self) -> dict[str, Any]:
-        """Return the options and the growth as JSON values."""
         options = {name: to_json(value) for name, value in self._get_params().items()}
         return {"options": options, "growth": asdict(self._growth)}
 

@@ -35,73 +35,64 @@ def drop(pool, e):
         pool.n_free[0] += 1
 
 
-# The functions below take arrays, not named tuples of them: passing a tuple, array by array, costs
-# more than the work. Densities and statistics are computed in two of them only, because code that
-# knows all families takes long to compile.
-
-
 @uncounted
-def held_clusters(weight, entry, n_tables, least, seen, stamp, which):
+def held_clusters(particles, memo, least, stamp):
     """List the clusters, the empty one first, of particles above a weight; return how many."""
-    which[0] = EMPTY
+    memo.which[0] = EMPTY
     n = 1
-    for p in range(len(weight)):
-        if weight[p] > least:
-            for k in range(n_tables[p]):
-                e = entry[p, k]
-                if e >= 0 and seen[e] != stamp:
-                    seen[e] = stamp
-                    which[n] = e
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > least:
+            for k in range(particles.n_tables[p]):
+                e = particles.entry[p, k]
+                if e >= 0 and memo.seen[e] != stamp:
+                    memo.seen[e] = stamp
+                    memo.which[n] = e
                     n += 1
     return n
 
 
 @uncounted
-def score_clusters(family, hyper, post, members, x, i, which, n, score, successor_mixed):
-    """Log densities of row ``x`` at clusters ``which[:n]``, and their hashes with item i."""
+def score_clusters(config, pool, memo, x, i, n):
+    """Log densities of row ``x`` at the first n listed clusters, and their hashes with item i."""
     change = hash_of(i, MEMBER)
     for j in range(n):
-        e = which[j]
-        score[e] = log_predictive(family, hyper, post[e], x)
-        successor_mixed[e] = hash_of(members[e] ^ change, CLUSTER)
+        e = memo.which[j]
+        memo.score[e] = log_predictive(config.family, config.hyper, pool.post[e], x)
+        memo.successor_mixed[e] = hash_of(pool.members[e] ^ change, CLUSTER)
 
 
 @uncounted
-def relative_liks(which, n, score, lik, successor):
+def relative_liks(memo, n):
     """Write densities relative to the largest one, return its log; reset the successors."""
+    which, score = memo.which, memo.score
     top = score[which[0]]
     for j in range(n):
         top = max(top, score[which[j]])
     for j in range(n):
-        lik[which[j]] = math.exp(score[which[j]] - top)
-        successor[which[j]] = -1
+        memo.lik[which[j]] = math.exp(score[which[j]] - top)
+        memo.successor[which[j]] = -1
     return top
 
 
 @uncounted
-def extend_clusters(
-    family, hyper, stats, post, members, mixed, name, x, sign, i, which, n, successor
-):
-    """Write clusters with item i in them, or (``sign`` -1) without, to their ``successor``."""
+def extend_clusters(config, pool, memo, x, sign, i, n):
+    """Write the first n listed clusters with item i, or (``sign`` -1) without, as successors."""
     change = hash_of(i, MEMBER)
     for j in range(n):
-        e = which[j]
-        new = successor[e]
-        copy_row(stats[new], stats[e])
-        add_stats(family, hyper, x, sign, stats[new])
-        posterior(family, hyper, stats[new], post[new])
-        members[new] = members[e] ^ change
-        mixed[new] = hash_of(members[new], CLUSTER)
-        name[new] = name[e]
+        e = memo.which[j]
+        new = memo.successor[e]
+        copy_row(pool.stats[new], pool.stats[e])
+        add_stats(config.family, config.hyper, x, sign, pool.stats[new])
+        posterior(config.family, config.hyper, pool.stats[new], pool.post[new])
+        pool.members[new] = pool.members[e] ^ change
+        pool.mixed[new] = hash_of(pool.members[new], CLUSTER)
+        pool.name[new] = pool.name[e]
 
 
 @uncounted
-def alter(family, hyper, pool, memo, e, i, x, sign):
+def alter(config, pool, memo, e, i, x, sign):
     """Return a new cluster: e with item i, row ``x``, or (``sign`` -1) without it."""
     memo.which[0] = e
     memo.successor[e] = take(pool)
-    extend_clusters(
-        family, hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name, x, sign, i,
-        memo.which, 1, memo.successor,
-    )  # fmt: skip
+    extend_clusters(config, pool, memo, x, sign, i, 1)
     return memo.successor[e]

@@ -17,18 +17,6 @@ def effective_size(weight):
 
 
 @kernel
-def _keep_all(weight, n, out_child, out_weight):
-    """List the children with a weight."""
-    kept = 0
-    for m in range(n):
-        if weight[m] > 0.0:
-            out_child[kept] = m
-            out_weight[kept] = weight[m]
-            kept += 1
-    return kept
-
-
-@kernel
 def optimal(weight, n, n_keep, u, out_child, out_weight):
     """Keep ``n_keep`` of ``n`` children, docs/math/graphs.md (4): no bias, least squared error.
 
@@ -47,7 +35,13 @@ def optimal(weight, n, n_keep, u, out_child, out_weight):
             positive += 1
             tail += weight[m]
     if positive <= n_keep:
-        return _keep_all(weight, n, out_child, out_weight)
+        kept = 0
+        for m in range(n):
+            if weight[m] > 0.0:
+                out_child[kept] = m
+                out_weight[kept] = weight[m]
+                kept += 1
+        return kept
     # From c = total / n_keep down: each round keeps what is above c and so lowers c.
     heavy, c = 0, tail / n_keep
     while True:
@@ -82,50 +76,6 @@ def optimal(weight, n, n_keep, u, out_child, out_weight):
 
 
 @kernel
-def n_best(weight, n, n_keep, work, out_child, out_weight):
-    """Keep the ``n_keep`` heaviest of ``n`` children: a biased beam, without evidence."""
-    positive = 0
-    for m in range(n):
-        if weight[m] > 0.0:
-            work[positive] = weight[m]
-            positive += 1
-    if positive <= n_keep:
-        return _keep_all(weight, n, out_child, out_weight)
-    # quickselect: the n_keep-th largest comes to its place
-    first, last, at = 0, positive - 1, n_keep - 1
-    while first < last:
-        pivot = work[(first + last) // 2]
-        i, j = first, last
-        while i <= j:
-            while work[i] > pivot:
-                i += 1
-            while work[j] < pivot:
-                j -= 1
-            if i <= j:
-                work[i], work[j] = work[j], work[i]
-                i += 1
-                j -= 1
-        if at <= j:
-            last = j
-        elif at >= i:
-            first = i
-        else:
-            break
-    least = work[at]
-    above = 0
-    for m in range(n):
-        above += weight[m] > least
-    ties, kept = n_keep - above, 0
-    for m in range(n):
-        if weight[m] > least or (weight[m] == least and ties > 0):
-            ties -= weight[m] == least
-            out_child[kept] = m
-            out_weight[kept] = weight[m]
-            kept += 1
-    return kept
-
-
-@kernel
 def systematic(weight, u, out_offspring):
     """Draw as many particles as there are by normalised weights, on a grid with one offset."""
     P = len(weight)
@@ -136,24 +86,6 @@ def systematic(weight, u, out_offspring):
         while drawn < P and drawn + u < P * upto:
             out_offspring[p] += 1
             drawn += 1
-        if weight[p] > weight[heaviest]:
-            heaviest = p
-    out_offspring[heaviest] += P - drawn
-
-
-@kernel
-def stratified(weight, seed, t, purpose, out_offspring):
-    """Draw as many particles as there are by normalised weights, one in each of as many strata."""
-    P = len(weight)
-    drawn, upto, heaviest = 0, 0.0, 0
-    u = uniform(seed, t, 0, purpose, 0)
-    for p in range(P):
-        upto += weight[p]
-        out_offspring[p] = 0
-        while drawn < P and drawn + u < P * upto:
-            out_offspring[p] += 1
-            drawn += 1
-            u = uniform(seed, t, drawn, purpose, 0)
         if weight[p] > weight[heaviest]:
             heaviest = p
     out_offspring[heaviest] += P - drawn

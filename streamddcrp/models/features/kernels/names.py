@@ -10,7 +10,7 @@ particles of half the weight have it; it is dead when no particle has it.
 import numpy as np
 
 from streamddcrp.compilation import uncounted
-from streamddcrp.contract import LIVE
+from streamddcrp.contract import BIRTH, DEATH, LIVE, MERGE, record
 from streamddcrp.models.features.kernels import slots
 from streamddcrp.numerics import copy_row, holds
 
@@ -50,7 +50,7 @@ def name_features(config, state, time):
             continue
         if names.weight[g] == 0.0:
             if names.label[g] >= 0:
-                _note(names, counts, slots.DEATH, g, t, time)
+                _note(state, DEATH, g, -1, time)
             names.used[g] = False
             names.label[g] = -1
             continue
@@ -58,9 +58,9 @@ def name_features(config, state, time):
             names.label[g] = counts[slots.N_NAMED]
             counts[slots.N_NAMED] += 1
             names.born[g] = particles.first[names.holder[g], names.slot[g]]
-            _note(names, counts, slots.BIRTH, g, t, time)
+            _note(state, BIRTH, g, -1, time)
         _column(config, particles, names.holder[g], names.slot[g], t, names.owners[g])
-    _merge(particles, names, counts, t, time)
+    _merge(state, time)
     for g in range(len(names.label)):
         if names.used[g]:
             copy_row(names.loading[g], particles.mean[names.holder[g], names.slot[g]])
@@ -68,11 +68,12 @@ def name_features(config, state, time):
 
 
 @uncounted
-def _merge(particles, names, counts, t, time):
+def _merge(state, time):
     """Join two names that have come to have the same owners and share few particles at most.
 
     A particle that has both keeps the older one, as do sets of rows that have left the window.
     """
+    particles, names, counts = state.particles, state.names, state.counts
     G = len(names.label)
     for a in range(G):
         for b in range(G):
@@ -86,8 +87,7 @@ def _merge(particles, names, counts, t, time):
             if _likeness(names.owners[a], names.owners[b]) <= SAME:
                 continue
             if second >= 0:
-                _note(names, counts, slots.MERGE_EVENT, b, t, time)
-                names.event_into[(counts[slots.N_EVENTS] - 1) % len(names.event_into)] = first
+                _note(state, MERGE, b, first, time)
                 for place in range(len(names.history)):
                     _rename(names.history[place], second, first)
             for i in range(counts[slots.N_ACTIVE]):
@@ -237,13 +237,9 @@ def _count(x):
 
 
 @uncounted
-def _note(names, counts, kind, g, t, time):
-    """Record a birth or death of a feature, with its loading."""
-    e = counts[slots.N_EVENTS] % len(names.event_kind)
-    names.event_kind[e] = kind
-    names.event_label[e] = names.label[g]
-    names.event_index[e] = t
-    names.event_time[e] = time
-    names.event_born[e] = names.born[g]
-    copy_row(names.event_loading[e], names.loading[g])
-    counts[slots.N_EVENTS] += 1
+def _note(state, kind, g, into, time):
+    """Record an event of a feature, with its loading."""
+    names, counts = state.names, state.counts
+    copy_row(names.gone[counts[slots.N_EVENTS] % len(names.gone)], names.loading[g])
+    t = counts[slots.N_SEEN] - 1
+    record(state.events, counts, slots.N_EVENTS, kind, names.label[g], into, t, time)

@@ -30,9 +30,6 @@ MOST_NEW = 12  # new features of a row
 MOST_ENUMERATED = 8  # features of an arrival of which all subsets are weighed
 MOST_TOGETHER = 6  # features of a past row that are resampled jointly
 
-# kinds of events
-BIRTH, DEATH, MERGE_EVENT = 0, 1, 2
-
 # purposes of random numbers
 FEW, ALL, MERGE, ROW, CHOICE, IMPUTE, PROPOSAL, SUBSET, SCALE, RESCALE = range(10)
 

@@ -5,7 +5,6 @@ from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.revise import free_slot, revise
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels import resample
 from streamddcrp.particles.kernels.names import (
     LOG_EVIDENCE,
     MOST_TABLES,
@@ -14,33 +13,29 @@ from streamddcrp.particles.kernels.names import (
     refresh_names,
 )
 from streamddcrp.particles.kernels.pool import EMPTY, drop
-from streamddcrp.particles.kernels.random import draw, uniform
+from streamddcrp.particles.kernels.random import uniform
+from streamddcrp.particles.kernels.resample import merge_equal
 
 
 @uncounted
 def _seat(state, i):
     """Seat arrival i in the particles of the children, after `extend_joined`."""
-    particles, pool, memo, children = state.particles, state.pool, state.memo, state.children
-    entry, near, held = particles.entry, particles.near, particles.held
-    n_tables = particles.n_tables
-    label, opened, successor = particles.label, particles.opened, memo.successor
-    to, place = children.to, children.place
-    holders, at = pool.holders, i % label.shape[1]
+    particles, pool, children = state.particles, state.pool, state.children
+    entry, successor, at = particles.entry, state.memo.successor, i % particles.label.shape[1]
     for c in range(children.n[0]):
-        p, k = place[c], to[c]
+        p, k = children.place[c], children.to[c]
         if k < 0:
-            k = free_slot(entry, near, held, n_tables, p)
-            entry[p, k] = successor[EMPTY]
-            holders[successor[EMPTY]] += 1
-            opened[p] += 1
+            k, e = free_slot(particles, p), EMPTY
+            particles.opened[p] += 1
         else:
             e = entry[p, k]
-            entry[p, k] = successor[e]
-            holders[successor[e]] += 1
+        entry[p, k] = successor[e]
+        pool.holders[successor[e]] += 1
+        if e != EMPTY:
             drop(pool, e)
-        label[p, at] = k
-        near[p, k] += 1
-        held[p, k] += 1
+        particles.label[p, at] = k
+        particles.near[p, k] += 1
+        particles.held[p, k] += 1
 
 
 @uncounted
@@ -57,156 +52,88 @@ def _clear(state, p):
 @uncounted
 def _copy(state, p, to):
     """Make the empty place ``to`` a copy of particle p."""
-    particles, pool = state.particles, state.pool
-    entry, near, held, holders = particles.entry, particles.near, particles.held, pool.holders
+    particles = state.particles
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     particles.opened[to] = particles.opened[p]
-    particles.key[to] = particles.key[p]
     for k in range(K):
-        e = entry[p, k]
+        e = particles.entry[p, k]
         if e >= 0:
-            holders[e] += 1
-        entry[to, k] = e
-        near[to, k] = near[p, k]
-        held[to, k] = held[p, k]
+            state.pool.holders[e] += 1
+        particles.entry[to, k] = e
+        particles.near[to, k] = particles.near[p, k]
+        particles.held[to, k] = particles.held[p, k]
     copy_row(particles.label[to], particles.label[p])
 
 
 @uncounted
-def _copy_ancestors(state, n):
-    """Make particles the copies of the ancestors of ``n`` children; the other places are empty."""
+def _keep_best(config, state, size):
+    """Merge children with the same future; keep as many of all as there are places."""
     particles, children = state.particles, state.children
-    resample.place_children(children.ancestor, n, children.used, children.place)
+    ancestor, place, n = children.ancestor, children.place, state.counts[N_SEEN]
+    merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE)
+    choices.choose(config, state, size)
     for p in range(len(particles.weight)):
         if not children.used[p]:
             _clear(state, p)
-    for c in range(n):
-        if children.place[c] != children.ancestor[c]:
-            _clear(state, children.place[c])
-    for c in range(n):
-        if children.place[c] != children.ancestor[c]:
-            _copy(state, children.ancestor[c], children.place[c])
-
-
-@uncounted
-def _keep_best(config, state, size):
-    """Keep as many of all children as there are places."""
-    particles, counts, children = state.particles, state.counts, state.children
-    n, P = counts[N_SEEN], len(particles.weight)
-    if config.merge:
-        resample.merge_equal(
-            children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE
-        )
-    if config.scheme == choices.N_BEST:
-        kept = resample.n_best(
-            children.weight, size, P, children.work, children.chosen, children.kept_weight
-        )
-    else:
-        u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
-        kept = resample.optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
-    total = choices.list_kept(children, kept)
-    _copy_ancestors(state, kept)
-    weight, key, place, chosen = particles.weight, particles.key, children.place, children.chosen
-    for c in range(kept):
-        weight[place[c]] = children.kept_weight[c] / total
-        key[place[c]] = children.key[chosen[c]]
-
-
-@uncounted
-def _draw_one_each(config, state, size):
-    """Draw one child of each particle."""
-    particles, counts, children = state.particles, state.counts, state.children
-    n = counts[N_SEEN]
-    a, kept = 0, 0
-    for p in range(len(particles.weight)):
-        z, total = a, 0.0
-        while z < size and children.parent[z] == p:
-            total += children.weight[z]
-            z += 1
-        if total <= 0.0:
-            _clear(state, p)
-            a = z
-            continue
-        u = uniform(config.seed, n, p, choices.CHOOSE, 0)
-        chosen = a + draw(children.weight[a:z], z - a, u)
-        particles.weight[p] = total
-        children.place[kept] = p
-        children.to[kept] = children.table[chosen]
-        kept += 1
-        a = z
-    children.n[0] = kept
-
-
-@uncounted
-def _resample(config, state, n):
-    """Resample the particles when their effective number is below half of them."""
-    particles, children = state.particles, state.children
-    P = len(particles.weight)
-    if resample.effective_size(particles.weight) < 0.5 * P:
-        if config.scheme == choices.SYSTEMATIC:
-            u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
-            resample.systematic(particles.weight, u, children.offspring)
-        else:
-            resample.stratified(
-                particles.weight, config.seed, n, choices.RESAMPLE, children.offspring
-            )
-        _copy_ancestors(state, resample.ancestors_of(children.offspring, children.ancestor))
-        particles.weight[:] = 1.0 / P
+    for c in range(children.n[0]):
+        if place[c] != ancestor[c]:
+            _clear(state, place[c])
+    for c in range(children.n[0]):
+        if place[c] != ancestor[c]:
+            _copy(state, ancestor[c], place[c])
+    for c in range(children.n[0]):
+        particles.weight[place[c]] = children.kept_weight[c]
+        particles.key[place[c]] = children.key[children.chosen[c]]
 
 
 @uncounted
 def _note_last(state):
     """Note at which table the last arrival most probably sits."""
-    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
-    at_name = state.scratch.at_name
-    weight, entry, label, n = particles.weight, particles.entry, particles.label, counts[N_SEEN]
-    at, best = (n - 1) % label.shape[1], -1
+    particles, at_name, n = state.particles, state.scratch.at_name, state.counts[N_SEEN]
+    at, best = (n - 1) % particles.label.shape[1], -1
     at_name[:] = 0.0
-    for p in range(len(weight)):
-        if weight[p] > 0.0:
-            g = pool.name[entry[p, label[p, at]]]
-            at_name[g] += weight[p]
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > 0.0:
+            g = state.pool.name[particles.entry[p, particles.label[p, at]]]
+            at_name[g] += particles.weight[p]
             if best < 0 or at_name[g] > at_name[best]:
                 best = g
-    names.last_seen[best] = n - 1
+    state.names.last_seen[best] = n - 1
 
 
 @uncounted
 def _has_room(config, state):
     """Whether there is room for any outcome of an arrival and of the revisions after it."""
-    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
-    new_tables = 1 + config.moves
+    P, counts, new_tables = config.n_particles, state.counts, 1 + config.moves
     return (
-        pool.n_free[0] > len(particles.weight) + 2 + config.moves * (2 * len(particles.weight) + 2)
-        and counts[MOST_TABLES] + new_tables <= particles.entry.shape[1]
-        and counts[N_NAMES] + 1 + config.rejuvenate <= len(names.opener)
+        state.pool.n_free[0] > P + 2 + config.moves * (2 * P + 2)
+        and counts[MOST_TABLES] + new_tables <= state.particles.entry.shape[1]
+        and counts[N_NAMES] + 1 + config.rejuvenate <= len(state.names.opener)
     )
 
 
 @uncounted
 def _leave(config, state, i_window, i_memory):
     """Let an item leave the window, and one memory; empty tables die, but of the whole graph."""
-    particles, pool = state.particles, state.pool
-    entry, near, held = particles.entry, particles.near, particles.held
-    n_tables = particles.n_tables
-    weight, label = particles.weight, particles.label
+    particles = state.particles
+    entry, near, held, label = particles.entry, particles.near, particles.held, particles.label
     R = label.shape[1]
-    for p in range(len(weight)):
-        if weight[p] <= 0.0:
+    for p in range(len(particles.weight)):
+        if particles.weight[p] <= 0.0:
             continue
         if i_window >= 0:
             k = label[p, i_window % R]
             near[p, k] -= 1
             if near[p, k] == 0 and not config.whole_graph:
-                drop(pool, entry[p, k])
+                drop(state.pool, entry[p, k])
                 entry[p, k] = -1
         if i_memory >= 0:
             held[p, label[p, i_memory % R]] -= 1
-        K = n_tables[p]
+        K = particles.n_tables[p]
         while K > 0 and entry[p, K - 1] < 0 and held[p, K - 1] == 0:
             K -= 1
-        n_tables[p] = K
+        particles.n_tables[p] = K
 
 
 @entry
@@ -231,18 +158,12 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
         top = choices.score_arrival(config, state, X[b])
-        size = choices.weigh(config, state, mine, config.merge, top, out[b])
+        size = choices.weigh(config, state, mine, True, top, out[b])
         copy_row(recent.x[n % len(recent.x)], X[b])
         recent.name[n % R] = -1
-        each = config.scheme in (choices.SYSTEMATIC, choices.STRATIFIED)
-        if each:
-            _draw_one_each(config, state, size)
-        else:
-            _keep_best(config, state, size)
+        _keep_best(config, state, size)
         choices.extend_joined(config, state, recent.name, X[b])
         _seat(state, n)
-        if each:
-            _resample(config, state, n)
         sums[LOG_EVIDENCE] -= out[b, SCORE]
         counts[N_SEEN] = n + 1
         counts[choices.STAMP] += 1

@@ -12,9 +12,9 @@ from streamddcrp.particles.kernels.random import draw, draw_log, uniform
 @uncounted
 def n_clusters(particles, p):
     """Count the tables in use; alpha depends on their number, where it is learned."""
-    entry, n_aux, n = particles.entry, particles.n_aux, 0
+    n = 0
     for k in range(particles.n_tables[p]):
-        n += entry[p, k] >= 0 or n_aux[p, k] > 0
+        n += particles.entry[p, k] >= 0 or particles.n_aux[p, k] > 0
     return n
 
 
@@ -38,13 +38,13 @@ def _log_new(config, state, p):
 
 
 @uncounted
-def free_slot(entry, n_aux, n_tables, p):
+def free_slot(particles, p):
     """Place for a new table."""
-    k, K = 0, n_tables[p]
-    while k < K and (entry[p, k] >= 0 or n_aux[p, k] > 0):
+    k, K = 0, particles.n_tables[p]
+    while k < K and (particles.entry[p, k] >= 0 or particles.n_aux[p, k] > 0):
         k += 1
     if k == K:
-        n_tables[p] = K + 1
+        particles.n_tables[p] = K + 1
     return k
 
 
@@ -53,7 +53,6 @@ def fill(config, state, n, a):
     """Draw the tables of node a's auxiliary items in each particle from the prior, a CRP."""
     particles, aux, grid = state.particles, state.aux, state.grid
     counts, scratch = state.counts, state.scratch
-    entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
     work, items = scratch.work, scratch.items
     before = config.n_root if a > 0 else 0
     for i in range(config.n_root if a == 0 else config.n_node):
@@ -61,7 +60,7 @@ def fill(config, state, n, a):
         for p in range(len(particles.weight)):
             if particles.weight[p] <= 0.0:
                 continue
-            K = n_tables[p]
+            K = particles.n_tables[p]
             join, opens = 1.0, config.alpha
             if len(config.nodes) > 0:
                 k = n_clusters(particles, p)
@@ -78,9 +77,9 @@ def fill(config, state, n, a):
             work[K] = opens
             k = draw(work, K + 1, uniform(config.seed, n, p, children.FIRST_DRAW, i))
             if k == K:
-                k = free_slot(entry, n_aux, n_tables, p)
+                k = free_slot(particles, p)
             cells.add_to(aux, p, a, k, 1)
-            n_aux[p, k] += 1
+            particles.n_aux[p, k] += 1
         for row in range(len(grid.base)):
             children.count_parents(config, grid, row, before + i)
 
@@ -132,8 +131,7 @@ def move(config, state, p, n, number):
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, scratch = state.groups, state.scratch
-    entry, n_aux, K = particles.entry, particles.n_aux, particles.n_tables[p]
-    n_nodes = groups.n[0]
+    n_aux, K, n_nodes = particles.n_aux, particles.n_tables[p], groups.n[0]
     a = int(uniform(config.seed, n, p, children.WHICH_NODE, number) * n_nodes)
     start, size = cells.place_of(aux, p, cells.TABLES * a), 0
     while cells.table_at(aux, p, start + size, a) < cells.TABLES:
@@ -143,9 +141,7 @@ def move(config, state, p, n, number):
     old = cells.table_at(aux, p, at, a)
     if aux.items[p, at] == 1 and _connects(config, state, p, a, old):
         return
-    items, log_weight, n_users, only = (
-        scratch.items, scratch.log_weight, scratch.n_users, scratch.only,
-    )  # fmt: skip
+    items, log_weight, n_users = scratch.items, scratch.log_weight, scratch.n_users
     for k in range(K):
         items[k], n_users[k], log_weight[k] = 0, 0, -np.inf
     for c in range(start, start + size):
@@ -164,12 +160,12 @@ def move(config, state, p, n, number):
             _add_items(own.items[p, c], k, scratch)
     for k in range(K):
         if items[k] == 0 and n_users[k] == 1:
-            log_weight[k] = math.log(only[k]) if only[k] > 1 else 0.0
+            log_weight[k] = math.log(scratch.only[k])
     n_aux[p, old] -= 1
     log_weight[K] = _log_new(config, state, p)
     k = draw_log(log_weight, K + 1, uniform(config.seed, n, p, children.WHERE, number))
     if k == K:
-        k = free_slot(entry, n_aux, particles.n_tables, p)
+        k = free_slot(particles, p)
     if k != old:
         cells.take_from(aux, p, a, old)
         cells.add_to(aux, p, a, k, 1)

@@ -16,15 +16,11 @@ from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, P_CHANGE, P_NEW
 from streamddcrp.particles.kernels import pool as pools
 from streamddcrp.particles.kernels.names import MOST_TABLES, N_LIVE, N_SEEN, best_name, name_of
 from streamddcrp.particles.kernels.names import N_COUNTS as _COMMON
-from streamddcrp.particles.kernels.random import hash_of
-
-OPTIMAL = 0
-SYSTEMATIC = 1
-STRATIFIED = 2
-N_BEST = 3
+from streamddcrp.particles.kernels.random import hash_of, uniform
+from streamddcrp.particles.kernels.resample import optimal, place_children
 
 # purposes of random numbers: of items, and of groups
-RESAMPLE, MERGE, CHOOSE, REVISE_WHICH, REVISE_WHERE = range(5)
+RESAMPLE, MERGE, _, REVISE_WHICH, REVISE_WHERE = range(5)
 FIRST_DRAW, WHICH_EMPTY, WHICH_NODE, WHICH_ITEM, WHERE = range(1, 6)
 
 # counts, after those of all particle filters
@@ -39,18 +35,11 @@ OPENED = 3  # hashes the number of clusters a particle opened, where alpha depen
 @uncounted
 def score_arrival(config, state, x):
     """Score the arrival at all clusters; return the log of the largest density."""
-    particles, pool, memo, counts = state.particles, state.pool, state.memo, state.counts
+    memo, counts = state.memo, state.counts
     counts[STAMP] += 1
-    which, score = memo.which, memo.score
-    size = pools.held_clusters(
-        particles.weight, particles.entry, particles.n_tables, NEGLIGIBLE, memo.seen, counts[STAMP],
-        which,
-    )  # fmt: skip
-    pools.score_clusters(
-        config.family, config.hyper, pool.post, pool.members, x, counts[N_SEEN], which, size, score,
-        memo.successor_mixed,
-    )  # fmt: skip
-    return pools.relative_liks(which, size, score, memo.lik, memo.successor)
+    size = pools.held_clusters(state.particles, memo, NEGLIGIBLE, counts[STAMP])
+    pools.score_clusters(config, state.pool, memo, x, counts[N_SEEN], size)
+    return pools.relative_liks(memo, size)
 
 
 @uncounted
@@ -59,19 +48,17 @@ def compare_anew(state, size):
 
     The largest of all may be that of a table which no child joins; others vanish beside it.
     """
-    particles, memo, children = state.particles, state.memo, state.children
-    entry, score, lik = particles.entry, memo.score, memo.lik
-    top = -np.inf
+    memo, children, entry = state.memo, state.children, state.particles.entry
+    score, top = memo.score, -np.inf
     for c in range(size):
         k = children.table[c]
         top = max(top, score[entry[children.parent[c], k] if k >= 0 else pools.EMPTY])
     for c in range(size):
         if children.table[c] >= 0:
             e = entry[children.parent[c], children.table[c]]
-            lik[e] = math.exp(score[e] - top)
-    lik[pools.EMPTY] = math.exp(
-        min(score[pools.EMPTY] - top, 0.0)
-    )  # above 0 where no child opens a table
+            memo.lik[e] = math.exp(score[e] - top)
+    # above 0 where no child opens a table
+    memo.lik[pools.EMPTY] = math.exp(min(score[pools.EMPTY] - top, 0.0))
     return top
 
 
@@ -82,73 +69,68 @@ def report(state, size, top, total, new, stays, out):
     ``total``, ``new``, ``stays`` : weights of all children, of those at new tables, and of those at
     the table of the row before. ``top`` : log of the largest density of a table.
     """
-    names, counts, children = state.names, state.counts, state.children
-    n, weight, at_name = counts[N_SEEN], children.weight, state.scratch.at_name
+    at_name, n = state.scratch.at_name, state.counts[N_SEEN]
     for g in range(len(at_name)):
         at_name[g] /= total
     for c in range(size):
-        weight[c] /= total
-    label, best = best_name(names, at_name, new / total, n)
-    out[LABEL] = label
-    out[LABEL_PROB] = best
+        state.children.weight[c] /= total
+    out[LABEL], out[LABEL_PROB] = best_name(state.names, at_name, new / total, n)
     out[SCORE] = -(top + math.log(total))
     out[P_NEW] = new / total
     out[P_CHANGE] = max(1.0 - stays / total, 0.0) if n > 0 else np.nan
-    out[LIVE_TABLES] = counts[N_LIVE]
+    out[LIVE_TABLES] = state.counts[N_LIVE]
 
 
 @uncounted
-def list_kept(children, kept):
-    """List ancestors and tables of the children that stay; return the sum of their weights."""
+def choose(config, state, size):
+    """Choose the children that stay, by optimal resampling: their weights, tables and places."""
+    children, n, P = state.children, state.counts[N_SEEN], len(state.particles.weight)
+    u = uniform(config.seed, n, 0, RESAMPLE, 0)
+    kept = optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
     total = 0.0
     for c in range(kept):
         children.ancestor[c] = children.parent[children.chosen[c]]
         children.to[c] = children.table[children.chosen[c]]
         total += children.kept_weight[c]
+    for c in range(kept):
+        children.kept_weight[c] /= total
     children.n[0] = kept
-    return total
+    place_children(children.ancestor, kept, children.used, children.place)
 
 
 @uncounted
 def extend_joined(config, state, recent_name, x):
     """Make, of each cluster that a child joins, the one with the arrival in it."""
-    particles, pool, memo = state.particles, state.pool, state.memo
-    names, counts, children = state.names, state.counts, state.children
-    n, to, place, successor = counts[N_SEEN], children.to, children.place, memo.successor
+    pool, memo, counts, children = state.pool, state.memo, state.counts, state.children
+    n, to, successor = counts[N_SEEN], children.to, memo.successor
     size = 0
     for c in range(children.n[0]):
-        e = particles.entry[place[c], to[c]] if to[c] >= 0 else pools.EMPTY
+        e = state.particles.entry[children.place[c], to[c]] if to[c] >= 0 else pools.EMPTY
         if successor[e] < 0:
             successor[e] = pools.take(pool)
             memo.which[size] = e
             size += 1
-    pools.extend_clusters(
-        config.family, config.hyper, pool.stats, pool.post, pool.members, pool.mixed, pool.name,
-        x, 1.0, n, memo.which, size, successor,
-    )  # fmt: skip
+    pools.extend_clusters(config, pool, memo, x, 1.0, n, size)
     if successor[pools.EMPTY] >= 0:
-        pool.name[successor[pools.EMPTY]] = name_of(n, recent_name, names, counts)
+        pool.name[successor[pools.EMPTY]] = name_of(n, recent_name, state.names, counts)
 
 
 @uncounted
 def weigh_names(state):
     """Sum the weights of the particles that have each table, and count them."""
-    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
-    weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
-    total, n_holders, name = names.weight, names.n_holders, pool.name
-    total[:] = 0.0
-    n_holders[:] = 0
-    most = 0
-    for p in range(len(weight)):
-        if weight[p] <= 0.0:
+    particles, names, most = state.particles, state.names, 0
+    names.weight[:] = 0.0
+    names.n_holders[:] = 0
+    for p in range(len(particles.weight)):
+        if particles.weight[p] <= 0.0:
             continue
-        most = max(most, n_tables[p])
-        for k in range(n_tables[p]):
-            if entry[p, k] >= 0:
-                g = name[entry[p, k]]
-                total[g] += weight[p]
-                n_holders[g] += 1
-    counts[MOST_TABLES] = most
+        most = max(most, particles.n_tables[p])
+        for k in range(particles.n_tables[p]):
+            if particles.entry[p, k] >= 0:
+                g = state.pool.name[particles.entry[p, k]]
+                names.weight[g] += particles.weight[p]
+                names.n_holders[g] += 1
+    state.counts[MOST_TABLES] = most
 
 
 LEAST_LOG_WEIGHT = -45.0  # of a node, relative to the heaviest one
@@ -218,32 +200,27 @@ def count_parents(config, grid, row, m):
 
 @uncounted
 def _children(config, state, parents, keyed):
-    """List the children with their weights and keys; return how many there are.
+    """List the children with weights and keys; return how many, and sums: all, new, and staying.
 
-    ``sums`` gets the weights of all, of those at new tables, and of those at the last item's table.
     The key of a child is the hash of what the future depends on, once the arrival sits there.
     """
     particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
-    children, scratch = state.children, state.scratch
-    n, stamp, sums = state.counts[N_SEEN], state.counts[STAMP], scratch.sums
-    weight, entry, n_tables = particles.weight, particles.entry, particles.n_tables
-    near, label, opened, key = particles.near, particles.label, particles.opened, particles.key
-    name, mixed, successor_mixed = pool.name, pool.mixed, memo.successor_mixed
-    child_parent, child_table = children.parent, children.table
-    child_weight, child_key = children.weight, children.key
-    lik, at_name, counted = memo.lik, scratch.at_name, scratch.near
+    children, counted, at_name = state.children, state.scratch.near, state.scratch.at_name
+    n, stamp = state.counts[N_SEEN], state.counts[STAMP]
+    label, opened, near = particles.label, particles.opened, particles.near
     learned, given, R = len(config.nodes) > 0, config.given, label.shape[1]
     m = len(parents) if given else min(n, config.r)
     last = (n - 1) % R
     leaving = (n - config.r) % R if n >= config.r else -1
-    newborn, own_lik = successor_mixed[pools.EMPTY], lik[pools.EMPTY]
+    newborn = memo.successor_mixed[pools.EMPTY]
     size, total, new, stays = 0, 0.0, 0.0, 0.0
+    at_name[:] = 0.0
     join, opens = factors(config, grid, 0, 0, m, stamp)
-    for p in range(len(weight)):
-        w = weight[p]
+    for p in range(len(particles.weight)):
+        w = particles.weight[p]
         if w <= NEGLIGIBLE:
             continue
-        K = n_tables[p]
+        K, entry = particles.n_tables[p], particles.entry[p]
         if learned:
             join, opens = factors(config, grid, 0, opened[p], m, stamp)
         if given:
@@ -253,49 +230,46 @@ def _children(config, state, parents, keyed):
         if config.discount != 0.0:
             met = 0
             for k in range(K):
-                parents_here = counted[k] if given else near[p, k]
-                met += entry[p, k] >= 0 and (parents_here > 0 or config.whole_graph)
+                here = counted[k] if given else near[p, k]
+                met += entry[k] >= 0 and (here > 0 or config.whole_graph)
             opens = join * new_weight(config, met)
-        base, left = key[p], -1  # left: the table that dies when an item leaves the window
+        base, left = particles.key[p], -1  # left: the table that dies when an item leaves
         if keyed and leaving >= 0 and not config.whole_graph:
             k = label[p, leaving]
             if near[p, k] == 1:
                 left = k
-                base ^= mixed[entry[p, k]]
+                base ^= pool.mixed[entry[k]]
         if opens > 0.0:
-            child_parent[size] = p
-            child_table[size] = -1
-            child_weight[size] = w * opens * own_lik
-            new += child_weight[size]
-            total += child_weight[size]
+            child = w * opens * memo.lik[pools.EMPTY]
+            new += child
+            total += child
+            children.parent[size], children.table[size], children.weight[size] = p, -1, child
             if keyed:
-                child_key[size] = base ^ newborn
+                children.key[size] = base ^ newborn
                 if learned:
-                    child_key[size] ^= hash_of(opened[p], OPENED) ^ hash_of(opened[p] + 1, OPENED)
+                    change = hash_of(opened[p], OPENED) ^ hash_of(opened[p] + 1, OPENED)
+                    children.key[size] ^= change
             size += 1
         last_table = label[p, last] if n > 0 else -1
         for k in range(K):
-            e = entry[p, k]
+            e = entry[k]
             if e < 0:
                 continue
-            parents_here = counted[k] if given else near[p, k]
-            if parents_here == 0 and not config.whole_graph:
+            here = counted[k] if given else near[p, k]
+            if here == 0 and not config.whole_graph:
                 continue
-            here = w * join * (parents_here - config.discount) * lik[e]
-            at_name[name[e]] += here
+            child = w * join * (here - config.discount) * memo.lik[e]
+            at_name[pool.name[e]] += child
             if k == last_table:
-                stays += here
-            total += here
-            child_parent[size] = p
-            child_table[size] = k
-            child_weight[size] = here
+                stays += child
+            total += child
+            children.parent[size], children.table[size], children.weight[size] = p, k, child
             if keyed:
-                child_key[size] = base ^ successor_mixed[e]
+                children.key[size] = base ^ memo.successor_mixed[e]
                 if k != left:
-                    child_key[size] ^= mixed[e]
+                    children.key[size] ^= pool.mixed[e]
             size += 1
-    sums[0], sums[1], sums[2] = total, new, stays
-    return size
+    return size, total, new, stays
 
 
 @uncounted
@@ -310,13 +284,11 @@ def weigh(config, state, parents, keyed, top, out):
     ``out`` : label, its probability, -log density, probability of a new table, of another table
     than the last row's, live tables.
     """
-    at_name, sums = state.scratch.at_name, state.scratch.sums
-    size = 0
+    size, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
-        at_name[:] = 0.0
-        size = _children(config, state, parents, keyed)
-        if sums[0] > LEAST:
+        size, total, new, stays = _children(config, state, parents, keyed)
+        if total > LEAST:
             break
         top = compare_anew(state, size)
-    report(state, size, top, sums[0], sums[1], sums[2], out)
+    report(state, size, top, total, new, stays, out)
     return size

@@ -12,15 +12,14 @@ from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels import names as at
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import draw, uniform
-from streamddcrp.particles.kernels.resample import optimal, place_children
 
 NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary items only
 
 
 @uncounted
-def _group(last, p):
+def _group(particles, p):
     """Group of a particle's next row in a Markov chain: the table of the last row; 0 at first."""
-    return last[p] + 1
+    return particles.last[p] + 1
 
 
 @uncounted
@@ -43,35 +42,27 @@ def _opening(config, grid, row, k, m, unknown, stamp):
 @uncounted
 def _children(config, state, g, a, unknown):
     """List children for group g below node a; return how many, and sums: all, new, and staying."""
-    particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
-    memo, grid, children, scratch = state.memo, state.grid, state.children, state.scratch
-    stamp = state.counts[choices.STAMP]
-    weight, entry = particles.weight, particles.entry
-    parent, table, child_weight = children.parent, children.table, children.weight
-    at_name, lik, name = scratch.at_name, memo.lik, pool.name
-    own_lik, last = lik[EMPTY], particles.last
+    particles, own, aux, memo = state.particles, state.own, state.aux, state.memo
+    grid, children, at_name = state.grid, state.children, state.scratch.at_name
     at_name[:] = 0.0
     n_aux = config.n_root if a == 0 else config.n_node
     share = config.n_node / (config.alpha + config.n_node) if unknown else 1.0
     M, total, new, stays = 0, 0.0, 0.0, 0.0
-    for p in range(len(weight)):
-        w = weight[p]
+    for p in range(len(particles.weight)):
+        w = particles.weight[p]
         if w <= choices.NEGLIGIBLE:
             continue
         if config.markov:
-            g = _group(last, p)
+            g = _group(particles, p)
         size = cells.row_total(own, p, g)
         factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
         if len(config.nodes) > 0:
-            k = n_clusters(particles, p)
-            row = base_row(grid, p)
+            k, row, stamp = n_clusters(particles, p), base_row(grid, p), state.counts[choices.STAMP]
             factor, opens = _opening(config, grid, row, k, n_aux + size, unknown, stamp)
         empty = 0
-        at_aux, at_own = (
-            cells.place_of(aux, p, cells.TABLES * a),
-            cells.place_of(own, p, cells.TABLES * g),
-        )
+        at_aux = cells.place_of(aux, p, cells.TABLES * a)
+        at_own = cells.place_of(own, p, cells.TABLES * g)
         while True:  # over the tables of both, in order
             k_aux, k_own = cells.table_at(aux, p, at_aux, a), cells.table_at(own, p, at_own, g)
             k, here = min(k_aux, k_own), 0
@@ -83,24 +74,24 @@ def _children(config, state, g, a, unknown):
             if k_own == k:
                 here += own.items[p, at_own]
                 at_own += 1
-            e = entry[p, k]
+            e = particles.entry[p, k]
             if e < 0:
                 empty += here
                 continue
-            child = w * factor * here * lik[e]
-            at_name[name[e]] += child
-            if k == last[p]:
+            child = w * factor * here * memo.lik[e]
+            at_name[state.pool.name[e]] += child
+            if k == particles.last[p]:
                 stays += child
             total += child
-            parent[M], table[M], child_weight[M] = p, k, child
+            children.parent[M], children.table[M], children.weight[M] = p, k, child
             M += 1
         for kind in (NEW, AUXILIARY):
             prior = opens if kind == NEW else factor * empty
             if prior > 0.0:  # listed even where its density vanishes beside that of others
-                child = w * own_lik * prior
+                child = w * memo.lik[EMPTY] * prior
                 new += child
                 total += child
-                parent[M], table[M], child_weight[M] = p, kind, child
+                children.parent[M], children.table[M], children.weight[M] = p, kind, child
                 M += 1
     return M, total, new, stays
 
@@ -124,20 +115,20 @@ def _weigh(config, state, g, a, unknown, top, out):
 
 @uncounted
 def _clear(state, p):
-    particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
+    particles = state.particles
     for k in range(particles.n_tables[p]):
         if particles.entry[p, k] >= 0:
-            drop(pool, particles.entry[p, k])
+            drop(state.pool, particles.entry[p, k])
         particles.entry[p, k] = -1
         particles.n_aux[p, k] = 0
     particles.n_tables[p] = 0
     particles.weight[p] = 0.0
-    own.n[p] = aux.n[p] = 0
+    state.own.n[p] = state.aux.n[p] = 0
 
 
 @uncounted
 def _copy(state, p, to):
-    particles, own, aux, pool, grid = state.particles, state.own, state.aux, state.pool, state.grid
+    particles, base = state.particles, state.grid.base
     K = particles.n_tables[p]
     particles.n_tables[to] = K
     particles.last[to] = particles.last[p]
@@ -146,65 +137,57 @@ def _copy(state, p, to):
         particles.entry[to, k] = e
         particles.n_aux[to, k] = particles.n_aux[p, k]
         if e >= 0:
-            pool.holders[e] += 1
-    cells.copy_cells(own, p, to)
-    cells.copy_cells(aux, p, to)
-    if len(grid.base) > 1:
-        copy_row(grid.base[to], grid.base[p])
+            state.pool.holders[e] += 1
+    cells.copy_cells(state.own, p, to)
+    cells.copy_cells(state.aux, p, to)
+    if len(base) > 1:
+        copy_row(base[to], base[p])
 
 
 @uncounted
-def _keep_best(config, state, M):
-    """Keep as many of all children as there are places, by optimal resampling."""
-    particles, counts, children = state.particles, state.counts, state.children
-    n, P = counts[at.N_SEEN], len(particles.weight)
-    u = uniform(config.seed, n, 0, choices.RESAMPLE, 0)
-    kept = optimal(children.weight, M, P, u, children.chosen, children.kept_weight)
-    total = choices.list_kept(children, kept)
+def _keep_best(config, state, size):
+    """Keep as many of all children as there are places."""
+    particles, children = state.particles, state.children
     ancestor, place = children.ancestor, children.place
-    place_children(ancestor, kept, children.used, place)
-    for p in range(P):
+    choices.choose(config, state, size)
+    for p in range(len(particles.weight)):
         if not children.used[p]:
             _clear(state, p)
-    for c in range(kept):
+    for c in range(children.n[0]):
         if place[c] != ancestor[c]:
             _clear(state, place[c])
-    for c in range(kept):
+    for c in range(children.n[0]):
         if place[c] != ancestor[c]:
             _copy(state, ancestor[c], place[c])
-    for c in range(kept):
-        particles.weight[place[c]] = children.kept_weight[c] / total
+    for c in range(children.n[0]):
+        particles.weight[place[c]] = children.kept_weight[c]
 
 
 @uncounted
 def _seat(config, state, g, a):
     """Seat the arrival in the particles of the children, after `extend_joined`."""
-    particles, own, aux, pool, memo = state.particles, state.own, state.aux, state.pool, state.memo
-    grid, counts, children, scratch = state.grid, state.counts, state.children, state.scratch
-    n, successor, to, place = counts[at.N_SEEN], memo.successor, children.to, children.place
-    entry, n_aux, n_tables = particles.entry, particles.n_aux, particles.n_tables
+    particles, own, aux, pool = state.particles, state.own, state.aux, state.pool
+    grid, children, scratch = state.grid, state.children, state.scratch
+    n, successor, entry = state.counts[at.N_SEEN], state.memo.successor, particles.entry
     m = config.n_root if a == 0 else config.n_node
     for c in range(children.n[0]):
-        p, k = place[c], to[c]
+        p, k, e = children.place[c], children.to[c], EMPTY
         if k >= 0:
             e = entry[p, k]
-            entry[p, k] = successor[e]
-            pool.holders[successor[e]] += 1
-            drop(pool, e)
+        elif k == NEW:
+            k = free_slot(particles, p)
         else:
-            if k == NEW:
-                k = free_slot(entry, n_aux, n_tables, p)
-            else:
-                cells.spread(aux, p, a, n_tables[p], scratch.items)
-                for j in range(n_tables[p]):
-                    scratch.work[j] = scratch.items[j] if entry[p, j] < 0 else 0
-                k = draw(
-                    scratch.work, n_tables[p], uniform(config.seed, n, p, choices.WHICH_EMPTY, 0)
-                )
-            entry[p, k] = successor[EMPTY]
-            pool.holders[successor[EMPTY]] += 1
+            K = particles.n_tables[p]
+            cells.spread(aux, p, a, K, scratch.items)
+            for j in range(K):
+                scratch.work[j] = scratch.items[j] if entry[p, j] < 0 else 0
+            k = draw(scratch.work, K, uniform(config.seed, n, p, choices.WHICH_EMPTY, 0))
+        entry[p, k] = successor[e]
+        pool.holders[successor[e]] += 1
+        if e != EMPTY:
+            drop(pool, e)
         if config.markov:
-            g = _group(particles.last, p)
+            g = _group(particles, p)
         if c < len(grid.base):  # once, where one row is that of all particles
             choices.count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
         cells.add_to(own, p, g, k, 1)
@@ -214,13 +197,12 @@ def _seat(config, state, g, a):
 @uncounted
 def _note_last(state):
     """Note at which table the last arrival sits in the heaviest particle."""
-    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
-    weight, best, best_p = particles.weight, -1.0, 0
-    for p in range(len(weight)):
-        if weight[p] > 0.0 and weight[p] > best:
-            best, best_p = weight[p], p
-    e = particles.entry[best_p, particles.last[best_p]]
-    names.last_seen[pool.name[e]] = counts[at.N_SEEN] - 1
+    particles, best = state.particles, 0
+    for p in range(len(particles.weight)):
+        if particles.weight[p] > particles.weight[best]:
+            best = p
+    e = particles.entry[best, particles.last[best]]
+    state.names.last_seen[state.pool.name[e]] = state.counts[at.N_SEEN] - 1
 
 
 @entry

@@ -59,7 +59,7 @@ def sweep_rows(config, state, X, group, labels, n):
         log_weight[K] = math.log(config.alpha) + alone
         new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, WHICH_EMPTY, 0))
         if new == K:
-            new = free_slot(particles.entry, particles.n_aux, particles.n_tables, 0)
+            new = free_slot(particles, 0)
         if size[new] == 0:
             stats[new] = 0.0
             entries[new] = new

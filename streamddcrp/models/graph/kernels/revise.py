@@ -12,16 +12,15 @@ from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
 
 
 @uncounted
-def free_slot(entry, near, held, n_tables, p):
+def free_slot(particles, p):
     """Place for a new table: one that no item in memory is labelled with."""
-    K = n_tables[p]
-    k = 0
-    while k < K and (entry[p, k] >= 0 or held[p, k] > 0):
+    k, K = 0, particles.n_tables[p]
+    while k < K and (particles.entry[p, k] >= 0 or particles.held[p, k] > 0):
         k += 1
     if k == K:
-        n_tables[p] = K + 1
-    near[p, k] = 0
-    held[p, k] = 0
+        particles.n_tables[p] = K + 1
+    particles.near[p, k] = 0
+    particles.held[p, k] = 0
     return k
 
 
@@ -47,7 +46,7 @@ def _log_new(config, met):
 
 
 @uncounted
-def _prior_terms(config, particles, p, i, n, tables, near, log_count, opens):
+def _prior_terms(config, particles, p, i, n, tables, scratch):
     """Compute docs/math/graphs.md (6) at each table k: log counts, and clusters i would open.
 
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
@@ -60,7 +59,7 @@ def _prior_terms(config, particles, p, i, n, tables, near, log_count, opens):
     other tables has.
     """
     R, r, K = particles.label.shape[1], config.r, particles.n_tables[p]
-    d = config.discount
+    d, near, log_count, opens = config.discount, scratch.near, scratch.log_count, scratch.opens
     near[:K] = 0
     for u in range(max(i - r, 0), i):
         near[particles.label[p, u % R]] += 1
@@ -106,8 +105,7 @@ def revise(config, state, p, i, move):
     """
     particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
     names, recent, counts, scratch = state.names, state.recent, state.counts, state.scratch
-    n, R, r = counts[N_SEEN], particles.label.shape[1], config.r
-    family, hyper, entry = config.family, config.hyper, particles.entry
+    n, R, entry = counts[N_SEEN], particles.label.shape[1], particles.entry
     x = recent.x[i % len(recent.x)]
     old = particles.label[p, i % R]
     e = entry[p, old]
@@ -116,11 +114,11 @@ def revise(config, state, p, i, move):
     if not config.whole_graph:
         if not alone and particles.near[p, old] == 1:
             return
-        if before >= 0 and after >= 0 and after - before > r:
+        if before >= 0 and after >= 0 and after - before > config.r:
             return
     K = particles.n_tables[p]
     # the table without i; then the densities at all tables
-    left = -1 if alone else alter(family, hyper, pool, memo, e, i, x, -1.0)
+    left = -1 if alone else alter(config, pool, memo, e, i, x, -1.0)
     which, score = memo.which, memo.score
     which[0] = EMPTY
     size = 1
@@ -129,12 +127,8 @@ def revise(config, state, p, i, move):
         if there >= 0:
             which[size] = there
             size += 1
-    score_clusters(
-        family, hyper, pool.post, pool.members, x, i, which, size, score, memo.successor_mixed
-    )
-    fresh = _prior_terms(
-        config, particles, p, i, n, size - 1, scratch.near, scratch.log_count, scratch.opens
-    )
+    score_clusters(config, pool, memo, x, i, size)
+    fresh = _prior_terms(config, particles, p, i, n, size - 1, scratch)
     others = particles.opened[p] - (1 if alone else scratch.opens[old])
     stamp, log_weight = counts[children.STAMP], scratch.log_weight
     for k in range(K):
@@ -168,11 +162,11 @@ def revise(config, state, p, i, move):
     drop(pool, e)
     # the table it joins
     there = EMPTY if k == K else entry[p, k]
-    joined = alter(family, hyper, pool, memo, there, i, x, 1.0)
+    joined = alter(config, pool, memo, there, i, x, 1.0)
     if k == K or i < names.opener[pool.name[there]]:
         pool.name[joined] = name_of(i, recent.name, names, counts)
     if k == K:
-        k = free_slot(entry, particles.near, particles.held, particles.n_tables, p)
+        k = free_slot(particles, p)
     else:
         key ^= pool.mixed[there]
         drop(pool, there)

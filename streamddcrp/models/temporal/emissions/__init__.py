@@ -73,13 +73,12 @@ class Seating:
     """The open epoch: its rows are assigned as they come, by marginal predictives.
 
     Component k has weight a0 + (decayed past count) + (expected rows of the epoch so far), a new
-    one ``exp(log_new)``, but none once all slots are taken. Where a new one is the likeliest of all
-    it is opened, and the row is its own; otherwise the row is shared among the components there
-    are.
+    one ``exp(log_new)``, but none once all slots are taken. Where a new one is the likeliest it is
+    opened, and the row is its own; otherwise the row is shared among the components there are.
 
-    ``arrays`` (K, ..) are of the components: decayed past counts, and what else ``emission.assign``
-    takes. This assigns rows as ``emission.prepared`` returns them, from a first one on while there
-    is room, and returns how many are done, and K.
+    ``arrays`` (K, ..) are decayed past counts, expected rows of the epoch, and what else the kernel
+    ``emission.seat`` takes. It reads ``emission.law``, assigns rows of ``emission.prepared`` from a
+    first one on while there is room for one component more, and returns how many are done, and K.
     """
 
     def __init__(self, emission: Any, *arrays: FloatArray) -> None:
@@ -88,13 +87,13 @@ class Seating:
         self.n_components = len(arrays[0])
 
     def _rows(self, X: Any) -> Any:
-        """Return rows as the kernel takes them."""
         return self._emission.prepared(X)
 
-    def _assign(self, rows: Any, *numbers: Any) -> int:
+    def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
         """Assign rows while there is room; return how many are done."""
-        done, self.n_components = self._emission.assign(
-            rows, self.n_components, self._arrays, *numbers
+        law, arrays = self._emission.law, tuple(self._arrays)
+        done, self.n_components = self._emission.seat(
+            law, rows, start, self.n_components, a0, log_new, arrays, out
         )
         return int(done)
 
@@ -148,12 +147,6 @@ class Emission(Protocol):
     ) -> FloatArray:
         """Return expected log likelihoods (N, K) of rows, or collapsed ones; -inf before birth."""
         raise NotImplementedError
-
-    def ceiling(
-        self, X: Any, smoothed: Any, epoch: int, begins: IntArray, share: float
-    ) -> FloatArray:
-        """Return log evidence (N, K) that a unit of each row brings at most; (0, K): unknown."""
-        return np.empty((0, len(begins)))
 
     def frozen(self, smoothed: Any) -> Any:
         """Return the starts once the first epoch has left: filtered, not to count rows twice."""

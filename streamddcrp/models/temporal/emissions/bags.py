@@ -130,7 +130,6 @@ class Bags:
 
 
 def _joined(parts: Sequence[Bags], shape: tuple[int, ...]) -> Bags:
-    """Return the bags of all parts one after the other."""
     offsets, start = [np.zeros(1, np.int64)], 0
     for part in parts:
         offsets.append(part.offsets[1:] + start)

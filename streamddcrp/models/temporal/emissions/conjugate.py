@@ -92,11 +92,10 @@ class ConjugateSmoothed:
 class ConjugateDecay(Emission):
     """Rows of a conjugate family; statistics fade: S_t = rho S_{t-1} + C_t.
 
-    The natural parameters of a component's posterior move towards those of the prior,
-    ``rho eta + (1 - rho) eta_0``, from epoch to epoch: it remembers about 1 / (1 - rho) epochs, and
-    one without rows becomes vague. With `NormalWishart` or `NormalGamma` every component has its
-    own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
-    ``sum_s rho^|t-s| C_s``. A value that is missing is left to the family.
+    A component's natural parameters move towards those of the prior, ``rho eta + (1 - rho) eta_0``:
+    it remembers about 1 / (1 - rho) epochs. With `NormalWishart` or `NormalGamma` every component
+    has its own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
+    ``sum_s rho^|t-s| C_s``. A missing value is left to the family.
 
     Examples
     --------
@@ -117,6 +116,7 @@ class ConjugateDecay(Emission):
     gains: FloatArray = field(default_factory=lambda: np.zeros(len(RHOS)))
 
     least = 1e-4  # crumbs would cost a posterior each
+    seat = staticmethod(numbers.seat_conjugate)
 
     def __post_init__(self) -> None:
         refuse_order(self.likelihood)
@@ -178,14 +178,10 @@ class ConjugateDecay(Emission):
         families.posteriors(family, hyper, ahead.sums, K, post)
         return Seating(self, past, np.zeros(K), ahead.sums, post, np.zeros(K))
 
-    def assign(
-        self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
-        *out: FloatArray,
-    ) -> tuple[int, int]:  # fmt: skip
-        found: tuple[int, int] = numbers.seat_conjugate(
-            *self.prior, rows, start, K, a0, log_new, self.least, *arrays, *out
-        )
-        return found
+    @property
+    def law(self) -> Any:
+        """What `numbers.seat_conjugate` takes of it."""
+        return *self.prior, self.least
 
     def near(self, smoothed: ConjugateSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         family, hyper, prior = self.prior

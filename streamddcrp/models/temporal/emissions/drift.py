@@ -8,21 +8,11 @@ import numpy as np
 
 from streamddcrp.data.documents import Word
 from streamddcrp.likelihoods.columns import column_means
-from streamddcrp.models.temporal.emissions import (
-    Emission,
-    Moments,
-    Parts,
-    Seating,
-    Summary,
-    each,
-    halved,
-    since,
-)
+from streamddcrp.models.temporal import emissions as em
 from streamddcrp.models.temporal.kernels.numbers import (
     BIRTH,
     DRIFT,
     NOISE,
-    drift_ceiling,
     drift_expected,
     drift_near,
     drift_stats,
@@ -80,7 +70,7 @@ class DriftSmoothed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class GaussianDrift(Emission):
+class GaussianDrift(em.Emission):
     """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), all diagonal, (D,)."""
 
     birth_mean: FloatArray  # m0
@@ -97,7 +87,7 @@ class GaussianDrift(Emission):
     drift_sums: FloatArray
     birth_sums: FloatArray
 
-    least = 1e-12
+    least, seat = 1e-12, staticmethod(seat_drift)
 
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
@@ -122,22 +112,22 @@ class GaussianDrift(Emission):
         return self.noise
 
     def stats(self, X: FloatArray, q: FloatArray) -> Any:
-        return each(lambda part: part[0], self.stats_of_epochs([X], [q]))
+        return em.each(lambda part: part[0], self.stats_of_epochs([X], [q]))
 
-    def stats_of_epochs(self, rows: Parts, resp: Parts) -> Any:
+    def stats_of_epochs(self, rows: em.Parts, resp: em.Parts) -> Any:
         E, K, D = len(rows), resp[0].shape[1], len(self.noise)
         out = DriftStats(np.empty((E, K)), *np.empty((3, E, K, D)))
         for X, q, *parts in zip(rows, resp, *out, strict=True):
             drift_stats(X, self.birth_mean, q, *parts)
         return out
 
-    def joined(self, parts: Parts) -> FloatArray:
+    def joined(self, parts: em.Parts) -> FloatArray:
         return np.concatenate([np.zeros((0, len(self.noise))), *parts])
 
-    def no_starts(self, K: int) -> Moments:
-        return Moments.none(K, len(self.noise))
+    def no_starts(self, K: int) -> em.Moments:
+        return em.Moments.none(K, len(self.noise))
 
-    def smooth(self, stats: DriftStats, starts: Moments, begins: IntArray) -> DriftSmoothed:
+    def smooth(self, stats: DriftStats, starts: em.Moments, begins: IntArray) -> DriftSmoothed:
         out = DriftSmoothed.empty(*stats.total.shape)
         kalman(
             *stats[1:], begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
@@ -155,21 +145,11 @@ class GaussianDrift(Emission):
         )  # fmt: skip
         return out
 
-    def ceiling(
-        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, share: float
-    ) -> FloatArray:
-        out = np.empty((len(X), len(begins)))
-        drift_ceiling(
-            X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
-            epoch, share, out,
-        )  # fmt: skip
-        return out
+    def frozen(self, smoothed: DriftSmoothed) -> em.Moments:
+        return em.Moments.filtered(smoothed, 0)
 
-    def frozen(self, smoothed: DriftSmoothed) -> Moments:
-        return Moments.filtered(smoothed, 0)
-
-    def ahead(self, smoothed: DriftSmoothed, steps: int = 1) -> Moments:
-        return Moments.filtered(smoothed, -1, steps * self.drift)
+    def ahead(self, smoothed: DriftSmoothed, steps: int = 1) -> em.Moments:
+        return em.Moments.filtered(smoothed, -1, steps * self.drift)
 
     def learned(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
@@ -213,20 +193,17 @@ class GaussianDrift(Emission):
         scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
         return out
 
-    def seating(self, past: FloatArray, ahead: Moments) -> Seating:
+    def seating(self, past: FloatArray, ahead: em.Moments) -> em.Seating:
         none = np.zeros_like(ahead.mean)
-        return Seating(self, past, np.zeros(len(past)), none, none, *ahead)
+        return em.Seating(self, past, np.zeros(len(past)), none, none, *ahead)
 
     def prepared(self, X: FloatArray) -> FloatArray:
         return X - self.birth_mean  # rows and moments are taken about it
 
-    def assign(
-        self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
-        *out: FloatArray,
-    ) -> tuple[int, int]:  # fmt: skip
-        at_birth = np.zeros_like(self.noise), self.birth_var, self.noise
-        found: tuple[int, int] = seat_drift(rows, start, K, a0, log_new, *arrays, *at_birth, *out)
-        return found
+    @property
+    def law(self) -> Any:
+        """What `seat_drift` takes of it."""
+        return self.birth_var, self.noise
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
@@ -236,8 +213,8 @@ class GaussianDrift(Emission):
         return a, b
 
     def halves(
-        self, rows: Parts, resp: Parts, k: int, alone: DriftSmoothed, epoch: int
-    ) -> Parts | None:
+        self, rows: em.Parts, resp: em.Parts, k: int, alone: DriftSmoothed, epoch: int
+    ) -> em.Parts | None:
         # rows from ``epoch`` on are split along the direction of their largest spread about the
         # smoothed mean; the side farther from it leaves
         gaps = [X - self.birth_mean - m for X, m in zip(rows, alone.mean[:, 0], strict=True)]
@@ -255,16 +232,16 @@ class GaussianDrift(Emission):
             return None
         sign = 1.0 if abs(high) > abs(low) else -1.0
         leaves = (sign * (along - 0.5 * (low + high)) > 0.0) * 1.0
-        return since(epoch, [len(X) for X in rows], leaves)
+        return em.since(epoch, [len(X) for X in rows], leaves)
 
     def _in_units_of_noise(self, gaps: FloatArray) -> FloatArray:
         return gaps / np.sqrt(self.noise)
 
     def split(
-        self, rows: Parts, own: Parts, sides: Parts,
-        before: FloatArray, starts: Moments, begins: IntArray, a0: float, weights: FloatArray,
-    ) -> tuple[Parts, DriftSmoothed]:  # fmt: skip
-        X, first, share, shared = halved(rows, own, sides)
+        self, rows: em.Parts, own: em.Parts, sides: em.Parts,
+        before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
+    ) -> tuple[em.Parts, DriftSmoothed]:  # fmt: skip
+        X, first, share, shared = em.halved(rows, own, sides)
         out = DriftSmoothed.empty(len(rows), 2, len(self.noise))
         split_drift(
             ROUNDS, X, first, share, a0, weights, before[:, :, 0].copy(), begins, *starts,
@@ -275,13 +252,13 @@ class GaussianDrift(Emission):
     def summary(
         self, stats: Any, smoothed: DriftSmoothed, epoch: int, which: IntArray,
         names: Sequence[Word],
-    ) -> Summary:  # fmt: skip
+    ) -> em.Summary:  # fmt: skip
         mean = smoothed.mean[epoch, which] + self.birth_mean
-        return Summary({"mean": mean, "sd": np.sqrt(smoothed.var[epoch, which])}, [])
+        return em.Summary({"mean": mean, "sd": np.sqrt(smoothed.var[epoch, which])}, [])
 
     def latest(
         self, stats: Any, smoothed: DriftSmoothed | None, fresh: DriftStats, names: Sequence[Word]
-    ) -> Summary:
+    ) -> em.Summary:
         mean, sd = np.empty_like(fresh.total), np.empty_like(fresh.total)
         n = 0
         if smoothed is not None:
@@ -289,7 +266,7 @@ class GaussianDrift(Emission):
             mean[:n], sd[:n] = smoothed.filtered_mean[-1], np.sqrt(smoothed.filtered_var[-1])
         size = fresh.size[n:, None]
         mean[n:], sd[n:] = fresh.total[n:] / size, np.sqrt(self.noise / size)
-        return Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
+        return em.Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
 
 
 def moments_of_rows(X: FloatArray) -> tuple[FloatArray, FloatArray]:

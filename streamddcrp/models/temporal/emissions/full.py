@@ -10,27 +10,8 @@ from scipy.special import softmax
 
 from streamddcrp.data.documents import Word
 from streamddcrp.errors import ConfigError
-from streamddcrp.models.temporal.emissions import (
-    Moments,
-    Parts,
-    Seating,
-    Summary,
-    each,
-    stacked_epochs,
-)
-from streamddcrp.models.temporal.emissions.drift import (
-    BROAD,
-    DRIFT_GUESS,
-    NEAR,
-    ROUNDS,
-    DriftSmoothed,
-    GaussianDrift,
-    guesses,
-    moments_of_rows,
-    numbers_of_clusters,
-    spreads,
-    within,
-)
+from streamddcrp.models.temporal import emissions as em
+from streamddcrp.models.temporal.emissions import drift as gauss
 from streamddcrp.models.temporal.kernels import full
 from streamddcrp.models.temporal.kernels.numbers import BIRTH, DRIFT, HALF, NOISE, SEEN
 from streamddcrp.typing import FloatArray, IntArray
@@ -51,7 +32,7 @@ class FullStats(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FullGaussianDrift(GaussianDrift):
+class FullGaussianDrift(gauss.GaussianDrift):
     """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0); R, Q and P0 are (D, D).
 
     As `GaussianDrift`, with correlated columns. Missing values are integrated out; what is learned
@@ -70,6 +51,8 @@ class FullGaussianDrift(GaussianDrift):
     array([0, 0, 1])
     """
 
+    seat = staticmethod(full.seat_full)
+
     @classmethod
     def known(
         cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
@@ -84,7 +67,7 @@ class FullGaussianDrift(GaussianDrift):
         return cls(birth_mean, birth_var, drift, noise, noise, drift, birth_var, none, none, none)
 
     @classmethod
-    def like(cls, law: GaussianDrift) -> "FullGaussianDrift":
+    def like(cls, law: gauss.GaussianDrift) -> "FullGaussianDrift":
         """Take scales from an emission without correlations."""
         return cls.known(law.birth_mean, *map(np.diag, (law.birth_var, law.drift, law.noise)))
 
@@ -92,7 +75,7 @@ class FullGaussianDrift(GaussianDrift):
     def scaled(cls, X: FloatArray, spread: float) -> "FullGaussianDrift":
         """Take scales from rows (N, D), as `GaussianDrift.scaled` does."""
         mean, cov = _moments(X)
-        return cls.known(mean, BROAD * cov, DRIFT_GUESS * spread * cov, spread * cov)
+        return cls.known(mean, gauss.BROAD * cov, gauss.DRIFT_GUESS * spread * cov, spread * cov)
 
     @property
     def is_sound(self) -> bool:
@@ -127,23 +110,28 @@ class FullGaussianDrift(GaussianDrift):
         full.full_stats(X, self.birth_mean, *self._parts[1:], q, *out)
         return out
 
-    def stats_of_epochs(self, rows: Parts, resp: Parts) -> Any:
-        return stacked_epochs([self.stats(X, q) for X, q in zip(rows, resp, strict=True)])
+    def stats_of_epochs(self, rows: em.Parts, resp: em.Parts) -> Any:
+        return em.stacked_epochs([self.stats(X, q) for X, q in zip(rows, resp, strict=True)])
 
-    def no_starts(self, K: int) -> Moments:
+    def no_starts(self, K: int) -> em.Moments:
         D = len(self.noise)
-        return Moments(np.zeros((K, D)), np.zeros((K, D, D)))
+        return em.Moments(np.zeros((K, D)), np.zeros((K, D, D)))
 
-    def smooth(self, stats: Any, starts: Moments, begins: IntArray) -> DriftSmoothed:
+    def smooth(self, stats: Any, starts: em.Moments, begins: IntArray) -> gauss.DriftSmoothed:
         means, covs = np.empty_like(stats.shift), np.empty_like(stats.info)
-        out = DriftSmoothed(
+        out = gauss.DriftSmoothed(
             means, covs, means.copy(), covs.copy(), covs.copy(), np.empty_like(stats.size)
         )
         full.kalman_full(*stats[:4], begins, *starts, self.birth_var, self.drift, *out)
         return out
 
     def expected(
-        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
+        self,
+        X: FloatArray,
+        smoothed: gauss.DriftSmoothed,
+        epoch: int,
+        begins: IntArray,
+        q: FloatArray,
     ) -> FloatArray:
         out = np.empty((len(X), len(begins)))
         full.full_expected(
@@ -152,12 +140,7 @@ class FullGaussianDrift(GaussianDrift):
         )  # fmt: skip
         return out
 
-    def ceiling(
-        self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, share: float
-    ) -> FloatArray:
-        return np.empty((0, len(begins)))  # not known
-
-    def _sums(self, stats: Any, s: DriftSmoothed, begins: IntArray) -> FloatArray:
+    def _sums(self, stats: Any, s: gauss.DriftSmoothed, begins: IntArray) -> FloatArray:
         # as `scale_sums`; in the middle is a component by its variance in units of the noise
         E, _, D = s.mean.shape
         out = np.zeros((3, E, 2, D, D))
@@ -186,42 +169,38 @@ class FullGaussianDrift(GaussianDrift):
         _undo_rounding(out[:, :, 1])
         return out
 
-    def seating(self, past: FloatArray, ahead: Moments) -> Seating:
+    def seating(self, past: FloatArray, ahead: em.Moments) -> em.Seating:
         none = np.zeros(len(past)), np.zeros_like(ahead.var), np.zeros_like(ahead.mean)
-        return Seating(self, past, *none, *ahead)
+        return em.Seating(self, past, *none, *ahead)
 
-    def assign(
-        self, rows: FloatArray, K: int, arrays: Parts, start: int, a0: float, log_new: float,
-        *out: FloatArray,
-    ) -> tuple[int, int]:  # fmt: skip
-        of_all = self.birth_var, self.noise, *self._parts[1:]
-        found: tuple[int, int] = full.seat_full(rows, start, K, a0, log_new, *arrays, *of_all, *out)
-        return found
+    @property
+    def law(self) -> Any:
+        return self.birth_var, self.noise, *self._parts[1:]
 
-    def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
+    def near(self, smoothed: gauss.DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         a, b = np.triu_indices(len(begins), 1)
         gap = (mean[a] - mean[b])[:, :, None]
         units = np.linalg.solve(self.noise + 0.5 * (var[a] + var[b]), gap)
-        close = (gap * units).sum(axis=(1, 2)) < NEAR
+        close = (gap * units).sum(axis=(1, 2)) < gauss.NEAR
         return a[close], b[close]
 
     def _in_units_of_noise(self, gaps: FloatArray) -> FloatArray:
         return gaps @ self._parts[0].T
 
     def split(
-        self, rows: Parts, own: Parts, sides: Parts,
-        before: FloatArray, starts: Moments, begins: IntArray, a0: float, weights: FloatArray,
-    ) -> tuple[Parts, DriftSmoothed]:  # fmt: skip
+        self, rows: em.Parts, own: em.Parts, sides: em.Parts,
+        before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
+    ) -> tuple[em.Parts, gauss.DriftSmoothed]:  # fmt: skip
         shared = [
             share * np.stack([1.0 - side, side], axis=1)
             for share, side in zip(own, sides, strict=True)
         ]
         W = len(weights)
-        for r in range(ROUNDS + 1):
-            stats = stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
+        for r in range(gauss.ROUNDS + 1):
+            stats = em.stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
             smoothed = self.smooth(stats, starts, begins)
-            if r == ROUNDS:
+            if r == gauss.ROUNDS:
                 break
             counts = np.concatenate([before[:, :, 0], stats.size])
             for e in range(max(int(begins[0]), 0), len(rows)):
@@ -231,17 +210,17 @@ class FullGaussianDrift(GaussianDrift):
         return shared, smoothed
 
     def summary(
-        self, stats: Any, smoothed: DriftSmoothed, epoch: int, which: IntArray,
+        self, stats: Any, smoothed: gauss.DriftSmoothed, epoch: int, which: IntArray,
         names: Sequence[Word],
-    ) -> Summary:  # fmt: skip
+    ) -> em.Summary:  # fmt: skip
         return self._summary(smoothed.mean[epoch, which], smoothed.var[epoch, which])
 
     def latest(
-        self, stats: Any, smoothed: DriftSmoothed | None, fresh: Any, names: Sequence[Word]
-    ) -> Summary:
+        self, stats: Any, smoothed: gauss.DriftSmoothed | None, fresh: Any, names: Sequence[Word]
+    ) -> em.Summary:
         # those that the open epoch has begun by its rows alone
         K = len(fresh.size)
-        epoch, none = each(lambda part: part[None], fresh), self.no_starts(K)
+        epoch, none = em.each(lambda part: part[None], fresh), self.no_starts(K)
         alone = self.smooth(epoch, none, np.zeros(K, np.int64))
         mean, var = alone.mean[0], alone.var[0]
         if smoothed is not None:
@@ -249,29 +228,31 @@ class FullGaussianDrift(GaussianDrift):
             mean[:n], var[:n] = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         return self._summary(mean, var)
 
-    def _summary(self, mean: FloatArray, var: FloatArray) -> Summary:
+    def _summary(self, mean: FloatArray, var: FloatArray) -> em.Summary:
         sd = np.sqrt(np.diagonal(var, axis1=1, axis2=2))
-        return Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
+        return em.Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
 
 
 def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:
     """Return `guesses` for rows (N, D), and correlated ones, by clusters in whitened rows."""
-    out = [FullGaussianDrift.like(law) for law in guesses(X)]
+    out = [FullGaussianDrift.like(law) for law in gauss.guesses(X)]
     mean, cov = _moments(X)
     root = np.linalg.cholesky(cov)
     Z = solve_triangular(root, (np.where(np.isnan(X), mean, X) - mean).T, lower=True).T
-    for k in numbers_of_clusters(X):
-        gaps = within(Z, k) if k > 1 else Z
+    for k in gauss.numbers_of_clusters(X):
+        gaps = gauss.within(Z, k) if k > 1 else Z
         share = gaps.T @ gaps / max(len(Z) - k, 1) + 1e-6 * np.eye(len(cov))
         noise = root @ share @ root.T
         noise = 0.5 * (noise + noise.T)
-        out.append(FullGaussianDrift.known(mean, BROAD * cov, DRIFT_GUESS * noise, noise))
-    return out + [FullGaussianDrift.scaled(X, spread) for spread in spreads(X)]
+        out.append(
+            FullGaussianDrift.known(mean, gauss.BROAD * cov, gauss.DRIFT_GUESS * noise, noise)
+        )
+    return out + [FullGaussianDrift.scaled(X, spread) for spread in gauss.spreads(X)]
 
 
 def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean (D,) and covariance (D, D) of rows (N, D); the fewer the rows, the more diagonal."""
-    mean, var = moments_of_rows(X)
+    mean, var = gauss.moments_of_rows(X)
     gaps = np.where(np.isnan(X), 0.0, X - mean) / np.sqrt(var)
     N, D = X.shape
     share = D / (D + N)

@@ -89,21 +89,20 @@ class TextSmoothed:
 class TextDecay(Emission):
     """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
 
-    Rows are scored with the word distribution of the component integrated out, their own share of
-    its counts left out. Within a window an epoch is scored against ``sum_s rho^|t-s| C_s``. A row
-    costs, for each component, one term, and one more for each word that they share; multinomial
-    coefficients, the same for all components, are left out.
+    Rows are scored with the word distribution of the component integrated out, and without their
+    own share of its counts; within a window against ``sum_s rho^|t-s| C_s``. A row costs a term for
+    each component, and one more for each word that they share. Multinomial coefficients are left
+    out: they are the same for all components.
 
     The prior is ``beta`` for every word or, without it, learned: as heavy as ``documents`` rows of
-    mean length, and shared out so as to climb the evidence of the components' counts. That is a
-    background that all components share, so that words that are frequent everywhere ("the") carry
-    no weight, and no list of stop words is needed. The weight of the prior is not learned: a heavy
-    prior merges components, and merged ones ask for a heavier one still.
+    mean length, and shared out so as to climb the evidence of the components' counts. It is a
+    background that all components share, so that frequent words ("the") carry no weight and no list
+    of stop words is needed. Its weight is not learned: a heavy prior merges components, and merged
+    ones ask for a heavier one still.
 
-    Rows of an epoch are sparse counts (N, V). V may grow: the vocabulary is as large as the largest
-    word met so far, and ``n_words`` at least. Until there is something to learn from, every word
-    has ``strength / n_words``; a vocabulary taken too large at first makes births too unlikely, and
-    components that have begun as one are never split.
+    Rows of an epoch are sparse counts (N, V). V may grow: it is the largest word met so far, and
+    ``n_words`` at least. Until there is something to learn from, every word has ``strength /
+    n_words``; a vocabulary taken too large makes births too unlikely.
 
     Examples
     --------

@@ -1,10 +1,9 @@
 """Chains: clusters that begin, go on from epoch to epoch, and end; and their joint density.
 
-A chain is alive while the decayed count of its past is above zero: fewer than ``len(kappa)`` epochs
-without rows of it lie between two with some. Chains are in slots, their rows counted epoch by epoch
-(`streamddcrp.models.temporal.gibbs.Chains`). Parameters are integrated out, docs/math/temporal.md
-(3), (11), (13). What is known of a chain from the epochs before the one at hand, ``fore``, is kept,
-so that ratios of densities are taken over the epochs from there on.
+A chain is alive while the decayed count of its past is above zero: while fewer than ``len(kappa)``
+epochs in a row are without rows of it. Parameters are integrated out, docs/math/temporal.md (3),
+(11), (13). ``fore`` keeps what is known of a chain from the epochs before the one at hand, so that
+ratios of densities are taken from there on.
 """
 
 import math

@@ -78,7 +78,6 @@ def _given_any_other(count, own):
 
 @inlined
 def _is_sure(count):
-    """Whether an epoch has a row for certain."""
     return count[MEAN] >= _TINY and count[LOG_ZERO] < _CERTAIN
 
 
@@ -197,58 +196,6 @@ def add_shares(q, rows, takers, shares, moments, entropy):
                 add_row(moments, j, new, 1.0, 1.0)
                 if new < 1.0:
                     entropy[j] -= new * math.log(new)
-
-
-@kernel
-def add_most(q, tiny, scores, gains, evidence, least, most, ceiling):
-    """Add what rows of tiny components bring at most to those who would take them.
-
-    A row of component k would be shared among the others as exp ``scores`` (N, K), and shares
-    below ``least`` times the largest left out. ``most`` (K,): entropy, and counts, of which
-    ``gains`` (K,) are of a whole row; ``ceiling`` (K,): ``evidence`` (N, K) of whole rows, if
-    there is any. O(N K): sums over all serve every component but the likeliest, k taken out.
-    """
-    N, K = scores.shape
-    nothing = math.log(least) if least > 0.0 else -np.inf
-    known = len(evidence) > 0
-    part = np.empty(K)
-    for i in range(N):
-        best = 0
-        for k in range(K):
-            if scores[i, k] > scores[i, best]:
-                best = k
-        for own in (-1, best):
-            if own >= 0 and q[i, own] == 0.0:
-                continue
-            top = -np.inf
-            for k in range(K):
-                if k != own:
-                    top = max(top, scores[i, k])
-            total, gain, weighed, sure = 0.0, 0.0, 0.0, 0.0
-            for k in range(K):
-                gap = scores[i, k] - top
-                part[k] = 0.0
-                if k != own and gap >= nothing:
-                    part[k] = math.exp(gap)
-                    total += part[k]
-                    gain += part[k] * gains[k]
-                    weighed += part[k] * gap
-                    if known:
-                        sure += part[k] * evidence[i, k]
-            for k in tiny:
-                if q[i, k] == 0.0 or (k == best) != (own >= 0):
-                    continue
-                p = part[k]
-                if top == -np.inf or total == p:  # no other is as old as the row
-                    most[k] = -np.inf
-                    continue
-                gap = scores[i, k] - top if p > 0.0 else 0.0
-                rest = total - p
-                nats = (gain - p * gains[k] - (weighed - p * gap)) / rest + math.log(rest)
-                most[k] += q[i, k] * nats
-                if known:
-                    less = p * evidence[i, k] if p > 0.0 else 0.0
-                    ceiling[k] += q[i, k] * (sure - less) / rest
 
 
 @kernel

@@ -86,7 +86,6 @@ def _present(x, precision, norm, out):
 
 @inner
 def _form(A, x, y):
-    """Product x' A y, over what is not missing."""
     out = 0.0
     for i in range(len(x)):
         for j in range(len(y)):
@@ -97,7 +96,6 @@ def _form(A, x, y):
 
 @inner
 def _trace(A, B):
-    """Trace of A B for symmetric matrices (D, D)."""
     out = 0.0
     for i in range(len(A)):
         for j in range(len(A)):
@@ -107,7 +105,6 @@ def _trace(A, B):
 
 @inner
 def _add_row(w, x, precision, info, shift):
-    """Add w P_x and w P_x x."""
     for i in range(len(x)):
         for j in range(len(x)):
             info[i, j] += w * precision[i, j]
@@ -336,15 +333,16 @@ def _next_row(mean, cov, info, shift, noise, centre, root, work, gap):
 
 
 @kernel
-def seat_full(
-    X, start, K, a0, log_new, past, size, info, shift, mean, cov, birth_var, noise, precision,
-    norm, q, scores, chances,
-):  # fmt: skip
+def seat_full(law, X, start, K, a0, log_new, arrays, out):
     """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
 
-    ``info`` (C, D, D), ``shift`` (C, D): of the rows of this epoch so far (updated); ``mean`` (C,
-    D), ``cov`` (C, D, D): predicted moments; ``precision, norm``: of `noise_parts`.
+    ``law``: birth variance and noise (D, D), and precision and norm of `noise_parts`. Of the rows
+    of this epoch so far, updated: info (C, D, D), shift (C, D); then predicted moments (C, D), (C,
+    D, D).
     """
+    birth_var, noise, precision, norm = law
+    past, size, info, shift, mean, cov = arrays
+    q, scores, chances = out
     N, D = X.shape
     C = size.shape[0]
     work, gap, own = np.empty((3, D, D)), np.empty((2, D)), np.empty((D, D))

@@ -1,9 +1,8 @@
 """Gibbs sampling of chains: every weight is a ratio of joint densities.
 
-A row that is taken away may leave a chain in two that are too far apart. These are two chains then,
-and the row may join either, or both again, as it may join any pair that it bridges. `rejoin` gives
-what a chain is from an epoch on to another chain, or exchanges it between two: single rows could
-not get there.
+Without a row a chain may fall into two that are too far apart; then these are two chains, and the
+row may join either, or both again, or any pair that it bridges. `rejoin` moves what a chain is from
+an epoch on to another chain, or exchanges it between two: single rows could not get there.
 """
 
 import math
@@ -17,7 +16,6 @@ from streamddcrp.particles.kernels.random import draw_log
 
 @kernel
 def _free(used):
-    """Return the first slot that is free, -1 if there is none."""
     for k in range(len(used)):
         if not used[k]:
             return k

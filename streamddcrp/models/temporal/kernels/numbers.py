@@ -154,32 +154,6 @@ def drift_near(mean, var, noise, most, close):
             close[a, b] = gap < most
 
 
-@kernel
-def drift_ceiling(X, mean, var, noise, begins, epoch, share, out):
-    """Evidence that a unit of rows (N, D) brings to components (K, D) at most, (N, K).
-
-    log E N(x | phi, R)^s / s, phi at its smoothed moments; it rises with s. By Hoelder's
-    inequality no s or fewer rows bring more together. -inf before birth.
-    """
-    N, D = X.shape
-    K = mean.shape[0]
-    base, wide = np.empty(D), np.empty(D)
-    for k in range(K):
-        if begins[k] > epoch:
-            out[:, k] = -np.inf
-            continue
-        for c in range(D):
-            R, P = noise[c], share * var[k, c]
-            base[c] = -0.5 * (_LOG_2PI + math.log(R) + math.log1p(P / R) / share)
-            wide[c] = 0.5 / (R + P)
-        for i in range(N):
-            out[i, k] = 0.0
-            for c in range(D):
-                gap = X[i, c] - mean[k, c]
-                if not math.isnan(gap):
-                    out[i, k] += base[c] - gap * gap * wide[c]
-
-
 @inlined
 def _predicted(n, total, mean, var, noise):
     """Mean and variance of the next value after ``n`` values of sum ``total``."""
@@ -210,18 +184,18 @@ def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
 
 
 @unchecked
-def seat_drift(
-    X, start, K, a0, log_new, past, size, count, total, mean, var, birth_mean, birth_var, noise, q,
-    scores, chances,
-):  # fmt: skip
+def seat_drift(law, X, start, K, a0, log_new, arrays, out):
     """Assign rows one after the other, each by `seat_row`.
 
-    ``start, K``: first row, and components; ``a0, log_new``: pseudo-count of a slot, log weight of
-    all unused ones. ``count, total`` (C, D): values of this epoch so far, and their sums (updated);
-    ``mean, var`` (C, D): predicted moments. ``past, size`` and ``q`` (N, C), ``scores`` (N,),
-    ``chances`` (N, 2) out: see `seat_row`. Returns rows done and components; less than all rows
-    where there is no room for one component more.
+    ``law``: birth variance and noise (D,). ``start, K``: first row, and components; ``a0,
+    log_new``: pseudo-count of a slot, log weight of all unused ones. ``arrays`` (C, ..), updated:
+    ``past, size`` of `seat_row`; values of this epoch so far and their sums, (C, D); predicted
+    moments (C, D). ``out``: q (N, C), scores (N,), chances (N, 2), see `seat_row`. Returns rows
+    done and components; less than all rows where there is no room for one component more.
     """
+    birth_var, noise = law
+    past, size, count, total, mean, var = arrays
+    q, scores, chances = out
     N, D = X.shape
     C = size.shape[0]
     zeros = np.zeros(D)
@@ -233,7 +207,7 @@ def seat_drift(
     for i in range(start, N):
         if K == C:
             return i, K
-        new = log_new + drift_predictive(X[i], zeros, zeros, birth_mean, birth_var, noise)
+        new = log_new + drift_predictive(X[i], zeros, zeros, zeros, birth_var, noise)
         for k in range(K):
             s = base[k]
             for c in range(D):
@@ -243,7 +217,7 @@ def seat_drift(
                 s = math.log(a0 + past[k] + size[k])
                 s += _expected_of_present(X[i], centre[k], zeros, spread[k])
             q[i, k] = s
-        mean[K], var[K], count[K], total[K] = birth_mean, birth_var, 0.0, 0.0  # may be opened
+        mean[K], var[K], count[K], total[K] = 0.0, birth_var, 0.0, 0.0  # may be opened
         K = seat_row(
             q[i], new, new != log_new, K, -np.inf, _LEAST, past, size, scores[i : i + 1], chances[i]
         )
@@ -345,14 +319,15 @@ def conjugate_expected(family, hyper, X, stats, begins, epoch, post, out):
 
 
 @kernel
-def seat_conjugate(
-    family, hyper, prior, X, start, K, a0, log_new, least, past, size, stats, post, log_weight, q,
-    scores, chances,
-):  # fmt: skip
+def seat_conjugate(law, X, start, K, a0, log_new, arrays, out):
     """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
 
-    ``log_weight`` (C,), ``stats`` (C, P), ``post`` (C, Q), of components: updated; ``prior`` (Q,).
+    ``law``: the family, its prior, the posterior of no rows (Q,), and ``least`` of `seat_row`. Of
+    components, updated: statistics (C, P), posteriors (C, Q), log weights (C,).
     """
+    family, hyper, prior, least = law
+    past, size, stats, post, log_weight = arrays
+    q, scores, chances = out
     N, C = X.shape[0], len(size)
     for k in range(K):
         log_weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below

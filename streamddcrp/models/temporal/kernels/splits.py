@@ -1,10 +1,9 @@
-"""Components that are two: rows shared between halves, and where to begin.
+"""Whether a component is two, and how its rows are shared (docs/math/temporal.md (9)).
 
-Of texts: the rows of a component are laid out by correspondence analysis, whose first axis says
-which of them differ most; the smaller side leaves, and a few rounds move single rows to where their
-words are more probable, word distributions integrated out. Of numbers: a direction is cut by two
-means, and rounds of sharing follow (docs/math/temporal.md (9)). Nothing is decided here
-but what is worth a closer look.
+Rows of texts are laid out by correspondence analysis, whose first axis says which differ most. The
+smaller side leaves, and a few rounds move single rows to where their words are more probable. Rows
+of numbers are cut by two means along a direction, and rounds of sharing follow. What is decided
+here is only what is worth a closer look.
 """
 
 import math

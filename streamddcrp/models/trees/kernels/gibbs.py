@@ -64,7 +64,6 @@ def _fold(l, K, level, fit, product):
 
 @inner
 def _total_fits(L, parent, level, fit):
-    """Add up the fits of all levels for every endpoint (leaf, or inner node above a new path)."""
     K = len(level)
     for l in range(1, L):
         for k in range(K):
@@ -228,7 +227,6 @@ def _levels_in_order(rng, d, again, corpus, alpha, prior, tree, work):
 
 @inner
 def _clear(d, corpus, tree):
-    """Take the tokens of a document out of the counts."""
     (words, first, z, path), (_, _, _, tokens, counts) = corpus, tree
     for j in range(first[d], first[d + 1]):
         k = path[d, z[j]]

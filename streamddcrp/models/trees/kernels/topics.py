@@ -30,7 +30,6 @@ _MOVE_ROUNDS = 2  # in which the documents of a move are placed
 
 @inner
 def _work(offsets, s):
-    """Return work space for placing documents."""
     E, L, longest = _BEAM * (len(s.alpha) - 1) + 1, len(s.alpha), 0
     for d in range(len(offsets) - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
