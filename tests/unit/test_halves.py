@@ -138,7 +138,7 @@ def test_overlapping_clusters_are_told_and_labels_are_as_sure_as_they_may_be():
 
 
 def test_tables_that_overlap_predict_from_rows_by_their_probabilities():
-    X, _ = square(20, n=3001)
+    X, _ = square(20, n=3040)
     model = SeqDDCRP()
     model.step_many(X[:3000])
     engine, seen = model._stream, model.n_seen
@@ -161,8 +161,11 @@ def test_tables_that_overlap_predict_from_rows_by_their_probabilities():
     assert out[SCORE] == pytest.approx(-logsumexp(log_prior + log_p))
     learned = probs[:K, None] * engine.likelihood.suffstats(x[None])
     expected = table.soft[:K] + learned * (soft & (probs[:K] > SLIGHT))[:, None]
+    restarted = SeqDDCRP.from_bytes(model.to_bytes())
     model.step_many(x[None])
     np.testing.assert_allclose(table.soft[:K], expected, rtol=1e-10)
+    rest = X[seen + 1 :]
+    assert restarted.step_many(X[seen:]).slice(1).equals(model.step_many(rest))
 
 
 def test_tables_that_overlap_look_as_wide_as_they_are():
