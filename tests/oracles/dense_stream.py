@@ -29,7 +29,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import (
     SPEED,
 )
 from streamddcrp.models.seqddcrp.kernels.visits import LEAST
-from streamddcrp.models.seqddcrp.kernels.window import PURE
+from streamddcrp.models.seqddcrp.kernels.window import GOLDEN, PURE
 
 
 class Half(NamedTuple):
@@ -271,8 +271,9 @@ class DenseStream:
             for key, q in weights.items():
                 z += q * means[key]
             self.openings_kept.append(1.0)
-            k = int(homes[r])  # the row keeps only what leads to one atom, its likeliest
-            assert k == z.argmax()
+            k = int(homes[r])  # the row keeps only what leads to one atom, its likeliest or drawn
+            drawn = np.searchsorted(z.cumsum(), i * GOLDEN % 1.0, side="right")
+            assert k in (z.argmax(), drawn)
             reached = {key: rows.group_log_weight[r, g] > -np.inf for g, key in enumerate(keys)}
             for j in range(r):
                 near = rows.log_weight[r, j] > -np.inf

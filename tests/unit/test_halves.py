@@ -180,7 +180,7 @@ def test_tables_that_overlap_look_as_wide_as_they_are():
             for one in kept[large]:
                 found.append((one[5:7] / one[0] - (one[3:5] / one[0]) ** 2).mean())
     assert abs(np.mean(soft) - 1.0) < 0.06  # they depend on each other: three times 2 %
-    assert np.mean(hard) < 0.9  # rows that are shared are at one table only
+    assert np.mean(hard) < 0.9  # rows that are shared count where those that link to them are
 
 
 @pytest.mark.parametrize("rows", [(256,), (250, 256), (370, 390), (570, 580)])

@@ -349,7 +349,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     miss(config, rows, atoms, table, counts, sums, scratch)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
-    refresh_soft(config, table, counts, sums)
+    refresh_soft(config, atoms, table, counts, sums)
     note(config, rows, atoms, table, events, counts, scratch)
     counts[layout.SINCE_BLOCK] = 0
 

@@ -1,9 +1,10 @@
 """Soft statistics: what tables predict from where rows come in no order and tables overlap.
 
-Frozen rows are at one table each, and Z counts a row where those that link to it are, so a table
-that shares rows with others looks narrower than it is. So each table of some rows also counts every
+Z counts a row where those that link to it are, so a table that shares rows with others looks
+narrower than it is. So each table of some rows also counts every
 row by the probability it had there before it was learned, and predicts from that:
-docs/math/predictive_moves.md (2). Links, moves and ids are by the statistics of the bound.
+docs/math/predictive_moves.md (2). Links, moves and ids are by the statistics of the bound. Tables
+that forget faster, as their levels move, have none.
 """
 
 from streamddcrp.compilation import uncounted
@@ -35,11 +36,11 @@ def learn_softly(config, table, counts, x, probs):
 
 
 @uncounted
-def refresh_soft(config, table, counts, sums):
+def refresh_soft(config, atoms, table, counts, sums):
     """Say whether tables predict from soft statistics up to the next block; O(K P)."""
     counts[layout.IS_SOFT] = come_in_no_order(config, table, counts, sums, False)
     for m in range(counts[layout.N_TABLES]):
-        if counts[layout.IS_SOFT] == 0:
+        if counts[layout.IS_SOFT] == 0 or atoms.is_fast[m] == 1:
             table.soft[m] = 0.0
         elif table.soft[m, 0] > 0.0 or table.stats[m, 0] >= ENOUGH:
             if table.soft[m, 0] == 0.0:
