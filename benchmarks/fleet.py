@@ -27,8 +27,7 @@ from benchmarks.machine import machine, markdown
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import find_recipe
-from streamddcrp_connectors.run.loop import Epoch
-from streamddcrp_connectors.run.runner import run
+from streamddcrp_connectors.run.loop import Epoch, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 

@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 
 from streamddcrp import SeqDDCRP
 from streamddcrp_connectors.run.columns import Columns, arrow_stream
+from streamddcrp_connectors.run.loop import open_store, run
 from streamddcrp_connectors.run.models import Recipe
-from streamddcrp_connectors.run.runner import open_store, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 from tests.connectors.servers import Nats, Redis

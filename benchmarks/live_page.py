@@ -30,8 +30,8 @@ from benchmarks.machine import machine, markdown, spread
 from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import find_recipe
+from streamddcrp_connectors.run.loop import Epoch, Summary, run
 from streamddcrp_connectors.run.models import Rows
-from streamddcrp_connectors.run.runner import Epoch, Summary, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 

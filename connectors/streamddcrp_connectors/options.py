@@ -56,24 +56,26 @@ def options(*given: Any) -> Callable[[Any], Any]:
     return add
 
 
-# What was read of a source whose results are shown.
-shown = options(
-    click.option("--time", metavar="COL", help="Column of the time in DATA, as given to run."),
-    click.option(
-        "--by", "--key", "key", metavar="COL", help="Column of the key in DATA, as given to run."
-    ),
-    click.option(
-        "--features", metavar="A,B,C", type=Names(), help="Columns to show [default: all others]."
-    ),
-    click.option("--text", metavar="COL", help="Column of the texts in DATA, as given to run."),
-)
+def _columns(time: str, key: str, features: str, text: str) -> Callable[[Any], Any]:
+    """Return the options that name the columns of rows, by their help."""
+    return options(
+        click.option("--time", metavar="COL", help=time),
+        click.option("--by", "--key", "key", metavar="COL", help=key),
+        click.option("--features", metavar="A,B,C", type=Names(), help=features),
+        click.option("--text", metavar="COL", help=text),
+    )
 
-# The same of rows that others send.
-sent = options(
-    click.option("--time", metavar="COL", help="Column of the time."),
-    click.option(
-        "--by", "--key", "key", metavar="COL", help="Column of the key: a model for each."
-    ),
-    click.option("--features", metavar="A,B,C", type=Names(), help="Columns to cluster by."),
-    click.option("--text", metavar="COL", help="Column of texts, instead of features."),
+
+# Of a source whose results are shown, and of rows that others send.
+shown = _columns(
+    "Column of the time in DATA, as given to run.",
+    "Column of the key in DATA, as given to run.",
+    "Columns to show [default: all others].",
+    "Column of the texts in DATA, as given to run.",
+)
+sent = _columns(
+    "Column of the time.",
+    "Column of the key: a model for each.",
+    "Columns to cluster by.",
+    "Column of texts, instead of features.",
 )

@@ -1,4 +1,4 @@
-"""The command ``streamddcrp serve-flight``: a model that other programs send rows to."""
+"""The command ``streamddcrp serve-flight``: serve a model that other programs send rows to."""
 
 import os
 import sys
@@ -52,7 +52,7 @@ def serve_flight(
     from streamddcrp_connectors.run.columns import Columns  # noqa: PLC0415
     from streamddcrp_connectors.run.config import DEFAULT, find_recipe  # noqa: PLC0415
     from streamddcrp_connectors.run.interrupts import Interrupts  # noqa: PLC0415
-    from streamddcrp_connectors.run.runner import open_store  # noqa: PLC0415
+    from streamddcrp_connectors.run.loop import open_store  # noqa: PLC0415
 
     token = None
     if token_env is not None and not (token := os.environ.get(token_env)):

@@ -20,8 +20,8 @@ import click
 
 from benchmarks.live import COLUMNS, table
 from streamddcrp import SeqDDCRP
+from streamddcrp_connectors.run.loop import open_store, run
 from streamddcrp_connectors.run.models import Recipe
-from streamddcrp_connectors.run.runner import open_store, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 from tests.connectors.brokers import Mosquitto, Postgres

@@ -43,9 +43,9 @@ def stream_labels(rows: list[FloatArray], **options: Any) -> list[IntArray]:
     return np.split(final["label"].to_numpy(), ends[:-1])
 
 
-def batch_labels(rows: list[FloatArray], expectation: str) -> list[IntArray]:
+def batch_labels(rows: list[FloatArray]) -> list[IntArray]:
     """Labels of the batch fit."""
-    return fit_temporal_dpm(rows, expectation=expectation).labels
+    return fit_temporal_dpm(rows).labels
 
 
 def gibbs_labels(rows: list[FloatArray], n_sweeps: int, seed: int) -> list[IntArray]:
@@ -98,27 +98,22 @@ def _timed(
     "--gibbs", default=12, show_default=True, help="Streams for the sampler and the batch."
 )
 @click.option("--sweeps", default=300, show_default=True, help="Of the sampler.")
-@click.option("--expectation", default="zero-corrected", show_default=True)
 @click.option("--likelihood", default="auto", show_default=True, help="Of the stream.")
 @click.option("--mixed", is_flag=True, help="Mix the columns, so that their noise is correlated.")
-def main(
-    streams: int, first: int, gibbs: int, sweeps: int, expectation: str, likelihood: str,
-    mixed: bool,
-) -> None:  # fmt: skip
+def main(streams: int, first: int, gibbs: int, sweeps: int, likelihood: str, mixed: bool) -> None:
     header = ("seed", "method", "epoch ARI", "pooled ARI", "CPU s")
     table = []
     results: dict[str, list[tuple[float, float, float]]] = {}
     with threadpool_limits(1):
         warm = drifting_gaussians(0, n_epochs=5).rows
-        options = {"expectation": expectation, "likelihood": likelihood}
-        stream_labels(warm, **options)
+        stream_labels(warm, likelihood=likelihood)
         gibbs_labels(warm, 10, 0)
         for seed in range(first, first + streams):
             data = drifting_gaussians(seed)
             rows = [X @ MIXED for X in data.rows] if mixed else data.rows
-            runs = {"stream": _timed(stream_labels, rows, **options)}
+            runs = {"stream": _timed(stream_labels, rows, likelihood=likelihood)}
             if seed < first + gibbs:
-                runs["batch"] = _timed(batch_labels, rows, expectation)
+                runs["batch"] = _timed(batch_labels, rows)
                 runs["Gibbs"] = _timed(gibbs_labels, rows, sweeps, seed)
             runs["oracle"] = data.oracle, 0.0
             for name, (labels, seconds) in runs.items():

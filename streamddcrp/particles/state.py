@@ -127,6 +127,21 @@ def empty_parts(
     }  # fmt: skip
 
 
+def names_and_events(state: Any) -> tuple[Arrays, IntArray]:
+    """Return copies of names, in the order of their openers, and events; and places of names.
+
+    The second result (N,) is the new position of each name; -1: not in use.
+    """
+    names, used = state.names, np.flatnonzero(state.names.opener >= 0)
+    used = used[np.argsort(names.opener[used])]
+    at = np.full(len(names.opener), -1)
+    at[used] = np.arange(len(used))
+    n_events = int(min(state.counts[naming.N_EVENTS], len(state.events.kind)))
+    arrays = {f"names.{name}": values[used] for name, values in names._asdict().items()}
+    events = state.events._asdict().items()
+    return arrays | {f"events.{name}": values[:n_events].copy() for name, values in events}, at
+
+
 def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
     """Return copies of what the states with a pool share, for a checkpoint, and places of names.
 
@@ -135,11 +150,11 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
     depends on; ``index``: what is in use of further axes of the particles. The second result (N,)
     is the new position of each name; -1: not in use.
     """
-    particles, pool, names, counts = state.particles, state.pool, state.names, state.counts
+    particles, pool, counts = state.particles, state.pool, state.counts
     K = int(counts[naming.MOST_TABLES])
     alive = particles.weight > 0
     inside = alive[:, None] & (np.arange(K) < particles.n_tables[:, None])
-    arrays: Arrays = {}
+    arrays, at = names_and_events(state)
     for field in rec.declared(type(particles)):  # type: ignore[arg-type]
         axes = field.room
         cut = tuple({"K": slice(K), **index}.get(axis, slice(None)) for axis in axes)
@@ -153,10 +168,6 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
     clusters = held[np.sort(np.unique(held, return_index=True)[1])]
     place = np.full(len(pool.name) + 1, -1)
     place[clusters] = np.arange(1, len(clusters) + 1)
-    used = np.flatnonzero(names.opener >= 0)
-    used = used[np.argsort(names.opener[used])]
-    at = np.full(len(names.opener), -1)
-    at[used] = np.arange(len(used))
     arrays |= {
         "particles.entry": place[entry],
         "pool.stats": pool.stats[clusters],
@@ -164,12 +175,6 @@ def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
         "pool.mixed": pool.mixed[clusters],
         "pool.name": at[pool.name[clusters]],
         "counts": np.where(np.arange(len(counts)) == stamp, 0, counts),
-    }
-    n_events = int(min(counts[naming.N_EVENTS], len(state.events.kind)))
-    arrays |= {f"names.{name}": values[used] for name, values in names._asdict().items()}
-    arrays |= {
-        f"events.{name}": values[:n_events].copy()
-        for name, values in state.events._asdict().items()
     }
     return arrays, at
 
@@ -184,6 +189,29 @@ COUNTS = rec.counters(
 _BY_CLUSTER = ("members", "mixed", "name")
 
 
+def check_names(
+    arrays: Mapping[str, NDArray[Any]], lengths: rec.Lengths, n_counts: int, n_sums: int = 1
+) -> dict[str, int]:
+    """Check counters, names and events before their use; return all lengths, or CheckpointError.
+
+    ``lengths``: what is known, of ``P`` and ``K`` at least.
+    """
+    openers, counts = arrays["names.opener"], arrays["counts"]
+    known = {**lengths, "N": len(openers), "E": len(arrays["events.kind"])}
+    rec.check_one("counts", counts, (n_counts,), np.int64, COUNTS, known)
+    rec.check_one("sums", arrays["sums"], (n_sums,), np.float64, rec.ANY)
+    rec.check(Names, arrays, known, "names.")
+    rec.check(EventRing, arrays, known, "events.")
+    rec.refuse_if(
+        counts[naming.MOST_TABLES] != known["K"]
+        or counts[naming.N_NAMES] != len(openers)
+        or min(counts[naming.N_EVENTS], EVENT_CAPACITY) != known["E"]
+        or bool((openers >= counts[naming.N_SEEN]).any() or (np.diff(openers) <= 0).any()),
+        "tables and names",
+    )
+    return known
+
+
 def check(
     group: Any, arrays: Mapping[str, NDArray[Any]], n_counts: int, n_stats: int, **lengths: int
 ) -> dict[str, int]:
@@ -191,32 +219,31 @@ def check(
 
     ``group`` is that of the particles, ``lengths`` what is known: of ``P``, and its further axes.
     """
-    clusters, openers = arrays["pool.name"], arrays["names.opener"]
-    known = {**lengths, "K": int(arrays["particles.entry"].shape[1]), "N": len(openers)}
-    known |= {"C": len(clusters), "E": len(arrays["events.kind"])}
-    rec.check_one("counts", arrays["counts"], (n_counts,), np.int64, COUNTS, known)
-    rec.check_one("sums", arrays["sums"], (1,), np.float64, rec.ANY)
+    clusters, K = arrays["pool.name"], int(arrays["particles.entry"].shape[1])
+    known = check_names(arrays, {**lengths, "K": K, "C": len(clusters)}, n_counts)
     rec.check(group, arrays, known | {"C": len(clusters) + 1}, "particles.")
-    rec.check(Names, arrays, known, "names.")
-    rec.check(EventRing, arrays, known, "events.")
     for field in rec.declared(Pool):
         if field.name in _BY_CLUSTER:
             name = f"pool.{field.name}"
             rec.check_one(name, arrays[name], clusters.shape, field.dtype, field.within, known)
-    stats, counts = arrays["pool.stats"], arrays["counts"]
+    stats = arrays["pool.stats"]
     rec.check_one("pool.stats", stats, (len(clusters), stats.shape[1]), np.float64, rec.ANY)
-    particles, K = arrays["particles.n_tables"], known["K"]
     rec.refuse_if(
         stats.shape[1] > n_stats
-        or counts[naming.MOST_TABLES] != K
-        or bool((particles > K).any())
-        or counts[naming.N_NAMES] != len(openers)
-        or min(counts[naming.N_EVENTS], EVENT_CAPACITY) != known["E"]
-        or bool((openers >= counts[naming.N_SEEN]).any() or (np.diff(openers) <= 0).any())
+        or bool((arrays["particles.n_tables"] > K).any())
         or not bool((arrays["particles.weight"] > 0).any()),
-        "particles, tables and names",
+        "particles and tables",
     )
     return known
+
+
+def restore_names(state: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write counters, names and events into an empty state."""
+    state.counts[:], state.sums[:] = arrays["counts"], arrays["sums"]
+    for prefix in ("names", "events"):
+        for name, values in getattr(state, prefix)._asdict().items():
+            kept = arrays[f"{prefix}.{name}"]
+            values[: len(kept)] = kept
 
 
 def restore(
@@ -225,7 +252,7 @@ def restore(
     """Write what `arrays_of` returned into an empty state; unseen words may lack statistics."""
     particles, pool = state.particles, state.pool
     entry, stats = arrays["particles.entry"], arrays["pool.stats"]
-    state.counts[:] = arrays["counts"]
+    restore_names(state, arrays)
     for field in rec.declared(type(particles)):  # type: ignore[arg-type]
         cut = {"K": slice(entry.shape[1]), **index}
         at = tuple(cut.get(axis, slice(None)) for axis in field.room)
@@ -238,11 +265,6 @@ def restore(
     pool.n_free[0] -= len(stats)  # the list is in descending order
     for e in range(1, len(stats) + 1):
         posterior(family, hyper, pool.stats[e], pool.post[e])
-    groups: dict[str, Names | EventRing] = {"names": state.names, "events": state.events}
-    for prefix, group in groups.items():
-        for name, values in group._asdict().items():
-            kept = arrays[f"{prefix}.{name}"]
-            values[: len(kept)] = kept
 
 
 def learn_rows(

@@ -18,7 +18,7 @@ import streamddcrp
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors import __main__
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.run.runner import open_store
+from streamddcrp_connectors.run.loop import open_store
 from tests.conftest import REPOSITORY
 
 from .data import WRITERS, rows, write_csv

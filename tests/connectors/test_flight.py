@@ -18,7 +18,7 @@ from streamddcrp_connectors.live.answers import Answers
 from streamddcrp_connectors.live.flightserver import FlightService
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
-from streamddcrp_connectors.run.runner import open_store
+from streamddcrp_connectors.run.loop import open_store
 from streamddcrp_connectors.run.sources import open_source
 from tests.conftest import REPOSITORY
 

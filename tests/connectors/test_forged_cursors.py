@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import CheckpointError
 from streamddcrp_connectors.cli import main
+from streamddcrp_connectors.run.loop import STORE_NAME
 from streamddcrp_connectors.run.models import CURSOR
-from streamddcrp_connectors.run.runner import STORE_NAME
 
 ODD = (None, True, -1, 0, 3, 10**9, 10**30, 0.5, "", "x", "e30=", [], [1], {}, {"a": 1})
 

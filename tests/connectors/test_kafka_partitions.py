@@ -11,8 +11,8 @@ from streamddcrp_connectors.live import kafkamerge
 from streamddcrp_connectors.live.kafkatopic import Topic
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
+from streamddcrp_connectors.run.loop import open_store, run
 from streamddcrp_connectors.run.models import Models
-from streamddcrp_connectors.run.runner import open_store, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 

@@ -15,7 +15,7 @@ from streamddcrp_connectors.run.columns import Columns, arrow_stream, refusals
 from streamddcrp_connectors.run.config import recipe_for
 from streamddcrp_connectors.run.deadletters import DeadLetters
 from streamddcrp_connectors.run.gather import gathered
-from streamddcrp_connectors.run.runner import open_store, run
+from streamddcrp_connectors.run.loop import open_store, run
 
 from .data import rows
 from .toy import Toy

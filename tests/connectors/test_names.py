@@ -8,8 +8,8 @@ from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
+from streamddcrp_connectors.run.loop import open_store, run
 from streamddcrp_connectors.run.names import Names
-from streamddcrp_connectors.run.runner import open_store, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 

@@ -28,8 +28,8 @@ from streamddcrp_connectors.live import delivery
 from streamddcrp_connectors.live.pagers import open_sink
 from streamddcrp_connectors.run.alarming import Alarming, AlarmRule
 from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.loop import Epoch, Summary
 from streamddcrp_connectors.run.models import Rows
-from streamddcrp_connectors.run.runner import Epoch, Summary
 from streamddcrp_connectors.run.silences import Silences
 from tests.conftest import REPOSITORY
 

@@ -1,1 +1,1 @@
-"""Sources and sinks on servers: streams that have no end and no file."""
+"""Sources and sinks on servers."""

@@ -1,4 +1,4 @@
-"""Rows in, results out, each row once: what a service keeps beside its models.
+"""What a service keeps beside its models, so that each row is learned and answered once.
 
 A client has a name, and numbers its rows from 0. It sends a batch, waits for the answer, and sends
 the next. States, counts of rows and the last answer to each client are stored in one transaction
@@ -58,7 +58,6 @@ class Answers:
         self._last: dict[str, bytes] = {}
 
     def count(self, client: str) -> int:
-        """Return how many rows of a client were answered."""
         n_rows: int = self._cursor["clients"].get(client, 0)
         return n_rows
 

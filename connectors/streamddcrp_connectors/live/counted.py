@@ -46,7 +46,6 @@ class CountedSink(ABC):
         self._fresh = False
 
     def write(self, batch: Any) -> None:
-        """Hold a batch until it is sent."""
         if batch.num_rows:
             self._held.append(batch)
 

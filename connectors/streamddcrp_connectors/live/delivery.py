@@ -1,4 +1,4 @@
-"""Messages for people and pagers: each at least once, and learning never waits for them.
+"""Deliver messages to people and pagers at least once; learning never waits for that.
 
 A thread delivers one message after another. What waits is in the checkpoint as well; each message
 has an ``id``, which stays the same when it is sent again after an answer that was lost. What the

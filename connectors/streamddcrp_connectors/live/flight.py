@@ -66,7 +66,6 @@ class FlightClient:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn the library's errors into those that the runner knows."""
         try:
             yield
         except ConnectionError:

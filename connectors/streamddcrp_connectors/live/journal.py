@@ -1,4 +1,4 @@
-"""A durable queue of messages on the local disk, for senders that cannot be asked a second time.
+"""A durable queue of messages on the local disk, for senders that cannot send them again.
 
 `Journal.put` returns once the message is on the disk, so that a server can then tell its sender.
 The run reads messages by number, as often as it has to, and trims those that a checkpoint covers.
@@ -111,7 +111,6 @@ class Journal:
 
     @property
     def first(self) -> int:
-        """Number of the first message that is kept."""
         return self._first
 
     @property

@@ -130,7 +130,6 @@ class Topic:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn the library's errors into those that the runner knows."""
         try:
             yield
         except KafkaException as error:

@@ -101,7 +101,6 @@ class Metrics:
         self._summary = summary
 
     def healthy(self) -> bool:
-        """Whether the run is not stuck."""
         return self._summary is None or self._since("alive") < SILENT
 
     def ready(self) -> bool:

@@ -79,7 +79,6 @@ class MqttSource(JournaledSource):
         self._writer = threading.Thread(target=self._write, daemon=True)
 
     def receive(self, *, drained: bool) -> None:
-        """Connect and subscribe, or say why that is not possible."""
         if not self._started:
             self._start()
         with self._change:

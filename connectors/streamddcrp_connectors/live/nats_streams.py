@@ -134,9 +134,7 @@ def _meaning(error: Exception, name: str) -> Exception:
         said = "the server's certificate is not known; name its ca=FILE"
     elif "authorization" in said.lower():
         return ConfigError(f"{name} refuses the user, password or token")
-    elif not isinstance(
-        error, errors.APIError | nats.errors.BadSubjectError | nats.errors.MaxPayloadError
-    ):
+    elif not isinstance(error, _LASTING):
         return ConnectionError(said or type(error).__name__)
     return ConfigError(f"{name}: {said}")
 

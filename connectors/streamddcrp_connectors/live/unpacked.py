@@ -1,7 +1,7 @@
-"""How much memory an Arrow message will take, found out before any of it is taken.
+"""Find out how much memory an Arrow message takes before it is unpacked.
 
-A few kilobytes can unpack to gigabytes: compressed buffers, columns of nulls or of runs, and texts
-that all stand for the same long one. Columnar Format 1.5, "IPC Streaming Format" and
+A few kilobytes can unpack to gigabytes: compressed buffers, columns of nulls or runs, dictionaries
+with one long text. Columnar Format 1.5, "IPC Streaming Format" and
 "Serialization and Interprocess Communication": a compressed buffer begins with its length.
 """
 

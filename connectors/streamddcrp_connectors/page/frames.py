@@ -24,23 +24,17 @@ def frame(kind: bytes, content: bytes) -> bytes:
 
 def arrow(batch: Any, learned: float = 0.0) -> bytes:
     """Write a batch, and when it was learned (seconds since 1970)."""
-    import pyarrow as pa  # noqa: PLC0415 -- heavy: the page is there before it
+    from streamddcrp_connectors.run.columns import arrow_stream  # noqa: PLC0415 -- heavy: the page is there before it
 
-    batch = batch.replace_schema_metadata({"learned": repr(learned)})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return arrow_stream([batch.replace_schema_metadata({"learned": repr(learned)})])
 
 
 def batch_of(content: bytes) -> tuple[Any, float]:
     """Read what `arrow` wrote."""
-    import pyarrow as pa  # noqa: PLC0415
+    from streamddcrp_connectors.run.columns import read_stream  # noqa: PLC0415
 
-    with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
-        learned = float((reader.schema.metadata or {}).get(b"learned", b"0"))
-        return reader.read_next_batch(), learned
+    batch = read_stream(content)
+    return batch, float((batch.schema.metadata or {}).get(b"learned", b"0"))
 
 
 def packed(header: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:

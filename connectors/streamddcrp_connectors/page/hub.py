@@ -1,4 +1,4 @@
-"""Browsers, and what each of them is shown: the right amount at the right time."""
+"""What each browser is sent: no more than it can show, and no faster than it takes it."""
 
 import json
 import math
@@ -53,19 +53,19 @@ class Browser:
         self.tables_at = 0.0
 
     def show(self, asked: dict[str, Any]) -> None:
-        span, end = (_finite(asked.get(name)) for name in ("span", "end"))
-        most = _finite(asked.get("most")) or 600.0
+        span, end = (finite(asked.get(name)) for name in ("span", "end"))
+        most = finite(asked.get("most")) or 600.0
         columns = asked.get("columns")
         columns = columns if isinstance(columns, list) else []
         before = self.want
         self.want = {
-            "id": int(_finite(asked.get("id")) or 0),
+            "id": int(finite(asked.get("id")) or 0),
             "key": str(asked.get("key") or ""),
             "fleet": asked.get("fleet") is True,
             "span": span,
             "end": end,
             "most": int(min(max(most, 50.0), MOST_BUCKETS)),
-            "lanes": int(min(max(_finite(asked.get("lanes")) or LANES, 1.0), LANES)),
+            "lanes": int(min(max(finite(asked.get("lanes")) or LANES, 1.0), LANES)),
             "columns": sorted({d for d in columns if type(d) is int and d >= 0})[:LANES],
         }
         self.has = None
@@ -209,7 +209,7 @@ class Hub:
                     "first": first,
                     "from": start,
                     "span": [begin, end],
-                    "known": [_plain(x) for x in stream.pyramid.span],
+                    "known": [finite(x) for x in stream.pyramid.span],
                     "shown": columns,
                     "now": self._now(want["key"], stream),
                     "learned": learned,
@@ -343,10 +343,7 @@ def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:
     return out
 
 
-def _finite(value: Any) -> float | None:
+def finite(value: Any) -> float | None:
+    """Return a number as JSON can hold it; None where it is none, or not finite."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if good else None
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -1,8 +1,6 @@
 """The page over HTTP: its files, a websocket, downloads. Nothing else is served."""
 
 import asyncio
-import csv
-import io
 import json
 import time
 from importlib import resources
@@ -10,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import csv
 from tornado.web import Application, HTTPError, RequestHandler
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
@@ -49,7 +48,6 @@ class _Guarded(RequestHandler):
         self.access, self.hub = access, hub
 
     def prepare(self) -> None:
-        """Check Host, Origin and token."""
         headers = self.request.headers
         host = headers.get("Host")
         if not self.access.host_is_ours(host):
@@ -117,7 +115,6 @@ class _Socket(_Guarded, WebSocketHandler):
         self.hub.join(self.browser)
 
     def send(self, frame: Frame) -> None:
-        """Send a frame, unless the browser has gone."""
         try:
             sent = asyncio.ensure_future(self.write_message(frame, binary=isinstance(frame, bytes)))
         except WebSocketClosedError:
@@ -218,11 +215,14 @@ class _Download(_Guarded):
         kind = self.get_query_argument("as", "csv")
         if kind not in ("csv", "arrow"):
             raise HTTPError(400)
-        content = _csv(table) if kind == "csv" else _arrow(table)
         type_ = "text/csv; charset=utf-8" if kind == "csv" else "application/vnd.apache.arrow.file"
         self.set_header("Content-Type", type_)
         self.set_header("Content-Disposition", f'attachment; filename="shown.{kind}"')
-        self.finish(content)
+        content = pa.BufferOutputStream()
+        new = csv.CSVWriter if kind == "csv" else pa.ipc.new_file
+        with new(content, table.schema) as writer:
+            writer.write_table(table)
+        self.finish(content.getvalue().to_pybytes())
 
 
 def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
@@ -252,23 +252,6 @@ def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
             elif k == 0:
                 columns.append((name, cells))
     return pa.Table.from_arrays([cells for _, cells in columns], [name for name, _ in columns])
-
-
-def _csv(table: Any) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(table.column_names)
-    columns = [column.cast(pa.string()).to_pylist() for column in table.columns]
-    writer.writerows(zip(*columns, strict=True))
-    return text.getvalue().encode()
-
-
-def _arrow(table: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
 
 
 def application(access: Access, hub: Hub) -> Application:

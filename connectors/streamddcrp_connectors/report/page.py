@@ -1,4 +1,4 @@
-"""Pages of HTML to read, which need no other file and ask nothing of the network."""
+"""HTML pages that need no other file and make no request."""
 
 import base64
 import hashlib

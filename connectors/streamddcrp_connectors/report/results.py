@@ -1,4 +1,4 @@
-"""What ``streamddcrp run`` wrote, put together again with the series it was run on."""
+"""Read what ``streamddcrp run`` wrote, together with the series it was run on."""
 
 import os
 from contextlib import closing, suppress

@@ -8,11 +8,10 @@ from typing import Any
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.run.job import describe, find_cursor
-from streamddcrp_connectors.run.loop import numbered
+from streamddcrp_connectors.run.loop import STORE_NAME, numbered, open_store
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.plugins import SOURCES, find
-from streamddcrp_connectors.run.runner import STORE_NAME, open_store
 from streamddcrp_connectors.run.sources import Source
 
 ROWS = 10

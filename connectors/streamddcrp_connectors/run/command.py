@@ -16,23 +16,22 @@ from tqdm import tqdm
 
 from streamddcrp.data.clock import Wanted
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
+from streamddcrp_connectors.options import INTERRUPTED, REFUSED
 from streamddcrp_connectors.request import Look, Request
 from streamddcrp_connectors.run.alarming import AlarmRule
 from streamddcrp_connectors.run.check import ROWS, check, refuse_once
 from streamddcrp_connectors.run.columns import Columns, Reading
 from streamddcrp_connectors.run.config import DEFAULT, find_recipe, read_season
 from streamddcrp_connectors.run.deadletters import NAME, DeadLetters
+from streamddcrp_connectors.run.loop import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.models import Recipe
 from streamddcrp_connectors.run.names import Names
 from streamddcrp_connectors.run.ordered import OrderedSource
 from streamddcrp_connectors.run.outputs import Outputs
 from streamddcrp_connectors.run.retries import Stopped
-from streamddcrp_connectors.run.runner import Summary, Watcher, open_store, run
 from streamddcrp_connectors.run.sinks import Sink, open_sink
 from streamddcrp_connectors.run.sources import Source, open_source
 
-INTERRUPTED = 130
-REFUSED = 2
 UNDELIVERED = 3
 _LOG = logging.getLogger("streamddcrp.run")
 
@@ -122,12 +121,9 @@ def recipe_and_columns(request: Request) -> tuple[Recipe, Columns]:
     return recipe, columns_of(request)
 
 
-def opened(request: Request) -> tuple[Recipe, Source]:
-    """Open the source; where it turns out to be lines, the model is one of texts."""
-    recipe, columns = recipe_and_columns(request)
-    if request.check:
-        refuse_once(request.source)
-    source = open_source(
+def opened_as(request: Request, columns: Columns) -> Source:
+    """Open the source of a run, with these columns."""
+    return open_source(
         request.source,
         columns,
         format=request.format,
@@ -135,6 +131,14 @@ def opened(request: Request) -> tuple[Recipe, Source]:
         follow=request.follow,
         idle=request.idle,
     )
+
+
+def opened(request: Request) -> tuple[Recipe, Source]:
+    """Open the source; where it turns out to be lines, the model is one of texts."""
+    recipe, columns = recipe_and_columns(request)
+    if request.check:
+        refuse_once(request.source)
+    source = opened_as(request, columns)
     if source.columns.text and request.text is None:
         recipe, _ = recipe_and_columns(replace(request, text=source.columns.names[-1]))
     free = request.late is None and request.on_error is None

@@ -1,4 +1,4 @@
-"""Models by name, and their options from a TOML file whose keys are the constructor's."""
+"""Find a model by name, and read its options from a TOML file."""
 
 import inspect
 import json

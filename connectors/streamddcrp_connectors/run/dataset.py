@@ -127,7 +127,6 @@ class DatasetSink:
         return self._position["rows"] >= self._rows or time.time() - since >= self._every
 
     def _begin(self, at: Any) -> None:
-        """Open the log of the file under way."""
         self._log = RowLog(self._log_path(self._position["number"]))
         self._log.rewind(at)
 
@@ -139,7 +138,6 @@ class DatasetSink:
         self._begin(None)
 
     def _hidden(self) -> Path:
-        """Make a hidden file of the log."""
         path = self._path(self._position["number"], hidden=True)
         self._log.make(path, "parquet")
         return path

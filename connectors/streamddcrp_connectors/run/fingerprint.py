@@ -1,4 +1,4 @@
-"""How a file is distinguished from another in its place: digests of its head and last block."""
+"""Recognise a file, or that another took its place, by digests of its head and last block."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Batches of a source as the runner takes them: gathered by size or time, over lost connections."""
+"""Gather the batches of a source by size or time, and reconnect where the connection is lost."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP between epochs, never within one."""
+"""Let Ctrl-C, SIGTERM and SIGHUP take effect between epochs, never within one."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a run is, so that a checkpoint continues the same one."""
+"""What identifies a run, so that a checkpoint continues only the same one."""
 
 import json
 from collections.abc import Iterator

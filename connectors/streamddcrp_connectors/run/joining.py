@@ -1,4 +1,4 @@
-"""Canonical batches of the same columns to one batch."""
+"""Join canonical batches of the same columns into one."""
 
 from collections.abc import Sequence
 from typing import Any

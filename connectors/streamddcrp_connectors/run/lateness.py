@@ -68,7 +68,6 @@ class Lateness:
         return {"last": self._last, "newest": self._newest, "held": held}
 
     def restore(self, state: dict[str, Any] | None) -> None:
-        """Go on from what `state` returned."""
         if state is None:
             return
         self._last, self._newest = state["last"], state["newest"]

@@ -1,4 +1,4 @@
-"""One run to a file: a lock beside it, which says whose it is."""
+"""A lock beside a file, so that only one run writes it; it names the process."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A file that grows, and goes back to where a checkpoint saw it."""
+"""A file that is appended to, and cut back to the length that a checkpoint recorded."""
 
 import hashlib
 import os
@@ -95,7 +95,6 @@ class Log:
 
 
 def _digest(file: FileIO, length: int) -> Any:
-    """Start a running digest with the first bytes of a file."""
     digest = hashlib.blake2b(digest_size=16)
     while length and (block := file.read(min(length, 1 << 20))):
         digest.update(block)

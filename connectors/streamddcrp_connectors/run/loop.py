@@ -1,4 +1,11 @@
-"""What a run does with one batch after another, and what those who watch it see."""
+"""The loop: source, models, sink, checkpoint.
+
+With a checkpoint, one batch is one epoch, and one transaction records the states that changed, the
+source's offset and the lengths of the output files *after* the epoch's output has reached the disk.
+A process that dies at any moment and is started again cuts its outputs back to the recorded lengths
+and goes on after the recorded offset: outputs and states are those of a run that never stopped. The
+first commit is made before any row is read, so that a sink can rely on its position.
+"""
 
 import logging
 import signal
@@ -8,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +39,7 @@ from streamddcrp_connectors.run.retries import Patience, Stopped
 from streamddcrp_connectors.run.sinks import Sink
 from streamddcrp_connectors.run.sources import Offset, Source
 
+STORE_NAME = "state.sqlite"
 MANY = 100  # rows after which it is worth a warning that most are refused
 Progress = Callable[["Summary"], None]
 _LOG = logging.getLogger("streamddcrp")
@@ -342,6 +351,40 @@ class Run:
         self._summary.committed = time.monotonic()
         if offset is not None:
             self._committed(offset)
+
+
+def run(source: Source, recipe: Recipe, sink: Sink, **how: Any) -> Summary:
+    r"""Send the rows of a source through a model and its results to a sink; see `Run`.
+
+    Raises
+    ------
+    SchemaError
+        A row was refused (``row`` is its number within the source). The epoch it is in was not
+        stored; all before are.
+    ConfigError, CheckpointError
+        The arguments do not fit together, or not with what is stored.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from streamddcrp import SeqDDCRP
+    >>> from streamddcrp_connectors.run.columns import Columns
+    >>> from streamddcrp_connectors.run.sinks import open_sink
+    >>> from streamddcrp_connectors.run.sources import open_source
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "in.csv").write_text("a\n" + "0\n9\n" * 50)
+    ...     source = open_source(Path(folder, "in.csv"), Columns())
+    ...     sink = open_sink(Path(folder, "out.parquet"), None, None)
+    ...     run(source, Recipe(SeqDDCRP, SeqDDCRP.from_bytes), sink).rows
+    ...     source.close()
+    100
+    """
+    return Run(source, recipe, sink, **how).go()
+
+
+def open_store(folder: Path) -> SqliteStore:
+    """Open the store of a checkpoint folder, making the folder if need be."""
+    return SqliteStore(folder / STORE_NAME)
 
 
 def numbered(source: Source, batch: Any, offset: Any) -> tuple[Rows, dict[int, Refusal]]:

@@ -1,4 +1,4 @@
-"""What people say of a run, kept with the checkpoint: names, verdicts, what they saw, silences."""
+"""Names, verdicts, acknowledgements and silences that people gave, kept with the checkpoint."""
 
 import json
 import logging

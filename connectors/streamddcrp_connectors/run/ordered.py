@@ -1,4 +1,4 @@
-"""The rows of a whole file in the order of their times, where the file has them in another."""
+"""Sort the rows of a whole file by their times."""
 
 import tempfile
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What ``streamddcrp look`` says of a source: what ``run`` understands, and what it would do."""
+"""The command ``streamddcrp look``: how ``run`` would read a source, and what it would do."""
 
 import logging
 import shlex
@@ -78,7 +78,6 @@ def _tried(recipe: Recipe, batch: Any, columns: Columns) -> tuple[dict[str, str]
 
 @contextmanager
 def _heard() -> Iterator[list[str]]:
-    """Collect what is logged."""
     lines: list[str] = []
     log, handler = logging.getLogger("streamddcrp"), logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""All that a run writes: results, events, refused rows."""
+"""The outputs of a run: results, events, alarms, refused rows."""
 
 import os
 from collections.abc import Iterator, Mapping

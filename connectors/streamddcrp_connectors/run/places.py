@@ -42,7 +42,6 @@ class Place:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn errors of reading into those that the runner knows."""
         try:
             yield
         except FileNotFoundError as error:

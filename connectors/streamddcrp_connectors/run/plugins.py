@@ -10,10 +10,11 @@ What needs packages that are installed only with an extra names that after the o
 ``"streamddcrp_connectors.live.redis_streams:RedisSource [redis]"``.
 
 The pages ``docs/how-to-add-a-source.md`` and ``docs/how-to-add-a-model.md`` say what the object has
-to be. Ours cannot be replaced, and are found even where the installed metadata lack them.
+to be. Ours, in the ``pyproject.toml`` of this package, cannot be replaced.
 """
 
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, distribution, entry_points
 from typing import Any
 
 from streamddcrp.errors import ConfigError
@@ -21,77 +22,28 @@ from streamddcrp.errors import ConfigError
 __all__ = ["MODELS", "SINKS", "SOURCES", "find", "installed", "is_installed"]
 
 SOURCES, SINKS, MODELS = "streamddcrp.sources", "streamddcrp.sinks", "streamddcrp.models"
-_RUN, _LIVE = "streamddcrp_connectors.run", "streamddcrp_connectors.live"
-_OURS = {
-    SOURCES: {
-        "csv": f"{_RUN}.sources:open_csv",
-        "jsonl": f"{_RUN}.sources:open_jsonl",
-        "lines": f"{_RUN}.sources:open_lines",
-        "parquet": f"{_RUN}.sources:ParquetSource",
-        "arrow": f"{_RUN}.sources:ArrowSource",
-        "folder": f"{_RUN}.folder:FolderSource",
-        "files": f"{_RUN}.files:FilesSource",
-        "s3": f"{_RUN}.files:FilesSource",
-        "https": f"{_RUN}.files:FilesSource",
-        "http": f"{_RUN}.files:FilesSource",
-        "nats": f"{_LIVE}.nats_streams:NatsSource [nats]",
-        "redis": f"{_LIVE}.redis_streams:RedisSource [redis]",
-        "rediss": f"{_LIVE}.redis_streams:RedisSource [redis]",
-        "http-push": f"{_LIVE}.httppush:HttpPushSource",
-        "mqtt": f"{_LIVE}.mqtt:MqttSource [mqtt]",
-        "postgresql": f"{_LIVE}.postgres:PostgresSource [postgres]",
-        "kafka": f"{_LIVE}.kafka:KafkaSource [kafka]",
-        "flight": f"{_LIVE}.flight:FlightSource",
-        "delta": f"{_LIVE}.delta:DeltaSource [delta]",
-    },
-    SINKS: {
-        "jsonl": f"{_RUN}.sinks:JsonLinesSink",
-        "parquet": f"{_RUN}.sinks:open_parquet",
-        "arrow": f"{_RUN}.sinks:open_arrow",
-        "dataset": f"{_RUN}.dataset:DatasetSink",
-        "http": f"{_LIVE}.pagers:open_sink",
-        "https": f"{_LIVE}.pagers:open_sink",
-        "smtp": f"{_LIVE}.pagers:open_sink",
-        "nats": f"{_LIVE}.nats_streams:NatsSink [nats]",
-        "redis": f"{_LIVE}.redis_streams:RedisSink [redis]",
-        "rediss": f"{_LIVE}.redis_streams:RedisSink [redis]",
-        "postgresql": f"{_LIVE}.postgres:PostgresSink [postgres]",
-        "kafka": f"{_LIVE}.kafka:KafkaSink [kafka]",
-        "flight": f"{_LIVE}.flight:FlightSink",
-        "delta": f"{_LIVE}.delta:DeltaSink [delta]",
-    },
-    MODELS: {
-        "seqddcrp": "streamddcrp:SeqDDCRP",
-        "ddcrp": "streamddcrp:DDCRPSampler",
-        "text": "streamddcrp:TextStream",
-        "embeddings": "streamddcrp:EmbeddingStream",
-        "temporal-dpm": "streamddcrp:TemporalDPM",
-        "graph-crp": "streamddcrp:GraphCRP",
-        "tv-ibp": "streamddcrp:TimeVaryingIBP",
-        "nested-topics": "streamddcrp:NestedCRPTopics",
-        "nested-components": "streamddcrp:NestedCRPComponents",
-    },
-}
 
 
 def installed(group: str) -> dict[str, EntryPoint]:
     """Return the entry points of a group by name, ours first: reads all packages' metadata."""
-    ours = _ours(group)
-    return ours | {point.name: point for point in entry_points(group=group)} | ours
+    return ours(group) | {point.name: point for point in entry_points(group=group)} | ours(group)
 
 
 def is_installed(group: str, name: str) -> bool:
     """Whether a group has an entry point of that name."""
-    return name in _OURS[group] or name in installed(group)
+    return name in ours(group) or name in installed(group)
 
 
-def _ours(group: str) -> dict[str, EntryPoint]:
-    return {name: EntryPoint(name, value, group) for name, value in _OURS[group].items()}
+@cache
+def ours(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group that this package has, as its metadata list them."""
+    points = distribution("streamddcrp").entry_points.select(group=group)
+    return {point.name: point for point in points}
 
 
 def find(group: str, name: str) -> Any:
     """Import what a name stands for; ConfigError if it is not installed, or cannot be imported."""
-    points = _ours(group) if name in _OURS[group] else installed(group)
+    points = ours(group) if name in ours(group) else installed(group)
     what = group.rpartition(".")[2].removesuffix("s")
     if name not in points:
         raise ConfigError(f"there is no {what} {name!r}; installed are {', '.join(points)}")

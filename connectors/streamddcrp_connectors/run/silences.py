@@ -1,4 +1,4 @@
-"""Times at which alarms of some keys are not reported: of a TOML file, and set on the page."""
+"""Times at which alarms of some keys are not reported, from a TOML file or set on the page."""
 
 import datetime as dt
 import re

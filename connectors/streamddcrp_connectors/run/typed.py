@@ -1,4 +1,4 @@
-"""What the first rows of typed columns show, of Parquet and Arrow."""
+"""What the first rows of typed columns (Parquet, Arrow) show."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What sinks wrote, read back: tables, and the events of a run."""
+"""Read back what sinks wrote: tables, and the events of a run."""
 
 import os
 from pathlib import Path

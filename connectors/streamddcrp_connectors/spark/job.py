@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from streamddcrp.errors import ConfigError, SchemaError, StreamDDCRPError
 from streamddcrp_connectors.request import Request
-from streamddcrp_connectors.run.command import recipe_and_columns
+from streamddcrp_connectors.run.command import opened_as, recipe_and_columns
 from streamddcrp_connectors.spark.frames import SETTINGS, visited
-from streamddcrp_connectors.spark.source import RunSource, batches_after, opened
+from streamddcrp_connectors.spark.source import RunSource, batches_after
 
 _STARTS = 20
 _LOOPBACK = {  # a driver on this machine listens on it only
@@ -58,11 +58,11 @@ def execute(
     idle_keys: str | None = None, state_limit: str = "1MB",
 ) -> int:  # fmt: skip
     """Run to the end of the source, or until stopped; return the number of its rows so far."""
-    recipe, _ = recipe_and_columns(request)
+    recipe, columns = recipe_and_columns(request)
     if request.source != "-" and "://" not in request.source:
         # after a failure a worker reads it, from a folder of its own
         request = replace(request, source=str(Path(request.source).absolute()))
-    with closing(opened(request)) as source:
+    with closing(opened_as(request, columns)) as source:
         if not source.replayable:
             message = f"{source.name} cannot be read again after a failure; write it to a file"
             raise ConfigError(message)
@@ -115,7 +115,6 @@ def finished(stream: Any) -> Any:
 
 
 def _rows(progress: Any) -> int:
-    """Return the number of rows read so far."""
     end = progress["sources"][0]["endOffset"] if progress else None
     end = json.loads(end) if isinstance(end, str) else end
     offset = json.loads(end["after"]) if end else None

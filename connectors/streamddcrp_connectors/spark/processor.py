@@ -1,4 +1,4 @@
-"""What Spark calls for each key: its state from the store, one visit, its state back."""
+"""What Spark calls for each key: load the state, learn the new rows, store the state."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -36,7 +36,6 @@ class Outputs:
         return data
 
     def from_batches(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Yield the outputs in batches of the column ``outputs``."""
         for batch in batches:
             for cell in batch.column("outputs"):
                 yield pa.ipc.read_record_batch(cell.as_buffer(), self._schema)

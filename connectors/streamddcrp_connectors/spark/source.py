@@ -1,4 +1,4 @@
-"""Every source of a run as a source of Spark: read where the driver is, packed by key."""
+"""Every source of a run as a source of Spark, read by the driver and packed by key."""
 
 import json
 from collections.abc import Iterator
@@ -10,24 +10,12 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from streamddcrp.cached import Cached
 from streamddcrp_connectors.request import Request
-from streamddcrp_connectors.run.command import columns_of
+from streamddcrp_connectors.run.command import columns_of, opened_as
 from streamddcrp_connectors.run.gather import gathered
 from streamddcrp_connectors.run.retries import Patience
-from streamddcrp_connectors.run.sources import Source, open_source
+from streamddcrp_connectors.run.sources import Source
 from streamddcrp_connectors.spark.frames import PACKED
 from streamddcrp_connectors.spark.visits import pack
-
-
-def opened(request: Request) -> Source:
-    """Open the source of a run."""
-    return open_source(
-        request.source,
-        columns_of(request),
-        format=request.format,
-        batch_rows=request.batch_rows,
-        follow=request.follow,
-        idle=request.idle,
-    )
 
 
 def batches_after(source: Source, offset: Any, request: Request) -> Iterator[tuple[Any, Any]]:
@@ -68,7 +56,7 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
 
     @Cached
     def _source(self) -> Source:
-        return opened(self._request)
+        return opened_as(self._request, columns_of(self._request))
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
         return {"after": "null"}

@@ -24,13 +24,16 @@ from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
-STAGES = (64, 128, 256)  # rows after which laws are chosen among all, and then by the best of them
+FIRST = (32, 64, 128, 256)  # rows after which laws are chosen among all; then at `looks`
+AGAIN = (512, 1024)  # rows after which all compete again in columns that may drift
 LAST = 4096  # rows after which laws are kept
 BEST = 6  # laws of a column that stay in the contest
 FAR_LARGER = 4.0  # times, of the variance of jumps, from which on all laws compete again
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 HELD = "; a value that is sent again is left out"
-LASTING = 0.99  # phi from which a drift that also jumps says nothing by its level
+BLOCK, FURTHER = 16, 8  # rows of a block, and blocks over which a column that rests stays put
+WALK = 6.0  # medians of a walk's steps, times the root of their number, that it hardly gets to
+LASTING = 0.99  # phi from which a drift is of the kind that lasts
 
 
 @dataclass(slots=True)
@@ -45,13 +48,19 @@ class Contest:
         """Return a contest before its first row."""
         return cls(Filters.of(BEST * n_columns), np.zeros(BEST * n_columns))
 
-    def begin(self, X: FloatArray, options: Sequence[str], *, from_scratch: bool) -> None:
-        """Hold a contest of all laws over rows (N, D), or only where jumps are far too large."""
+    def begin(
+        self, X: FloatArray, options: Sequence[str], *, from_scratch: bool, again: bool
+    ) -> None:
+        """Hold a contest of all laws over rows (N, D), ``again`` where a column may drift.
+
+        Else only where jumps are far too large.
+        """
         for d, option in enumerate(options):
             among, at = AMONG[option], BEST * d
-            known = 0.0 if from_scratch else FAR_LARGER * self.filters.laws.law[at, 2]
+            anew = from_scratch or (again and self._may_drift(d))
+            known = 0.0 if anew else FAR_LARGER * self.filters.laws.law[at, 2]
             scale = scale_of(X[:, d], known)
-            if scale is None and not from_scratch:
+            if scale is None and not anew:
                 continue
             self.filters.columns.n[at : at + BEST] = -1
             if scale is None:
@@ -67,6 +76,14 @@ class Contest:
             for to, k in enumerate(_finalists(among, credits), start=at):
                 self.filters.take(to, filters, k)
                 self.score[to] = score[k]
+
+    def _may_drift(self, d: int) -> bool:
+        """Whether a drift has told a column better than levels, so that a finer one may."""
+        at = slice(BEST * d, BEST * (d + 1))
+        drifts = self.filters.laws.law[at, 1] > 0.0
+        score = np.where(self.filters.columns.n[at] >= 0, self.score[at], -np.inf)
+        best = [score[of].max(initial=-np.inf) for of in (drifts, ~drifts)]
+        return bool(best[0] > best[1])
 
     def step(self, X: FloatArray) -> None:
         """Let the laws foresee and learn rows (N, D)."""
@@ -120,6 +137,7 @@ class Laws:
         self._filters: Filters | None = None  # None: nothing is subtracted
         self._contest: Contest | None = None
         self._chosen: list[Law | None] = []  # None: the column rests, or may have no law
+        self._resting = set[int]()  # columns that are levels, though a drift predicts their rows
         self._said: list[tuple[Law, int, int]] = []  # what the log has been told
         self.n_looked = 0  # rows after which laws were chosen last
 
@@ -144,8 +162,8 @@ class Laws:
     @property
     def next_look(self) -> int | None:
         """After how many rows laws are chosen next; None: never."""
-        if self.n_looked < STAGES[-1]:
-            return next(n for n in STAGES if n > self.n_looked)
+        if self.n_looked < FIRST[-1]:
+            return next(n for n in FIRST if n > self.n_looked)
         return looks(self.n_looked) if self.n_looked < LAST else None
 
     @property
@@ -194,8 +212,16 @@ class Laws:
         options = [option if is_free else "level" for option, is_free in pairs]
         if self._contest is None:
             self._contest = Contest.of(X.shape[1])
-        self._contest.begin(X, options, from_scratch=from_scratch or n_rows <= STAGES[-1])
+        from_scratch = from_scratch or n_rows <= FIRST[-1]
+        self._contest.begin(X, options, from_scratch=from_scratch, again=n_rows in AGAIN)
         self._chosen = self._contest.best(before)
+        for d, law in enumerate(self._chosen):
+            if options[d] == "auto" and law is not None and law.drifts:
+                if _rests(X[:, d], known=d in self._resting):
+                    self._chosen[d] = LEVEL
+                    self._resting.add(d)
+                else:
+                    self._resting.discard(d)
         self.n_looked = min(n_rows, LAST)
         if self.n_looked == LAST:
             self._contest = None
@@ -223,7 +249,7 @@ class Laws:
 
     def say(self, names: Sequence[Any]) -> None:
         """Write to the log which laws are others than it says."""
-        if self.n_looked >= STAGES[-1]:
+        if self.n_looked >= FIRST[-1]:
             plan = self._used(len(names))
             for d, (name, said) in enumerate(self.in_words(names).items()):
                 if plan[d] != (self._said[d] if self._said else (LEVEL, NOTHING, 0)):
@@ -259,7 +285,8 @@ class Laws:
             arrays["contest.law.score"] = self._contest.score.copy()
         if self.held.any:
             arrays |= self.held.arrays()
-        return arrays, {"looked": self.n_looked, "chosen": self._chosen}
+        resting = {"resting": sorted(self._resting)} if self._resting else {}
+        return arrays, {"looked": self.n_looked, "chosen": self._chosen} | resting
 
     def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
         """Take up what `state` returned; raises CheckpointError."""
@@ -270,7 +297,10 @@ class Laws:
         chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
         refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
         refuse_if(len(chosen) not in (0, n_columns), "laws")
-        self._chosen = chosen
+        resting = meta.get("resting", [])
+        is_list = type(resting) is list and all(type(d) is int for d in resting)
+        refuse_if(not is_list or not all(0 <= d < len(chosen) for d in resting), "laws")
+        self._chosen, self._resting = chosen, set(resting)
         self.held.restore(arrays, n_columns)
         if "law.laws.law" in arrays:
             self._filters = Filters.of(n_columns)
@@ -280,7 +310,22 @@ class Laws:
             check_one("contest.law.score", score, (BEST * n_columns,), np.float64, FINITE)
             self._contest = Contest(Filters.of(BEST * n_columns), score.copy())
             self._contest.filters.restore(arrays, "contest.law.")
-        self._said = self._used(n_columns) if looked >= STAGES[-1] else []
+        self._said = self._used(n_columns) if looked >= FIRST[-1] else []
+
+
+def _rests(x: FloatArray, *, known: bool) -> bool:
+    """Whether a column (N,) rests between jumps, although a drift predicts its rows better.
+
+    Medians of blocks come further than a walk of their steps gets, and move little more over eight
+    blocks than over one. A column ``known`` to rest does, until its moves grow as those of a walk.
+    """
+    x = x[np.isfinite(x)]
+    if len(x) < 2 * FURTHER * BLOCK:
+        return False
+    usual = np.median(x[len(x) % BLOCK :].reshape(-1, BLOCK), axis=1)
+    step, later = (float(np.median(np.abs(usual[k:] - usual[:-k]))) for k in (1, FURTHER))
+    far = float(np.ptp(usual)) > WALK * math.sqrt(len(usual)) * step
+    return later < FURTHER**0.5 * step if known else far and later < FURTHER**0.25 * step
 
 
 def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
@@ -292,8 +337,7 @@ def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
     rests, found = LEVEL in chosen, list[tuple[Law, int]]()
     for law in chosen:
         subtracted = NOTHING
-        lasts = law is not None and law.phi >= LASTING and not law.jumps
-        if law is not None and law.drifts and (rests or law.trend or lasts):
+        if law is not None and law.drifts and (rests or law.trend or not law.jumps):
             subtracted = INNOVATION
         found.append((LEVEL if law is None or subtracted == NOTHING else law, subtracted))
     return found

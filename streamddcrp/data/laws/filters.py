@@ -48,7 +48,7 @@ class Law(NamedTuple):
 LEVEL, STILL = Law(0.0, 0.0, jumps=True), Law(0.0, 0.0, jumps=False)
 _DRIFTS = [
     Law(phi, q, jumps=jumps)
-    for phi in (0.95, 0.99, 1.0)
+    for phi in (0.9, 0.95, 0.975, 0.99, 1.0)
     for q in (0.003, 0.03, 0.3, 3.0, 30.0)
     for jumps in (False, True)
     if q > BELOW_NOISE * (1.0 - phi * phi)

@@ -1,4 +1,4 @@
-"""Links that are possible, with their prior weights, as arrays for the kernels."""
+"""The possible links and their prior weights, as arrays for the kernels."""
 
 from typing import NamedTuple, Self
 

@@ -1,4 +1,4 @@
-"""Markov chains over the links of N customers, and the draws that they leave."""
+"""Markov chains over the links of N customers, and the draws from them."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -125,7 +125,6 @@ class Chain:
 
     @property
     def n_tables(self) -> int:
-        """Number of tables."""
         return len(self._state.links) - int(self._state.free[-1])
 
     @property
@@ -139,7 +138,6 @@ class Chain:
         return float(log_joint), labels[0]
 
     def _output(self, rows: int) -> tuple[Int32Array, Int32Array, IntArray, FloatArray]:
-        """Return room for so many draws."""
         links, labels = np.empty((2, rows, len(self._state.links)), np.int32)
         return links, labels, np.empty(rows, np.int64), np.empty(rows)
 
@@ -151,7 +149,6 @@ class Chain:
 
 
 def _allowed(candidates: Candidates) -> dict[str, Any]:
-    """Return what a chain keeps of its candidates."""
     log_row = candidates.log_total - candidates.log_scale
     return {
         "general": not candidates.sequential, "candidates": candidates, "own": candidates.own,

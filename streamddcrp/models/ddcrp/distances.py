@@ -1,4 +1,4 @@
-"""How far customers are from each other, and whom they may link to under a decay."""
+"""Distances between customers, and the links that a decay allows."""
 
 from collections.abc import Callable
 from typing import Any

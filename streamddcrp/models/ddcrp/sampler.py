@@ -175,7 +175,6 @@ def _number(value: float) -> float:
 
 
 def _with(decay: Decay, value: float) -> Decay:
-    """Return the decay with another value of its parameter."""
     name = PARAMETER.get(type(decay))
     if name is None:
         raise ConfigError(

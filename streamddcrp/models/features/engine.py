@@ -1,10 +1,9 @@
 """The engine of `TimeVaryingIBP`: scales, rows one by one, and the first rows at once by annealing.
 
-Row by row the first combinations of dense causes become features of their own, and resampling
-single rows does not take them apart. So a few particles learn the first rows under a prior of much
-noise, in which there are few features, and are annealed from there to the given prior: annealed
-importance sampling. Both ways estimate the evidence without bias, and so does their mean; all
-particles compete, weighted by the evidence they found.
+Learned row by row, the first combinations of causes become features of their own, and resampling
+single rows does not separate them. So a few particles learn the first rows under a prior with much
+noise, hence few features, and are annealed to the given prior (annealed importance sampling). Both
+ways estimate the evidence without bias, and so does their mean; all particles compete by it.
 
 References
 ----------
@@ -261,7 +260,6 @@ class FeatureEngine:
 
     @property
     def n_seen(self) -> int:
-        """Number of rows learned."""
         return int(self.state.counts[at.N_SEEN])
 
     @property
@@ -338,7 +336,6 @@ class FeatureEngine:
         return rows, names.history[rows % len(names.history)]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and settings for a checkpoint."""
         arrays: dict[str, Any] = dict(arrays_of(self.state))
         arrays |= {"scales.centre": self.scales.centre, "scales.scale": self.scales.scale}
         return arrays, {"baseline": self.scales.baseline, "log_unit": self.log_unit}
@@ -347,7 +344,6 @@ class FeatureEngine:
     def from_state(
         cls, config: Config, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> "FeatureEngine":
-        """Rebuild an engine from `to_state`."""
         scales = Scales(arrays["scales.centre"], arrays["scales.scale"], meta["baseline"])
         check_arrays(config, arrays)
         return cls(scales, config, state_from_arrays(config, arrays), meta["log_unit"])

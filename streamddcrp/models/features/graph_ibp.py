@@ -164,7 +164,6 @@ class _Chain:
 
     @property
     def used(self) -> Features:
-        """Features that have owners."""
         return self.Z[:, self.n_owners > 0]
 
     def draw(self) -> tuple[Any, ...]:

@@ -172,7 +172,6 @@ class State(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
         return rec.nbytes_of(self)
 
 

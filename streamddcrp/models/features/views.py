@@ -78,7 +78,6 @@ class Combinations:
         return labels, sure
 
     def arrays(self) -> dict[str, Any]:
-        """Return the state, for a checkpoint."""
         return {f"combinations.{name}": getattr(self, name) for name in Stored._fields}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:

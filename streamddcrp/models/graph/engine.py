@@ -199,7 +199,6 @@ def state_from_arrays(
     recent, items = state.recent, _in_rings(state)
     ring, given = items["R"] % len(recent.name), items["I"] % len(recent.n_parents)
     shared.restore(state, config.family, config.hyper, arrays, R=ring)
-    state.sums[:] = arrays["sums"]
     state.grid.base[:] = arrays["grid.base"]
     recent.x[items["L"] % len(recent.x), : x.shape[1]] = x
     recent.name[ring] = arrays["recent.name"]

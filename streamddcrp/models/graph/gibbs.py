@@ -205,7 +205,6 @@ class _Chain:
         return self.log_joint(), labels, len(np.unique(labels)), self.alpha
 
     def log_joint(self) -> float:
-        """Log p(x, clusters)."""
         marginals = self.post[np.unique(self.labels), 0].sum()
         return float(marginals) + graphs.log_prior(
             self.graph, self.labels, self.alpha, self.config.discount

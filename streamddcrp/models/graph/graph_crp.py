@@ -209,7 +209,6 @@ class GraphCRP(PartitionModel, base.Clusterer):
 
     @property
     def _coming(self) -> Parents:
-        """Parents of the rows that wait."""
         return self._waiting.side[0] if self._waiting.side else NO_PARENTS
 
     def _blank(

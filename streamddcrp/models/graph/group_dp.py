@@ -277,7 +277,6 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     @property
     def _coming(self) -> RowGroups:
-        """Groups of the rows that wait."""
         return self._waiting.side[0] if self._waiting.side else RowGroups([])
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -375,7 +375,6 @@ class _Chain:
 
     @property
     def _tables(self) -> IntArray:
-        """Tables in use."""
         return np.flatnonzero((self.state.clusters.size > 0) | (self.state.particles.n_aux[0] > 0))
 
     def names(self) -> tuple[IntArray, IntArray]:

@@ -257,7 +257,6 @@ def state_from_arrays(
         config.markov or apart or len(base) > 1,
     )  # fmt: skip
     shared.restore(state, config.family, config.hyper, arrays)
-    state.sums[:] = arrays["sums"]
     if len(config.nodes) > 0:
         state.grid.base[:] = base
     for name, cells in (("own", state.own), ("aux", state.aux)):

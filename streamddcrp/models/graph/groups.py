@@ -75,11 +75,9 @@ class RowGroups(NamedTuple):
     paths: list[Path]
 
     def rows(self, a: int, z: int) -> "RowGroups":
-        """Return those of rows a to z."""
         return RowGroups(self.paths[a:z])
 
     def and_then(self, more: "RowGroups") -> "RowGroups":
-        """Return these rows and more."""
         return RowGroups(self.paths + more.paths)
 
 

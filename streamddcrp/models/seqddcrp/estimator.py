@@ -138,7 +138,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         With ``likelihood="auto"``, the law of columns of numbers. "slow": a column drifts by
         itself, as temperatures do, and what its past does not foresee is clustered. "level": the
         column as it is. "auto", the default of each: whichever predicts its values better, after
-        64, 128, .. 4096 rows; `column_laws` and the log say what was found. But for "level", a
+        32, 64, .. 4096 rows; `column_laws` and the log say what was found. But for "level", a
         value that is only sent again counts as missing, in a column that holds its values.
 
     Notes

@@ -79,7 +79,6 @@ def fit_temporal_dpm(
     alpha: float | None = None,
     decay: DecaySpec = None,
     window: int | None = None,
-    expectation: str = "zero-corrected",
     slots: int = 1000,
     lag: int = 3,
     n_starts: int = 1,
@@ -94,7 +93,7 @@ def fit_temporal_dpm(
     ----------
     epochs : iterable of array_like of float, shape (N_t, D)
         Rows of each epoch; an epoch may be empty. Counts of words (N_t, V), sparse, of texts.
-    likelihood, alpha, decay, window, expectation
+    likelihood, alpha, decay, window
         As for `TemporalDPM`. Scales are the best of several guesses on the first epochs.
     slots : int, default 1000
         Components of the finite model. The stream that finds the start has no more at a time.
@@ -126,7 +125,7 @@ def fit_temporal_dpm(
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
     settings = Settings(
-        **count_settings(alpha, decay, window, expectation),
+        **count_settings(alpha, decay, window),
         slots=whole("slots", slots, 1),
         lag=whole("lag", lag),
     )

@@ -19,11 +19,12 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from streamddcrp.estimator.stored import check_whole
 from streamddcrp.models.temporal.emissions import Seating, Seats, each, widened
 from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.stored import CHANGES, check_whole
+from streamddcrp.models.temporal.stored import CHANGES
 from streamddcrp.models.temporal.window import Change, Settings, Window
 from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
@@ -55,7 +56,7 @@ def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> 
     numbers = [*settings.past_weights, settings.split_margin, *meta["alpha"], *meta["decay_gains"]]
     refuse_if(not all(type(x) is float and math.isfinite(x) for x in numbers), "numbers")
     refuse_if(min(settings.past_weights, default=0.0) < 0.0 or meta["alpha"][0] <= 0.0, "weights")
-    flags = settings.learn_alpha, settings.learn_decay, settings.taylor
+    flags = settings.learn_alpha, settings.learn_decay
     refuse_if(not all(type(flag) is bool for flag in flags), "settings")
     refuse_if(len(meta["alpha"]) != 3 or len(meta["decay_gains"]) != len(KERNELS), "numbers")
     sizes = meta["epoch_sizes"]

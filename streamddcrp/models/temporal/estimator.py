@@ -77,10 +77,6 @@ class TemporalDPM(EpochViews, base.Clusterer):
         Epochs before the last one that may still be revised.
     n_sweeps : int, default 4
         Sweeps of the window at the end of an epoch.
-    expectation : {"zero-corrected", "taylor"}, default "zero-corrected"
-        How expectations of functions of uncertain counts are taken. "taylor": to second order about
-        the mean, as in the paper [1]_, which is far off for nearly empty components.
-        "zero-corrected": the same, given the newest epoch that has rows of the component.
     warmup : int, default 50
         Rows of numbers that wait, with the rest of their epoch but at most four times as many,
         until scales are chosen by how well they predict. Until then the label is 0 and there is no
@@ -108,8 +104,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     References
     ----------
-    .. [1] A. Ahmed and E. P. Xing. Collapsed variational inference for time-varying Dirichlet
-       process mixture models.
+    A. Ahmed and E. P. Xing. Collapsed variational inference for time-varying Dirichlet
+    process mixture models.
 
     Examples
     --------
@@ -146,7 +142,6 @@ class TemporalDPM(EpochViews, base.Clusterer):
         window: int | None = None,
         lag: int = 3,
         n_sweeps: int = 4,
-        expectation: str = "zero-corrected",
         warmup: int = 50,
     ) -> None:
         self.epoch = epoch
@@ -156,12 +151,11 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self.window = window
         self.lag = lag
         self.n_sweeps = n_sweeps
-        self.expectation = expectation
         self.warmup = warmup
         super().__init__()
         self._cut = make_cut(epoch)
         self._settings = Settings(
-            **count_settings(alpha, decay, window, expectation),
+            **count_settings(alpha, decay, window),
             lag=whole("lag", lag, 0, 1 << 16),
             n_sweeps=whole("n_sweeps", n_sweeps, 1, 1000),
         )

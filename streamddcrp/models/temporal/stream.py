@@ -13,10 +13,11 @@ from scipy import sparse
 from streamddcrp import contract
 from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
+from streamddcrp.estimator.stored import read_events
 from streamddcrp.models.temporal.emissions import Summary, widened
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.stored import check_stored, read_events
+from streamddcrp.models.temporal.stored import check_stored
 from streamddcrp.models.temporal.window import ACTIVE
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, IntArray

@@ -18,9 +18,8 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.models.temporal.emissions import Emission, each, widened
 from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.typing import FloatArray, IntArray
-from streamddcrp.validation import choice, positive, whole
+from streamddcrp.validation import positive, whole
 
-EXPECTATIONS = ("zero-corrected", "taylor")
 _FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
 ACTIVE = 0.5  # expected rows from which a component counts as seen in an epoch
 _STALE = 0.01  # part by which a count moves until what it says is computed again
@@ -40,7 +39,6 @@ class Settings(NamedTuple):
     # then the prior of alpha, worth one birth, and holds at first.
     learn_alpha: bool = False
     learn_decay: bool = False
-    taylor: bool = False  # whether expectations in updates are plain expansions about the mean
 
     @property
     def a0(self) -> float:
@@ -65,9 +63,7 @@ def past_weights(decay: object, window: int) -> tuple[float, ...]:
     return tuple(weights[: last[-1] + 1].tolist())
 
 
-def count_settings(
-    alpha: Any, decay: object, window: int | None, expectation: object = "zero-corrected"
-) -> dict[str, Any]:
+def count_settings(alpha: Any, decay: object, window: int | None) -> dict[str, Any]:
     """Return the settings that say how the counts of an epoch follow from those before.
 
     ``alpha`` None, and ``decay`` and ``window`` both None: learned. One of the latter alone: three
@@ -79,7 +75,6 @@ def count_settings(
         "past_weights": past_weights(decay_or_first, 3 if window is None else window),
         "learn_alpha": alpha is None,
         "learn_decay": decay is None and window is None,
-        "taylor": choice("expectation", expectation, EXPECTATIONS) == "taylor",
     }
 
 
@@ -235,11 +230,10 @@ class Window:
     def sweep(self, n: int, *, exact: bool = False) -> None:
         """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales.
 
-        What the counts say to a row is exact where asked for, and always with ``taylor``.
+        What the counts say to a row is exact where asked for.
         """
-        settings = self.settings
-        stale = 0.0 if exact or settings.taylor else _STALE
-        weights = np.array(settings.past_weights)
+        a0, weights = self.settings.a0, np.array(self.settings.past_weights)
+        stale = 0.0 if exact else _STALE
         alone = self.n_components == 1 and all((q == 1.0).all() for q in self.resp)
         for _ in range(n):
             if not self.n_components:
@@ -249,16 +243,12 @@ class Window:
             if alone:  # it keeps all rows
                 self.emission = self.emission.learned(stats, smoothed, begins)
                 continue
-            now, before = self.moments(self.resp), self.before.copy()
+            now, before = self.moments(self.resp), self.before
             score = np.empty(self.n_components)
             for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
                 ell = self.emission.expected(X, smoothed, e, begins, q)
-                if settings.taylor:
-                    now[:, :, kernels.LOG_ZERO] = before[
-                        :, :, kernels.LOG_ZERO
-                    ] = -np.inf  # all have rows for sure
                 kernels.sweep_epoch(
-                    q, ell, e, now, before, weights, settings.a0, stale, self.emission.least, score
+                    q, ell, e, now, before, weights, a0, stale, self.emission.least, score
                 )
             self.emission = self.emission.learned(stats, smoothed, begins)
 

@@ -7,7 +7,7 @@ from streamddcrp_connectors.page.observer import LivePage
 from streamddcrp_connectors.page.process import Page
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import find_recipe
-from streamddcrp_connectors.run.runner import run
+from streamddcrp_connectors.run.loop import run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 

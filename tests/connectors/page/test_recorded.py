@@ -10,7 +10,7 @@ from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.page.recorded import _read
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
-from streamddcrp_connectors.run.runner import run
+from streamddcrp_connectors.run.loop import run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 from tests.connectors.toy import Toy

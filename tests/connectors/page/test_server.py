@@ -22,8 +22,8 @@ from streamddcrp_connectors.page.access import Access, token_of
 from streamddcrp_connectors.page.observer import WAITING, LivePage, place
 from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.config import recipe_for
+from streamddcrp_connectors.run.loop import Epoch, Summary, open_store, run
 from streamddcrp_connectors.run.names import FILE, Names
-from streamddcrp_connectors.run.runner import Epoch, Summary, open_store, run
 from streamddcrp_connectors.run.sinks import open_sink
 from streamddcrp_connectors.run.sources import open_source
 from tests.connectors.toy import Toy

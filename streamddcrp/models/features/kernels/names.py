@@ -227,7 +227,6 @@ def _looks(a, b):
 
 @uncounted
 def _count(x):
-    """Count the bits that are set."""
     x = x - ((x >> ONE) & _FIVES)
     x = (x & _THREES) + ((x >> _2) & _THREES)
     x = (x + (x >> _4)) & _FS

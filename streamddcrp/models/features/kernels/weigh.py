@@ -1,4 +1,4 @@
-"""All ways in which a row can have features, and the children of all particles for a row."""
+"""Weigh the ways in which a row can have features; make the children of all particles."""
 
 import math
 

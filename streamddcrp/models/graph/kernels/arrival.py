@@ -40,7 +40,6 @@ def _seat(state, i):
 
 @uncounted
 def _clear(state, p):
-    """Empty a particle's place."""
     particles, pool = state.particles, state.pool
     for k in range(particles.n_tables[p]):
         if particles.entry[p, k] >= 0:
@@ -51,7 +50,6 @@ def _clear(state, p):
 
 @uncounted
 def _copy(state, p, to):
-    """Make the empty place ``to`` a copy of particle p."""
     particles = state.particles
     K = particles.n_tables[p]
     particles.n_tables[to] = K

@@ -1,8 +1,7 @@
-"""Counts of items at tables, by row of a matrix of which nearly all is zero.
+"""A sparse matrix of counts for each particle: items at tables, by row.
 
-The rows are groups, or nodes with auxiliary items. Only what is not zero is kept, particle by
-particle and in order, so that memory and time follow from what there is instead of rows times
-tables. A cell's number is ``TABLES`` times its row, and its table.
+The rows are groups, or nodes with auxiliary items. Only counts above zero are kept, in order. The
+number of a cell is ``TABLES`` times its row plus its table.
 """
 
 from streamddcrp.compilation import inner, uncounted
@@ -91,7 +90,6 @@ def add_to(cells, p, row, k, count):
 
 @uncounted
 def _close(cells, p, at):
-    """Take a cell out of the list."""
     cells.n[p] -= 1
     for c in range(at, cells.n[p]):
         cells.cell[p, c] = cells.cell[p, c + 1]

@@ -1,4 +1,4 @@
-"""Groups and clusters that are forgotten: what is left is as if their rows had never come."""
+"""Forget groups and clusters, as if their rows had never come."""
 
 import math
 
