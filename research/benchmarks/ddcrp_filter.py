@@ -46,7 +46,6 @@ MODELS: dict[str, Callable[[], Any]] = {
     "SeqDDCRP": SeqDDCRP,
     "filter, P = 1": lambda: DDCRPSampler(n_particles=1),
     "filter, P = 10": DDCRPSampler,
-    "filter, P = 10, rejuvenate 10": lambda: DDCRPSampler(rejuvenate=10),
     "filter, P = 100": lambda: DDCRPSampler(n_particles=100),
 }
 
@@ -67,23 +66,17 @@ def seconds(model: Any, X: FloatArray) -> float:
 
 def speed(n_rows: int, repeats: int) -> None:
     click.echo(f"\nArrivals a CPU second, D = 2, {n_rows:,} rows; target {TARGET:,} at P = 10.\n")
-    click.echo(markdown(("decay", "rejuvenate", "P = 1", "P = 10", "P = 100"), []))
+    click.echo(markdown(("decay", "P = 1", "P = 10", "P = 100"), []))
     X = drifting_gaussians(n_rows, 0)[0]
     for name, decay in DECAYS.items():
-        for rejuvenate in (0, 10):
-            cells = [name, str(rejuvenate)]
-            for n_particles in (1, 10, 100):
-                rows = X[: max(WAIT + 500, n_rows // (1 + n_particles * rejuvenate // 10))]
-                found = [
-                    (len(rows) - WAIT)
-                    / seconds(
-                        DDCRPSampler(decay=decay, rejuvenate=rejuvenate, n_particles=n_particles),
-                        rows,
-                    )
-                    for _ in range(repeats)
-                ]
-                cells.append(spread(found, ",.0f"))
-            click.echo(markdown(cells, []).splitlines()[0])
+        cells = [name]
+        for n_particles in (1, 10, 100):
+            found = [
+                (len(X) - WAIT) / seconds(DDCRPSampler(decay=decay, n_particles=n_particles), X)
+                for _ in range(repeats)
+            ]
+            cells.append(spread(found, ",.0f"))
+        click.echo(markdown(cells, []).splitlines()[0])
 
 
 def resident() -> float:
@@ -109,7 +102,7 @@ def _alone(pipe: Any, n_rows: int, options: dict[str, Any]) -> None:
 
 def memory(n_rows: int) -> None:
     click.echo(f"\nMemory over {n_rows:,} arrivals, 10 particles, after the first {WARM:,}.\n")
-    header = "decay", "rejuvenate", "growth, MiB", "state, kB (then, at the end)", "arrivals/s"
+    header = "decay", "growth, MiB", "state, kB (then, at the end)", "arrivals/s"
     click.echo(markdown(header, []))
     for name, decay in DECAYS.items():
         ours, theirs = mp.Pipe()
@@ -119,7 +112,7 @@ def memory(n_rows: int) -> None:
         process.start()
         growth, before, after, rate = ours.recv()
         process.join()
-        row = name, "0", f"{growth:.1f}", f"{before / 1e3:.0f}, {after / 1e3:.0f}", f"{rate:,.0f}"
+        row = name, f"{growth:.1f}", f"{before / 1e3:.0f}, {after / 1e3:.0f}", f"{rate:,.0f}"
         click.echo(markdown(row, []).splitlines()[0])
 
 

@@ -274,8 +274,8 @@ class PartitionModel(ParticleModel):
     def partitions(self, n_draws: int = 1000, seed: int | None = 0) -> IntArray:
         """Draw partitions of the last rows from the particles, by their weights.
 
-        Of the rows in memory: those of a window, or of ``rejuvenate``. `point_estimate` and
-        `similarity_matrix` take the draws.
+        Of the rows in memory: those of a window and, in `GraphCRP`, of ``rejuvenate``.
+        `point_estimate` and `similarity_matrix` take the draws.
 
         Parameters
         ----------

@@ -11,6 +11,7 @@ import numpy as np
 from streamddcrp.arguments import checked
 from streamddcrp.cards import ModelCard
 from streamddcrp.checkpoint.codec import decode_state, encode_state, read_blob, write_atomic
+from streamddcrp.contract import KINDS, Event
 from streamddcrp.decay import Decay, decay_from_config, make_decay
 from streamddcrp.errors import CheckpointError
 from streamddcrp.estimator.locked import OneAtATime
@@ -92,6 +93,21 @@ def refuse_unless_plain(
     for name in flags:
         value = meta[name]
         refuse_if(type(value) is not bool and not (value is None and name in none), name)
+
+
+def read_events(stored: Iterable[Mapping[str, Any]]) -> list[Event]:
+    """Return events that were stored as mappings, or refuse them."""
+    events = [Event(**event) for event in stored]
+    for event in events:
+        refuse_if(event.kind not in KINDS or type(event.t) is not float, "events")
+        refuse_if(event.key is not None, "events")
+        check_whole([event.label, event.index, -1 if event.into is None else event.into], "events")
+    return events
+
+
+def check_whole(values: Iterable[Any], name: str) -> None:
+    """Refuse what is no whole number from -1."""
+    refuse_if(not all(type(n) is int and -1 <= n <= MOST for n in values), name)
 
 
 def check_types(types: Any, n_columns: int) -> None:

@@ -16,6 +16,7 @@ from streamddcrp.data.epochs import make_cut
 from streamddcrp.errors import ConfigError, SchemaError, UnknownKeyError
 from streamddcrp.estimator.stored import Stored, refusing_misfits
 from streamddcrp.monitor.kernels import (
+    AT,
     BLOCK,
     CROWDS,
     CURRENT,
@@ -34,9 +35,9 @@ from streamddcrp.monitor.kernels import (
     PERIOD,
     PLACES,
     limit_of,
-    mean_of,
     rate_at,
     step_alarm,
+    usual_of,
 )
 from streamddcrp.records import FINITE, REAL, Within, check_one, counters, refuse_if
 from streamddcrp.records import MOST as MOST_COUNT
@@ -122,31 +123,35 @@ class Alarm(Stored):
     capped slightly above the threshold, so that an anomaly hardly lifts it, however long or large,
     also before there is a threshold, when scores are compared with those seen;
     what has the given rate is the beginning of alarms. Where more than 2 rate m + 3 alarms began
-    among the m rows, these no longer say what is usual, and scores enter as they are. Should an
-    alarm never end, the scores have become different for good.
+    among the m rows, these no longer say what is usual, and scores enter as they are.
 
-    With ``labels``, what consecutive rows surprise more than usual adds up, less one nat a row
-    (Page's rule), until an alarm begins: so a drift and a small shift are found that no single row
-    tells of. Were a new regime not new, each of its rows would have surprised as its first did: so
-    20 rows that stay there count as much. A regime that comes back after more than 20 rows is as
-    new as at first, as long as it has less than a twentieth of the rows: a model knows it again,
-    but it is not usual. New regimes of the first 200 rows are. Of rows that add up the highest
-    enters the calibration.
+    With ``labels`` scores are surprises in nats, and what is judged is the excess over what was
+    expected before the row: the mean score of the regime that the row before was in, or in part
+    that of all rows, while the regime has less than 100. So a regime that varies more surprises by
+    its first rows, and by no later ones, and an alarm ends once its surprise is usual there. What
+    consecutive rows have in excess adds up, less one nat a row (Page's rule), for up to 100 rows:
+    so a drift and a small shift are found that no single row tells of. Were a new regime not new,
+    each of its rows would have surprised as its first did: so 20 rows that stay there count as
+    much. A regime that comes back after more than 20 rows is as new as at first, as long as it has
+    less than a twentieth of the rows and came rate n + 3 times in n rows, or less: a model knows it
+    again, but it is not usual. New regimes of the first 200 rows are; those of the first 1 / rate
+    rows have four visits from the start. Of rows that add up the highest enters the calibration. An
+    excess below one nat is no alarm.
 
-    With ``keys`` each key has its own threshold and its own alarms. One with fewer than 1 / rate
-    rows is judged by the scores that keys like it had, each less the level of its key, and by the
-    highest of its own; so a new machine in a large fleet has a threshold within a few rows. Alike
-    are keys of the same age, below 8 and 64 rows, and later those with as many regimes that lasted
-    for 20 rows: where most machines have three ways of working, the third is expected of one that
-    has shown two, and the fourth of none (conformal prediction in categories, as Mondrian's). That
-    is always by the exponential tail, which none enters above the threshold, and of many that fail
-    at once only the first few do. Of a key with several regimes, what goes on after an alarm, or
-    adds up for 100 rows without one, is the level from then on.
+    With ``keys`` each key has its own threshold and its own alarms, by the excess over its level,
+    with or without labels. One with fewer than 1 / rate rows is judged by the excesses that keys
+    like it had, and by the highest of its own; so a new machine in a large fleet has a threshold
+    within a few rows. Alike are keys of the same age, below 8 and 64 rows, and later those with as
+    many regimes that lasted for 20 rows: where most machines have three ways of working, the third
+    is expected of one that has shown two, and the fourth of none (conformal prediction in
+    categories, as Mondrian's). That is always by the exponential tail, which none enters above the
+    threshold, and of many that fail at once only the first few do.
 
     Parameters
     ----------
     rate : float, default 0.001
-        Probability that a row in control begins an alarm: one false alarm in 1 / rate rows.
+        Probability that a row in control begins an alarm: one false alarm in 1 / rate rows. It is
+        no share of rows in alarm: an alarm has as many rows as it lasts.
     average : int, default 1
         Rows whose mean score is judged. Above 1 for anomalies that last, but are small in any row.
     per : str, optional
@@ -156,7 +161,7 @@ class Alarm(Stored):
 
     Notes
     -----
-    O(1) a row, about 0.1 microseconds, and 90 + ``average`` numbers of memory for each key. Vovk,
+    O(1) a row, about 0.1 microseconds, and 165 + ``average`` numbers of memory for each key. Vovk,
     Gammerman and Shafer (2005), *Algorithmic Learning in a Random World*; the tail as in Siffer et
     al. (2017), *Anomaly detection in streams with extreme value theory*; the sum as in Page (1954),
     *Continuous inspection schemes*, Biometrika 41.
@@ -204,7 +209,8 @@ class Alarm(Stored):
         own, who = self._own, self._keys.get(str(key))
         if who is None:
             own, who = _Own.of(1, int(self.average)), 0
-        return float(limit_of(self._rate, own, self._fleet, who, np.empty(MOST))[0])
+        limit = limit_of(self._rate, own, self._fleet, who, np.empty(MOST))[0]
+        return float(usual_of(own, self._fleet, who) + limit)
 
     def rows_of(self, key: object = "") -> int:
         """Return how many scores of a key were judged."""
@@ -216,10 +222,16 @@ class Alarm(Stored):
         """Rows from which there is a threshold: of the only key, or of all keys of an age."""
         return max(LEAST_ROWS, 1.0 / (FURTHEST * self._rate)) if self._rate else math.inf
 
-    def averaged(self, score: float) -> float:
-        """Return the mean of a score and the last ones before it; learn nothing."""
-        score = min(max(float(score), -_HUGE), _HUGE)
-        return float(mean_of(self._own.recent[0], self._own.counts[0], score))
+    def averaged(self, score: float, label: int | None = None) -> float:
+        """Return what a score, of a regime, would be judged as next; learn nothing."""
+        cells: Any = (cells[:1].copy() for cells in self._own)
+        own, out = _Own(*cells), Alarms.none(np.empty(1))
+        labels = np.array(() if label is None else [label], np.int64)
+        step_alarm(
+            self._rate, np.zeros(N_PACE), own, self._fleet, np.empty(MOST), np.zeros(1, np.int64),
+            np.empty(0), np.clip([score], -_HUGE, _HUGE), labels, np.empty(0, np.int8), out,
+        )  # fmt: skip
+        return float(out.score[0])
 
     def step_many(
         self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None,
@@ -237,7 +249,7 @@ class Alarm(Stored):
             Time stamps or seconds; needed where ``per`` is a time.
         labels : array_like of int, shape (N,), optional
             Regimes, as the model of each key numbers them: a new one has a higher label than all
-            before. With labels the excesses of rows add up.
+            before. With labels the excesses of rows over what is usual in a regime add up.
         verdicts : array_like of {"normal", "planned", "fault"}, shape (N,), optional
             Of the regime of each row. A planned one raises no alarm, a fault one at once.
 
@@ -361,9 +373,6 @@ class Alarm(Stored):
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         n = len(self._keys)
         arrays = {name: cells[:n] for name, cells in self._own._asdict().items()}
-        for name in ("born", "rare"):
-            if not arrays[name].any():  # as before alarms had labels
-                del arrays[name]
         arrays |= {f"fleet_{name}": cells for name, cells in self._fleet._asdict().items()}
         meta = {"rate": float(self.rate), "average": int(self.average), "per": self.per}
         return arrays | {"pace": self._pace}, meta | {"keys": list(self._keys)}
@@ -371,20 +380,9 @@ class Alarm(Stored):
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
         alarm = cls(meta["rate"], meta["average"], per=meta.get("per"))
-        fleet, pace, keys = alarm._fleet, alarm._pace, meta.get("keys", [""])
-        if "keys" not in meta:  # before alarms had keys
-            own = _Own(
-                arrays["recent"][None], arrays["top"][None], arrays["counts"][None],
-                np.zeros(1), *_Own.of(1, 1)[-2:],
-            )  # fmt: skip
-        else:
-            arrays = {"rare": np.zeros((len(keys), PLACES, N_RARE)), **arrays}
-            born = arrays.get("born", np.empty((len(keys), 0)))
-            if born.ndim == 2 and born.shape[1] < N_BORN:  # before there was so much of it
-                arrays["born"] = np.pad(born, ((0, 0), (0, N_BORN - born.shape[1])))
-            own = _Own(*(arrays[name] for name in _Own._fields))
-            fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
-            pace = arrays["pace"]
+        keys, pace = meta["keys"], arrays["pace"]
+        own = _Own(*(arrays[name] for name in _Own._fields))
+        fleet = _Fleet(*(arrays[f"fleet_{name}"] for name in _Fleet._fields))
         refuse_if(not all(type(key) is str for key in keys) or len({*keys}) != len(keys), "keys")
         ages = len(fleet.top)
         refuse_if(ages not in (0, CROWDS) or (not ages and keys != [""]), "fleet_top")
@@ -399,6 +397,8 @@ class Alarm(Stored):
         check_one("fleet_level", fleet.level, (2,), np.float64, FINITE)
         check_one("pace", pace, (N_PACE,), np.float64, FINITE)
         refuse_if(pace[PERIOD] != alarm._pace[PERIOD], "pace")
+        places = own.born[:, AT]
+        refuse_if(not np.isin(places, np.arange(PLACES)).all(), "born")
         alarm._keys = {key: who for who, key in enumerate(keys)}
         alarm._own, alarm._fleet = copy.deepcopy(own), copy.deepcopy(fleet)
         alarm._pace = pace.copy()

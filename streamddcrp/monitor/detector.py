@@ -116,10 +116,11 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         if self._model.verdicts:  # which need the row's label
             self.step_many([x], None if t is None else [t])
             return
-        score = self._surprise(x, t)
+        score, label = self._surprise(x, t), self._label(x, t)
         self._alarm.check_times(t)
         self._model.learn_one(x, t)
-        self._judge(np.array([score]), t=None if t is None else [t])
+        at = None if t is None else [t]
+        self._judge(np.array([score]), None if label is None else [label], at)
         self._follow()
 
     def learn_many(self, batch: object, t: Any = None) -> None:
@@ -180,14 +181,19 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def _judge(self, scores: FloatArray, out: Any = None, t: Any = None) -> Alarms:
+    def _judge(self, scores: FloatArray, labels: Any, t: Any, states: Any = None) -> Alarms:
         """Hand scores to the alarm; those that a reference is to replace pass by."""
         if self._waiting:
             return Alarms.none(scores)
         regimes, verdicts = self._model.verdicts, None
         if regimes:
-            verdicts = verdicts_of(regimes, out[:, LABEL], out[:, SETTLED])
-        return self._alarm.step_many(scores, t=t, verdicts=verdicts)
+            verdicts = verdicts_of(regimes, labels, states)
+        if self._reference is not None:  # to which regimes that the model learns are nothing
+            labels = None
+        return self._alarm.step_many(scores, t=t, labels=labels, verdicts=verdicts)
+
+    def _label(self, x: Any, t: Any) -> int | None:
+        return None if self._reference else self._model.predict_one(x, t)
 
     # -- the reference ---------------------------------------------------------------------------
 
@@ -230,7 +236,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         surprise = self._surprise(x, t)
         if math.isnan(surprise):
             return 0.0
-        return surprise if self._waiting else self._alarm.averaged(surprise)
+        return surprise if self._waiting else self._alarm.averaged(surprise, self._label(x, t))
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         """Say what each column adds to the surprise of a row; see `SeqDDCRP.explain_one`.
@@ -324,7 +330,7 @@ class _Watch:
         else:
             reference.past = self._past
             scores = reference._score_rows(rows)
-        judged = of._judge(scores, out, t)
+        judged = of._judge(scores, out[:, LABEL].astype(np.int64), t, out[:, SETTLED])
         self.judged.append(judged)
         self.why += [None] * len(X)
         for i in np.flatnonzero(judged.began).tolist() if engine is not None else ():

@@ -168,7 +168,7 @@ def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
     n_rows = int(state.counts[N_ROWS])
     x, t = state.rows.x[:n_rows], state.rows.t[:n_rows]
     ours = make_config(
-        family=config.family, hyper=config.hyper, decay=engine.decay, clocked=True, rejuvenate=0,
+        family=config.family, hyper=config.hyper, decay=engine.decay, clocked=True,
         alpha=math.exp(state.sums[LOG_ALPHA]), gamma=config.gamma if config.recall else None,
         n_particles=COUNTING, seed=0,
     )._replace(least=0.0)  # no table is dropped: it may have rows enough  # fmt: skip

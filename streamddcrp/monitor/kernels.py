@@ -32,6 +32,7 @@ POOLED = 4.0  # by so much shorter are blocks of all keys: the tail is of few of
 AGES = np.array([8, 64], dtype=np.int64)  # rows after which a key is of the next crowd
 CROWDS = 8  # after these ages they are of keys with 0, 1, .. and at least 5 regimes that lasted
 FAR = 30.0  # nats above a level that count
+INFINITE = 1e250  # what stands for infinity is more, as a mean of rows, too
 STEADY = 1000  # rows of a key that its level is a mean of; ten times as many for that of all keys
 
 PLANNED, FAULT = 1, 2  # verdicts of regimes
@@ -45,25 +46,28 @@ PEAK = 4  # the most that was judged since the total was last zero, less the lev
 # .. and, of one of many keys:
 LASTED = 5  # its regimes that have lasted for `NEWBORN` rows
 CROWD = 6  # whom it is like, see `_crowd`
-BEST = 7  # the highest score since it is like them, less the level
-JUDGE = 8  # the crowd whose scores its own were last compared with, and one more; 0: none
-AFRESH = 9  # scores of the key before those that its level is a mean of
-ZERO = 10  # scores of the key when the total was last zero
-N_BORN = 11
+JUDGE = 7  # the crowd whose scores its own were last compared with, and one more; 0: none
+NEWEST = 8  # the highest label seen and one more; 0: it has no labels
+AT = 9  # place of the regime of the last row
+RECENT = 10  # the most that a row surprised, less a nat for each row since
+BEST = 11  # the highest excess since it is like them
+ZERO = 12  # scores of the key when the total was last zero
+N_BORN = 13
 NEWBORN = 20  # rows for which a regime is new, and it must be away for more to come back, ..
 SETTLED = 200  # .. to a key with this many rows: before, new ones are usual
-LONG = 100  # rows that add up without an alarm: what they have in excess is usual
-LEARNED = 248  # scores of a key after which its model has chosen its prior: they are others then
-USUAL_EXCESS = 1.0  # nats a row that do not add up
+LONG = 100.0  # rows that tell what is usual in a regime; more do not add up
+USUAL_EXCESS = 1.0  # nats a row that do not add up, and of which no alarm is made
 
-# of the regimes of a key that are not usual (float64)
+# of the regimes of a key that were there last (float64)
 NAME = 0  # label and one more; 0: a free place
 ROWS = 1  # rows seen there
-FIRST = 2  # excess of the first score
+FIRST = 2  # excess of the first score, where it was news
 SEEN = 3  # scores of the key before the last of these rows
-N_RARE = 4
-PLACES = 6
-SELDOM = 20  # a regime with less than one row in this many is not usual
+LEVEL = 4  # mean score of its rows
+VISITS = 5  # after more than `NEWBORN` rows elsewhere
+N_RARE = 6
+PLACES = 16
+SELDOM = 20  # a regime with less than one row in this many may not be usual
 
 # pace (float64)
 PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given
@@ -84,7 +88,7 @@ def mean_of(recent, counts, score):
 
 
 @kernel
-def threshold(rate, top, counts, pooled, largest):
+def threshold(rate, top, counts, pooled, nats, largest):
     """Return the threshold of the next row, and the mean excess of the largest scores.
 
     With m calibration rows it is the k-th largest of them, k = floor(rate (m + 1)). Where k = 0, an
@@ -94,8 +98,8 @@ def threshold(rate, top, counts, pooled, largest):
 
     the predictive law of a new excess. So it is where rows of many keys are ``pooled``, some of
     which may be broken. No row enters there above the threshold, as rate (m + 1) of them should: of
-    an exponential law cut off so, e is the total excess by as many rows less. ``largest`` (MOST,)
-    is work space.
+    an exponential law cut off so, e is the total excess by as many rows less. Of scores in
+    ``nats`` e is at least `USUAL_EXCESS`. ``largest`` (MOST,) is work space.
     """
     m = counts[FORMER] + counts[CURRENT]
     a = b = 0
@@ -111,6 +115,8 @@ def threshold(rate, top, counts, pooled, largest):
     excess = 0.0
     for q in range(J - 1):
         excess += (largest[q] - largest[J - 1]) / (J - 1 - cut)
+    if nats:
+        excess = max(excess, USUAL_EXCESS)
     k = int(rate * (m + 1) + 1e-9)
     if k > 0 and not pooled:
         return largest[min(k, MOST) - 1], excess
@@ -122,7 +128,7 @@ def threshold(rate, top, counts, pooled, largest):
 
 @kernel
 def _calibrate(rate, top, counts, value):
-    """Enter a score among the calibration rows; after ``BLOCK / rate`` rows begin a new block."""
+    """Enter an excess among the calibration rows; after ``BLOCK / rate`` rows begin a new block."""
     if value > top[1, MOST - 1]:
         at = MOST - 1
         while at > 0 and top[1, at - 1] < value:
@@ -151,10 +157,20 @@ def rate_at(pace, t):
 
 
 @kernel
-def _level(own, fleet, who):
-    """Return the usual score of a key: its mean, with that of all keys as one row more."""
-    n = min(own.counts[who, N_SCORES] - own.born[who, AFRESH], STEADY)
-    return (fleet.level[0] + n * own.level[who]) / (n + 1.0)
+def usual_of(own, fleet, who):
+    """Return the score that is expected of a key's next row, before anything is known of it.
+
+    With labels it is the mean of the rows of the regime that the last row was in, once these are
+    `LONG`; before, the mean of all rows of the key in part. That has the mean of all keys as one
+    row more.
+    """
+    born, rare, n = own.born[who], own.rare[who], min(own.counts[who, N_SCORES], STEADY)
+    level = (fleet.level[0] + n * own.level[who]) / (n + 1.0)
+    if born[NEWEST] == 0.0:
+        return level if fleet.top.shape[0] > 0 else 0.0
+    at = int(born[AT])
+    rows = min(rare[at, ROWS], LONG)
+    return ((LONG - rows) * level + rows * rare[at, LEVEL]) / LONG
 
 
 @kernel
@@ -173,34 +189,36 @@ def _crowd(own, who):
 
 @kernel
 def limit_of(rate, own, fleet, who, largest):
-    """Return the threshold of a key's next row, the room above, its highest score, and its judge.
+    """Return the most excess of a key's next row, the room above, its highest one, and its judge.
 
-    A key with fewer than 1 / rate rows is judged by the scores of all keys of its crowd, each taken
-    less the level of its key; or by those of an earlier one, as long as these are too few. Its
-    score must also be the highest of its own. The judge is -1 where all keys have too few rows, or
-    where the key is judged by itself.
+    A key with fewer than 1 / rate rows is judged by the excesses of all keys of its crowd, or by
+    those of an earlier one, as long as these are too few. Its own must also be its highest. The
+    judge is -1 where all keys have too few rows, or where the key is judged by itself.
     """
-    limit, excess = threshold(rate, own.top[who], own.counts[who], False, largest)
-    room, best = MOST_EXCESS * excess, largest[0]
+    nats = own.born[who, NEWEST] > 0.0
+    limit, excess = threshold(rate, own.top[who], own.counts[who], False, nats, largest)
+    room, best, judge, highest = MOST_EXCESS * excess, largest[0], -1, largest[0]
     m = own.counts[who, FORMER] + own.counts[who, CURRENT]
-    if fleet.top.shape[0] == 0 or int(rate * (m + 1) + 1e-9) > 0:
-        return limit, room, best, -1
-    born, crowd = own.born[who], _crowd(own, who)
-    highest = best - _level(own, fleet, who)
-    if born[LASTED] > 1.0:  # of a key of one regime all rows are alike
-        highest = born[BEST] if crowd == born[CROWD] else 0.0
-    for judge in range(crowd, -1, -1):
-        pooled, _ = threshold(rate, fleet.top[judge], fleet.counts[judge], True, largest)
-        if pooled < np.inf:
-            return _level(own, fleet, who) + max(pooled, highest), 0.0, best, judge
-    return np.inf, room, best, -1
+    if fleet.top.shape[0] > 0 and int(rate * (m + 1) + 1e-9) == 0:
+        born, at = own.born[who], _crowd(own, who)
+        if born[LASTED] > 1.0:  # of a key of one regime all rows are alike
+            highest = born[BEST] if at == born[CROWD] else 0.0
+        for crowd in range(at, -1, -1):
+            pooled, _ = threshold(rate, fleet.top[crowd], fleet.counts[crowd], True, nats, largest)
+            if pooled < np.inf:
+                limit, room, judge = max(pooled, highest), 0.0, crowd
+                break
+    if nats:
+        limit = max(limit, USUAL_EXCESS)
+    return limit, room, best, judge
 
 
 @kernel
 def _follow(level, at, value, n):
-    """Take a value into a mean of ``n``; one far above it hardly lifts it."""
+    """Take a value into a mean of ``n``; one far above it hardly lifts it, an infinite one not."""
     rise = value - level[at]
-    level[at] += (min(rise, FAR) if n > 1 else rise) / n
+    if abs(rise) < INFINITE:
+        level[at] += (min(rise, FAR) if n > 1 else rise) / n
 
 
 @kernel
@@ -209,41 +227,35 @@ def _begun(counts):
 
 
 @kernel
-def _place(rare, label, pooled):
-    """Return where a label is among the rare ones, -1: nowhere; the place to give up; the newest.
-
-    Given up is that of the most usual; of a key of many first of all that which was away longest.
-    """
-    at, free, newest = -1, 0, 0.0
+def _place(rare, label):
+    """Return the place of a label, and whether it had one; else that of who is away longest."""
+    oldest = 0
     for r in range(PLACES):
-        newest = max(newest, rare[r, NAME])
         if rare[r, NAME] == label + 1:
-            at = r
-        if rare[free, NAME] == 0.0:
-            continue
+            return r, True
         if rare[r, NAME] == 0.0:
-            free = r
-        elif pooled and rare[r, FIRST] == 0.0:
-            if rare[free, FIRST] > 0.0 or rare[r, SEEN] < rare[free, SEEN]:
-                free = r
-        elif rare[r, ROWS] > rare[free, ROWS] and (not pooled or rare[free, FIRST] > 0.0):
-            free = r
-    return at, free, newest
+            return r, False
+        if rare[r, SEEN] < rare[oldest, SEEN]:
+            oldest = r
+    return oldest, False
 
 
 @kernel
-def _note(born, rare, n, label, excess, pooled):
+def _note(rate, born, rare, n, label, excess, pooled):
     """Note whether a row begins a regime that is new, or is back and not usual; return if it is so.
 
-    To a model that knows a failure it is no surprise, and no more welcome.
+    To a model that knows a failure it is no surprise, and no more welcome. A regime is usual once
+    it came more often than alarms were asked for, by `EXTRA_ALARMS`. Of one born before the first
+    was due nothing says that it is seldom: it begins with as many visits and one more.
     """
     born[SINCE] += 1.0
-    at, free, newest = _place(rare, label, pooled)
-    new = label + 1 > max(newest, born[BORN])
-    if new or (pooled and at < 0 and rare[free, NAME] == 0.0):
-        at = free
+    excess = born[RECENT] = max(excess, born[RECENT] - USUAL_EXCESS)
+    at, known = _place(rare, label)
+    new = label + 1 > born[NEWEST]
+    if not known:
         rare[at] = 0.0
-        rare[at, NAME] = label + 1
+        rare[at, NAME], rare[at, SEEN] = label + 1, n
+        rare[at, VISITS] = 1.0 if pooled or rate * n >= 1.0 else EXTRA_ALARMS + 1.0
     if new:
         rare[at, FIRST] = 0.0 if pooled or n < SETTLED else excess
         if pooled and born[BORN] == 0.0:  # the first regime of a key is no news
@@ -252,39 +264,36 @@ def _note(born, rare, n, label, excess, pooled):
             excess = max(excess, born[EXCESS])
         else:
             born[SINCE] = 0.0 if pooled or n >= SETTLED else NEWBORN
-        born[BORN], born[EXCESS] = label + 1, excess
-    elif (
-        at >= 0
-        and n - rare[at, SEEN] > NEWBORN
-        and SELDOM * rare[at, ROWS] < n
-        and rare[at, FIRST] > 0.0
-    ):
-        born[BORN], born[EXCESS], born[SINCE] = label + 1, rare[at, FIRST], 0.0
-    news = label + 1 == born[BORN]
-    if at >= 0:
-        rare[at, ROWS] += 1.0
-        rare[at, SEEN] = n
-        born[LASTED] += pooled and rare[at, ROWS] == NEWBORN
-        news = news or (pooled and rare[at, ROWS] <= NEWBORN)
+        born[BORN], born[EXCESS], born[NEWEST] = label + 1, excess, label + 1
+    elif n - rare[at, SEEN] > NEWBORN:
+        seldom = rare[at, VISITS] <= EXTRA_ALARMS + rate * n and SELDOM * rare[at, ROWS] < n
+        if seldom and rare[at, FIRST] > 0.0:
+            born[BORN], born[EXCESS], born[SINCE] = label + 1, rare[at, FIRST], 0.0
+        rare[at, VISITS] += 1.0
+    rare[at, ROWS] += 1.0
+    rare[at, SEEN] = n
+    born[LASTED] += pooled and rare[at, ROWS] == NEWBORN
+    born[AT] = at
+    news = label + 1 == born[BORN] or (pooled and rare[at, ROWS] <= NEWBORN)
     return news and born[SINCE] < NEWBORN
 
 
 @kernel
-def _added_up(born, rare, n, label, score, level, pooled):
+def _added_up(rate, born, rare, n, label, score, usual, pooled):
     """Return a score and the excesses of the rows before it, by Page's rule.
 
-    With e the excess of a row over the level of the key, at most `FAR`, the total of the rows is
+    With e the excess of a row over what was expected, at most `FAR`, the total of the rows is
     T = max(T + e - k, 0), where k is `USUAL_EXCESS`. Were a new regime not new, each of its rows
     would have surprised as its first did: so e is that of the first, if it is higher. A regime
     that comes back is as new as at first until it is usual. ``n``: how many scores of the key there
     were. Of a key of many a new regime that began no alarm was usual, and its rows are forgotten.
     """
-    if _note(born, rare, n, label, score - level, pooled):
-        score = max(score, level + born[EXCESS])
+    if _note(rate, born, rare, n, label, score - usual, pooled):
+        score = max(score, usual + born[EXCESS])
     if pooled and born[SINCE] == NEWBORN:  # it was usual
         born[TOTAL] = 0.0
     before = born[TOTAL]
-    born[TOTAL] = max(before + min(score - level, FAR) - USUAL_EXCESS, 0.0)
+    born[TOTAL] = max(before + min(score - usual, FAR) - USUAL_EXCESS, 0.0)
     return score + before
 
 
@@ -293,7 +302,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
     """Judge each score (N,), then learn it.
 
     ``pace``: with its period the rate follows from times ``t``. ``own``, of K keys: ``recent`` (K,
-    k), rings of scores; ``top`` (K, 2, MOST), largest ones of the former and present block,
+    k), rings of scores; ``top`` (K, 2, MOST), largest excesses of the former and present block,
     falling; ``counts``, ``level``, ``born``, ``rare``. ``fleet``: ``top``, ``counts`` of each crowd
     of keys; ``level`` (2,): mean and rows; without crowds each key is judged by itself. ``labels``,
     ``verdicts`` (N,) or empty: regimes: a PLANNED row raises no alarm, one of a FAULT always does;
@@ -303,56 +312,56 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
     for i in range(scores.shape[0]):
         who = codes[i]
         recent, top, counts = own.recent[who], own.top[who], own.counts[who]
+        born, rare = own.born[who], own.rare[who]
         if pace[PERIOD] > 0.0:
             rate = rate_at(pace, t[i])
+        usual = usual_of(own, fleet, who)
         limit, room, best, judge = limit_of(rate, own, fleet, who, largest)
-        if own.born[who, JUDGE] != judge + 1:  # what adds up is judged by one crowd
-            own.born[who, JUDGE] = judge + 1
-            own.born[who, TOTAL] = own.born[who, PEAK] = 0.0
-        out.threshold[i] = limit
+        if born[JUDGE] != judge + 1:  # what adds up is judged by one crowd
+            born[JUDGE] = judge + 1
+            born[TOTAL] = born[PEAK] = 0.0
+        out.threshold[i] = usual + limit
         out.score[i] = np.nan
         out.alarm[i] = out.began[i] = out.ended[i] = False
         if math.isnan(scores[i]):
             continue
-        base, born, crowd = _level(own, fleet, who), own.born[who], _crowd(own, who)
-        if pooled and crowd != born[CROWD]:
+        crowd = _crowd(own, who)
+        if crowd != born[CROWD]:
             born[CROWD], born[BEST] = crowd, 0.0
         mean = mean_of(recent, counts, scores[i])
         judged = mean
         if len(labels):
-            judged = _added_up(
-                born, own.rare[who], counts[N_SCORES], labels[i], mean, base, pooled
-            )  # fmt: skip
+            judged = _added_up(rate, born, rare, counts[N_SCORES], labels[i], mean, usual, pooled)
         out.score[i] = judged
         recent[counts[N_SCORES] % k] = scores[i]
         counts[N_SCORES] += 1
         if counts[N_SCORES] < k:
             continue
+        m = counts[FORMER] + counts[CURRENT]
+        known = limit < np.inf
+        cap = np.inf  # of an excess
+        if m >= TAIL or (pooled and known):
+            cap = (limit if known else best) + room
+        if len(labels):
+            at = int(born[AT])
+            _follow(rare[at], LEVEL, mean, min(rare[at, ROWS], STEADY))
         verdict = verdicts[i] if len(verdicts) else 0
-        above = verdict == FAULT or (judged > limit and verdict != PLANNED)
+        above = verdict == FAULT or (judged - usual > limit and verdict != PLANNED)
         out.alarm[i] = above
         if above or verdict > 0:
             born[TOTAL] = 0.0
         if above and pooled and born[SINCE] < NEWBORN:  # so it is, whenever it comes back
             for r in range(PLACES):
-                if own.rare[who, r, NAME] == born[BORN]:
-                    own.rare[who, r, FIRST] = max(born[EXCESS], 0.0)
-        m = counts[FORMER] + counts[CURRENT]
+                if rare[r, NAME] == born[BORN]:
+                    rare[r, FIRST] = max(born[EXCESS], 0.0)
         differ = _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m
-        cap = np.inf
-        if m >= TAIL or (pooled and limit < np.inf):
-            cap = (limit if limit < np.inf else best) + room
         # before there is a threshold, an event that is far above all counts once, too
-        known = limit < np.inf
-        odd = above or (not known and mean > cap)
+        odd = above or (not known and mean - usual > cap)
         if not known and (odd or counts[LEFT] > 0):
             born[TOTAL] = 0.0
         if counts[LEFT] > 0 and (known or not differ):
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
             out.ended[i] = counts[LEFT] == 0 and known
-            if out.ended[i] and pooled and born[LASTED] > 1.0:  # what goes on is usual
-                born[AFRESH] = max(counts[N_SCORES] - AGES[0], 0)
-                born[TOTAL] = born[PEAK] = 0.0
             if not known:
                 _calibrate(rate, top, counts, -np.inf)  # a row more, and no higher score
             continue
@@ -362,31 +371,32 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             continue
         if pooled:
             fleet.level[1] += fleet.level[1] < 10.0 * STEADY
-            _follow(fleet.level, 0, min(mean, cap), fleet.level[1])
+            _follow(fleet.level, 0, min(mean, usual + cap), fleet.level[1])
         if pooled or len(labels):
-            _follow(own.level, who, min(mean, cap), min(counts[N_SCORES] - born[AFRESH], STEADY))
+            _follow(own.level, who, min(mean, usual + cap), min(counts[N_SCORES], STEADY))
+        excess = judged - usual
         if born[PEAK] > 0.0:
-            judged = max(judged, base + born[PEAK])
+            excess = max(excess, born[PEAK])
         n = counts[N_SCORES]
-        if pooled and born[LASTED] > 1.0 and (n == LEARNED or n - born[ZERO] >= LONG):
-            born[AFRESH], born[TOTAL] = n - AGES[0], 0.0
-        if pooled and born[TOTAL] == 0.0:
+        if n - born[ZERO] >= LONG:
+            born[TOTAL] = 0.0
+        if born[TOTAL] == 0.0:
             born[ZERO] = n
         if born[TOTAL] > 0.0:  # of rows that add up the highest is calibrated on
-            born[PEAK] = judged - base
+            born[PEAK] = excess
             continue
         born[PEAK] = 0.0
         if pooled:
             seen = fleet.counts[crowd]
-            usual = EXTRA_ALARMS + rate * (seen[FORMER] + seen[CURRENT])
-            if not above or _begun(seen) <= usual:  # of many at once the first are enough
+            wanted = EXTRA_ALARMS + rate * (seen[FORMER] + seen[CURRENT])
+            if not above or _begun(seen) <= wanted:  # of many at once the first are enough
                 seen[CURRENT_ALARMS] += above
-                _calibrate(POOLED * rate, fleet.top[crowd], seen, min(judged, cap) - base)
-            born[BEST] = max(born[BEST], min(judged, cap) - base)
+                _calibrate(POOLED * rate, fleet.top[crowd], seen, min(excess, cap))
+            born[BEST] = max(born[BEST], min(excess, cap))
         if differ:
             cap = np.inf
         counts[CURRENT_ALARMS] += odd
-        _calibrate(rate, top, counts, min(judged, cap))
+        _calibrate(rate, top, counts, min(excess, cap))
 
 
 @kernel

@@ -81,18 +81,18 @@ CASES = [
         stream=partial(streams.levels, n=96, d=90), flat=None, examples=5,
     ),
     ddcrp("auto", {"warmup": 15}, river=river_rows),
-    ddcrp("given", {"likelihood": GAUSSIAN, "n_particles": 3, "rejuvenate": 2}, river=river_rows),
+    ddcrp("given", {"likelihood": GAUSSIAN, "n_particles": 3}, river=river_rows),
     ddcrp(
         "short",
-        {"likelihood": GAUSSIAN, "decay": Exponential(3.0), "rejuvenate": 1, "time_unit": 1.0},
+        {"likelihood": GAUSSIAN, "decay": Exponential(3.0), "time_unit": 1.0},
         flat=TWICE, examples=10,
     ),
     ddcrp(
         "window decay",
-        {"decay": ("window", 7), "warmup": 5, "rejuvenate": 3, "n_particles": 4},
+        {"decay": ("window", 7), "warmup": 5, "n_particles": 4},
         flat=TWICE, river=river_rows,
     ),
-    ddcrp("no decay", {"decay": "none", "warmup": 10, "n_particles": 1, "rejuvenate": 5}),
+    ddcrp("no decay", {"decay": "none", "warmup": 10, "n_particles": 1}),
     ddcrp("two columns", {"likelihood": WISHART}),
     ddcrp(
         "own past",

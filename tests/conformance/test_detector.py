@@ -42,14 +42,14 @@ def test_a_refused_row_behind_the_reference_is_named():
 @pytest.mark.parametrize("column", [0, 1])
 def test_later_failures_are_heard_as_the_first(column):
     """One during the first and others after it; of column 1 all are of one kind."""
-    X, begins = np.random.default_rng(5).normal(size=(1600, 2)), [800, 950, 1050, 1150, 1250, 1350]
-    X[800:840, 1] += 8.0
+    X, begins = np.random.default_rng(5).normal(size=(1900, 2)), [*range(1100, 1600, 100)]
+    X[1100:1140, 1] += 8.0
     for begin in begins[1:]:
         X[begin : begin + 4, column] += 8.0
     if column == 0:
-        begins.append(845)
-        X[840:870, 1] += 8.0
-        X[845:870, 0] += 8.0
+        begins.append(1145)
+        X[1140:1170, 1] += 8.0
+        X[1145:1170, 0] += 8.0
     out = SeqDDCRP(likelihood=GAUSSIAN).step_many(X)
     began = np.flatnonzero(Alarm(1e-3).step_many(out["score"], labels=out["label"]).began)
     assert all(((begin <= began) & (began < begin + 2)).any() for begin in begins)

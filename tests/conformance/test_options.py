@@ -39,7 +39,7 @@ BAD = {
         "season": (0.0, "fortnight", (), -1, ("day", "x"), "24 rows"),
     },
     DDCRPSampler: {
-        "alpha": (0.0, nan), "gamma": (0.0,), "n_particles": (0,), "rejuvenate": (-1,),
+        "alpha": (0.0, nan), "gamma": (0.0,), "n_particles": (0,),
         "seed": (-1,), "warmup": (0,), "time_unit": (0.0,),
         "decay": (("exponential", -1.0), "steep"), "likelihood": (("gauss", 1.0),),
     },
@@ -138,9 +138,7 @@ def bell(d):
 
 
 @pytest.mark.parametrize("clocked", [False, True])
-@pytest.mark.parametrize(
-    "make", [partial(SeqDDCRP, warmup=10), partial(DDCRPSampler, warmup=10, rejuvenate=2)]
-)
+@pytest.mark.parametrize("make", [partial(SeqDDCRP, warmup=10), partial(DDCRPSampler, warmup=10)])
 def test_a_users_decay_does_not_mind_the_cutting(make, clocked):
     stream = levels(1) if clocked else levels(1).untimed
     whole, model = make(decay=bell), make(decay=bell)
@@ -229,8 +227,8 @@ def test_rows_after_the_choice_of_family_in_the_same_batch_are_checked(make, cut
     [
         partial(SeqDDCRP, window=10, sweep_every=4),
         partial(SeqDDCRP, warmup=5),
-        partial(DDCRPSampler, warmup=1, rejuvenate=2),
-        partial(DDCRPSampler, warmup=15, rejuvenate=2),
+        partial(DDCRPSampler, warmup=1),
+        partial(DDCRPSampler, warmup=15),
         partial(GraphCRP, n_particles=10, rejuvenate=2, window=5),
         partial(GroupDP, n_particles=10),
     ],

@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from streamddcrp_connectors.cli import main
-from streamddcrp_connectors.run.columns import Columns
+from streamddcrp_connectors.run.columns import Columns, refusals
+from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import open_source
+from tests.connectors import imitations
 
 N = 300
 rng = np.random.default_rng(11)
@@ -498,6 +500,34 @@ def test_the_obvious_command_runs_row_for_row(tmp_path, name):
     assert again.stdout == done.stdout
 
 
+@pytest.mark.parametrize("name", imitations.FILES)
+def test_rows_and_times_are_those_of_the_file(tmp_path, name):
+    text, options, times, features, *n_rows = imitations.FILES[name]
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    parts = shlex.split(options)
+    named = dict(zip(parts[::2], parts[1::2], strict=True))
+    columns = Columns.of(named.get("--time"), None, None, named.get("--text"))
+    tables = []
+    for batch_rows in (1000, 7):
+        with closing(open_source(path, columns, batch_rows=batch_rows)) as source:
+            found = [refusals(batch) for batch, _ in source.read_after(None)]
+        assert not any(refused for _, refused in found)
+        tables.append(joined([batch for batch, _ in found]).to_pandas())
+        assert len(tables[-1]) == (n_rows or [N])[0]
+    assert tables[0].equals(tables[1])
+    if isinstance(features, int):
+        assert len(source.columns.features) == features
+    elif features != "?":
+        assert ",".join(source.columns.features) == features
+    if times is None:
+        assert source.columns.time is None
+    elif times != "?":
+        read = tables[0][source.columns.time].dt.tz_localize(None).sort_values()
+        late = read.to_numpy() - np.array(sorted(times), "datetime64[ns]")
+        assert (np.abs(late) <= np.timedelta64(2, "us")).all()  # seconds in a float
+
+
 def test_dates_with_points_tell_a_decimal_comma(tmp_path):
     path = tmp_path / "rows.txt"
     path.write_text(lines(["Zeit\tDruck"], lambda i: f"{at(i, 60):%d.%m.%Y %H:%M}\t{comma3(X[i])}"))
@@ -601,6 +631,45 @@ def test_a_line_that_lacks_its_end_is_refused(tmp_path):
     done = CliRunner().invoke(main, ["run", str(path)])
     assert done.exit_code == 2
     assert "row 60: 1 cells where the header names 3 columns" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "yfinance.csv", "modbus.csv", "query_range.json", "market_chart.json", "bulk.ndjson",
+        "alpha_vantage.json", "HR.csv", "track.nmea",
+    ],
+)  # fmt: skip
+def test_look_says_of_a_file_what_run_does(tmp_path, name):
+    text, options, *_ = imitations.FILES[name]
+    path = tmp_path / name
+    path.write_text(text)
+    parts = [str(path), *shlex.split(options)]
+    shown = CliRunner().invoke(main, ["look", *parts])
+    assert shown.exit_code == 0, shown.stderr
+    command = shown.stdout.splitlines()[-1].removeprefix("to run it: streamddcrp ")
+    done = [CliRunner().invoke(main, each) for each in (["run", *parts], shlex.split(command))]
+    assert done[0].exit_code == 0
+    assert done[0].stdout == done[1].stdout
+
+
+def test_rows_of_many_widths_are_refused_in_a_csv_file(tmp_path):
+    path = tmp_path / "can.csv"
+    path.write_text("".join(f"{i / 100},0316,{'05,' * (i % 5 + 1)}R\n" for i in range(N)))
+    done = CliRunner().invoke(main, ["run", str(path)])
+    assert done.exit_code == 2
+    assert "cells where the header names" in done.stderr
+
+
+def test_a_word_for_the_date_is_no_row_but_a_damaged_date_is(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = [f"{at(i, 86400):%m/%d/%Y},{X[i]},{Y[i]}" for i in range(60)]
+    for first, n_refused in (("Transform:,5,5", 0), ("13/32/2021,5,5", 1)):
+        path.write_text("\n".join(["sasdate,a,b", first, *rows]) + "\n")
+        with closing(open_source(path, Columns("sasdate"))) as source:
+            found = [refusals(batch) for batch, _ in source.read_after(None)]
+        assert sum(len(batch) for batch, _ in found) == 60 + n_refused
+        assert sum(len(refused) for _, refused in found) == n_refused
 
 
 def test_a_slip_in_the_first_row_is_no_header(tmp_path):

@@ -89,7 +89,7 @@ OPTIONS = (
     'likelihood = ["normal_gamma", 0.0, 0.05, 1.5, 0.5]\nseason = ["day", 24.5]\n',
     'model = "temporal-dpm"\nepoch = "2h"\nlag = 2\ndecay = ["window", 3]\nwarmup = 10\n',
     'model = "text"\nlag = 30\ndecay = ["time", 15.0]\nstop_words = ["oil", "the"]\n',
-    'model = "ddcrp"\nn_particles = 3\nrejuvenate = 2\nseed = 7\ntime_unit = 1.5\n',
+    'model = "ddcrp"\nn_particles = 3\nseed = 7\ntime_unit = 1.5\n',
 )
 
 

@@ -35,11 +35,9 @@ PROBES = ({0: 0.4, 1: -3.0}, {0: 9.0, 1: 9.0})
 def ddcrp_sampler(record):
     X, t = streams.regimes(160, length=20), streams.times(160)
     follow(record, "auto", DDCRPSampler(n_particles=7, warmup=30), X, probes=PROBES)
-    lagged = DDCRPSampler(likelihood=GIVEN, n_particles=5, rejuvenate=3, decay=("exponential", 6.0))
-    follow(record, "lag", lagged, X, probes=PROBES)
-    timed = DDCRPSampler(
-        likelihood=GIVEN, n_particles=5, rejuvenate=2, decay=("window", 9.0), warmup=20, seed=3
-    )
+    given = DDCRPSampler(likelihood=GIVEN, n_particles=5, decay=("exponential", 6.0))
+    follow(record, "given", given, X, probes=PROBES)
+    timed = DDCRPSampler(likelihood=GIVEN, n_particles=5, decay=("window", 9.0), warmup=20, seed=3)
     follow(record, "window", timed, X, t, probes=PROBES, at=float(t[-1]) + 1.0)
     timed = DDCRPSampler(likelihood=GIVEN, n_particles=5, decay=("logistic", 9.0), time_unit=4.0)
     follow(record, "logistic", timed, X, t, probes=PROBES, at=float(t[-1]) + 1.0)
@@ -58,7 +56,7 @@ def ddcrp_sampler_families(record):
         ("beta_bernoulli", "beta_bernoulli", streams.bits(120)),
         ("mixed", "auto", streams.mixed(120)),
     ):
-        model = DDCRPSampler(likelihood=likelihood, n_particles=5, warmup=30, rejuvenate=1)
+        model = DDCRPSampler(likelihood=likelihood, n_particles=5, warmup=30)
         follow(record, name, model, rows)
 
 

@@ -15,7 +15,7 @@ class AlarmTwin:
         self.left = 0
         self.quiet = max(average, 10)
 
-    def threshold(self, pooled=False):
+    def threshold(self, pooled=False, nats=False):
         """Return the threshold, and the most with which the next score may be calibrated on."""
         falling = sorted(self.former + self.current, reverse=True)
         m = len(falling)
@@ -23,6 +23,7 @@ class AlarmTwin:
         J = len(tail)
         cut = self.rate * (m + 1) if pooled else 0.0
         excess = sum(x - tail[-1] for x in tail) / (J - 1 - cut) if J > 1 else 0.0
+        excess = max(excess, 1.0) if nats else excess
         k = math.floor(self.rate * (m + 1) + 1e-9)
         if k > 0 and not pooled:
             threshold = falling[k - 1]
@@ -71,15 +72,23 @@ def alarms(scores, rate, average=1):
     return tuple(np.array(column) for column in zip(*rows, strict=True))
 
 
+class Regime:
+    """A regime that a key was in: one of the sixteen that were there last."""
+
+    def __init__(self, label, n, visits):
+        self.label, self.seen, self.visits = label, n, visits
+        self.rows, self.first, self.level = 0, 0.0, 0.0
+
+
 class KeyTwin(AlarmTwin):
     """What is known of one of many keys."""
 
     def __init__(self, rate, average):
         super().__init__(rate, average)
-        self.level, self.afresh, self.total, self.peak, self.zero = 0.0, 0, 0.0, 0.0, 0
+        self.level, self.total, self.peak, self.zero = 0.0, 0.0, 0.0, 0
         self.crowd, self.highest, self.judge = 0, 0.0, None
-        self.news, self.since, self.excess = -1, 0, 0.0
-        self.places = []  # of six labels at most: label, rows, excess of the first, last seen
+        self.news, self.since, self.excess, self.recent = -1, 0, 0.0, 0.0
+        self.regimes, self.regime, self.newest = [], None, -1
         self.lasted = 0
 
     def like(self):
@@ -89,35 +98,43 @@ class KeyTwin(AlarmTwin):
             return self.crowd
         return sum(n >= age for age in (8, 64)) if n < 64 else min(2 + self.lasted, 7)
 
+    def usual(self, all_keys):
+        """Return the score that is expected before a row, by the regime of the row before it."""
+        n = min(len(self.scores), 1000)
+        level = (all_keys + n * self.level) / (n + 1)
+        if self.regime is None:
+            return level
+        rows = min(self.regime.rows, 100)
+        return ((100 - rows) * level + rows * self.regime.level) / 100
+
     def is_news(self, label, excess, n):
         """Note a label; return whether its rows surprise as the first of what is new did."""
         self.since += 1
-        at = next((i for i, place in enumerate(self.places) if place[0] == label), None)
-        new = label > max([self.news, *(place[0] for place in self.places)])
-        if at is None and (new or len(self.places) < 6):
-            at = len(self.places)
-            if at == 6:
-                usual = [i for i in range(6) if self.places[i][2] == 0.0]
-                at = min(usual, key=lambda i: self.places[i][3]) if usual else None
-            if at is None:
-                at = max(range(6), key=lambda i: self.places[i][1])
-            self.places[at : at + 1] = [[label, 0, 0.0, 0]]
-        place = None if at is None else self.places[at]
+        self.recent = excess = max(excess, self.recent - 1.0)
+        regime = next((r for r in self.regimes if r.label == label), None)
+        new = label > self.newest
+        if regime is None:
+            if len(self.regimes) == 16:
+                self.regimes.remove(min(self.regimes, key=lambda r: r.seen))
+            regime = Regime(label, n, 1)
+            self.regimes.append(regime)
         if new:
             if self.news < 0:
-                self.excess, self.since = 0.0, 20
+                excess, self.since = 0.0, 20
             elif self.since < 20:
-                self.excess = max(excess, self.excess)
+                excess = max(excess, self.excess)
             else:
-                self.excess, self.since = excess, 0
-            self.news = label
-        elif place and n - place[3] > 20 and 20 * place[1] < n and place[2] > 0.0:
-            self.news, self.excess, self.since = label, place[2], 0
-        if place:
-            place[1], place[3] = place[1] + 1, n
-            self.lasted += place[1] == 20
-        young = place is not None and place[1] <= 20
-        return (label == self.news or young) and self.since < 20
+                self.since = 0
+            self.news, self.excess, self.newest = label, excess, label
+        elif n - regime.seen > 20:
+            seldom = regime.visits <= 3 + self.rate * n and 20 * regime.rows < n
+            if seldom and regime.first > 0.0:
+                self.news, self.excess, self.since = label, regime.first, 0
+            regime.visits += 1
+        regime.rows, regime.seen = regime.rows + 1, n
+        self.lasted += regime.rows == 20
+        self.regime = regime
+        return (label == self.news or regime.rows <= 20) and self.since < 20
 
     def added_up(self, label, excess, n):
         """Add the excesses of rows, of what is new that of its first; one of each is usual."""
@@ -129,7 +146,7 @@ class KeyTwin(AlarmTwin):
 
 
 class FleetTwin:
-    """Alarms by key: each key with its own lists, and one list of levelled scores a crowd."""
+    """Alarms by key: each key with its own lists, and one list of excesses a crowd."""
 
     def __init__(self, rate, average):
         self.rate, self.average = rate, average
@@ -141,86 +158,86 @@ class FleetTwin:
         """Judge and learn one score of a key; return mean, threshold, alarm, began, ended."""
         own = self.keys.setdefault(key, KeyTwin(self.rate, self.average))
         n = len(own.scores)
-        steady = min(n - own.afresh, 1000)
-        level = (self.level + steady * own.level) / (steady + 1)
-        threshold, cap, judge = self.threshold(own, level)
+        usual = own.usual(self.level)
+        limit, cap, judge = self.limit(own)
         if judge != own.judge:
             own.judge, own.total, own.peak = judge, 0.0, 0.0
         if math.isnan(score):
-            return math.nan, threshold, False, False, False
+            return math.nan, usual + limit, False, False, False
         if (crowd := own.like()) != own.crowd:
             own.crowd, own.highest = crowd, 0.0
         m = len(own.former) + len(own.current)
         own.scores.append(score)
         recent = own.scores[-self.average :]
         mean = sum(recent) / len(recent)
-        judged = mean
+        excess = mean - usual
         if label is not None:
-            judged = own.added_up(label, mean - level, n) + level
+            excess = own.added_up(label, excess, n)
         if len(recent) < self.average:
-            return judged, threshold, False, False, False
-        alarm = judged > threshold
-        unknown = math.isinf(threshold)
+            return excess + usual, usual + limit, False, False, False
+        if own.regime is not None:
+            regime = own.regime
+            regime.level = _followed(regime.level, mean, min(regime.rows, 1000))
+        alarm = excess > limit
+        unknown = math.isinf(limit)
         differ = own.began + own.began_before > 3 + 2.0 * self.rate * m
-        odd = alarm or (unknown and mean > cap)
+        odd = alarm or (unknown and mean - usual > cap)
         if odd or (unknown and own.left):
             own.total = 0.0
-        for place in own.places:
-            if alarm and own.since < 20 and place[0] == own.news:
-                place[2] = max(own.excess, 0.0)
+        for regime in own.regimes:
+            if alarm and own.since < 20 and regime.label == own.news:
+                regime.first = max(own.excess, 0.0)
         if own.left and not (unknown and differ):
             own.left = own.quiet if alarm else own.left - 1
             if unknown:
                 _enter(own, -math.inf)
-            elif own.left == 0 and own.lasted > 1:
-                own.afresh, own.total, own.peak = max(n + 1 - 8, 0), 0.0, 0.0
-            return judged, threshold, alarm, False, own.left == 0 and not unknown
+            return excess + usual, usual + limit, alarm, False, own.left == 0 and not unknown
         own.left = own.quiet if odd else 0
         self.n = min(self.n + 1, 10_000)
-        self.level = _followed(self.level, min(mean, cap), self.n)
-        own.level = _followed(own.level, min(mean, cap), min(n + 1 - own.afresh, 1000))
-        highest = max(judged - level, own.peak) if own.peak else judged - level
-        if own.lasted > 1 and (n + 1 == 248 or n + 1 - own.zero >= 100):
-            own.afresh, own.total = n + 1 - 8, 0.0
+        self.level = _followed(self.level, min(mean, usual + cap), self.n)
+        own.level = _followed(own.level, min(mean, usual + cap), min(n + 1, 1000))
+        highest = max(excess, own.peak) if own.peak else excess
+        if n + 1 - own.zero >= 100:
+            own.total = 0.0
         if own.total:
             own.peak = highest
-            return judged, threshold, alarm, alarm, False
+            return excess + usual, usual + limit, alarm, alarm, False
         own.peak, own.zero = 0.0, n + 1
-        value = min(highest + level, cap)
+        value = min(highest, cap)
         pool = self.crowds[crowd]
         n_pool = len(pool.former) + len(pool.current)
         if not alarm or pool.began + pool.began_before <= 3 + self.rate * n_pool:
             pool.began += alarm
-            _enter(pool, value - level, 4.0)
-        own.highest = max(own.highest, value - level)
-        if differ:
-            value = highest + level
+            _enter(pool, value, 4.0)
+        own.highest = max(own.highest, value)
         own.began += odd
-        _enter(own, value)
-        return judged, threshold, alarm, alarm, False
+        _enter(own, highest if differ else value)
+        return excess + usual, usual + limit, alarm, alarm, False
 
-    def threshold(self, own, level):
-        """Return threshold, cap, and the crowd that judges, None: the key itself, or nobody."""
+    def limit(self, own):
+        """Return the most excess, cap, and the crowd that judges, None: the key, or nobody."""
+        nats = own.regime is not None
         largest = sorted(own.former + own.current, reverse=True)
         m = len(largest)
-        threshold, _ = own.threshold()
+        limit, _ = own.threshold(nats=nats)
         tail = largest[:20]
         excess = sum(x - tail[-1] for x in tail) / (len(tail) - 1) if len(tail) > 1 else 0.0
+        if nats:
+            limit, excess = max(limit, 1.0), max(excess, 1.0)
         if math.floor(self.rate * (m + 1) + 1e-9) == 0:
-            threshold = math.inf
             crowd = own.like()
-            highest = largest[0] - level if largest else -math.inf
+            highest = largest[0] if largest else -math.inf
             if own.lasted > 1:
                 highest = own.highest if crowd == own.crowd else 0.0
             for judge in range(crowd, -1, -1):
-                pooled, _ = self.crowds[judge].threshold(pooled=True)
+                pooled, _ = self.crowds[judge].threshold(pooled=True, nats=nats)
                 if pooled < math.inf:
-                    threshold = level + max(pooled, highest)
-                    return threshold, threshold, judge
+                    limit = max(pooled, highest, 1.0 if nats else -math.inf)
+                    return limit, limit, judge
         cap = math.inf
-        if m >= 20 or threshold < math.inf:
-            cap = (threshold if threshold < math.inf else largest[0]) + 2.0 * excess
-        return threshold, cap, None
+        if m >= 20 or limit < math.inf:
+            cap = (limit if limit < math.inf else largest[0]) + 2.0 * excess
+        return limit, cap, None
 
 
 def _enter(twin, value, faster=1.0):

@@ -11,12 +11,11 @@ import numpy as np
 class Particle:
     weight: float
     tables: list[list[int]] = field(default_factory=list)  # members, in the order of opening
-    links: list[int] = field(default_factory=list)
     openings: list[int] = field(default_factory=list)  # of each table
 
     def copy(self) -> "Particle":
         tables = [list(k) for k in self.tables]
-        return Particle(self.weight, tables, list(self.links), list(self.openings))
+        return Particle(self.weight, tables, list(self.openings))
 
     def table_of(self, i: int) -> int:
         return next(k for k, members in enumerate(self.tables) if i in members)
@@ -32,7 +31,7 @@ def draw(uniform: float, weights: list[float]) -> int:
 
 
 class PlainFilter:
-    """Bootstrap-free filter with locally optimal proposals, resampling and fixed-lag updates.
+    """Bootstrap-free filter with locally optimal proposals and resampling.
 
     weight(i, j) : decay weight of a link of customer i to customer j < i.
     log_marginal(members) : log marginal likelihood of the customers at one table.
@@ -45,11 +44,10 @@ class PlainFilter:
         alpha: float,
         log_marginal: Callable[[tuple[int, ...]], float],
         n_particles: int,
-        lag: int,
         gamma: float = math.inf,
     ) -> None:
         self.gamma = gamma
-        self.weight, self.alpha, self.log_marginal, self.lag = weight, alpha, log_marginal, lag
+        self.weight, self.alpha, self.log_marginal = weight, alpha, log_marginal
         self.particles = [Particle(1.0 / n_particles) for _ in range(n_particles)]
         self.log_evidence = 0.0
         self.n = 0
@@ -79,7 +77,6 @@ class PlainFilter:
         top, scaled, norm = self.options(q, i, group)
         k = draw(u_table, scaled) - 1
         if k < 0:
-            q.links[i] = i
             q.tables.append(sorted(group))
             q.openings.append(1)
         elif self.gamma < math.inf:
@@ -88,33 +85,14 @@ class PlainFilter:
             q.openings[k] += u_link < share
             q.tables[k] = sorted(q.tables[k] + group)
         else:
-            earlier = [j for j in q.tables[k] if j < i]
-            q.links[i] = earlier[draw(u_link, [self.weight(i, j) for j in earlier])]
             q.tables[k] = sorted(q.tables[k] + group)
         return top + math.log(sum(scaled) / norm)
 
-    def update(self, q: Particle, i: int, u_table: float, u_link: float) -> None:
-        group = [i]
-        for j in range(i + 1, self.n):
-            if q.links[j] in group:
-                group.append(j)
-        old = q.table_of(i)
-        if q.links[i] == i:  # the whole table; if it stays, it keeps its place
-            place = q.tables.pop(old)
-            q.openings.pop()  # all are 1
-            self.seat(q, i, group, u_table, u_link)
-            if q.links[i] == i:
-                q.tables.insert(old, q.tables.pop())
-                assert q.tables[old] == place
-            return
-        q.tables[old] = [j for j in q.tables[old] if j not in group]
-        self.seat(q, i, group, u_table, u_link)
-
     def step(self, uniforms: np.ndarray) -> dict[str, float]:
         """Learn the next customer; return what was predicted of it."""
-        n, P, L = self.n, len(self.particles), self.lag
-        linked = L or self.gamma < math.inf
-        per_particle = 2 + 2 * L if linked else 1
+        n, P = self.n, len(self.particles)
+        linked = self.gamma < math.inf
+        per_particle = 2 if linked else 1
         own = [uniforms[1 + p * per_particle : 1 + (p + 1) * per_particle] for p in range(P)]
         known: dict[int, float] = {}
         new, stays, total = 0.0, 0.0, 0.0
@@ -135,17 +113,12 @@ class PlainFilter:
             "p_new": new / total, "p_change": 1.0 - stays / total if n else math.nan,
         }  # fmt: skip
         for q, gain, u in zip(self.particles, gains, own, strict=True):
-            q.links.append(n)
             self.seat(q, n, [n], u[0], u[1] if linked else 0.0)
             q.weight *= math.exp(gain) / total
         self.log_evidence += math.log(total)
         self.n = n + 1
         if sum(q.weight**2 for q in self.particles) * P > 2.0:
             self.resample(uniforms[0])
-        for q, u in zip(self.particles, own, strict=True):
-            if L:
-                for i in range(max(n + 1 - L, 0), n + 1):
-                    self.update(q, i, u[2 + 2 * (n - i)], u[3 + 2 * (n - i)])
         return outputs
 
     def resample(self, uniform: float) -> None:

@@ -101,15 +101,20 @@ class SlowText:
         weights = [math.exp(self.odds(table, doc, now)) for table in self.tables]
         return math.exp(best) / (1.0 + sum(weights))
 
-    def learn(self, doc):
+    def learn(self, doc, near=None):
+        """Learn a document; ``near``: the number of the one that it is a near copy of."""
         n, self.due = len(self.members), None
         same = self.copied(doc)
+        if near is not None and not same:
+            same = [self.members[near]]
+            assert self.gain_of_copy(same[0], doc) > 0.0
         self.clock = now = self.clock + (not same)
         score, arrival = self.score(doc, now), -1
         aside, doc = [w for w in doc if w in self.aside], [w for w in doc if w not in self.aside]
         member = Member(doc, now, aside=aside)
         self.members.append(member)
         if same:
+            member.words, member.aside = same[-1].words, same[-1].aside
             self.take_place(member, same[-1])
             arrival = member.table.id
         elif doc:
@@ -147,6 +152,21 @@ class SlowText:
             for m in self.members[-4 * self.ages[-1] :]
             if words and m.table and m.words == words and m.every == set(doc)
         ]
+
+    def gain_of_copy(self, member, doc):
+        """Equation (5)."""
+        table, mine = member.table, {w for w in doc if w not in self.aside}
+        shared, other = mine & set(member.words), mine ^ set(member.words)
+        if 2 * len(other) > len(shared):
+            return 0.0
+        window = self.members[-4 * self.ages[-1] :]
+        n = min(len(self.members), 4 * self.ages[-1] + 1)
+        out = math.log(0.1 / n) + len(other) * math.log(0.1)
+        for w in shared:
+            own = table.words[w] - self.d + (self.B + self.d * len(table.words)) * self.p(w)
+            common = sum(w in m.words for m in window) / n
+            out += math.log(0.9) - math.log(max(own / (table.n + self.B), common))
+        return out
 
     def take_place(self, member, old):
         """Let a copy stand for an older one."""

@@ -13,6 +13,7 @@ from scipy.stats import chisquare
 
 from benchmarks.calibration import errors, measure
 from streamddcrp import DDCRPSampler, GraphCRP, GroupDP, SeqDDCRP, TemporalDPM, TimeVaryingIBP
+from streamddcrp.decay import Exponential, Window
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.likelihoods import NormalGamma
 from tests.unit.test_evidence import recalled
@@ -26,7 +27,7 @@ PARTICLES = {"n_particles": 200, "warmup": 1}
 EXPONENTIAL = {"decay": ("exponential", REACH), **PLAIN}
 NOISE, LOADING = 0.6, 1.5  # standard deviations, where rows are sums of features
 MODELS = {
-    "links": DDCRPSampler(rejuvenate=N + 1, **PARTICLES, **EXPONENTIAL),
+    "links": DDCRPSampler(decay=Exponential(REACH) * Window(N + 2.0), **PARTICLES, **PLAIN),
     "graph": GraphCRP(window=N + 1, **PARTICLES, **PLAIN),
     "groups": GroupDP(n_shared=3, **PARTICLES, **PLAIN),
     "recall": DDCRPSampler(gamma=1.5, **PARTICLES, **EXPONENTIAL),

@@ -38,7 +38,7 @@ def with_words(kind, texts, rng):
 
 @pytest.mark.parametrize("kind", ["none", "link", "publisher", "half", "footer"])
 def test_boilerplate_is_found_and_stories_stay_apart(kind):
-    texts, z = stories(1)
+    texts, z = stories(3)
     model = TextStream(lag=200)
     model.learn_many(with_words(kind, texts, np.random.default_rng(2)))
     found = model.final_labels(window=True)["label"].to_numpy()

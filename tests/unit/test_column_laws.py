@@ -169,6 +169,18 @@ def test_crisp_columns_are_learned_as_they_are():
     assert set(one.column_laws().values()) == {"level"}
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_column_that_lags_and_rests_names_regimes_beside_another(seed):
+    rng = np.random.default_rng(seed)
+    state = np.repeat([0, 1, 2, 0, 1, 2], 600)
+    level, breaks = np.array([0.0, 300.0, 150.0])[state], np.zeros(3600)
+    breaks[[*range(330, 350), *range(1230, 1260), *range(1900, 1915)]] = 50.0
+    noise = lfilter([0.9], [1.0, -0.8], rng.normal(size=3600))
+    speed = lfilter([0.1], [1.0, -0.9], level) + noise
+    found = SeqDDCRP().step_many(np.c_[speed, breaks + rng.normal(size=3600)])["state"]
+    assert adjusted_rand_score(state, found.to_numpy()) > 0.7
+
+
 def test_a_law_can_be_given():
     y = np.random.default_rng(3).normal(size=(300, 2))
     model = SeqDDCRP(columns={0: "slow"})

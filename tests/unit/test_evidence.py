@@ -81,12 +81,9 @@ def test_every_particle_model_has_one():
         assert low < found.log_evidence < high
 
 
-@pytest.mark.parametrize("rejuvenate", [0, 3])
-def test_the_number_of_tables_is_that_of_the_enumeration(rejuvenate):
+def test_the_number_of_tables_is_that_of_the_enumeration():
     decay = ("exponential", 2.0)
-    model = DDCRPSampler(
-        likelihood=NIG, alpha=ALPHA, decay=decay, n_particles=4000, rejuvenate=rejuvenate, warmup=1
-    )
+    model = DDCRPSampler(likelihood=NIG, alpha=ALPHA, decay=decay, n_particles=4000, warmup=1)
     assert model.n_tables_probs.tolist() == [1.0]
     model.learn_many(X)
     truth = np.r_[0.0, enumerated(decay).n_tables_probs]
@@ -196,6 +193,3 @@ def test_partitions_of_particles_follow_the_posterior():
     model.learn_many(X)
     together = similarity_matrix(model.partitions(n_draws))
     np.testing.assert_allclose(together, enumerated(decay).together, atol=0.03)
-    lagged = DDCRPSampler(likelihood=NIG, n_particles=5, rejuvenate=3, warmup=1)
-    lagged.learn_many(X)
-    assert lagged.partitions(4).shape == (4, 2)  # of those that the next row may change, too

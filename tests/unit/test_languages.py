@@ -64,10 +64,11 @@ def _lists():
 
 
 def mixed(n, seed, *kinds):
-    """Texts of several languages in no order."""
+    """Texts of several languages in no order, of half their words: no copies of each other."""
     rng = np.random.default_rng(seed)
-    texts = [text for kind in kinds for text in (TEXTS[kind] if kind else TEXT)]
-    return [f"{texts[i]} x{j}" for j, i in enumerate(rng.integers(0, len(texts), n).tolist())]
+    texts = [text.split() for kind in kinds for text in (TEXTS[kind] if kind else TEXT)]
+    return [" ".join([*(w for w in texts[i] if rng.random() < 0.5), f"x{j}"])
+            for j, i in enumerate(rng.integers(0, len(texts), n).tolist())]  # fmt: skip
 
 
 def test_stop_words_of_a_language():

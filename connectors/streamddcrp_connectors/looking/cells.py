@@ -1,5 +1,6 @@
 """What stands in the cells of one column: numbers however written, flags, times, words."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ _COUNTERS = re.compile(
     r"(.*[_ ])?(id|idx|index|no\.?|nr\.?|num|number|#)|row_?id|row_?number|[A-Za-z]+Id)",
     re.I,
 )
-_UNIT = r"%|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
+_UNIT = r"[%€$£¥]|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
 _WRITTEN = re.compile(
     rf"[-+]?[$€£¥]?\s*[-+]?[{DIGITS}]*\d[.,]?(?:[eE][-+]?\d+)?\s*(?P<unit>{_UNIT}|[*#†;])?"
 )
@@ -39,8 +40,8 @@ _SIZES = {
 _PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp](\.?[Mm]\.?)?)?$"
 _TIME_NAMES = re.compile(
-    r"(?:^|[\W_])(date|time|timestamp|datetime|at|ts|t|when|epoch|stamp|day|month|utc|yyyymmdd|"
-    r"datum|zeit|fecha|c1)"
+    r"(?:^|[\W_])((?:date|time|timestamp|datetime)s?|at|ts|t|when|epoch|stamp|day|month|utc|"
+    r"yyyymmdd|datum|zeit|fecha|index|c\d+)"
     r"(?:$|[\W_])",
     re.I,
 )
@@ -226,7 +227,7 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
     numbers, _ = Cells(dialect, {name: habit}).numbers(name, there)
     odd = Counter(there.filter(numbers.is_null()).to_pylist())
     marked = len(odd) < 3 and numbers.null_count < 0.5 * len(there)
-    marked = marked and len(pc.unique(numbers)) > 3  # one or two words among many numbers
+    marked = marked and len(pc.unique(numbers.drop_null())) > 3  # one or two words among many
     more = [cell for cell, count in odd.items() if count > 1 or cell[0] in "?*<>~"]
     more = [cell for cell in more if not is_number(cell)][:20]
     codes = [cell for cell in odd if cell not in more and re.search("[A-Za-z]", cell)]
@@ -259,16 +260,16 @@ def _clock_of_numbers(name: str, cells: Any, numbers: Any) -> str:
 
 def may_be_time(name: str) -> bool:
     """Whether a column of numbers is called like a time."""
-    return _TIME_NAMES.search(name) is not None
+    return _TIME_NAMES.search(re.sub("(?<=[a-z])(?=[A-Z])", "_", name)) is not None
 
 
 def _sentinels_of(values: Any) -> tuple[float, ...]:
-    """Return numbers that repeat, far from all others, as no measurement does.
+    """Return numbers that are infinite, or repeat, far from all others, as no measurement does.
 
     One of three nines or more, and a minus, need not repeat, if it is three times as far from the
     others as these are from each other.
     """
-    found: list[float] = []
+    found: list[float] = [mark for mark in (math.inf, -math.inf) if (values == mark).any()]
     for mark in _SENTINELS:
         count = int((values == mark).sum())
         rest = values[~np.isin(values, [*found, mark])]

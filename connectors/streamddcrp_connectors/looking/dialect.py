@@ -22,11 +22,12 @@ SEPARATORS = {
 MISSING = (
     "na", "n/a", "#n/a", "nan", "null", "none", "nil", "?", "-", "--", "---", ".", "*", "missing",
     "(null)", "<na>", r"\n", "-nan", "nd", "n.a.", "..", "#value!", "#div/0!", "bad", "no data",
-    "mm", ":", "**", "***", "****", "*****",
+    "mm", ":", "**", "***", "****", "*****", "nat", "unavailable", "unknown", "not available",
+    "no value available", "#null!", "#num!", "-nan(ind)", "undef", "n.d.", "///",
 )  # fmt: skip
 _COMMENTS = ("#", "%", "//")
 DIGITS = r"\d.,'\u2019 \u00a0\u202f"  # and what may stand between them
-_UNIT = r"(?: ?(?:%|°?[A-Za-z]{1,3}(?:/[a-z]{1,3})?))?"
+_UNIT = r"(?: ?(?:[%€$£¥]|°?[A-Za-zµμΩ]{1,3}[²³]?(?:/[a-z]{1,3}[²³]?)?))?"
 _NUMBER = re.compile(rf"[-+]?(?:[$€£¥] ?)?(\d[{DIGITS}]*|[.,]\d+)([eE][-+]?\d+)?{_UNIT}")
 _ADDRESS = re.compile(r"(\d{1,3}\.){3}\d{1,3}")
 RULE = re.compile(
@@ -56,6 +57,8 @@ class Dialect:
     extra: int = 0  # lines between the header and the first row, of units
     missing: tuple[str, ...] = ()  # marks of missing values beside the usual ones
     names: tuple[str, ...] = ()  # of the columns, if they are not those of the header
+    glued: bool = False  # the sign of a number may follow the number before it at once
+    ragged: bool = False  # without a header, and of so many widths that it is no table
 
     def said(self) -> str:
         """Say in a few words what is not as usual; nothing where all is."""
@@ -109,12 +112,19 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
     if "sep" not in given:
         for sep in SEPARATORS:
             cut = _cut(text, sep)
+            if sep == " " and cut.share < 1.0:
+                apart = _cut(unglued(text), sep)
+                if apart.share > cut.share:
+                    cut, found = apart, replace(found, glued=True)
             worth = cut.worth - (0.02 if sep == " " else 0.0)
             if worth > top + 1e-9:
                 best, top, found = cut, worth, replace(found, sep=sep)
         if top <= 0.5:
             best, found = _cut(text, ","), replace(found, sep=",")
     found = _with_header(found, best, given, text)
+    even = sum(len(row) == best.width for row in best.rows) / max(len(best.rows), 1)
+    ragged = not found.header and even < 0.9 and not {"sep", "skip"} & {*given}
+    found = replace(found, ragged=ragged, glued=found.glued and found.sep == " ")
     arff = re.findall(r"(?im)^@attribute\s+(?:'([^']+)'|\"([^\"]+)\"|(\S+))", text)
     if len(arff) == best.width and not found.header:
         return replace(found, names=named(["".join(name) for name in arff]))
@@ -131,6 +141,7 @@ class _Cut:
     padded: set[int]  # first lines of rows that have empty cells beyond the usual width
     mark: str = ""  # of comments
     width: int = 1
+    share: float = 0.0  # of rows of the usual width
     worth: float = 0.0
 
 
@@ -167,7 +178,7 @@ def _cut(text: str, sep: str) -> _Cut:
         _sort_out(cut, marked)
     like = [row for row in cut.rows if len(row) == cut.width]
     table = cut.rows[next(n for n, row in enumerate(cut.rows) if len(row) == cut.width) :]
-    share = sum(len(row) >= cut.width > 1 for row in table) * len(like) / len(table) ** 2
+    cut.share = sum(len(row) >= cut.width > 1 for row in table) * len(like) / len(table) ** 2
     cells = [cell for row in like[-200:] for cell in row]
     if sep == " ":  # a clock belongs to the date before it; a log has marks of its own
         pairs = zip(["", *cells], cells, strict=False)
@@ -175,7 +186,7 @@ def _cut(text: str, sep: str) -> _Cut:
         cells = [cell for cell, clock in clocks if not clock and not _is_missing(cell)]
     kept = sum(map(_is_value, cells)) / max(len(cells), 1)
     if cut.width > 1:
-        cut.worth = share * (1.0 + kept) * (kept >= 0.5 or sep != " ")
+        cut.worth = cut.share * (1.0 + kept) * (kept >= 0.5 or sep != " ")
     return cut
 
 
@@ -197,6 +208,11 @@ def _sort_out(cut: _Cut, marked: list[tuple[int, list[str]]]) -> None:
         cut.mark = Counter(starts).most_common(1)[0][0]
 
 
+def unglued(text: str) -> str:
+    """Put blanks between numbers of columns of fixed width: 10.5-20.1 becomes two."""
+    return re.sub(r"(\.\d+)(?=-\d*\.\d)", r"\1 ", text)
+
+
 def _records(text: str, sep: str) -> Any:
     text, sep = (text, sep) if len(sep) == 1 else (text.replace(sep, "\t"), "\t")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep)
@@ -210,8 +226,11 @@ def _records(text: str, sep: str) -> Any:
 
 
 def _is_value(cell: str) -> bool:
-    cell = cell.strip()
-    return _is_missing(cell) or is_number(cell) or bool(_DATED.fullmatch(cell))
+    return _is_missing(cell) or is_number(cell) or _is_dated(cell)
+
+
+def _is_dated(cell: str) -> bool:
+    return bool(_DATED.fullmatch(cell.strip()))
 
 
 def is_number(cell: str) -> bool:
@@ -225,6 +244,8 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     if not cut.rows:
         return replace(found, **{k: v for k, v in given.items() if k in ("header", "skip")})
     start = 0 if cut.width == 1 or "skip" in given else _first_row(cut)
+    if not {"header", "skip"} & {*given} and _is_start(cut.rows[start:]):
+        start, given = start + 2, given | {"header": False}
     rows = cut.rows[start:]
     names = _names_above(cut, start, text, found.sep) if start else ()
     if names:
@@ -265,6 +286,17 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
         names = tuple(rows[0]) if header else ("",) * cut.width
     skip = given.get("skip", 0) + line
     return replace(found, skip=skip, header=bool(header), extra=extra, names=named(names))
+
+
+def _is_start(rows: list[list[str]]) -> bool:
+    """Whether two rows hold the second at which a record began, and its rate, in each column."""
+    if len(rows) < 3 or not all(map(_is_epoch, rows[0])) or len({*map(str.strip, rows[1])}) > 1:
+        return False
+    return not any(any(map(_is_epoch, row)) for row in rows[1:])
+
+
+def _is_epoch(cell: str) -> bool:
+    return bool(re.fullmatch(r"\s*1\d{9}(\.\d*)?\s*", cell))
 
 
 def _names_above(cut: _Cut, start: int, text: str, sep: str) -> tuple[str, ...]:
@@ -308,17 +340,24 @@ def _first_row(cut: _Cut) -> int:
 def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
     """Return the places of the header and of the first row, if the row at ``first`` is none.
 
-    A row has numbers where all rows further down have them. Right above it are its header and
-    rows of words, with no numbers but those of every row, above these a title; or titles alone,
-    and the two places are one.
+    A row has numbers and dates where all rows further down have them. Right above it are its header
+    and rows of words, with no numbers but those of every row unless a word stands for the date,
+    above these a title; or titles alone, and the two places are one.
     """
     half = [row for row in cut.rows[len(cut.rows) // 2 :][:200] if len(row) == cut.width]
-    full = [p for p in range(cut.width) if half and all(is_number(row[p]) for row in half)]
+    half = [row for row in half if _n_filled(row)]
+    full: dict[int, Any] = {}
+    for test in (_is_dated, is_number) if half else ():
+        full |= {p: test for p in range(cut.width) if all(test(row[p]) for row in half)}
     always = {p: half[0][p] for p in full if len({row[p] for row in half}) == 1}
 
     def numbers(row: list[str]) -> dict[int, bool]:
         there = (p for p in full if p < len(row) and not _is_missing(row[p]))
-        return {p: is_number(row[p]) for p in there}
+        return {p: full[p](row[p]) for p in there}
+
+    def is_word(row: list[str]) -> bool:
+        dates = [p for p, found in numbers(row).items() if full[p] is _is_dated and not found]
+        return any(not re.search(r"\d", row[p]) for p in dates)
 
     def is_row(row: list[str]) -> bool:
         found = numbers(row)
@@ -335,7 +374,11 @@ def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
             if found and all(found.values()):  # a damaged row
                 return None
             counted = counted or any(map(is_number, row))
-        elif any(number and row[p] != always.get(p) for p, number in found.items()):
+        elif any(
+            number and full[p] is is_number and row[p] != always.get(p)
+            for p, number in found.items()
+            if top is not None or not is_word(row)
+        ):
             header = top is not None and len(numbers(cut.rows[top])) == len(full)
             top = top if top is not None and (header or top <= first) else None
             break
@@ -363,6 +406,8 @@ def _noted_names(noted: Sequence[str], width: int, sep: str) -> tuple[str, ...]:
         title = title[entry.end() :] if entry else title
         ways = [title.split(), re.split(r"\t+|, *| {2,}", title)]
         ways = ways if sep == " " else [next(csv.reader([title], delimiter=sep), [])]
+        if sep != " " and len(ways[0]) == width + 1:  # "fields" stands before them
+            ways = [ways[0][1:]]
         found = next((way for way in ways if len(way) == width), None)
         if found is None or any(map(is_number, found)) or (entry and names):
             break
@@ -398,13 +443,18 @@ def _is_header(rows: list[list[str]]) -> bool:
         if sum(_is_value(row[place]) for row in below) > 0.8 * len(below)
         and any(row[place].strip() for row in below)
     ]  # fmt: skip
-    typed = [place for place in numeric if first[place].strip() and _is_value(first[place])]
+    typed = [
+        place for place in numeric
+        if first[place].strip() and _is_value(first[place])
+        and (is_number(first[place]) or not is_number(below[0][place]))
+        and _is_epoch(first[place]) <= _is_epoch(below[0][place])
+    ]  # fmt: skip
     if numeric:
         second = [place for place in numeric if _is_value(below[0][place])]
         if not second and len(typed) < len(numeric):
             return True  # words below it: of units
-        if len(typed) < len(numeric) or not typed:
-            return not typed or 2 * len(typed) < len(numeric)
+        if not typed or 2 * len(typed) < len(numeric):
+            return True
         numbers = [cell for cell in first if is_number(cell)]
         return len(numbers) >= max(len(typed), 2) and _counts(numbers)
     again = sum(

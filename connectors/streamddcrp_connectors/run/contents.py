@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import sqlite3
+import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -29,7 +30,7 @@ import pyarrow as pa
 
 from streamddcrp.errors import ConfigError
 
-DAMAGED = EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error
+DAMAGED = EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error
 HEAD = 1 << 16  # bytes that show what a file is
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".zip")
 _PIECE = 1 << 18
@@ -42,23 +43,31 @@ _MAGIC = {
                      b"$FL2", b"<stata_dta>", b"FLV", b"%PDF"), "binary"),
 }  # fmt: skip
 _BOM = rb"(?:\xef\xbb\xbf)?\s*"
-_ARRAY = re.compile(_BOM + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
-_OPENED = re.compile(_BOM + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
-_SPARSE = re.compile(rb"(?:[-+]?[\d.]+(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
+_SET = rb"(?:[A-Za-z_$][\w.$ ]*= ?)?"  # to a variable, in JavaScript
+_ARRAY = re.compile(_BOM + _SET + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
+_OPENED = re.compile(_BOM + _SET + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
+_SPARSE = re.compile(rb"(?:[-+]?[\d.,;]+(?: +qid:\d+)?(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
 _TREE = re.compile(_BOM + rb"<(?:\?xml|[A-Za-z_][\w:.-]*[\s>])[^\0]*(?:/>|</|-->)")
 _CELL = r"'(?:[^'\\]|\\.|'')*'"
 _DUMP = re.compile(
-    rb"(?s)[^\0]*^(?:INSERT INTO \S+ *(?:\([^)]*\))?\s*VALUES|COPY \S+ \(.*\) FROM stdin;)", re.M
+    rb"(?s)[^\0]*^(?:INSERT (?:INTO )?\S+ *(?:\([^)]*\))?\s*VALUES"
+    rb"|COPY \S+ \(.*\) FROM stdin;)",
+    re.M,
 )
-_INSERTED = re.compile(
-    rf"^INSERT INTO (\S+) *(\([^)]*\))?\s*VALUES((?:[\s,]*\((?:{_CELL}|[^()'])*\))+)\s*(?:;|ON )"
-    r"|^COPY (\S+) (\([^)]*\)) FROM stdin;\n(.*?)^\\\.$",
-    re.M | re.S,
+_WITHIN = rf"\((?:{_CELL}|[^()']|\([^()']*\))*\)"  # brackets, as of Decimal(9, 2)
+_VALUE = rf"(?:{_CELL}|[^,()']++|{_WITHIN})*+"  # a cell
+_TUPLE = re.compile(rf"\(((?:{_CELL}|[^()']++|{_WITHIN})*+)\)")
+_CAST = re.compile(
+    rf"\s*(?:(?i:cast|convert)\(\s*)?(?:\w*({_CELL})|([^'()\s]*))(?:\s+(?i:as)\s[^']*\))?\s*\Z"
 )
-_CREATED = re.compile(r"^CREATE TABLE (?:IF NOT EXISTS )?(\S+) *\((.*?)^\)", re.M | re.S)
+_INSERT = re.compile(r"INSERT (?:IGNORE )?(?:INTO )?(\S+) *(?:\(([^)]*)\))?\s*(?:VALUES)?")
+_CREATED = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?([^\s(]+)")
 _COLUMN = re.compile(
-    r"^\s*(?:[`\"\[](.+?)[`\"\]]|(?!PRIMARY|UNIQUE|KEY|CONSTRAINT|CHECK)(\w+)) \w", re.M
+    r"(?:\A|,)\s*+(?!(?:PRIMARY|UNIQUE|KEY|CONSTRAINT|CHECK|FOREIGN)\b)"
+    r"[`\"\[]?+([^,`\"\]]+?)[`\"\]]? \w"
 )
+_BARE = str.maketrans("", "", '`"[]')
+MAX_DUMPED = 1 << 24  # bytes of a line with its texts
 _OTHERS = re.compile(r"(^|/)([._]|__MACOSX)|readme|license|\.(md|pdf|html?|docx?|names|png)$", re.I)
 
 
@@ -90,22 +99,21 @@ def packing(head: bytes) -> str | None:
         for place in (0, 1):  # of every second byte
             if not any(head[place:200:2]) and all(head[1 - place : 200 : 2]):
                 return "utf-16-le" if place else "utf-16-be"
-    if _TREE.match(head) and b"<html" not in head[:500].lower():
-        return "xml"
-    if _SPARSE.match(head):
-        return "libsvm"
-    if _DUMP.match(head):
-        return "dump"
-    return "json" if is_document(head) else None
+    found = {
+        "tar": head[257:262] == b"ustar",
+        "xml": _TREE.match(head) and b"<html" not in head[:500].lower(),
+        "libsvm": _SPARSE.match(head), "dump": _DUMP.match(head), "json": is_document(head),
+    }  # fmt: skip
+    return next((kind for kind, fits in found.items() if fits), None)
 
 
 def is_document(head: bytes) -> bool:
     """Whether a file is one JSON value, not one on each line."""
-    if _ARRAY.match(head):
+    if _ARRAY.match(head) or _OPENED.match(head):
         return True
     if not head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return False
-    return bool(_OPENED.match(head)) or b"\n" not in head.strip()
+    return b"\n" not in head.strip()
 
 
 def unwrapped(file: Any, name: str, path: str | None, said: list[str]) -> Any:
@@ -144,10 +152,13 @@ def _layer(
         return lzma.LZMAFile(file), None
     if kind in ("gzip", "zstd", "bz2"):
         return pa.CompressedInputStream(file, kind), None
+    if kind == "tar":
+        return io.BufferedReader(Pieces(_of_tar(file, name, said)), _PIECE), None
     if kind == "zip":
         archive = zipfile.ZipFile(file)
         if not {"[Content_Types].xml", "mimetype"} & {*archive.namelist()}:
-            return _member(archive, name, said), None
+            sizes = {info.filename: info.file_size for info in archive.infolist()}
+            return archive.open(_member(sizes, name, said)), None
     made: Iterator[bytes]
     if kind == "sqlite":
         made = _database(path, name, said)
@@ -157,7 +168,7 @@ def _layer(
     elif kind == "dump":
         made = _dumped(file, name, said)
     elif kind == "json":
-        made = _document(file, name)
+        made = _document(file, name, said)
     elif kind in ("libsvm", "xml"):
         made = (_sparse if kind == "libsvm" else _tree)(file, name)
     elif kind.startswith("utf-16"):
@@ -168,16 +179,26 @@ def _layer(
     return None, made
 
 
-def _member(archive: zipfile.ZipFile, name: str, said: list[str]) -> Any:
-    """Open the largest file of an archive that may be a table."""
-    infos = [info for info in archive.infolist() if not info.is_dir() and info.file_size]
-    kept = [info for info in infos if not _OTHERS.search(info.filename)] or infos
+def _of_tar(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
+    with tempfile.TemporaryFile() as kept:
+        shutil.copyfileobj(file, kept)
+        kept.seek(0)
+        with tarfile.open(fileobj=kept) as tar:
+            sizes = {member.name: member.size for member in tar if member.isfile()}
+            within: Any = tar.extractfile(_member(sizes, name, said))
+            yield from iter(partial(within.read, _PIECE), b"")
+
+
+def _member(sizes: Mapping[str, int], name: str, said: list[str]) -> str:
+    """Choose the largest file of an archive that may be a table."""
+    filled = [member for member, size in sizes.items() if size and not member.endswith("/")]
+    kept = [member for member in filled if not _OTHERS.search(member)] or filled
     if not kept:
         raise ConfigError(f"{name} is an empty archive")
-    chosen = max(kept, key=lambda info: info.file_size)
+    chosen = max(kept, key=lambda member: sizes[member])
     others = f", the largest of {len(kept)} files" if len(kept) > 1 else ""
-    said.append(f"{name}: its file {chosen.filename}{others}")
-    return archive.open(chosen)
+    said.append(f"{name}: its file {chosen}{others}")
+    return chosen
 
 
 def _workbook(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
@@ -229,30 +250,71 @@ def _database(path: str | None, name: str, said: list[str]) -> Iterator[bytes]:
 
 def _dumped(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
     """Write the largest table of a dump of a database as statements of SQL."""
-    text = file.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
-    names = {made: ["".join(found) for found in _COLUMN.findall(body)]
-             for made, body in _CREATED.findall(text)}  # fmt: skip
-    tables: dict[str, list[tuple[str, str]]] = {}
-    parts = _INSERTED.findall(text)
-    for inserted, listed, rows, copied, columns, lines in parts:
-        table, listed = inserted or copied, listed or columns  # noqa: PLW2901 -- of either form
-        if listed:
-            names[table] = [column.strip(' `"[]') for column in listed[1:-1].split(",")]
-        tables.setdefault(table, []).append((rows, lines))
-    if len(parts) < len(re.findall(r"(?m)^(?:INSERT INTO|COPY) \S+ *(?:\(|VALUES)", text)):
-        raise ConfigError(
-            f"{name} is a dump of SQL, some statements of which cannot be read: load it, and "
-            "export the table as CSV"
-        )
-    table = max(tables, key=lambda table: sum(len("".join(part)) for part in tables[table]))
-    if len(tables) > 1:
-        said.append(f"{name}: its table {table!r}, the largest of {', '.join(tables)}")
-    yield from _lines([names[table]] if table in names else [])
-    for rows, lines in tables[table]:
-        yield from _lines(line.replace("\\N", "").split("\t") for line in lines.splitlines())
-        for row in re.findall(rf"\(((?:{_CELL}|[^()'])*)\)", rows):
-            cells = re.findall(rf"({_CELL})|([^,'\s]+)", row)
-            yield from _lines([[_unquoted(text) if text else cell for text, cell in cells]])
+    with tempfile.TemporaryFile() as kept:
+        shutil.copyfileobj(file, kept)
+        sizes, names = Counter[str](), dict[str, list[str]]()
+        for table, listed, rows in _statements(kept):
+            sizes[table] += len(rows)
+            names |= {table: listed} if listed else {}
+        table = max(sizes, key=lambda table: sizes[table])
+        if len(sizes) > 1:
+            said.append(f"{name}: its table {table!r}, the largest of {', '.join(sizes)}")
+        yield from _lines([names[table]] if table in names else [])
+        for each, _, rows in _statements(kept):
+            if each == table and rows:
+                yield from _lines(_values(rows, name))
+
+
+def _statements(file: Any) -> Iterator[tuple[str, list[str], str]]:
+    """Yield, line by line, the tables of a dump, the names of their columns, and rows of them."""
+    file.seek(0)
+    table, copied, made, line = "", False, "", ""
+    for data in file:
+        line += data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+        if made or _CREATED.match(line):
+            made += line
+            if re.search(r"(?:;|^\)[^\n]*|^GO)\s*\Z", made, re.M):
+                body = re.sub(r"\([^()]*\)", "", made.partition("(")[2])
+                yield _CREATED.match(made)[1].translate(_BARE), _COLUMN.findall(body), ""  # type: ignore[index]
+                made = ""
+        elif copied:
+            copied = line.rstrip() != r"\."
+            yield table, [], line * copied
+        elif found := re.match(r"COPY (\S+) (\(.*\)) FROM stdin;", line):
+            table, copied = found[1].translate(_BARE), True
+            yield table, _listed(found[2]), ""
+        elif (begun := _INSERT.match(line)) or (table and re.match(r"[\s,]*\(", line)):
+            quotes = line.replace("\\\\", "").replace("\\'", "").count("'")
+            if quotes % 2 and len(line) < MAX_DUMPED:
+                continue  # a text goes on in the next line
+            table = begun[1].translate(_BARE) if begun else table
+            rest = line[begun.end() :] if begun else line
+            yield table, _listed(begun[2]) if begun and begun[2] else [], f"({rest}"
+        else:
+            table = ""
+        line = ""
+
+
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.translate(_BARE).strip("()").split(",")]
+
+
+def _values(text: str, name: str) -> Iterator[list[str]]:
+    """Yield the cells of rows as statements have them, or as a copy has them: with tabs."""
+    if text[0] != "(":
+        yield text.rstrip("\n").replace("\\N", "").split("\t")
+        return
+    rows = _TUPLE.findall(text, 1)
+    if re.fullmatch(r"[\s,]*(?:;|ON .*)?\s*", _TUPLE.sub("", text[1:]), re.S) is None:
+        rows = [None]
+    for row in rows:
+        cells = row and [_CAST.match(cell) for cell in re.findall(rf"(?:\A|,)({_VALUE})", row)]
+        if not cells or None in cells:
+            raise ConfigError(
+                f"{name} is a dump of SQL, some statements of which cannot be read: load it, and "
+                "export the table as CSV"
+            )
+        yield [_unquoted(cell[1]) if cell[1] else cell[2].strip() for cell in cells]
 
 
 def _unquoted(text: str) -> str:
@@ -272,17 +334,23 @@ def _lines(rows: Iterator[Any] | Any) -> Iterator[bytes]:
         yield text.getvalue().encode(errors="replace")
 
 
-def _document(file: Any, name: str) -> Iterator[bytes]:
+def _document(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
     """Write the rows of a JSON document one a line."""
     data = file.read()
     try:
-        found = _values_of(data.decode("utf-8-sig"))
+        text = re.sub(rb"\A\s*" + _SET, b"", data.removeprefix(codecs.BOM_UTF8))
+        found = _values_of(text.decode())
     except (ValueError, RecursionError) as error:
         if data.lstrip().startswith(b"{") and b"\n" not in data.strip():  # a row to be refused
             yield data
             return
         raise ConfigError(f"{name} is one JSON document, which cannot be read: {error}") from error
-    rows = [*_rows_of(found)]
+    tables = sorted(_tables(found, 0), key=lambda table: -table[0])
+    rows = [*tables[0][2]()] if tables else [found]
+    others = [label for n, label, _ in tables[1:] if n > 1 and label]
+    if others and tables[0][1]:
+        shown = ", ".join(others[:8])
+        said.append(f"{name}: its rows are those of {tables[0][1]!r}, not of {shown}")
     if all(isinstance(row, list) and not any(map(_is_nested, row)) for row in rows):
         yield from _lines(rows)
         return
@@ -293,7 +361,7 @@ def _document(file: Any, name: str) -> Iterator[bytes]:
 def _values_of(text: str) -> Any:
     """Read one value, or a list of those that follow each other."""
     decoder, values, at = json.JSONDecoder(), [], 0
-    while start := re.compile(r"\s*(?=\S)").match(text, at):
+    while start := re.compile(r"[\s;]*(?=[^\s;])").match(text, at):
         value, at = decoder.raw_decode(text, start.end())
         values.append(value)
     return values[0] if len(values) == 1 else values
@@ -317,6 +385,7 @@ def _sparse(file: Any, name: str) -> Iterator[bytes]:
 def _with_zeros(line: bytes, low: int, high: int) -> list[str]:
     label, *pairs = line.decode("utf-8", "replace").partition("#")[0].split() or [""]
     values = dict(pair.split(":", 1) for pair in pairs)
+    label = re.sub("[,;]", "_", label)
     return [label, *(values.get(str(i), "0") for i in range(low, high + 1))] if label else []
 
 
@@ -343,37 +412,56 @@ def _held(element: Any, above: str = "") -> Iterator[tuple[str, str | None]]:
             yield name, each.text
 
 
-def _rows_of(found: Any) -> Iterator[Any]:
-    """Yield the rows of a document: objects, lists of cells, or columns, the longest there are."""
-    tables = sorted(_tables(found, 0), key=lambda table: -table[0])
-    return tables[0][1]() if tables else iter([found])
+_Table = tuple[int, str, Callable[[], Iterator[Any]]]
 
 
-def _tables(found: Any, depth: int) -> Iterator[tuple[int, Callable[[], Iterator[Any]]]]:
-    """Yield what may be tables within a document, with their numbers of rows."""
+def _tables(found: Any, depth: int, label: str = "") -> Iterator[_Table]:
+    """Yield what may be tables within a document, with their numbers of rows and their names."""
     if isinstance(found, list):
-        if found and (depth == 0 or isinstance(found[0], dict | list)):
-            yield len(found), partial(iter, found)
-        if len(found) == 1:
-            yield from _tables(found[0], depth + 1)
+        yield from _tables_of_list(found, depth, label)
     elif isinstance(found, dict):
         columns = [*found.values()]
         names = found.get("columns")
         rows = found.get("data", found.get("values"))
         if isinstance(names, list) and isinstance(rows, list):  # as pandas splits
-            yield 1 << 60, lambda: (dict(zip(names, row, strict=False)) for row in rows)
+            yield 1 << 60, label, lambda: (dict(zip(names, row, strict=False)) for row in rows)
         lengths = {len(c) for c in columns if isinstance(c, list) and not _is_rows(c)}
         if len(lengths) == 1 and max(lengths) > 1 and all(isinstance(c, list) for c in columns):
-            yield max(lengths), lambda: _of_columns(found, range(max(lengths)))
+            yield max(lengths), label, lambda: _of_columns(found, range(max(lengths)))
         keys = [[*c] for c in columns if isinstance(c, dict)]
         if len(columns) == len(keys) and keys and all(each == keys[0] for each in keys):
             if len(keys[0]) > len(keys):
-                yield len(keys[0]), lambda: _of_columns(found, keys[0])
+                indexed = {"index": {key: key for key in keys[0]}} | found
+                yield len(keys[0]), label, lambda: _of_columns(indexed, keys[0])
             elif len(keys) > 1:
-                yield len(keys), lambda: iter(columns)
+                yield len(keys), label, lambda: ({"index": k} | row for k, row in found.items())
         if depth < 6:
-            for value in columns:
-                yield from _tables(value, depth + 1)
+            for name, value in found.items():
+                yield from _tables(value, depth + 1, f"{label}.{name}" if label else name)
+
+
+def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table]:
+    if found and (depth == 0 or _is_nested(found[0])):
+        yield len(found), label, partial(iter, found)
+        objects = [row for row in found if isinstance(row, dict)]
+        for name in found[0] if objects[:1] == found[:1] else ():
+            held = [row[name] for row in objects if isinstance(row.get(name), list)]
+            n = sum(len(rows) for rows in held if _is_rows(rows))
+            if n >= 10 * len(found):  # each row of the list holds many others
+                yield n, label and f"{label}.{name}", partial(_unfolded, objects, name)
+    for each in found if len(found) < 5 else ():
+        if len(found) == 1 or (isinstance(each, list) and each and isinstance(each[0], dict)):
+            yield from _tables(each, depth + 1, label)
+
+
+def _unfolded(found: Sequence[Any], name: str) -> Iterator[Any]:
+    """Yield the rows that each row holds by a name, with its other values beside them."""
+    for row in found:
+        rest = {key: value for key, value in row.items() if key != name}
+        names = rest.pop("columns", None)
+        for within in row.get(name) or ():
+            cells = isinstance(within, list) and isinstance(names, list)
+            yield rest | (dict(zip(names, within, strict=False)) if cells else _row(within))
 
 
 def _is_rows(column: Sequence[Any]) -> bool:

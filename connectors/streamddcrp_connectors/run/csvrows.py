@@ -17,7 +17,7 @@ import pyarrow.csv as pc_csv
 
 from streamddcrp.errors import SchemaError
 from streamddcrp_connectors.looking.cells import Cells
-from streamddcrp_connectors.looking.dialect import RULE, SEPARATORS, Dialect, named
+from streamddcrp_connectors.looking.dialect import RULE, SEPARATORS, Dialect, named, unglued
 from streamddcrp_connectors.run.columns import (
     Columns,
     Refusal,
@@ -154,6 +154,8 @@ class CsvRows:
             block = RULE.sub(b"", block)
         if dialect.sep == "::":
             block = block.replace(b"::", b"\t")
+        if dialect.glued:
+            block = unglued(block.decode(errors="surrogateescape")).encode(errors="surrogateescape")
         if dialect.sep == " ":
             block = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", block)
             if b'"' in block:  # between cells, not within them

@@ -36,6 +36,7 @@ _MEASURED = re.compile(  # InfluxDB's protocol: a measurement, its tags, its fie
     r'((?:\\.|[^ ,=\\{"])+)((?:,(?:\\.|[^ \\])+)?) '
     r'((?:\\.|[^ ,=\\"])+=(?:"(?:\\.|[^"\\])*"|\\.|[^ "\\])+)(?: (\d{10,19}))?\s*'
 )
+_ACTION = re.compile(rb'(?m)^\{ *"(?:index|create)" *: *\{[^{}\n]*\} *\}\s*?\n')  # of a bulk
 _FIELD = re.compile(r'((?:\\.|[^,=\\])+)=("(?:\\.|[^"\\])*"|(?:\\.|[^,\\])*)')
 Made = tuple[Any, list[bool]]  # an array, and which of its cells could be made
 
@@ -55,6 +56,7 @@ class JsonRows:
         self._optional: set[str] = set()
         self._written: set[str] = set()  # columns in which the sample has text
         self._nested = False
+        self._bulk = False  # each row follows a line that says where to put it
 
     def names_of(self, sample: bytes) -> list[str]:
         """Return the columns of the objects of a sample, in the order in which they come."""
@@ -66,7 +68,9 @@ class JsonRows:
 
     def _objects(self, sample: bytes) -> list[dict[str, Any]]:
         rows = []
-        for line in sample.split(b"\n"):
+        without = _ACTION.sub(b"", sample)
+        self._bulk = bool(without.strip())
+        for line in (without if self._bulk else sample).split(b"\n"):
             with suppress(ValueError):
                 rows.append(self.read(line))
         return rows
@@ -93,7 +97,7 @@ class JsonRows:
         wanted = [name for name in columns.raw if name not in self._optional]
         if columns.reading.absent:
             wanted = []
-        for line in block.split(b"\n"):
+        for line in (_ACTION.sub(b"", block) if self._bulk else block).split(b"\n"):
             if line.strip():
                 try:
                     rows.append(self.read(line, wanted, columns.features or ()))

@@ -121,6 +121,9 @@ class TextSource:
         self._found: Survey | None = None
         if self._format == "csv":
             dialect = self._look_at_table(columns)
+            if dialect.ragged and format is None and not columns.names:
+                self._look_at_lines(columns)
+                return
             names = self._rows.names
             said = ", ".join(filter(None, [dialect.said(), self._rows.said]))
         elif self._format == "jsonl":
@@ -154,7 +157,9 @@ class TextSource:
             self.columns = columns.resolve(names, self.name)
         except ConfigError:
             wanted = format is None and not columns.key and (columns.text or not columns.features)
-            if not (wanted and self._format == "csv" and may_be_lines(sample, self.name, names)):
+            free = len(names) == 1 and not columns.names
+            free = free or may_be_lines(sample, self.name, names)
+            if not (wanted and self._format == "csv" and free):
                 raise
             self._look_at_lines(columns)
 

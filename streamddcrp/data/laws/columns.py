@@ -31,6 +31,8 @@ BEST = 6  # laws of a column that stay in the contest
 FAR_LARGER = 4.0  # times, of the variance of jumps, from which on all laws compete again
 DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 HELD = "; a value that is sent again is left out"
+BLOCK, FURTHER = 16, 8  # rows of a block, and blocks over which a column that rests stays put
+WALK = 6.0  # medians of a walk's steps, times the root of their number, that it hardly gets to
 LASTING = 0.99  # phi from which a drift is of the kind that lasts
 
 
@@ -135,6 +137,7 @@ class Laws:
         self._filters: Filters | None = None  # None: nothing is subtracted
         self._contest: Contest | None = None
         self._chosen: list[Law | None] = []  # None: the column rests, or may have no law
+        self._resting = set[int]()  # columns that are levels, though a drift predicts their rows
         self._said: list[tuple[Law, int, int]] = []  # what the log has been told
         self.n_looked = 0  # rows after which laws were chosen last
 
@@ -212,6 +215,13 @@ class Laws:
         from_scratch = from_scratch or n_rows <= FIRST[-1]
         self._contest.begin(X, options, from_scratch=from_scratch, again=n_rows in AGAIN)
         self._chosen = self._contest.best(before)
+        for d, law in enumerate(self._chosen):
+            if options[d] == "auto" and law is not None and law.drifts:
+                if _rests(X[:, d], known=d in self._resting):
+                    self._chosen[d] = LEVEL
+                    self._resting.add(d)
+                else:
+                    self._resting.discard(d)
         self.n_looked = min(n_rows, LAST)
         if self.n_looked == LAST:
             self._contest = None
@@ -275,7 +285,8 @@ class Laws:
             arrays["contest.law.score"] = self._contest.score.copy()
         if self.held.any:
             arrays |= self.held.arrays()
-        return arrays, {"looked": self.n_looked, "chosen": self._chosen}
+        resting = {"resting": sorted(self._resting)} if self._resting else {}
+        return arrays, {"looked": self.n_looked, "chosen": self._chosen} | resting
 
     def restore(self, arrays: Mapping[str, Any], meta: Mapping[str, Any], n_columns: int) -> None:
         """Take up what `state` returned; raises CheckpointError."""
@@ -286,7 +297,10 @@ class Laws:
         chosen = [None if law is None else known.get((*law,)) for law in meta["chosen"]]
         refuse_if([law and [*law] for law in chosen] != meta["chosen"], "laws")
         refuse_if(len(chosen) not in (0, n_columns), "laws")
-        self._chosen = chosen
+        resting = meta.get("resting", [])
+        is_list = type(resting) is list and all(type(d) is int for d in resting)
+        refuse_if(not is_list or not all(0 <= d < len(chosen) for d in resting), "laws")
+        self._chosen, self._resting = chosen, set(resting)
         self.held.restore(arrays, n_columns)
         if "law.laws.law" in arrays:
             self._filters = Filters.of(n_columns)
@@ -297,6 +311,21 @@ class Laws:
             self._contest = Contest(Filters.of(BEST * n_columns), score.copy())
             self._contest.filters.restore(arrays, "contest.law.")
         self._said = self._used(n_columns) if looked >= FIRST[-1] else []
+
+
+def _rests(x: FloatArray, *, known: bool) -> bool:
+    """Whether a column (N,) rests between jumps, although a drift predicts its rows better.
+
+    Medians of blocks come further than a walk of their steps gets, and move little more over eight
+    blocks than over one. A column ``known`` to rest does, until its moves grow as those of a walk.
+    """
+    x = x[np.isfinite(x)]
+    if len(x) < 2 * FURTHER * BLOCK:
+        return False
+    usual = np.median(x[len(x) % BLOCK :].reshape(-1, BLOCK), axis=1)
+    step, later = (float(np.median(np.abs(usual[k:] - usual[:-k]))) for k in (1, FURTHER))
+    far = float(np.ptp(usual)) > WALK * math.sqrt(len(usual)) * step
+    return later < FURTHER**0.5 * step if known else far and later < FURTHER**0.25 * step
 
 
 def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:

@@ -13,13 +13,11 @@ O(|S| (P + W)) more for each customer, |S| those below it. Memory is O(N P) and 
 numbers in all where distance is the difference of arrival indices.
 
 Particles (`DDCRPSampler`): each of P holds one seating of all customers so far. They are resampled
-(systematically) when the effective sample size falls below P / 2; then the links of the last L
-customers are drawn again by the collapsed Gibbs sampler, which leaves the estimate of the evidence
-unbiased. Memory does not grow with the stream: customers stay in a ring while a link may reach
-them, or their own may change, max(L, 1) + W of them where the decay ends after W. Under exponential
-and no decay weights of links fade alike, so each table carries the weight of all members that have
-left the ring. O(P (W + K D)) per arrival, K live tables; each resampled link costs as much again,
-and O(D) per customer below it. Memory O(P (L + W + K D^2)) at most.
+(systematically) when the effective sample size falls below P / 2. Memory does not grow with the
+stream: customers stay in a ring while a link may reach them, W of them where the decay ends after
+W. Under exponential and no decay weights of links fade alike, so each table carries the weight of
+all members that have left the ring. O(P (W + K D)) per arrival, K live tables; memory
+O(P (W + K D^2)) at most.
 
 References: Blei and Frazier, "Distance dependent Chinese restaurant processes", JMLR 2011;
 Fearnhead, "Particle filters for mixture models with an unknown number of components", Statistics

@@ -20,8 +20,7 @@ AT_ONCE = 1 << 18  # random numbers drawn in one piece, 2 MB
 def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
     """Return the random numbers of arrivals ``first`` on, (N, 4 ceil((1 + P U) / 4)), by counting.
 
-    U = 2 + 2 rejuvenate, or 1 without it and without recall. Philox: arrival n owns the numbers
-    from n row lengths on.
+    U = 2 with recall, else 1. Philox: arrival n owns the numbers from n row lengths on.
     """
     blocks = _blocks(config)
     bits = np.random.Philox(key=config.seed, counter=first * blocks)
@@ -30,8 +29,7 @@ def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
 
 def _blocks(config: Config) -> int:
     """Return how many blocks of four numbers, as Philox makes them, an arrival takes."""
-    more = config.rejuvenate or config.gamma < math.inf
-    per_particle = 2 + 2 * config.rejuvenate if more else 1
+    per_particle = 2 if config.gamma < math.inf else 1
     return -(-(1 + config.n_particles * per_particle) // 4)
 
 
@@ -69,7 +67,7 @@ def step(
 
 
 def _grown(state: State, config: Config) -> State:
-    return state_from_arrays(config, arrays_of(state, config))
+    return state_from_arrays(config, arrays_of(state))
 
 
 def predict_row(

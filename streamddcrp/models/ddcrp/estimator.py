@@ -39,7 +39,7 @@ class DDCRPFilter(ParticleEngine):
     _restored = staticmethod(state_from_arrays)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state, self.config)
+        return arrays_of(self.state)
 
     def labels(self) -> IntArray:
         """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
@@ -118,9 +118,6 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 10
         More of them predict better and cost as much more.
-    rejuvenate : int, default 0
-        Number of last arrivals whose links are resampled after each arrival: revises recent
-        assignments, at the cost of one more arrival each. Not with ``gamma``.
     warmup : int, default 64
         Rows that wait where likelihood or time unit must be learned from them; then they are
         filtered at once. Until then the label is 0 and there is no score.
@@ -131,9 +128,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
 
     Notes
     -----
-    With two features and ten tables an arrival takes about 1.4 us per particle, with rejuvenation
-    as much again and more for each resampled link; a particle takes a few kB. The algorithm is
-    described in `streamddcrp.models.ddcrp`.
+    With two features and ten tables an arrival takes about 1.4 us per particle, which takes a few
+    kB. The algorithm is described in `streamddcrp.models.ddcrp`.
 
     Examples
     --------
@@ -155,7 +151,6 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         decay: DecaySpec = ("exponential", 16.0),
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 10,
-        rejuvenate: int = 0,
         warmup: int = 64,
         time_unit: float | None = None,
         seed: int = 0,
@@ -165,13 +160,12 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         self.decay = decay
         self.likelihood = likelihood
         self.n_particles = n_particles
-        self.rejuvenate = rejuvenate
         self.time_unit = time_unit
         self.seed = seed
         super().__init__(likelihood, warmup)
         self._options: dict[str, Any] = {
             "decay": make_decay(decay), "alpha": alpha, "gamma": gamma,
-            "n_particles": n_particles, "rejuvenate": rejuvenate, "seed": seed,
+            "n_particles": n_particles, "seed": seed,
         }  # fmt: skip
         make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
         if time_unit is not None:

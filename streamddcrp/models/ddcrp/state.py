@@ -2,8 +2,7 @@
 
 Arrays are grouped by axis into named tuples, which kernels update in place. Lengths are capacities:
 P particles, K tables of each, B customers in the ring (a power of two; customer i is at i mod B),
-N names of tables, L = max(rejuvenate, 1) recent customers (customer i is at i mod L), D features,
-S and Q entries of statistics and cached posteriors.
+N names of tables, S and Q entries of statistics and cached posteriors.
 """
 
 import math
@@ -50,13 +49,12 @@ class Config(NamedTuple):
     reach: float  # largest distance of a link
     by_gap: FloatArray  # (W,) weights over 1 .. W arrivals; empty where they are not needed
     n_particles: int
-    rejuvenate: int
     seed: int
 
 
 def make_config(
     *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int,
-    rejuvenate: int, seed: int, clocked: bool, gamma: float | None = None,
+    seed: int, clocked: bool, gamma: float | None = None,
 ) -> Config:  # fmt: skip
     """Check the options of `DDCRPFilter` and put them into the kernels' terms; raises ConfigError.
 
@@ -65,11 +63,8 @@ def make_config(
     distances are of times; else of arrival indices.
     """
     n_particles = particle_count(n_particles)
-    rejuvenate = whole("rejuvenate", rejuvenate, 0, 1 << 16)
     seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
     gamma = math.inf if gamma is None else positive("gamma", gamma, "None")
-    if rejuvenate > 0 and gamma < math.inf:
-        raise ConfigError("rejuvenate: links are not resampled with recall; give 0, or gamma=None")
     carried = decay.code in (EXPONENTIAL, NO_DECAY)
     reach, by_gap = math.inf, np.empty(0)
     if not carried:
@@ -90,7 +85,7 @@ def make_config(
     given = not carried and (not clocked or decay.code == CALLER_GIVEN)
     return Config(
         family, hyper, decay.code, decay.location, decay.scale, alpha, gamma, TAIL * alpha, carried,
-        given, clocked, reach, by_gap, n_particles, rejuvenate, seed,
+        given, clocked, reach, by_gap, n_particles, seed,
     )  # fmt: skip
 
 
@@ -124,17 +119,6 @@ class Ring(NamedTuple):
 
     t: Annotated[FloatArray, "B", rec.FINITE]
     label: Annotated[IntArray, "P B", rec.index("K")]  # table
-    # customer linked to, -1: had left the ring; only if rejuvenated
-    link: Annotated[IntArray, "P B", rec.Within(-1, rec.MOST)]
-
-
-class Recent(NamedTuple):
-    """Customers whose links are resampled."""
-
-    x: Annotated[FloatArray, "L D", rec.PREPARED]
-    # decay weights of their links to customers of the ring
-    weight: Annotated[FloatArray, "L B", rec.WEIGHT]
-    name: Annotated[IntArray, "L", -1]  # in `Names`, of the table they open; -1: none has it yet
 
 
 class Scratch(NamedTuple):
@@ -152,13 +136,8 @@ class Scratch(NamedTuple):
     ancestor: Annotated[IntArray, "P"]
     place: Annotated[IntArray, "P"]
     used: Annotated[BoolArray, "P"]
-    inside: Annotated[BoolArray, "L"]  # whether the customers from one on are below it
-    taken: Annotated[FloatArray, "S"]
-    kept_stats: Annotated[FloatArray, "S"]
-    joint: Annotated[FloatArray, "S"]
-    taken_post: Annotated[FloatArray, "Q"]
-    kept_post: Annotated[FloatArray, "Q"]
-    joint_post: Annotated[FloatArray, "Q"]
+    link_weight: Annotated[FloatArray, "B"]  # of the arrival's links to customers of the ring
+    name: Annotated[IntArray, "1", -1]  # in `Names`, of the table that the arrival opens; -1: none
     prior_post: Annotated[FloatArray, "Q"]
 
 
@@ -166,7 +145,6 @@ class _Groups(NamedTuple):
     particles: Particles
     tables: Tables
     ring: Ring
-    recent: Recent
     names: Names
     events: EventRing
     counts: IntArray
@@ -193,20 +171,19 @@ def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> Stat
     rows = config.family, config.hyper
     lengths = {
         "P": config.n_particles, "K": n_tables, "B": n_ring, "N": n_names,
-        "L": max(config.rejuvenate, 1), "D": int(config.hyper[0]), "S": int(n_stats(*rows)),
-        "Q": int(n_post(*rows)),
+        "S": int(n_stats(*rows)), "Q": int(n_post(*rows)),
     }  # fmt: skip
     state = State(
         rec.empty(Particles, lengths), rec.empty(Tables, lengths), rec.empty(Ring, lengths),
-        rec.empty(Recent, lengths), empty_names(n_names), empty_events(),
-        np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS), rec.empty(Scratch, lengths),
+        empty_names(n_names), empty_events(), np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS),
+        rec.empty(Scratch, lengths),
     )  # fmt: skip
     state.particles.weight[:] = 1.0 / config.n_particles
     posterior(*rows, np.zeros(lengths["S"]), state.scratch.prior_post)
     return state
 
 
-def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint.
 
     What follows from the rest is left out, and names are sorted: equal states give equal bytes.
@@ -217,10 +194,6 @@ def arrays_of(state: State, config: Config) -> dict[str, NDArray[Any]]:
     unused = np.arange(state.counts[MOST_TABLES]) >= state.particles.n_tables[:, None]
     for name in ("name", "retained", "openings", "carried", "stats"):
         arrays[f"tables.{name}"][unused] = 0
-    recent, row, at = _recent(state, config.rejuvenate)
-    arrays["recent.x"] = state.recent.x[row]
-    earlier = np.arange(state.counts[FIRST], state.counts[N_SEEN]) < recent[:, None]
-    arrays["recent.weight"] = np.where(earlier, state.recent.weight[row][:, at], 0.0)
     return arrays | {"counts": state.counts.copy(), "sums": state.sums.copy()}
 
 
@@ -228,29 +201,21 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Refuse arrays that do not belong together, before any is used."""
     lengths: rec.Lengths = {
         "P": config.n_particles, "K": arrays["tables.name"].shape[-1],
-        "B": len(arrays["ring.t"]), "L": len(arrays["recent.x"]),
+        "B": len(arrays["ring.t"]),
     }  # fmt: skip
     lengths = shared.check_names(arrays, lengths, N_COUNTS, N_SUMS)
     for part, group in _GROUPS.items():
         rec.check(group, arrays, lengths, f"{part}.", without=("post",))
-    recent = arrays["recent.x"], arrays["recent.weight"]
-    rec.check_one(
-        "recent.x", recent[0], (lengths["L"], recent[0].shape[-1]), np.float64, rec.PREPARED
-    )
-    rec.check_one("recent.weight", recent[1], (lengths["L"], lengths["B"]), np.float64, rec.WEIGHT)
     seen, first = arrays["counts"][[N_SEEN, FIRST]]
     n_tables = arrays["particles.n_tables"]
-    width = int(config.hyper[0]), int(n_stats(config.family, config.hyper))
-    labels, links = arrays["ring.label"], arrays["ring.link"]
+    labels = arrays["ring.label"]
     taken = np.arange(lengths["K"]) < n_tables[:, None]
     rec.refuse_if(
         seen - first != lengths["B"]
-        or lengths["L"] != max(0, int(seen) - max(0, int(seen) + 1 - config.rejuvenate))
-        or first > max(0, int(seen) + 1 - max(config.rejuvenate, 1))
-        or recent[0].shape[1] > width[0]
-        or arrays["tables.stats"].shape[-1] > width[1]
+        or first > seen
+        or arrays["tables.stats"].shape[-1] > int(n_stats(config.family, config.hyper))
         or bool((arrays["tables.name"] >= max(lengths["N"], 1)).any())
-        or bool((labels >= np.maximum(n_tables, 1)[:, None]).any() or (links >= seen).any())
+        or bool((labels >= np.maximum(n_tables, 1)[:, None]).any())
         or bool((arrays["particles.last"] >= n_tables).any())
         or bool((arrays["particles.opened"] < n_tables).any())
         or bool((arrays["particles.opened"] > seen).any()),
@@ -268,21 +233,12 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     """
     counts = arrays["counts"]
     K, seen, first, n_names = (int(counts[i]) for i in (MOST_TABLES, N_SEEN, FIRST, N_NAMES))
-    more = 1 + config.rejuvenate
-    state = _with_room(
-        config, room(K + more, 8), room(seen - first + 1, 16), room(n_names + more, 16)
-    )
+    state = _with_room(config, room(K + 1, 8), room(seen - first + 1, 16), room(n_names + 1, 16))
     shared.restore_names(state, arrays)
     for name, values, place in _stored(state):
         kept = arrays[name]
         target = values[..., : kept.shape[2]] if name == "tables.stats" else values
         target[place] = kept
-    recent, row, at = _recent(state, config.rejuvenate)
-    x = arrays["recent.x"]
-    state.recent.x[row, : x.shape[1]] = x
-    state.recent.weight[row[:, None], at] = arrays["recent.weight"]
-    known = {int(opener): g for g, opener in enumerate(arrays["names.opener"])}
-    state.recent.name[row] = [known.get(i, -1) for i in recent.tolist()]
     for p, n_tables in enumerate(state.particles.n_tables):
         for k in range(n_tables):
             posterior(
@@ -307,10 +263,3 @@ def _stored(state: State) -> Iterator[tuple[str, NDArray[Any], Any]]:
         for name, values in getattr(state, part)._asdict().items():
             if name != "post":  # follows from the statistics
                 yield f"{part}.{name}", values, place
-
-
-def _recent(state: State, rejuvenate: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return customers whose links will be resampled after the next arrival, and their places."""
-    seen = int(state.counts[N_SEEN])
-    recent = np.arange(max(0, seen + 1 - rejuvenate), seen)
-    return recent, recent % len(state.recent.name), in_ring(state)

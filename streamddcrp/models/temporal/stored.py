@@ -1,15 +1,14 @@
 """What a stream of epochs keeps besides its engine, as it is stored: shapes, ranges, indices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from streamddcrp import records as rec
-from streamddcrp.contract import KINDS, Event
+from streamddcrp.estimator.stored import check_whole
 from streamddcrp.typing import FloatArray, IntArray
 
-CHANGES = (*KINDS, "delete")  # kinds of what happens to a component
 _WHOLE = ("n_left", "kept_words", "n_events", "n_final", "n_lost")
 
 
@@ -75,18 +74,3 @@ def check_stored(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_fea
     if words is not None:
         kinds = {str} if not words or isinstance(words[0], str) else {int}
         rec.refuse_if(not isinstance(words, list) or not {*map(type, words)} <= kinds, "words")
-
-
-def read_events(stored: Sequence[Mapping[str, Any]]) -> list[Event]:
-    """Return events that were stored as mappings, or refuse them."""
-    events = [Event(**event) for event in stored]
-    for event in events:
-        rec.refuse_if(event.kind not in KINDS or type(event.t) is not float, "events")
-        rec.refuse_if(event.key is not None, "events")
-        check_whole([event.label, event.index, -1 if event.into is None else event.into], "events")
-    return events
-
-
-def check_whole(values: Sequence[Any], name: str) -> None:
-    """Refuse what is no whole number from -1."""
-    rec.refuse_if(not all(type(n) is int and -1 <= n <= rec.MOST for n in values), name)

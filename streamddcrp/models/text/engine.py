@@ -112,9 +112,9 @@ class Window(NamedTuple):
     aside: Annotated[IntArray, "M", rec.up_to("T")]  # boilerplate, which stands behind the others
     copies: Annotated[IntArray, "M"]  # documents that it is a copy of
     newer: Annotated[IntArray, "M", -1]  # the copy of it that came, or -1
-    code: Annotated[IntArray, "M"]  # of its words
-    newest: Annotated[IntArray, "M", -1]  # by code: the newest document
-    older: Annotated[IntArray, "M", -1]  # and the one before
+    # By each code of `kernels.copies`: the newest document,
+    newest: Annotated[SmallInts, "M 5", -1, rec.index("M", none=True)]
+    older: Annotated[SmallInts, "M 5", -1, rec.index("M", none=True)]  # and the one before
     # ring of words; absolute place n is at n mod T, and places not in use keep what they had
     text: Annotated[SmallInts, "T", rec.Within(0, rec.MOST)]
     sure: Annotated[Bytes, "M"]  # 1: its table was sure on arrival, 2: as good as certain
@@ -146,6 +146,7 @@ class Scratch(NamedTuple):
     touched: Annotated[SmallInts, "K"]
     doc: Annotated[IntArray, "U"]  # words of a document of the window
     read: Annotated[IntArray, "U"]  # and of the new one
+    codes: Annotated[IntArray, "2 5"]  # of its words, see `kernels.copies`
     bytes: Annotated[Bytes, "256"]  # of a text that is read again
     at: Annotated[IntArray, "U"]  # postings of the words of a document that was lifted
     gone: Annotated[IntArray, "U"]  # and whether these count zero

@@ -8,7 +8,7 @@ with the loadings conditional on the path and one joint Gaussian for all vectors
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import repeat
 from operator import add, mul
 from typing import Annotated, Any, NamedTuple, Self
@@ -16,7 +16,8 @@ from typing import Annotated, Any, NamedTuple, Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.contract import Event
+from streamddcrp.estimator.stored import read_events, refuse_unless_plain
 from streamddcrp.models.trees import tree
 from streamddcrp.models.trees.kernels import tree as kernels
 from streamddcrp.records import FINITE, check, refuse_if
@@ -229,7 +230,7 @@ class ComponentState:
     max_nodes: int
     next_id: int
     n_seen: int = 0
-    changes: deque[tree.Change] = field(default_factory=lambda: deque(maxlen=1024))
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
     n_pruned: int = 0
     n_refused: int = 0  # moves that would have raised the bound with more nodes than may be
@@ -347,7 +348,7 @@ class ComponentState:
         arrays = tree.attributes(self, (*_NODES, "X"))
         arrays |= {name: w.pop(name) for name in ("M", "S", "mass")}
         arrays |= {f"past.{name}": past.pop(name) for name in ("yy", "yt", "mass")}
-        meta = {"prior": list(self.prior), "changes": [list(change) for change in self.changes]}
+        meta = {"prior": list(self.prior), "events": [asdict(event) for event in self.events]}
         return arrays, tree.attributes(self, _COUNTERS) | meta | {"weights": w, "past": past}
 
     @classmethod
@@ -370,7 +371,7 @@ class ComponentState:
             prior=Prior(*meta["prior"]),
             weights=Weights(M=arrays["M"], S=arrays["S"], mass=arrays["mass"], **meta["weights"]),
             past=Stats(**past, **meta["past"]),
-            changes=deque(tree.read_changes(meta["changes"]), maxlen=1024),
+            events=deque(read_events(meta["events"]), maxlen=1024),
             **{name: arrays[name] for name in (*_NODES, "X")},
             **{name: meta[name] for name in _COUNTERS},
         )

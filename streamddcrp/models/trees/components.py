@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from streamddcrp.models.trees.component_state import NARROW, ComponentState, Prior, Stats, Weights
-from streamddcrp.models.trees.tree import Change, reconstruct, with_ancestors
+from streamddcrp.models.trees.tree import event, reconstruct, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -263,7 +263,7 @@ class ComponentTree(ComponentState):
         return cls(
             depth, prior, line - 1, line + 1, line.copy(), np.zeros(depth, np.int64), weights,
             Stats.none(depth, D), X.copy(), max_nodes, depth, n_seen=n, n_born=depth,
-            changes=deque((Change("birth", i, 0) for i in range(depth)), maxlen=1024),
+            events=deque((event("birth", i, 0) for i in range(depth)), maxlen=1024),
         )  # fmt: skip
 
     def seated(self, X: FloatArray) -> FloatArray:
@@ -365,8 +365,8 @@ class ComponentTree(ComponentState):
     def changed(self, old: set[int]) -> None:
         """Note nodes born and gone since ids ``old``; older points are as those of the window."""
         new = set(self.ids.tolist())
-        self.changes.extend(Change("death", i, self.n_seen) for i in sorted(old - new))
-        self.changes.extend(Change("birth", i, self.n_seen) for i in sorted(new - old))
+        self.events.extend(event("death", i, self.n_seen) for i in sorted(old - new))
+        self.events.extend(event("birth", i, self.n_seen) for i in sorted(new - old))
         self.n_pruned += len(old - new)
         self.n_born += len(new - old)
         self.past = self.local(self.points).stats.times(self.past.n / len(self.X))

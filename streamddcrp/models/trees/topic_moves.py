@@ -12,7 +12,7 @@ from scipy import sparse
 from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains, sibling_products
 from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, NEXT_ID, SCALE, move, put_back
 from streamddcrp.models.trees.topic_tree import CHUNK, FIRST_TIDY, TopicTree
-from streamddcrp.models.trees.tree import Change, merged, sorted_order, sticks, with_ancestors
+from streamddcrp.models.trees.tree import event, merged, sorted_order, sticks, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -347,7 +347,7 @@ def _merge(tree: TopicTree, i: int, j: int) -> None:
     ends = tree.window.ends[: tree.window.n]
     ends[ends == j] = i
     tree.n_merged += 1
-    tree.changes.append(Change("merge", int(tree.ids[j]), tree.n_seen, int(tree.ids[i])))
+    tree.events.append(event("merge", int(tree.ids[j]), tree.n_seen, int(tree.ids[i])))
 
 
 def _after_merge(

@@ -5,13 +5,14 @@ place.
 """
 
 from collections import deque, namedtuple
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma
 
-from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.contract import Event
+from streamddcrp.estimator.stored import read_events, refuse_unless_plain
 from streamddcrp.models.trees import tree
 from streamddcrp.models.trees.kernels import topics
 from streamddcrp.models.trees.kernels.gain import node_bounds, reorder
@@ -105,7 +106,7 @@ class TopicTree:
     window: Window
     learned_eta: FloatArray  # (L,) prior of words as the topics themselves show it; for completion
     next_tidy: int = FIRST_TIDY
-    changes: deque[tree.Change] = field(default_factory=lambda: deque(maxlen=1024))
+    events: deque[Event] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
     n_merged: int = 0
     n_pruned: int = 0
@@ -256,7 +257,7 @@ class TopicTree:
         """Remember the nodes in slots from ``before`` on."""
         self.n_born += self.n_nodes - before
         for i in range(before, self.n_nodes):
-            self.changes.append(tree.Change("birth", int(self.ids[i]), int(self.born[i])))
+            self.events.append(tree.event("birth", int(self.ids[i]), int(self.born[i])))
 
     def make_nodes(self) -> None:
         """Make room for as many nodes again."""
@@ -284,7 +285,7 @@ class TopicTree:
     def _let_go(self, gone: IntArray) -> None:
         """Count the words of dropped nodes as of topics not kept, the window's by document."""
         for i in gone.tolist():
-            self.changes.append(tree.Change("death", int(self.ids[i]), self.n_seen))
+            self.events.append(tree.event("death", int(self.ids[i]), self.n_seen))
         self.n_pruned += len(gone)
         w, eta = self.window, self.settings.eta
         fresh = digamma(eta) - digamma(max(self.n_words, 1) * eta)  # E log of a word's probability
@@ -340,8 +341,8 @@ class TopicTree:
         arrays |= documents
         arrays["whole"][topics.NEXT_VISIT] -= gone
         room = [len(self.parent), len(self.counts), len(w.offsets) - 1, len(w.words)]
-        changes = [list(change) for change in self.changes]
-        return arrays, tree.attributes(self, _COUNTERS) | {"changes": changes, "room": room}
+        events = [asdict(event) for event in self.events]
+        return arrays, tree.attributes(self, _COUNTERS) | {"events": events, "room": room}
 
     @classmethod
     def from_state(cls, settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
@@ -355,7 +356,7 @@ class TopicTree:
             counts=counts,
             first=padded(arrays["first"], words),
             window=Window.restored(arrays, documents, tokens),
-            changes=deque(tree.read_changes(meta["changes"]), maxlen=1024),
+            events=deque(read_events(meta["events"]), maxlen=1024),
             **{name: padded(arrays[name], nodes) for name in _SLOTS},
             **{name: arrays[name] for name in ("whole", "real", "learned_eta")},
             **{name: meta[name] for name in _COUNTERS},

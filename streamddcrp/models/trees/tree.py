@@ -1,36 +1,21 @@
-"""Order of the nodes of a tree in their slots, what follows from it, and what happens to nodes."""
+"""The order of a tree's nodes in their slots, and what follows from it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from streamddcrp.contract import Event
 from streamddcrp.models.trees.kernels.tree import stick_bound, subtree_sums
-from streamddcrp.records import MOST, Within, check, index, refuse_if
+from streamddcrp.records import Within, check, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
 
 
-class Change(NamedTuple):
-    """A node is born, dies, or is merged into another, after ``n_seen`` rows."""
-
-    kind: str
-    id: int
-    n_seen: int
-    other: int | None = None
-
-
-KINDS = ("birth", "death", "merge")
-
-
-def read_changes(stored: Iterable[Sequence[Any]]) -> list[Change]:
-    """Return changes that were stored as lists, or refuse them."""
-    changes = [Change(*change) for change in stored]
-    for kind, *numbers, other in changes:
-        refuse_if(kind not in KINDS, "changes")
-        whole = (*numbers, 0 if other is None else other)
-        refuse_if(not all(type(n) is int and 0 <= n <= MOST for n in whole), "changes")
-    return changes
+def event(kind: str, node: int, n_seen: int, into: int | None = None) -> Event:
+    """Return what happened to a node after ``n_seen`` rows."""
+    row = max(n_seen - 1, 0)
+    return Event(kind, node, row, float(row), into)
 
 
 class Order(NamedTuple):

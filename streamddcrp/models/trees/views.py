@@ -145,14 +145,10 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
 
     def events(self) -> list[Event]:
         """Return what happened to nodes since the last call; of the last thousand."""
-        changes = [] if self._tree is None else list(self._tree.changes)
-        if changes:
-            self._tree.changes.clear()
-        rows = [max(change.n_seen - 1, 0) for change in changes]
-        return [
-            Event(change.kind, change.id, row, float(row), change.other)
-            for change, row in zip(changes, rows, strict=True)
-        ]
+        events = [] if self._tree is None else list(self._tree.events)
+        if events:
+            self._tree.events.clear()
+        return events
 
     def plot(self, kind: str = "tree", ax: Axes | None = None) -> Any:
         """Draw the tree, or with ``kind="growth"`` its nodes over the stream; needs matplotlib."""

@@ -14,14 +14,14 @@ from streamddcrp.particles.kernels import resample
 
 
 @inner
-def _link_weights(config, counts, ring, recent, t, given, b):
+def _link_weights(config, state, t, given, b):
     """Weights of the links of the next arrival, at time ``t``, to the customers in the ring."""
-    n, mask = counts[naming.N_SEEN], len(ring.t) - 1
-    out = recent.weight[n % len(recent.weight)]
+    counts, times, out = state.counts, state.ring.t, state.scratch.link_weight
+    n, mask = counts[naming.N_SEEN], len(times) - 1
     row = min(b, given.shape[0] - 1)
     for j in range(counts[naming.FIRST], n):
         at = j & mask
-        distance = t - ring.t[at]
+        distance = t - times[at]
         if config.given:
             out[at] = given[row, n - j - 1] if n - j <= given.shape[1] else 0.0
         elif distance > config.reach:
@@ -52,17 +52,17 @@ def predict(config, state, x, t, given, b, out):
     ``out`` : label, its probability, -log p(x), probability of a new table, of another table than
     the last row's, live tables.
     """
-    particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
-    names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
+    particles, tables, names = state.particles, state.tables, state.names
+    counts, sums, scratch = state.counts, state.sums, state.scratch
     n = counts[naming.N_SEEN]
     mass, score, at_name = scratch.mass, scratch.score, scratch.at_name
     at_name[:] = 0.0
-    _link_weights(config, counts, ring, recent, t, given, b)
+    _link_weights(config, state, t, given, b)
     factor = seating.carried_factor(config, sums, t)
     own = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     for p in range(len(particles.weight)):
         K = particles.n_tables[p]
-        seating.masses_of(state, n, p, K, factor, mass)
+        seating.masses_of(state, p, K, factor, mass)
         families.log_predictives(config.family, config.hyper, tables.post[p], x, K, score)
         again = seating.recall_weight(config, particles, tables, p)
         opening = config.gamma * again if again > 0.0 else config.alpha
@@ -106,25 +106,19 @@ def predict(config, state, x, t, given, b, out):
 
 
 @inner
-def _seat(config, state, x, t, p, uniforms, at):
-    particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
-    names, counts, sums, scratch = state.names, state.counts, state.sums, state.scratch
-    n = counts[naming.N_SEEN]
+def _seat(config, state, x, p, uniforms, at):
+    particles, tables, scratch = state.particles, state.tables, state.scratch
+    n = state.counts[naming.N_SEEN]
     k = seating.draw_table(uniforms[at], scratch.new[p], scratch.weight[p], particles.n_tables[p])
-    here = n & (len(ring.t) - 1)
-    if config.rejuvenate > 0:
-        ring.link[p, here] = n
-        if k >= 0:
-            factor = seating.carried_factor(config, sums, t)
-            ring.link[p, here] = seating.draw_link(state, n, p, k, factor, uniforms[at + 1])
     if k < 0:
-        k = seating.open_table(particles, tables, p, naming.name_of(n, recent.name, names, counts))
+        name = naming.name_of(n, scratch.name, state.names, state.counts)
+        k = seating.open_table(particles, tables, p, name)
     elif config.gamma < math.inf and uniforms[at + 1] < scratch.again[p, k]:
         tables.openings[p, k] += 1.0
     families.add_stats(config.family, config.hyper, x, 1.0, tables.stats[p, k])
     families.posterior(config.family, config.hyper, tables.stats[p, k], tables.post[p, k])
     tables.retained[p, k] += 1
-    ring.label[p, here] = k
+    state.ring.label[p, n & (len(state.ring.t) - 1)] = k
     particles.last[p] = k
 
 
@@ -172,7 +166,6 @@ def _copy(state, p, to, stop):
         seating.copy_table(tables, p, k, to, k)
     for j in range(counts[naming.FIRST], stop):
         ring.label[to, j & mask] = ring.label[p, j & mask]
-        ring.link[to, j & mask] = ring.link[p, j & mask]
 
 
 @inner
@@ -191,23 +184,21 @@ def _resample(state, stop, uniform):
 
 @inner
 def _forget(config, state):
-    """Let customers leave the ring that no link needs, close tables that no one can join.
+    """Let customers leave the ring that no link reaches, close tables that no one can join.
 
-    The next arrival is ``n``; the first customer that it, or a renewed link, may leave from is
-    ``earliest``. Where the time of the next arrival is unknown that of the last one must do.
+    The next arrival is ``n``. Its time is unknown; that of the last one must do.
     """
     particles, tables, ring = state.particles, state.tables, state.ring
     counts, sums = state.counts, state.sums
     n, mask = counts[naming.N_SEEN], len(ring.t) - 1
-    earliest = n + 1 - max(config.rejuvenate, 1)
-    while counts[naming.FIRST] < min(earliest, n):
+    while counts[naming.FIRST] < n:
         e = counts[naming.FIRST]
         at = e & mask
         if not config.carried:
             if config.clocked:
-                near = ring.t[min(earliest, n - 1) & mask] - ring.t[at] <= config.reach
+                near = ring.t[(n - 1) & mask] - ring.t[at] <= config.reach
             else:
-                near = earliest - e <= len(config.by_gap)
+                near = n - e <= len(config.by_gap)
             if near:
                 break
         factor = seating.carried_factor(config, sums, ring.t[at])
@@ -247,43 +238,31 @@ def _weigh_names(state):
 def step_rows(config, state, X, t, uniforms, given, start, out):
     """Predict and learn rows from ``start`` on; return the first one for which there is no room.
 
-    ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table and link of
-    the arrival, or whether it opens the table, and, with rejuvenation, of the customers whose links
-    are resampled.
+    ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table of the
+    arrival and, with recall, whether it opens the table.
     """
-    particles, tables, ring, recent = state.particles, state.tables, state.ring, state.recent
-    names, events, counts = state.names, state.events, state.counts
-    P, L = len(particles.weight), config.rejuvenate
-    per_particle = 2 + 2 * L if L > 0 or config.gamma < math.inf else 1
+    particles, ring, names, counts = state.particles, state.ring, state.names, state.counts
+    per_particle = 2 if config.gamma < math.inf else 1
     mask = len(ring.t) - 1
     for b in range(start, X.shape[0]):
         n = counts[naming.N_SEEN]
         if (
             n - counts[naming.FIRST] > mask
-            or counts[naming.MOST_TABLES] + 1 + L > tables.name.shape[1]
-            or counts[naming.N_NAMES] + 1 + L > len(names.opener)
+            or counts[naming.MOST_TABLES] + 1 > state.tables.name.shape[1]
+            or counts[naming.N_NAMES] + 1 > len(names.opener)
         ):
             return b
         predict(config, state, X[b], t[b], given, b, out[b])
         ring.t[n & mask] = t[b]
-        recent.x[n % len(recent.x)] = X[b]
-        recent.name[n % len(recent.x)] = -1
-        for p in range(P):
-            _seat(config, state, X[b], t[b], p, uniforms[b], 1 + p * per_particle)
+        state.scratch.name[0] = -1
+        for p in range(len(particles.weight)):
+            _seat(config, state, X[b], p, uniforms[b], 1 + p * per_particle)
         _reweight(state)
         _note_seats(state)
-        if resample.effective_size(particles.weight) < 0.5 * P:
+        if resample.effective_size(particles.weight) < 0.5 * len(particles.weight):
             _resample(state, n + 1, uniforms[b, 0])
         counts[naming.N_SEEN] = n + 1
-        if L > 0:
-            for p in range(P):
-                at = 3 + p * per_particle
-                for i in range(max(n + 1 - L, 0), n + 1):
-                    u = at + 2 * (n - i)
-                    seating.update(config, state, p, i, uniforms[b, u], uniforms[b, u + 1])
-                particles.last[p] = ring.label[p, n & mask]
         _forget(config, state)
         _weigh_names(state)
-        # later customers may open their table again
-        naming.refresh_names(names, events, counts, counts[naming.N_SEEN] + 1 - max(L, 1), t[b])
+        naming.refresh_names(names, state.events, counts, n + 1, t[b])
     return X.shape[0]

@@ -20,7 +20,13 @@ from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
-from streamddcrp.models.text.kernels.copies import code_of, find_copy, follow, newest_of, take_place
+from streamddcrp.models.text.kernels.copies import (
+    codes_of,
+    find_copy,
+    follow,
+    newest_of,
+    take_place,
+)
 from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
@@ -42,14 +48,27 @@ def show(text, out):
 
 
 @uncounted
-def enter(words, window, counts, sums, doc, U, every, code, room, t, data, start, n_shown):
-    """Keep a new document in the window: its words, with boilerplate, and its first bytes."""
+def enter(words, window, counts, sums, scratch, U, every, old, room, t, data, start, n_shown):
+    """Keep a new document in the window: its words, with boilerplate, and its first bytes.
+
+    A copy of ``old`` gets the words of that one.
+    """
     at, mask = counts[layout.N_SEEN] % len(window.table), len(window.text) - 1
-    begin = counts[layout.TEXT_END]
+    begin, was = counts[layout.TEXT_END], old % len(window.table)
     counts[layout.NEWEST] = counts[layout.N_SEEN]
+    if old >= 0:
+        U, every = window.length[was], window.length[was] + window.aside[was]
     for j in range(every):
-        window.text[natural(begin + j & mask)] = doc[j]
-        words.held[natural(doc[j])] += 1
+        w = window.text[window.start[was] + j & mask] if old >= 0 else scratch.read[j]
+        window.text[natural(begin + j & mask)] = w
+        words.held[natural(w)] += 1
+    if old >= 0:
+        codes_of(
+            window.text, begin, U, every, len(window.table), scratch.codes[0], scratch.codes[1]
+        )
+    for r in range(layout.N_HASHES):
+        bucket = scratch.codes[0, r]
+        window.older[at, r], window.newest[bucket, r] = window.newest[bucket, r], at
     window.start[at], window.length[at], window.aside[at] = begin, U, every - U
     counts[layout.TEXT_END] += room
     begin, size = counts[layout.SHOWN_END], len(window.shown)
@@ -60,9 +79,7 @@ def enter(words, window, counts, sums, doc, U, every, code, room, t, data, start
     window.shown_start[at], window.shown_length[at] = begin, n_shown
     counts[layout.SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t, -1
-    bucket = code % len(window.newest)
-    window.older[at], window.newest[bucket] = window.newest[bucket], counts[layout.N_SEEN]
-    window.copies[at], window.newer[at], window.code[at] = 0, -1, code
+    window.copies[at], window.newer[at] = 0, -1
     G = window.weights.shape[1]
     for g in range(G):
         window.weights[at, g] = sums[layout.N_SUMS + layout.GROWTHS * G + g]
@@ -171,14 +188,13 @@ def too_short(
 
 @uncounted
 def learn(
-    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, old,
-    out,
+    config, words, postings, tables, window, archive, events, counts, sums, scratch, lexicon, U,
+    every, old, out,
 ):  # fmt: skip
     """Assign the newest document, a copy of ``old`` or -1, then visit those whose turn it is."""
     i, doc = counts[layout.N_SEEN], scratch.read
-    U = window.length[i % len(window.table)]
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, old, out)
-    out[SCORE] += surprise_aside(words, sums, doc, U, window.aside[i % len(window.table)])
+    out[SCORE] += surprise_aside(words, sums, doc, U, every - U)
     out[layout.FINAL_LABEL] = np.nan
     sums[layout.SURPRISE] += out[SCORE]
     for r in range(len(config.ages)):
@@ -252,8 +268,14 @@ def step_documents(
             return row
         every = read_document(data, start, stop, listed, lexicon, doc[: layout.MOST_WORDS])
         U, room = set_aside(words, doc, every), every
+        old = find_copy(
+            config, words, postings, tables, window, counts, sums, scratch, doc, U, every
+        )
+        if old >= 0:
+            at = old % len(window.table)
+            room = window.length[at] + window.aside[at]
         if lexicon.piece_sums[DUE] > 0 and n_bytes <= layout.SHOWN:  # it will be read again
-            room = most
+            room = max(room, most)
         short = too_short(
             config, words, postings, tables, window, events, counts, scratch, doc, U, room, n_shown
         )
@@ -269,14 +291,16 @@ def step_documents(
             forget_new(lexicon, doc, every)
             return row
         learn_pieces(lexicon)
-        code = code_of(doc, every)
-        old = find_copy(window, counts, code, doc, U) if config.copies else -1
+        if old >= 0:
+            forget_new(lexicon, doc, every)
         if old < 0 or config.clocked or config.clocks == 2:  # copies are no time that passes
             advance(config, tables, window, counts, sums, t[row])
-        enter(words, window, counts, sums, doc, U, every, code, room, t[row], data, start, n_shown)
+        enter(
+            words, window, counts, sums, scratch, U, every, old, room, t[row], data, start, n_shown
+        )
         learn(
             config, words, postings, tables, window, archive, events, counts, sums, scratch,
-            lexicon, old, out[row],
+            lexicon, U, every, old, out[row],
         )  # fmt: skip
     return len(offsets) - 1  # N = 0
 
@@ -289,7 +313,7 @@ def predict_document(
     doc = scratch.read
     every = find_document(data, 0, len(data), listed, lexicon, doc[: layout.MOST_WORDS])
     U = set_aside(words, doc, every)
-    old = find_copy(window, counts, code_of(doc, every), doc, U) if config.copies else -1
+    old = find_copy(config, words, postings, tables, window, counts, sums, scratch, doc, U, every)
     if old >= 0 and not config.clocked and config.clocks < 2:
         pass  # no time goes by
     elif tables.masses.shape[0] > 0:

@@ -1,8 +1,10 @@
-"""Copies: documents of the same words, in their order, as one of the window.
+"""Copies: documents of the words of one in the window, but for some that were changed.
 
 A text that is sent on a thousand times says what one author said. So the newest copy takes the
 place of the one before: it has its words in their table, and its weight is that of now; only the
-number of copies grows. The older one has no words any more, and the label of the newest.
+number of copies grows. The older one has no words any more, and the label of the newest. Near
+copies share the pair of words that a hash puts first, for some of several hashes; how likely a
+document is one is equation (5) of docs/math/texts.md.
 """
 
 import math
@@ -12,37 +14,112 @@ import numpy as np
 from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB
 from streamddcrp.models.text.kernels.clock import shift, weight_now
-from streamddcrp.models.text.kernels.layout import N_SEEN, TOTAL
-from streamddcrp.models.text.kernels.tables import extend
+from streamddcrp.models.text.kernels.evidence import smoothing, word_scale
+from streamddcrp.models.text.kernels.layout import CONCENTRATION, N_HASHES, N_SEEN, TOTAL
+from streamddcrp.models.text.kernels.tables import extend, find
+from streamddcrp.numerics import natural
 
 MASK = (1 << 52) - 1
+ODD = 0x2545F4914F6CD
+COPIED, CHANGED = 0.1, 0.1  # part of the documents that are copies, and of their words changed
+NEAREST = 3  # documents of the same code that are compared
 
 
 @leaf
-def code_of(doc, n):
-    """Return a number that documents of the same words have."""
-    code = np.int64(0)
-    for j in range(n):
-        x = ((np.int64(doc[j]) + 1) * 0x9E3779B97F4A7) & MASK
-        code = (code + ((x ^ (x >> 27)) * 0x3F58476D1CE4D & MASK)) & MASK
-    return code
+def hash_of(w):
+    """Return a number below 2^52 for a word."""
+    x = ((np.int64(w) + 1) * 0x9E3779B97F4A7) & MASK
+    return (x ^ (x >> 27)) * 0x3F58476D1CE4D & MASK
+
+
+@leaf
+def codes_of(text, start, U, every, size, codes, second):
+    """Write numbers that documents share: of the same words, and of the first two by some hashes.
+
+    These are of the first ``U`` of ``every`` words in a ring; ``second`` is work space.
+    """
+    mask, whole = len(text) - 1, np.int64(0)
+    codes[:], second[:] = MASK, MASK
+    for j in range(every):
+        x = hash_of(text[natural(start + j & mask)])
+        whole = (whole + x) & MASK
+        for r in range(1, N_HASHES if j < U else 1):
+            x = x * ODD & MASK
+            if x < codes[r]:
+                codes[r], second[r] = x, codes[r]
+            elif x < second[r]:
+                second[r] = x
+    codes[0], second[0] = whole, 0
+    for r in range(N_HASHES):
+        codes[r] = (3 * codes[r] + second[r]) % size
 
 
 @uncounted
-def find_copy(window, counts, code, doc, U):
-    """Return the newest document of the window with these words, of this code; -1: none."""
-    size, mask = len(window.table), len(window.text) - 1
-    i, before = window.newest[code % size], counts[N_SEEN]
-    while U > 0 and max(counts[N_SEEN] - size, -1) < i < before:
-        at = i % size
-        if window.code[at] == code and window.table[at] >= 0 and window.length[at] == U:
-            j = 0
-            while j < U and window.text[window.start[at] + j & mask] == doc[j]:
-                j += 1
-            if j == U:
-                return i
-        i, before = window.older[at], i
-    return -1
+def _is_same(window, at, doc, U):
+    mask, j = len(window.text) - 1, 0
+    while j < U and window.text[window.start[at] + j & mask] == doc[j]:
+        j += 1
+    return j == U == window.length[at]
+
+
+@uncounted
+def gain_of_copy(config, words, postings, tables, window, counts, sums, at, U):
+    """Return (5) for a document whose words are marked, and that of the window in slot ``at``."""
+    mask, start, n, k = len(window.text) - 1, window.start[at], window.length[at], window.table[at]
+    shared = 0
+    for j in range(n):
+        shared += words.mark[natural(window.text[natural(start + j & mask)])]
+    changed = U + n - 2 * shared
+    if 2 * changed > shared:
+        return 0.0
+    B, scale, b = sums[CONCENTRATION], word_scale(config, counts, sums), smoothing(config, sums)
+    new, per = (B + config.discount * tables.n_words[k]) * scale, 1.0 / (B + tables.n_tokens[k])
+    out = shared * math.log(1.0 - CHANGED) + changed * math.log(CHANGED)
+    here = min(counts[N_SEEN], len(window.table))
+    out += math.log(COPIED / here)
+    for j in range(n):
+        w = window.text[natural(start + j & mask)]
+        if words.mark[w] > 0:
+            c = postings.copies[find(words, postings, w, k)]
+            own = (c - config.discount + new * (words.df[w] + b)) * per
+            out -= math.log(max(own, words.held[w] / here))
+    return out
+
+
+@uncounted
+def find_copy(config, words, postings, tables, window, counts, sums, scratch, doc, U, every):
+    """Return the document of the window that this one copies; -1: none."""
+    size, codes, seen = len(window.table), scratch.codes[0], counts[N_SEEN]
+    codes[:] = 0
+    if not config.copies or U == 0:
+        return np.int64(-1)
+    codes_of(doc, 0, U, every, size, codes, scratch.codes[1])
+    for j in range(U):
+        if doc[j] >= 0:
+            words.mark[doc[j]] = 1
+    best, most, r = np.int64(-1), 0.0, 0
+    while r < N_HASHES:
+        at, before, left = np.int64(window.newest[codes[r], r]), seen, size if r == 0 else NEAREST
+        while at >= 0 and left > 0:
+            i = before - 1 - (before - 1 - at) % size
+            if i < 0 or i <= seen - size:
+                break
+            if window.table[at] >= 0 and i != best:
+                left -= 1
+                if r > 0:
+                    gain = gain_of_copy(
+                        config, words, postings, tables, window, counts, sums, at, U
+                    )
+                    if gain > most or (gain == most and i > best >= 0):
+                        best, most = i, gain
+                elif _is_same(window, at, doc, U):
+                    best, r, left = i, N_HASHES, 0
+            before, at = i, np.int64(window.older[at, r]) if r < N_HASHES else np.int64(-1)
+        r += 1
+    for j in range(U):
+        if doc[j] >= 0:
+            words.mark[doc[j]] = 0
+    return best
 
 
 @uncounted
