@@ -2,11 +2,13 @@
 
 Labels are given before a row is learned. Each id stands for the true label that most of its rows
 have, so a cluster that two ids share is right at both, and two clusters at one id are right half
-the time. What counts are the rows of the second half. The most probable number of regimes is right
-if as many true ones have 8 rows of the window; it is asked four times a run. `p_new` is right at
-the first row of a true label, and `p_change`, where rows have an order, if this row and the one
-before have another than the row before these; of both what counts is all from row 256 on. Real rows
-are those of scikit-learn, shuffled, and of a room that is occupied or not; their truth is people's.
+the time. A class of real rows is often several tables: there the likeliest class counts, with the
+sum of the probabilities of its ids. What counts are the rows of the second half. The most probable
+number of regimes is right if as many true ones have 8 rows of the window; it is asked four times a
+run. `p_new` is right at the first row of a true label, and `p_change`, where rows have an order, if
+this row and the one before have another than the row before these; of both what counts is all from
+row 256 on. Real rows are those of scikit-learn, shuffled, and of a room that is occupied or not;
+their truth is people's.
 Scores are right if the rank of a row among 19 drawn from its forecast is uniform. What is shown is
 the largest distance of its distribution from that, which true forecasts keep below 1.36 / sqrt(n)
 in 95 of 100 tables of n ranks.
@@ -59,6 +61,18 @@ def is_right(y: IntArray, label: IntArray) -> NDArray[np.bool_]:
     return right
 
 
+def of_classes(
+    given: list[dict[int, float]], y: IntArray, label: IntArray
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Return how sure each row's likeliest class is, by all ids of it, and whether it is right."""
+    probs = np.zeros((len(y), y.max() + 2))  # the last one is of ids that no row is given
+    classes = {k: np.bincount(y[label == k]).argmax() for k in np.unique(label).tolist()}
+    for r, tables in enumerate(given):
+        for k, prob in tables.items():
+            probs[r, classes.get(k, -1)] += prob
+    return probs.max(axis=1), probs.argmax(axis=1) == y
+
+
 def reliability(prob: FloatArray, right: NDArray[np.bool_], edges: FloatArray) -> FloatArray:
     """Return rows, sum of the probabilities and number right of each bin, shape (bins, 3)."""
     place = np.searchsorted(edges, prob, side="right")
@@ -97,9 +111,9 @@ def rank_of(model: SeqDDCRP, x: FloatArray, rng: np.random.Generator) -> int:
     engine = model._stream
     t = float(model.n_seen)
     prior = softmax(engine.expected(t)[1])
-    stats = np.vstack(
-        [engine.state.table.stats[: len(prior) - 1], 0.0 * engine.state.table.stats[:1]]
-    )
+    table, K = engine.state.table, len(prior) - 1
+    stats = np.where(table.soft[:K, :1] > 0.0, table.soft[:K], table.stats[:K])
+    stats = np.vstack([stats, 0.0 * table.stats[:1]])
     rows = [engine.likelihood.sample(rng, stats[k]) for k in rng.choice(len(prior), DRAWS, p=prior)]
     own, *drawn = (engine.predict(row, t)[0][SCORE] for row in [x, *rows])
     return int(np.sum(np.array(drawn) < own))
@@ -117,11 +131,14 @@ def measure(name: str, seed: int, options: dict[str, Any]) -> Judged:
     sample = load(name, seed)
     n, rng, seconds, parts = len(sample.y), np.random.default_rng(seed), 0.0, []
     ranks, counted = [], []
-    model, half = SeqDDCRP(**options), len(sample.y) // 2
-    starts = np.linspace(half, n, min(RANKED, n - half), endpoint=False).astype(int)
+    model, half, given = SeqDDCRP(**options), len(sample.y) // 2, []
+    most = RANKED if name in STREAMS else n  # by class, each row is asked for alone
+    starts = np.linspace(half, n, min(most, n - half), endpoint=False).astype(int)
     for piece, rows in enumerate(np.split(np.arange(n), starts)):
         if rows[0] >= half and name in STREAMS:  # the model's own rows are on its own scale
             ranks.append(rank_of(model, model._row_less_season(sample.X[rows[0]], rows[0]), rng))
+        elif rows[0] >= half:
+            given.append(model._predict_row(sample.X[rows[0]], float(rows[0]))[1]())
         start = time.process_time()
         parts.append(model.step_many(sample.X[rows]))
         seconds += time.process_time() - start
@@ -132,6 +149,9 @@ def measure(name: str, seed: int, options: dict[str, Any]) -> Judged:
         out[c].to_numpy() for c in ("label", "label_prob", "p_new", "p_change")
     )
     y, late = sample.y[half:], label[half:]
+    judged = (prob[half:], is_right(y, late))
+    if name not in STREAMS:
+        judged = of_classes(given, y, late)
     is_new = np.isin(np.arange(n), np.unique(sample.y, return_index=True)[1])
     before, now, after = sample.y[:-2], sample.y[1:-1], sample.y[2:]
     changed = np.append([False, False], (now != before) & (after != before))
@@ -142,7 +162,7 @@ def measure(name: str, seed: int, options: dict[str, Any]) -> Judged:
         second=adjusted_rand_score(y, late),
         oracle=adjusted_rand_score(sample.y, sample.oracle),
         n_ids=len(np.unique(late)),
-        table=reliability(prob[half:], is_right(y, late), EDGES),
+        table=reliability(*judged, EDGES),
         new=reliability(p_new[SETTLED:], is_new[SETTLED:], RARE),
         change=reliability(p_change[settled], changed[settled], RARE),
         ranks=np.array(ranks),

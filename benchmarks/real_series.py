@@ -162,10 +162,12 @@ def changes(family: str) -> str:
     return markdown(header, rows)
 
 
-def our_alarms(X: FloatArray, likelihood: Any = None, **options: Any) -> BoolArray:
+def our_alarms(
+    X: FloatArray, likelihood: Any = None, column: str = "alarm", **options: Any
+) -> BoolArray:
     model = SeqDDCRP(likelihood=likelihood, temper=False) if likelihood else None
     detector = RegimeAnomalyDetector(model, **options)
-    return np.asarray(detector.step_many(X)["alarm"].to_numpy(zero_copy_only=False))
+    return np.asarray(detector.step_many(X)[column].to_numpy(zero_copy_only=False))
 
 
 def skab() -> str:
@@ -220,12 +222,14 @@ def nab_windows() -> str:
 
     methods: dict[str, list[tuple[list[list[int]], str]]] = {
         "no alarm": [timed(lambda X: [], data, "none")],
-        "RegimeAnomalyDetector": [timed(lambda X: onsets(our_alarms(X)), data, "ours")],
+        "RegimeAnomalyDetector": [
+            timed(lambda X: onsets(our_alarms(X, column="began")), data, "ours")
+        ],
     }
     for name, make in ANOMALY.items():
         scores, micros = timed(partial(anomaly_scores, make), data, name)
         methods[name] = [
-            ([onsets(Alarm(rate).step_many(score).alarm) for score in scores], micros)
+            ([onsets(Alarm(rate).step_many(score).began) for score in scores], micros)
             for rate in PEER_RATES
         ]
     methods |= {name: [timed(find, data, name)] for name, find in DRIFT.items()}

@@ -133,9 +133,9 @@ class Alarm(Stored):
     so a drift and a small shift are found that no single row tells of. Were a new regime not new,
     each of its rows would have surprised as its first did: so 20 rows that stay there count as
     much. A regime that comes back after more than 20 rows is as new as at first, as long as it has
-    less than a twentieth of the rows and came 2 rate n + 3 times in n rows, or less: a model knows
-    it again, but it is not usual. New regimes of the first 200 rows are, and those of the first 1 /
-    rate rows after one more visit. Of rows that add up the highest enters the calibration. An
+    less than a twentieth of the rows and came rate n + 3 times in n rows, or less: a model knows it
+    again, but it is not usual. New regimes of the first 200 rows are; those of the first 1 / rate
+    rows have four visits from the start. Of rows that add up the highest enters the calibration. An
     excess below one nat is no alarm.
 
     With ``keys`` each key has its own threshold and its own alarms, by the excess over its level,

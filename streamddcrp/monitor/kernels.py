@@ -245,8 +245,8 @@ def _note(rate, born, rare, n, label, excess, pooled):
     """Note whether a row begins a regime that is new, or is back and not usual; return if it is so.
 
     To a model that knows a failure it is no surprise, and no more welcome. A regime is usual once
-    it came more often than alarms may begin before these say that scores have changed. Of one born
-    before an alarm was due nothing says that it is seldom: it begins with as many visits.
+    it came more often than alarms were asked for, by `EXTRA_ALARMS`. Of one born before the first
+    was due nothing says that it is seldom: it begins with as many visits and one more.
     """
     born[SINCE] += 1.0
     excess = born[RECENT] = max(excess, born[RECENT] - USUAL_EXCESS)
@@ -266,7 +266,7 @@ def _note(rate, born, rare, n, label, excess, pooled):
             born[SINCE] = 0.0 if pooled or n >= SETTLED else NEWBORN
         born[BORN], born[EXCESS], born[NEWEST] = label + 1, excess, label + 1
     elif n - rare[at, SEEN] > NEWBORN:
-        seldom = rare[at, VISITS] <= EXTRA_ALARMS + 2.0 * rate * n and SELDOM * rare[at, ROWS] < n
+        seldom = rare[at, VISITS] <= EXTRA_ALARMS + rate * n and SELDOM * rare[at, ROWS] < n
         if seldom and rare[at, FIRST] > 0.0:
             born[BORN], born[EXCESS], born[SINCE] = label + 1, rare[at, FIRST], 0.0
         rare[at, VISITS] += 1.0

@@ -6,8 +6,10 @@ none, "?": any), the features or how many they are, and the number of rows if it
 """
 
 import bz2
+import gzip
 import io
 import json
+import lzma
 import tarfile
 from datetime import datetime, timedelta
 
@@ -166,4 +168,39 @@ FILES = {
     "secom.data": (lines([], lambda i: f"{X[i]} {Y[i]} {'NaN' if i % 4 == 0 else 2187.7333} 100 0"), "", None, 5),
     "secom_labels.data": (lines([], lambda i: f'{(-1, 1)[i % 9 == 0]} "{at(i, 3600):%d/%m/%Y %H:%M:%S}"'), "", T(3600), 1),
     "glued_some.txt": (lines(["  i   east   north     up"], lambda i: f"{i:4d}{X[i]:7.2f}{(-100 if i % 3 else -10) - X[i]:8.3f}{-Y[i]:8.3f}"), "", None, "?"),
+    "us-counties.csv": (lines(["date,county,state,fips,cases,deaths"], lambda i: f"{at(i // 3, 86400):%Y-%m-%d},{('Cook', 'Orange', 'Maricopa')[i % 3]},{('Illinois', 'California', 'Arizona')[i % 3]},{17031 + i % 3},{Y[i]:.0f},{X[i]:.0f}"), "--time date", [at(i // 3, 86400) for i in range(N)], "fips,cases,deaths"),
+    "creditcard.csv": (lines(['"Time","V1","V2","Amount","Class"'], lambda i: f'{i * 2 // 3},-{X[i] / 7:.12f},{Y[i] / 9:.12f},{Y[i]:.2f},"{int(i % 90 == 4)}"'), "", None, 5),
+    "winequality-red.csv": (lines(['"fixed acidity";"volatile acidity";"quality"'], lambda i: f"{X[i]:.1f};{Y[i] / 90:.3f};{i % 6 + 3}"), "", None, 3),
+    "housing.data": (lines([], lambda i: f" {X[i] / 1000:.5f}  {Y[i]:5.2f}   {Y[i] / 9:5.3f}  0  0.5380  {X[i]:.4f}   1  296.0  {X[i]:.2f}  396.90   4.98"), "", None, "?"),
+    "breast-cancer-wisconsin.data": (lines([], lambda i: f"{1000025 + i * 977},{i % 10 + 1},{X[i] / 3:.0f},{'?' if i % 40 == 23 else i % 9 + 1},{Y[i] / 9:.0f},{(2, 4)[i % 3 == 0]}"), "", None, 6),
+    "energydata_complete.csv": (lines(['"date","Appliances","lights","T1"'], lambda i: f'"{at(i, 600)}","{Y[i]:.0f}","{i % 4}0","{X[i]}"'), "--time date", T(600), 3),
+    "Metro_Interstate_Traffic_Volume.csv.gz": (gzip.compress(lines(["holiday,temp,rain_1h,weather_main,date_time,traffic_volume"], lambda i: f"{('None', 'Labor Day')[i == 40]},{270 + X[i]:.2f},0.0,Clouds,{at(i - (i > 100), 3600)},{Y[i] * 100:.0f}").encode()), "--time date_time", [at(i - (i > 100), 3600) for i in range(N)], "temp,rain_1h,traffic_volume"),
+    "batch1.dat": (lines([], lambda i: f"{i % 6 + 1};{Y[i] * 10:.6f} 1:{X[i] * 100:.6f} 2:{X[i]:.6f} 3:{Y[i]:.6f} "), "", None, 3),
+    "yellow_tripdata_2021-03.csv": (lines(["VendorID,tpep_pickup_datetime,tpep_dropoff_datetime,passenger_count,trip_distance,store_and_fwd_flag,total_amount"], lambda i: f"{i % 2 + 1},{at(i + (i * 7) % 5, 60)},{at(i + 9, 60)},{'' if i > 280 else 1},{X[i]:.2f},{'' if i > 280 else 'N'},{Y[i]:.2f}"), "--time tpep_pickup_datetime", [at(i + (i * 7) % 5, 60) for i in range(N)], "?"),
+    "Crimes.csv": (lines(["ID,Case Number,Date,Block,Arrest,Latitude,Location"], lambda i: f'{10000092 + i * 3},HY{i},{at(i, 3600):%m/%d/%Y %I:%M:%S %p},0{i}XX W ST,{("false", "true")[i % 5 == 0]},{X[i]},"({X[i]}, -87.7)"', order=range(N)[::-1]), "--time Date", T(3600), "?"),
+    "training.1600000.processed.noemoticon.csv": (lines([], lambda i: f'"{(0, 4)[i > 150]}","{1467810369 + i * 301}","{at(i, 7):%a %b %d %H:%M:%S} PDT {2021}","NO_QUERY","user{i}","@friend - Awww, caf\u00e9 is {i % 5} ""closed"""').encode("latin-1"), "--text c6", "?", "c6"),
+    "reviews_Video_Games_5.json.gz": (gzip.compress(lines([], lambda i: J({"reviewerID": f"A{i}", "asin": "07", "reviewText": f"good game {i % 6}", "overall": float(i % 5 + 1), "helpful": [i % 3, 4], "unixReviewTime": 1615593600 + 86400 * i, "reviewTime": f"{at(i, 86400):%m %-d, %Y}", **({"reviewerName": "B"} if i % 8 else {})})).encode()), "--text reviewText --time unixReviewTime", T(86400), "reviewText"),
+    "RC_2021-03.ndjson.xz": (lzma.compress(lines([], lambda i: J({"author": f"u{i}", "body": f"this is {i % 7}\n\n> quoted", "created_utc": 1615593600 + i, "score": i % 30, "edited": False if i % 9 else 1615593999.0, "gildings": {}})).encode()), "--text body --time created_utc", T(1), "body"),
+    "2021-03-13-0.json": (lines([], lambda i: J({"id": str(15000 + i * 7), "type": "PushEvent", "actor": {"id": i * 13 % 999, "login": "a"}, "payload": {"push_id": 900 + i * 3, "size": i % 4, "commits": [{"sha": "x", "message": "fix"}]}, "public": True, "created_at": f"{at(i, 1):%Y-%m-%dT%H:%M:%SZ}"})), "--time created_at", T(1), "?"),
+    "userid-timestamp-artid.tsv": (lines([], lambda i: f"user_000001\t{at(i, 200):%Y-%m-%dT%H:%M:%SZ}\tf1b1cf71\tDeep Dish\t\tSong {i % 8} live", order=range(N)[::-1]), "--time c2 --text c6", T(200), "c6"),
+    "weatherHistory.csv": (lines(["Formatted Date,Summary,Precip Type,Temperature (C),Humidity,Loud Cover,Daily Summary"], lambda i: f"{at(i, 3600)}.000 +0000,Partly Cloudy,{('rain', 'null')[i % 50 == 9]},{X[i]},{Y[i] / 100:.2f},0.0,Partly cloudy all day."), '--time "Formatted Date"', T(3600), 3),
+    "WADI_14days_new.csv": (lines(["Row,Date,Time,1_AIT_001_PV,1_LS_001_AL,1_P_006_STATUS"], lambda i: f"{i + 1},{at(i, 1):%-m/%-d/%Y},{at(i, 1):%-I:%M:%S}.000 {at(i, 1):%p},{X[i]},,{i % 2}"), "", T(1), "?"),
+    "BATADAL_dataset03.csv": (lines(["DATETIME,L_T1,F_PU1,S_PU1,ATT_FLAG"], lambda i: f"{at(i, 3600):%d/%m/%y %H},{X[i]},{Y[i]},1,0"), "--time DATETIME", T(3600), 4),
+    "Monday-WorkingHours.pcap_ISCX.csv": (lines([" Destination Port, Flow Duration,Flow Bytes/s, Flow Packets/s, Label"], lambda i: f"{(80, 443)[i % 2]},{Y[i] * 1000:.0f},{'Infinity' if i % 60 == 7 else 'NaN' if i % 60 == 9 else X[i]},{X[i]},BENIGN"), "", None, 4),
+    "capture20110810.binetflow": (lines(["StartTime,Dur,Proto,SrcAddr,Sport,Dir,DstAddr,State,sTos,TotBytes,Label"], lambda i: f"{at(i, 2):%Y/%m/%d %H:%M:%S}.{i:06d},{X[i]:.6f},tcp,10.0.0.{i % 9},{1024 + i * 37 % 5000},  ->,147.32.84.229,S_RA,{'' if i % 30 == 4 else 0},{Y[i]:.0f},flow=Background"), "", [at(i, 2) + timedelta(microseconds=i) for i in range(N)], "?"),
+    "BGL_2k.log": (lines([], lambda i: f"- {1117838570 + i} 2005.06.03 R02-M1-N0-C:J12-U11 2005-06-03-15.42.50.{i:06d} R02-M1-N0-C:J12-U11 RAS KERNEL INFO instruction cache parity error {i % 4} corrected"), "", "?", "text"),
+    "Apache_2k.log": (lines([], lambda i: f"[{at(i, 9):%a %b %d %H:%M:%S %Y}] [notice] workerEnv.init() ok /etc/httpd/conf/workers{i % 3}.properties"), "", T(9), "text"),
+    "d00_te.dat": (lines([], lambda i: f"  {X[i] / 100:.7e}  {Y[i] * 100:.7e}  {-X[i]:.7e}"), "", None, 3),
+    "acc_00001.csv": (lines([], lambda i: f"9,39,{39 + i // 60},{i * 39.06 % 1e6:.2f},{X[i] / 100:.3f},-{Y[i] / 100:.3f}"), "", "?", "?"),
+    "bearing2.csv": (lines(["t;vib_x;vib_y;temp"], lambda i: f"{c1(i / 10)};{c3(X[i])};{c3(Y[i])};21"), "", "?", "?"),
+    "N_seaice_extent_daily_v3.0.csv": (lines(["Year, Month, Day,     Extent,    Missing, Source Data", "YYYY,    MM,  DD, 10^6 sq km, 10^6 sq km, Source data product web sites: https://nsidc.org/data/nsidc-0051 and https://nsidc.org/data/nsidc-0081"], lambda i: f"{at(i, 86400):%Y},    {at(i, 86400):%m},  {at(i, 86400):%d},     {X[i]:.3f},      0.000, ['ftp://sidads/nt_{at(i, 86400):%Y%m%d}_f17_v1.1_n.bin']"), "", T(86400), "?"),
+    "CO-OPS_8454000.csv": (lines(["Date Time, Water Level, Sigma, O or I (for verified), F, R, L, Quality "], lambda i: f"{at(i, 360):%Y-%m-%d %H:%M},{X[i]},{Y[i] / 1000:.3f},0,0,0,0,v"), "", T(360), "?"),
+    "igra.txt": (lines(["SYNOP AAXX  dump", "", "-----------------------------------------------------------------------------", "   PRES   HGHT   TEMP   DWPT   RELH   MIXR   DRCT   SKNT   THTA   THTE   THTV", "    hPa     m      C      C      %    g/kg    deg   knot     K      K      K ", "-----------------------------------------------------------------------------"], lambda i: f"{1000 - i * 3:7.1f}{100 + i * 30:7.0f}{X[i]:7.1f}{-Y[i]:7.1f}{(i * 7) % 99:7.0f}{5.2:7.2f}{i % 36 * 10:7.0f}{i % 40:7.0f}{280.1:7.1f}{295.0:7.1f}{281.0:7.1f}"), "", None, "PRES,HGHT,TEMP,DWPT,RELH,MIXR,DRCT,SKNT,THTA,THTE,THTV"),
+    "MSFT_nasdaq.csv": (lines(["Date,Close/Last,Volume,Open,High,Low"], lambda i: f"{at(i, 86400):%m/%d/%Y},${X[i]:.2f},{Y[i] * 1e6:.0f},${X[i]:.2f},${Y[i]:.2f},${X[i]:.2f}", order=range(N)[::-1]), "", T(86400), "Close/Last,Volume,Open,High,Low"),
+    "DAT_ASCII_EURUSD_M1_2021.csv": (lines([], lambda i: f"{at(i, 60):%Y%m%d %H%M%S};{X[i]:.6f};{Y[i]:.6f};{X[i]:.6f};{Y[i]:.6f};0"), "", T(60), "c2,c3,c4,c5,c6"),
+    "trends_multiTimeline.csv": (lines(["Category: All categories", "", "Week,flu: (United States),cold: (United States)"], lambda i: f"{at(i, 259200):%Y-%m-%d},{X[i]:.0f},{'<1' if i % 50 == 3 else f'{Y[i]:.0f}'}"), "", T(259200), 2),
+    "matomo_ga4.csv": (lines(["# ----------------------------------------", "# All Users", "# Active users", "# 20210313-20220106", "# ----------------------------------------", "", "Nth day,Active users,New users"], lambda i: f"{i:04d},{Y[i]:.0f},{X[i]:.0f}"), "", "?", "?"),
+    "purpleair.csv": (lines(["time_stamp,sensor_index,humidity_a,pm2.5_atm"], lambda i: f"{1615593600 + 600 * i},131075,{Y[i]:.0f},{X[i]}"), "--time time_stamp", T(600), "?"),
+    "openaq.json": (J({"meta": {"name": "openaq-api", "page": 1, "limit": N, "found": N}, "results": [{"locationId": 1, "parameter": "pm25", "value": X[i], "date": {"utc": f"{at(i, 3600):%Y-%m-%dT%H:%M:%S}+00:00", "local": f"{at(i + 1, 3600):%Y-%m-%dT%H:%M:%S}+01:00"}, "unit": "µg/m³", "coordinates": {"latitude": 52.1, "longitude": 4.3}} for i in range(N)][::-1]}), "--time date.utc", T(3600), "?"),
+    "statuspage.html.csv": (lines(["Zeitstempel;Wert Einheit;Status"], lambda i: f"{at(i, 60):%d.%m.%Y %H:%M:%S};{c3(X[i])} m³/h;OK"), "--time Zeitstempel", T(60), 1),
 }  # fmt: skip

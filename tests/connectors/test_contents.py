@@ -1,6 +1,7 @@
 """Whatever a table is packed in, its rows are those of the plain file, and can be gone on with."""
 
 import bz2
+import csv
 import gzip
 import io
 import json
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.run.columns import Columns, refusals
+from streamddcrp_connectors.run.contents import unwrapped
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import open_source
 
@@ -215,3 +217,25 @@ def test_lines_are_clustered_as_texts(tmp_path):
     assert len(labels) == 120
     assert len(set(labels[60::2])) == len(set(labels[61::2])) == 1
     assert labels[-1] != labels[-2]
+
+
+def test_a_dump_of_sql_is_read_statement_by_statement():
+    texts = ["a (b), c", "it's\n); (so)", "back\\slash", None]
+    rows = [[str(i), texts[i % 4], repr(i / 7)] for i in range(400)]
+    parts = []
+    for n, text, x in rows:
+        told = "N'" + (text or "").replace("\\", "\\\\").replace("'", "''") + "'"
+        parts.append(f"({n}, {told if text else 'NULL'}, CAST({x} AS Decimal(9,2)))")
+    inserts = [",\n".join(parts[i : i + 100]) for i in range(0, 400, 100)]
+    small = "INSERT INTO `small` VALUES (1),(2);\n"
+    dump = [
+        "CREATE TABLE `small` (`a` int);\n", small,
+        "CREATE TABLE `t` (\n  `n` int(11) NOT NULL,\n  `note` text,\n  `x` decimal(9,2),\n"
+        "  PRIMARY KEY (`n`)\n) ENGINE=InnoDB;\n",
+        *(f"INSERT INTO `t` VALUES\n{insert};\n" for insert in inserts), small,
+    ]  # fmt: skip
+    said = []
+    file = unwrapped(io.BytesIO("".join(dump).encode()), "a.sql", None, said)
+    found = [*csv.reader(io.StringIO(file.read().decode(), newline=""))]
+    assert found == [["n", "note", "x"], *([n, text or "NULL", x] for n, text, x in rows)]
+    assert said == ["a.sql: its table 't', the largest of small, t"]

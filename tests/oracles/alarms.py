@@ -127,7 +127,7 @@ class KeyTwin(AlarmTwin):
                 self.since = 0
             self.news, self.excess, self.newest = label, excess, label
         elif n - regime.seen > 20:
-            seldom = regime.visits <= 3 + 2.0 * self.rate * n and 20 * regime.rows < n
+            seldom = regime.visits <= 3 + self.rate * n and 20 * regime.rows < n
             if seldom and regime.first > 0.0:
                 self.news, self.excess, self.since = label, regime.first, 0
             regime.visits += 1

@@ -78,13 +78,13 @@ def test_ids_never_come_back(case):
         learn(engine, [X])
         for change in engine.changes[seen:]:
             if change.kind in ("birth", "split"):
-                assert change.id not in begun
-                begun.add(change.id)
+                assert change.label not in begun
+                begun.add(change.label)
             elif change.kind == "return":
-                assert change.id in begun - ended
+                assert change.label in begun - ended
             else:
-                assert change.id in begun - ended
-                ended.add(change.id)
+                assert change.label in begun - ended
+                ended.add(change.label)
         seen = len(engine.changes)
         assert set(engine.ids.tolist()) == begun - ended
 
@@ -174,7 +174,7 @@ def test_silent_components_leave_and_return_as_new_ones():
             learn(engine, [here + 0.3 * rng.standard_normal((9, 2))])
             assert (engine.n_components == 1) == (silent == patience)
         death = next(change for change in engine.changes if change.kind == "death")
-        assert (death.epoch, death.id) == (0, 1)
+        assert (death.index, death.label) == (0, 1)
         learn(engine, [there + 0.3 * rng.standard_normal((9, 2))])
         assert engine.ids.tolist() == [0, 2]
 
@@ -186,7 +186,7 @@ def test_nothing_comes_of_nothing():
     assert engine.n_components == 0
     learn(engine, [np.ones((3, 2)), *[np.zeros((0, 2))] * 8, np.ones((3, 2))])
     assert engine.ids.tolist() == [0]
-    of_it = [(c.kind, c.epoch) for c in engine.changes if c.id == 0]
+    of_it = [(c.kind, c.index) for c in engine.changes if c.label == 0]
     assert of_it == [("birth", 6), ("return", 15)]
 
 

@@ -27,7 +27,7 @@ MISSING = (
 )  # fmt: skip
 _COMMENTS = ("#", "%", "//")
 DIGITS = r"\d.,'\u2019 \u00a0\u202f"  # and what may stand between them
-_UNIT = r"(?: ?(?:[%€$£¥]|°?[A-Za-z]{1,3}(?:/[a-z]{1,3})?))?"
+_UNIT = r"(?: ?(?:[%€$£¥]|°?[A-Za-zµμΩ]{1,3}[²³]?(?:/[a-z]{1,3}[²³]?)?))?"
 _NUMBER = re.compile(rf"[-+]?(?:[$€£¥] ?)?(\d[{DIGITS}]*|[.,]\d+)([eE][-+]?\d+)?{_UNIT}")
 _ADDRESS = re.compile(r"(\d{1,3}\.){3}\d{1,3}")
 RULE = re.compile(

@@ -46,7 +46,7 @@ _BOM = rb"(?:\xef\xbb\xbf)?\s*"
 _SET = rb"(?:[A-Za-z_$][\w.$ ]*= ?)?"  # to a variable, in JavaScript
 _ARRAY = re.compile(_BOM + _SET + rb"\[\s*(?:[\[{\"]|[-\d.eE]+\s*,|$)")
 _OPENED = re.compile(_BOM + _SET + rb"\{\s*(?:\"[^\"]*\"\s*:\s*(?:\[|\{)?[^{}]*)?,?\s*\n")
-_SPARSE = re.compile(rb"(?:[-+]?[\d.]+(?: +qid:\d+)?(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
+_SPARSE = re.compile(rb"(?:[-+]?[\d.,;]+(?: +qid:\d+)?(?: +\d+:[-+.\deE]+)+ *(?:#.*)?\r?\n){2}")
 _TREE = re.compile(_BOM + rb"<(?:\?xml|[A-Za-z_][\w:.-]*[\s>])[^\0]*(?:/>|</|-->)")
 _CELL = r"'(?:[^'\\]|\\.|'')*'"
 _DUMP = re.compile(
@@ -54,12 +54,17 @@ _DUMP = re.compile(
     rb"|COPY \S+ \(.*\) FROM stdin;)",
     re.M,
 )
-_CALL = rf"(?i:cast|convert)\((?:{_CELL}|[^()'])*\)"  # CAST(N'2021-03-13' AS DateTime)
-_TUPLE = re.compile(rf"\(((?:{_CELL}|{_CALL}|[^()'])*)\)")
+_WITHIN = rf"\((?:{_CELL}|[^()']|\([^()']*\))*\)"  # brackets, as of Decimal(9, 2)
+_VALUE = rf"(?:{_CELL}|[^,()']++|{_WITHIN})*+"  # a cell
+_TUPLE = re.compile(rf"\(((?:{_CELL}|[^()']++|{_WITHIN})*+)\)")
+_CAST = re.compile(
+    rf"\s*(?:(?i:cast|convert)\(\s*)?(?:\w*({_CELL})|([^'()\s]*))(?:\s+(?i:as)\s[^']*\))?\s*\Z"
+)
 _INSERT = re.compile(r"INSERT (?:IGNORE )?(?:INTO )?(\S+) *(?:\(([^)]*)\))?\s*(?:VALUES)?")
 _CREATED = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?([^\s(]+)")
 _COLUMN = re.compile(
-    r"(?:\A|,)\s*[`\"\[]?(?!PRIMARY|UNIQUE|KEY|CONSTRAINT|CHECK|FOREIGN)([^,`\"\]]+?)[`\"\]]? \w"
+    r"(?:\A|,)\s*+(?!(?:PRIMARY|UNIQUE|KEY|CONSTRAINT|CHECK|FOREIGN)\b)"
+    r"[`\"\[]?+([^,`\"\]]+?)[`\"\]]? \w"
 )
 _BARE = str.maketrans("", "", '`"[]')
 MAX_DUMPED = 1 << 24  # bytes of a line with its texts
@@ -248,20 +253,20 @@ def _dumped(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
     with tempfile.TemporaryFile() as kept:
         shutil.copyfileobj(file, kept)
         sizes, names = Counter[str](), dict[str, list[str]]()
-        for table, listed, rows in _statements(kept, name):
+        for table, listed, rows in _statements(kept):
             sizes[table] += len(rows)
-            if listed:
-                names[table] = listed
+            names |= {table: listed} if listed else {}
         table = max(sizes, key=lambda table: sizes[table])
         if len(sizes) > 1:
             said.append(f"{name}: its table {table!r}, the largest of {', '.join(sizes)}")
         yield from _lines([names[table]] if table in names else [])
-        yield from _lines(row for each, _, rows in _statements(kept, name) for row in rows
-                          if each == table)  # fmt: skip
+        for each, _, rows in _statements(kept):
+            if each == table and rows:
+                yield from _lines(_values(rows, name))
 
 
-def _statements(file: Any, name: str) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yield, line by line, the tables of a dump, the names of their columns and rows for them."""
+def _statements(file: Any) -> Iterator[tuple[str, list[str], str]]:
+    """Yield, line by line, the tables of a dump, the names of their columns, and rows of them."""
     file.seek(0)
     table, copied, made, line = "", False, "", ""
     for data in file:
@@ -270,39 +275,46 @@ def _statements(file: Any, name: str) -> Iterator[tuple[str, list[str], list[lis
             made += line
             if re.search(r"(?:;|^\)[^\n]*|^GO)\s*\Z", made, re.M):
                 body = re.sub(r"\([^()]*\)", "", made.partition("(")[2])
-                yield _CREATED.match(made)[1].translate(_BARE), _COLUMN.findall(body), []  # type: ignore[index]
+                yield _CREATED.match(made)[1].translate(_BARE), _COLUMN.findall(body), ""  # type: ignore[index]
                 made = ""
         elif copied:
             copied = line.rstrip() != r"\."
-            yield table, [], [line.rstrip("\n").replace("\\N", "").split("\t")] * copied
-        elif found := re.match(r"COPY (\S+) \((.*)\) FROM stdin;", line):
+            yield table, [], line * copied
+        elif found := re.match(r"COPY (\S+) (\(.*\)) FROM stdin;", line):
             table, copied = found[1].translate(_BARE), True
-            yield table, [part.strip() for part in found[2].translate(_BARE).split(",")], []
-        else:
-            begun = _INSERT.match(line)
+            yield table, _listed(found[2]), ""
+        elif (begun := _INSERT.match(line)) or (table and re.match(r"[\s,]*\(", line)):
+            quotes = line.replace("\\\\", "").replace("\\'", "").count("'")
+            if quotes % 2 and len(line) < MAX_DUMPED:
+                continue  # a text goes on in the next line
+            table = begun[1].translate(_BARE) if begun else table
             rest = line[begun.end() :] if begun else line
-            if begun or (table and re.match(r"[\s,]*\(", line)):
-                left = _TUPLE.sub("", rest)
-                if left.count("'") % 2 and len(line) < MAX_DUMPED:
-                    continue  # a text goes on in the next line
-                if not re.fullmatch(r"[\s,]*(?:;|ON .*)?\s*", left, re.S):
-                    raise ConfigError(
-                        f"{name} is a dump of SQL, some statements of which cannot be read: load "
-                        "it, and export the table as CSV"
-                    )
-                table = begun[1].translate(_BARE) if begun else table
-                listed = (begun[2] or "").translate(_BARE) if begun else ""
-                names = [part.strip() for part in listed.split(",")] if listed else []
-                yield table, names, [_values(row) for row in _TUPLE.findall(rest)]
-            else:
-                table = ""
+            yield table, _listed(begun[2]) if begun and begun[2] else [], f"({rest}"
+        else:
+            table = ""
         line = ""
 
 
-def _values(row: str) -> list[str]:
-    cells = re.findall(rf"\s*((?:{_CELL}|{_CALL}|[^,'()])*)(?:,|\Z)", row)[: -1 if row else None]
-    texts = (re.search(_CELL, cell) for cell in cells)
-    return [_unquoted(text[0]) if text else cell for text, cell in zip(texts, cells, strict=True)]
+def _listed(names: str) -> list[str]:
+    return [name.strip() for name in names.translate(_BARE).strip("()").split(",")]
+
+
+def _values(text: str, name: str) -> Iterator[list[str]]:
+    """Yield the cells of rows as statements have them, or as a copy has them: with tabs."""
+    if text[0] != "(":
+        yield text.rstrip("\n").replace("\\N", "").split("\t")
+        return
+    rows = _TUPLE.findall(text, 1)
+    if re.fullmatch(r"[\s,]*(?:;|ON .*)?\s*", _TUPLE.sub("", text[1:]), re.S) is None:
+        rows = [None]
+    for row in rows:
+        cells = row and [_CAST.match(cell) for cell in re.findall(rf"(?:\A|,)({_VALUE})", row)]
+        if not cells or None in cells:
+            raise ConfigError(
+                f"{name} is a dump of SQL, some statements of which cannot be read: load it, and "
+                "export the table as CSV"
+            )
+        yield [_unquoted(cell[1]) if cell[1] else cell[2].strip() for cell in cells]
 
 
 def _unquoted(text: str) -> str:
@@ -373,6 +385,7 @@ def _sparse(file: Any, name: str) -> Iterator[bytes]:
 def _with_zeros(line: bytes, low: int, high: int) -> list[str]:
     label, *pairs = line.decode("utf-8", "replace").partition("#")[0].split() or [""]
     values = dict(pair.split(":", 1) for pair in pairs)
+    label = re.sub("[,;]", "_", label)
     return [label, *(values.get(str(i), "0") for i in range(low, high + 1))] if label else []
 
 

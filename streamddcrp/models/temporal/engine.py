@@ -13,19 +13,18 @@ window count by sums that fade.
 
 import math
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from streamddcrp.estimator.stored import check_whole
+from streamddcrp.estimator.stored import read_events
 from streamddcrp.models.temporal.emissions import Seating, Seats, each, widened
 from streamddcrp.models.temporal.emissions.bags import get, get_rows, put
 from streamddcrp.models.temporal.kernels import counts as kernels
 from streamddcrp.models.temporal.moves import move
-from streamddcrp.models.temporal.stored import CHANGES
-from streamddcrp.models.temporal.window import Change, Settings, Window
+from streamddcrp.models.temporal.window import Settings, Window
 from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
@@ -71,12 +70,6 @@ def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> 
         refuse_if(int(arrays[name].max(initial=-1)) > meta["epoch"], name)
     K = len(arrays["ids"])
     refuse_if(bool((np.diff(arrays["ids"]) <= 0).any()) or settings.slots < K, "components")
-    for change in meta["changes"]:
-        epoch, kind, label, other = change
-        whole("epoch", epoch, -1)
-        whole("id", label)
-        check_whole([-1 if other is None else other], "changes")
-        refuse_if(kind not in CHANGES, "changes")
 
 
 def _check_rows(name: str, X: Any, n_features: int) -> None:
@@ -280,7 +273,7 @@ class Engine(Window):
             "decay_gains": self.decay_gains.tolist(),
             "epoch_sizes": self.sizes,
             "n_rows": len(self.rows),
-            "changes": [list(change) for change in self.changes],
+            "changes": [asdict(change) for change in self.changes],
         }
 
     @classmethod
@@ -309,7 +302,7 @@ class Engine(Window):
         for e, (X, q) in enumerate(zip(self.rows, self.resp, strict=True)):
             _check_rows(f"rows.{e}", X, n_features)
             check_one(f"resp.{e}", q, (X.shape[0], K), np.float64, CHANCE)
-        self.changes = [Change(*change) for change in meta["changes"]]
+        self.changes = read_events(meta["changes"])
         if "open" in arrays or "open.shape" in arrays:
             coming = get_rows(arrays, "open")
             _check_rows("open", coming, n_features)

@@ -109,7 +109,7 @@ def _delete(window: Window) -> bool:
             if verdict is None:
                 later.append(window.ids[k])
             elif verdict:
-                window.record("delete", window.ids[k], None)
+                window.record("death", window.ids[k])
                 gone.append(int(k))
         if not gone:
             return changed

@@ -6,11 +6,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from streamddcrp import records as rec
-from streamddcrp.contract import KINDS
 from streamddcrp.estimator.stored import check_whole
 from streamddcrp.typing import FloatArray, IntArray
 
-CHANGES = (*KINDS, "delete")  # kinds of what happens to a component
 _WHOLE = ("n_left", "kept_words", "n_events", "n_final", "n_lost")
 
 

@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -27,7 +27,6 @@ _FINAL = 100_000  # final labels not yet reported
 _EPOCHS = 1000  # whose trajectories are kept; and merges, for pictures
 _WORDS = 1000  # a vocabulary of so many is never too large
 _CRUMB = 0.01  # expected count of a word that is as good as none
-_KINDS = {"delete": "death"}
 _PAIRS = {"sizes": "id", "times": "epoch"}
 _NUMBERS = ("frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost")
 
@@ -172,11 +171,11 @@ class StreamState:
 
     def _note_merges(self) -> None:
         """Keep what has joined what in the last epoch, but for what was born in it."""
-        now = [change for change in self.engine.changes if change.epoch == self.engine.epoch]
-        fresh = {change.id for change in now if change.kind != "merge"}
+        now = [change for change in self.engine.changes if change.index == self.engine.epoch]
+        fresh = {change.label for change in now if change.kind != "merge"}
         for c in now:
-            if c.kind == "merge" and c.id not in fresh and c.other is not None:
-                self.merges.append((c.epoch, c.id, c.other))
+            if c.kind == "merge" and c.label not in fresh and c.into is not None:
+                self.merges.append((c.index, c.label, c.into))
 
     def _leave(self) -> None:
         """Let the oldest epoch leave the window, and note what stays of it."""
@@ -220,11 +219,10 @@ class StreamState:
     def _confirm(self) -> None:
         """Queue the events of epochs that have left the window, and forget old times."""
         engine = self.engine
-        left = [change for change in engine.changes if change.epoch < engine.first]
-        engine.changes = [change for change in engine.changes if change.epoch >= engine.first]
-        for c in sorted(left, key=lambda change: change.epoch):
-            kind, t = _KINDS.get(c.kind, c.kind), self._time(c.epoch)
-            self.events.append(contract.Event(kind, c.id, c.epoch, t, c.other))
+        left = [change for change in engine.changes if change.index < engine.first]
+        engine.changes = [change for change in engine.changes if change.index >= engine.first]
+        for change in sorted(left, key=lambda change: change.index):
+            self.events.append(replace(change, t=self._time(change.index)))
         self.n_events += len(left)
         # a component is found dead when as many epochs as the past counts have gone by
         oldest = engine.first - len(engine.settings.past_weights) - engine.settings.lag - 2

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from streamddcrp.contract import Event
 from streamddcrp.decay import make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.temporal.emissions import Emission, each, widened
@@ -78,15 +79,6 @@ def count_settings(alpha: Any, decay: object, window: int | None) -> dict[str, A
     }
 
 
-class Change(NamedTuple):
-    """Something that happened to a component in an epoch."""
-
-    epoch: int
-    kind: str
-    id: int
-    other: int | None = None
-
-
 class Terms(NamedTuple):
     """What components add to the objective, (K,) each."""
 
@@ -126,7 +118,7 @@ class Window:
     born: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     last_active: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     next_id: int = 0
-    changes: list[Change] = field(default_factory=list)
+    changes: list[Event] = field(default_factory=list)  # the index, and for now t: the epoch
 
     @property
     def n_components(self) -> int:
@@ -174,17 +166,19 @@ class Window:
         self.starts = each(lambda *pair: np.concatenate(pair), self.starts, none)
         self.before = widened(self.before, n)
         self.resp = [widened(q, n) for q in self.resp]
-        self.changes += [Change(born, kind, int(i), other) for i in new]
+        for i in new.tolist():
+            self.record(kind, i, other, born)
 
     def drop(self, k: int | list[int]) -> None:
         """Remove a column, or several."""
         self._keep(np.delete(np.arange(self.n_components), k))
 
-    def record(self, kind: str, label: int, other: int | None) -> None:
-        """Record what happened to a component."""
-        self.changes.append(
-            Change(self.epoch, kind, int(label), None if other is None else int(other))
-        )
+    def record(
+        self, kind: str, label: int, other: int | None = None, epoch: int | None = None
+    ) -> None:
+        """Record what happened to a component; default: in the last epoch."""
+        at, into = self.epoch if epoch is None else epoch, None if other is None else int(other)
+        self.changes.append(Event(kind, int(label), at, float(at), into))
 
     def _keep(self, kept: IntArray) -> None:
         self.ids, self.born = self.ids[kept], self.born[kept]
@@ -202,16 +196,14 @@ class Window:
         now = np.concatenate([self.before, self.moments(some)])[-width:, :, kernels.MEAN]
         here = now[-1] >= ACTIVE
         for k in np.flatnonzero(here & (self.last_active < self.epoch - width)):
-            self.record("return", self.ids[k], None)
+            self.record("return", self.ids[k])
         self.last_active[here] = self.epoch
         silent = now.sum(axis=0) < _DEAD
         for q in self.resp:
             silent[q.argmax(axis=1)] = False  # a row that many share keeps the best of them
         if silent.any():
-            self.changes += [
-                Change(int(last), "death", int(i))
-                for i, last in zip(self.ids[silent], self.last_active[silent], strict=True)
-            ]
+            for i, last in zip(self.ids[silent], self.last_active[silent], strict=True):
+                self.record("death", i, epoch=int(last))
             self._keep(np.flatnonzero(~silent))
             self.resp = [q / q.sum(axis=1, keepdims=True) for q in self.resp]
 
