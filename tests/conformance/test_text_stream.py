@@ -107,7 +107,7 @@ def test_a_silence_ends_a_story_unless_stories_are_silent_for_so_long():
     closed = {e.label: e.index - e.last for e in events if e.kind == "closed"}
     assert (final[::60] == final[0]).mean() > 0.99
     assert final[0] not in closed
-    assert set(final[400 : 9_000 - 2_000].tolist()) - {final[0]} <= set(closed)  # none passes with copies
+    assert set(final[400 : 9_000 - 2_000].tolist()) - {final[0]} <= set(closed)
     assert max(list(closed.values())[-50:]) < 1_500  # 500 log(40 / .001) = 5,298 without silences
 
 
