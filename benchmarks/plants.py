@@ -1,10 +1,11 @@
-"""Fifteen unlike plants: what do the defaults make of states that nobody told them of?
+"""Twenty unlike plants: what do the defaults make of states that nobody told them of?
 
 Each plant returns rows, the true state of each row, and times in seconds. `shifts` and `thermal`
 were in view when options were chosen, and seeds 0 to 2 of `held`, `deadband` and `servers` when
 values that are sent again and seasons beside counts were, and seeds 0 to 6 of `servers`
 and 0 to 2 of `traffic` when seasons that multiply were, and 0 to 2 of `chiller`, `moulding` and
-`bottling`; `batches`, `meters`, `solar`, `wind`, `sewage` and `airline` only judge.
+`bottling`, and 0 to 5 of `paper`, and 0 to 2 of `pumping` and `cooling`; `oven`, `ward`,
+`batches`, `meters`, `solar`, `wind`, `sewage` and `airline` only judge.
 """
 
 from __future__ import annotations
@@ -343,11 +344,136 @@ def airline(seed: int) -> Plant:
     return Plant(rows, state, MONDAY + 30.0 * np.arange(n))
 
 
+def episodes(
+    rng: np.random.Generator, state: IntArray, kinds: tuple[int, ...], number: int, shortest: int,
+    longest: int,
+) -> IntArray:  # fmt: skip
+    """Let states of some kinds come up at any time, and last; return the states."""
+    for _ in range(number):
+        begin, kind = int(rng.integers(200, len(state))), int(rng.choice(kinds))
+        state[begin : begin + int(rng.integers(shortest, longest))] = kind
+    return state
+
+
+def pumping(seed: int) -> Plant:
+    """A sump by 20 seconds, two pumps by turns between two levels: dry, in a storm, one clogged."""
+    rng = np.random.default_rng([seed, 31])
+    n = 8000
+    state = episodes(rng, np.zeros(n, dtype=np.int64), (1, 2), 16, 100, 400)
+    inflow = 90.0 * (1.0 + 0.3 * np.sin(2.0 * np.pi * np.arange(n) / 4320.0))
+    inflow = inflow * np.array([1.0, 2.4, 1.0])[state] * np.exp(0.1 * slow(rng, n, 0.98))
+    level, on, duty = 1.2, [False, False], 0
+    rows = np.empty((n, 4))
+    for i in range(n):
+        if level > 2.0 and not any(on):
+            on[duty] = True
+        elif level > 2.3:
+            on = [True, True]
+        elif level < 0.8 and any(on):
+            on, duty = [False, False], 1 - duty
+        clogged = state[i] == 2
+        out = on[0] * (100.0 if clogged else 190.0) + on[1] * 190.0
+        out *= 0.85 if all(on) else 1.0
+        level += (inflow[i] - out) / 180.0 / 12.0
+        rows[i] = level, out, on[0] * (31.0 if clogged else 24.0), on[1] * 24.0
+    rows[:, 0] += 0.01 * rng.normal(size=n)
+    rows[:, 1] = np.maximum(0.0, rows[:, 1] * rng.normal(1.0, 0.02, n) + 0.5 * rng.normal(size=n))
+    rows[:, 2:] = np.abs(rows[:, 2:] * rng.normal(1.0, 0.015, (n, 2)))
+    rows = np.c_[np.round(rows[:, 0], 2), np.round(rows[:, 1:], 1)]
+    return Plant(rows, state, MONDAY + 20.0 * np.arange(n))
+
+
+def oven(seed: int) -> Plant:
+    """A tunnel oven by 15 seconds: four recipes and standby; zones lag behind what is set."""
+    rng = np.random.default_rng([seed, 32])
+    n = 9000
+    state = stays(rng, n, 5, 300.0, 120)
+    sets = np.array(
+        [[150, 140, 130], [190, 205, 180], [220, 235, 200], [180, 185, 175], [240, 225, 215]],
+        dtype=float,
+    )[state]
+    zones = np.column_stack(
+        [lagged(sets[:, z], 25.0 + 10.0 * z) + 1.2 * slow(rng, n, 0.9) for z in range(3)]
+    )
+    belt = np.array([5.0, 32.0, 26.0, 38.0, 22.0])[state] * rng.normal(1.0, 0.004, n)
+    gas = 0.12 * (sets - 150.0).mean(1) + 0.5 * (sets - zones).mean(1) + 12.0 * (state > 0)
+    damp = np.array([0.04, 0.11, 0.16, 0.09, 0.13])[state] * np.exp(0.15 * slow(rng, n, 0.95))
+    hall = 26.0 + 3.0 * slow(rng, n, 0.999)
+    zones = np.round(zones + 0.2 * rng.normal(size=(n, 3)), 1)
+    gas = np.round(np.clip(18.0 + gas, 4.0, 100.0) + 0.8 * rng.normal(size=n))
+    rows = np.c_[zones, np.round(belt, 1), gas, np.round(damp, 3), np.round(hall, 1)]
+    return Plant(rows, state, MONDAY + 15.0 * np.arange(n))
+
+
+def ward(seed: int) -> Plant:
+    """A patient's monitor by the minute: awake, asleep, in atrial fibrillation, short of oxygen."""
+    rng = np.random.default_rng([seed, 33])
+    n = 6 * 1440
+    hour = np.arange(n) / 60.0 % 24.0
+    state = ((hour < 6.0) | (hour > 22.5)).astype(np.int64)
+    episodes(rng, state, (2, 3), 22, 30, 160)
+    heart = np.array([82.0, 66.0, 118.0, 92.0])[state] + 4.0 * slow(rng, n, 0.97)
+    heart += np.array([2.5, 1.5, 12.0, 3.0])[state] * rng.normal(size=n)
+    oxygen = np.minimum(100.0, 97.2 - lagged(8.0 * (state == 3), 4.0) + 0.7 * rng.normal(size=n))
+    breaths = np.array([16.0, 12.5, 18.0, 25.0])[state] + 1.4 * rng.normal(size=n)
+    cuff = np.array([92.0, 80.0, 76.0, 95.0])[state] + 3.0 * slow(rng, n, 0.99)
+    cuff += 2.5 * rng.normal(size=n)
+    warm = 36.9 + 0.25 * slow(rng, n, 0.999) + 0.05 * rng.normal(size=n)
+    cuff = cuff[np.arange(n) // 15 * 15]
+    rows = np.c_[np.round(np.c_[heart, oxygen, breaths, cuff]), np.round(warm, 1)]
+    return Plant(rows, state, MONDAY + 60.0 * np.arange(n))
+
+
+def paper(seed: int) -> Plant:
+    """A paper machine by 30 seconds: four grades with ramps between them, and breaks of the web."""
+    rng = np.random.default_rng([seed, 34])
+    n = 10_000
+    grade = stays(rng, n, 4, 900.0, 400)
+    state = episodes(rng, grade.copy(), (4,), 16, 12, 90)
+    off = state == 4
+    ramp = 12.0
+    speed = lagged(np.array([1180.0, 1020.0, 860.0, 700.0])[grade], ramp) + 1.5 * slow(rng, n, 0.8)
+    weight = lagged(np.array([45.0, 60.0, 80.0, 105.0])[grade], ramp)
+    weight += 0.35 * slow(rng, n, 0.6) + 0.25 * rng.normal(size=n)
+    moisture = 6.5 + 0.5 * slow(rng, n, 0.9) + 0.2 * rng.normal(size=n)
+    steam = lagged(np.array([2.1, 2.6, 3.2, 3.9])[grade] - 0.5 * off, 15.0)
+    steam += 0.04 * slow(rng, n, 0.95)
+    broke = np.where(off, 85.0, 12.0) * rng.gamma(40.0, 1 / 40.0, n)
+    pulp = 3.4 + 0.08 * slow(rng, n, 0.998) + 0.01 * rng.normal(size=n)
+    sheet = np.where(off[:, None], 0.0, np.c_[weight, moisture])
+    rows = np.round(np.c_[10.0 * speed, 100.0 * sheet, 100.0 * steam, 10.0 * broke, 100.0 * pulp])
+    rows /= [10.0, 100.0, 100.0, 100.0, 10.0, 100.0]
+    return Plant(rows, state, MONDAY + 30.0 * np.arange(n))
+
+
+def cooling(seed: int) -> Plant:
+    """A hall of computers by five minutes: cooled by outside air or by chillers; a fan down."""
+    rng = np.random.default_rng([seed, 35])
+    n = 30 * 288
+    turn = 2.0 * np.pi * np.arange(n) / 288.0
+    outside = 12.0 + 5.0 * np.sin(turn - 2.2) + 4.0 * slow(rng, n, 0.998) + 0.2 * rng.normal(size=n)
+    load = 420.0 + 60.0 * np.sin(turn - 2.0) * (np.arange(n) // 288 % 7 < 5)
+    load += 10.0 * slow(rng, n, 0.95)
+    free, now = np.empty(n, dtype=np.int64), 0
+    for i in range(n):
+        now = 1 if outside[i] > 14.0 else 0 if outside[i] < 11.0 else now
+        free[i] = now
+    state = episodes(rng, free.copy(), (2,), 14, 20, 120)
+    power = np.where(free == 1, 0.24 * load, 6.0) * rng.normal(1.0, 0.03, n)
+    valve = np.where(free == 1, 8.0, 55.0 + 2.0 * outside) + 1.5 * rng.normal(size=n)
+    fans = np.where(state == 2, 92.0, 35.0 + 0.06 * load) + 0.8 * rng.normal(size=n)
+    supply = 20.0 + 1.2 * (free == 0) + lagged(3.0 * (state == 2), 5.0) + 0.25 * slow(rng, n, 0.7)
+    back = supply + load / 38.0 + 0.2 * rng.normal(size=n)
+    rows = np.c_[np.round(np.c_[outside, supply, back, power, valve, fans], 1), np.round(load)]
+    return Plant(rows, state, MONDAY + 300.0 * np.arange(n))
+
+
 PLANTS: dict[str, Callable[[int], Plant]] = {
     "shifts": shifts, "thermal": thermal, "batches": batches, "traffic": traffic, "held": held,
     "deadband": deadband, "servers": servers, "meters": meters, "solar": solar,
     "chiller": chiller, "moulding": moulding, "bottling": bottling, "wind": wind,
-    "sewage": sewage, "airline": airline,
+    "sewage": sewage, "airline": airline, "pumping": pumping, "oven": oven, "ward": ward,
+    "paper": paper, "cooling": cooling,
 }  # fmt: skip
 
 
@@ -362,7 +488,7 @@ def measured(plant: Plant, *, timed: bool) -> tuple[float, float, float, float]:
     return scores[0], scores[1], switches, micros
 
 
-@click.command("plants", help="Plants of fifteen unlike kinds: the states that the defaults find.")
+@click.command("plants", help="Plants of twenty unlike kinds: the states that the defaults find.")
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds of each plant.")
 @click.argument("names", nargs=-1, type=click.Choice([*PLANTS]))
 def main(names: tuple[str, ...], seeds: int) -> None:

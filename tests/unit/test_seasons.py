@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.signal import lfilter
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import Keyed, RegimeAnomalyDetector, Seasonal, SeqDDCRP, change_points
@@ -923,3 +924,35 @@ def test_one_event_proves_no_season():
     raw, less = whole.scores
     assert less[0] - raw[0] > 2.0 * SAY
     assert whole.leads[0] == pieces.leads[0] <= SAY
+
+
+def office(seed, days=42):
+    """Power by levels, air that lags behind people on weekdays, weather; half hours from Monday."""
+    rng, n = np.random.default_rng([seed, 79]), 48 * days
+    at = np.arange(n)
+    state = ((at // 48 % 7 < 5) & (at % 48 >= 16) & (at % 48 < 36)).astype(int)
+    for _ in range(8):
+        begin = int(rng.integers(144, n))
+        state[begin : begin + int(rng.integers(20, 70))] = 2
+    power = np.array([1.0, 9.0, 14.0])[state] * rng.lognormal(0.0, 0.08, n)
+    people = np.array([0.0, 500.0, 250.0])[state]
+    a = np.exp(-0.5)
+    air = 420.0 + lfilter([1.0 - a], [1.0, -a], people) + 12.0 * rng.normal(size=n)
+    drift = lfilter([1.0], [1.0, -0.98], rng.normal(0.0, np.sqrt(1.0 - 0.98**2), n))
+    weather = 10.0 + 5.0 * np.sin(2.0 * np.pi * at / 48.0 - 2.0) + 1.5 * drift
+    return np.column_stack([power, air, weather])[:816], 1800.0 * at[:816]
+
+
+def test_a_plan_that_is_broken_loses_its_season(caplog):
+    """Five equal days are a season of the air, until the week end."""
+    X, t = office(1)
+    whole, parts = SeqDDCRP(), SeqDDCRP()
+    with caplog.at_level(logging.INFO, "streamddcrp"):
+        whole.learn_many(X, t=t)
+    assert "season: a day, found" in caplog.text
+    assert "season: not of '1' any more" in caplog.text
+    assert whole._season.uses.tolist() == [False, False, True]
+    for a, b in pairwise([0, 150, 250, 300, 333, 420, 600, len(X)]):
+        parts.learn_many(X[a:b], t=t[a:b])
+        parts = SeqDDCRP.from_bytes(parts.to_bytes())
+    assert parts.to_bytes() == whole.to_bytes()

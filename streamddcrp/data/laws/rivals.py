@@ -101,8 +101,6 @@ class Rivals:
         if not any(name.startswith("rivals.") for name in arrays):
             return
         self.n_rows = n_rows
-        new = {f"rivals.{name}": np.zeros_like(self.lifted) for name in ("lifted", "before")}
-        arrays = {**new, **arrays}  # older states have none
         for name, within in _KEPT.items():
             mine = getattr(self, name)
             stored = stored_array(f"rivals.{name}", arrays)

@@ -51,11 +51,13 @@ class Predicted(NamedTuple):
     """How well rows are predicted on a scale.
 
     ``tracker``: what learned them; ``scores`` (2, D): log densities of the columns under the best
-    law, as they are and less their seasons, without the first rows.
+    law, as they are and less their seasons, without the first rows; ``leads`` (D,): of the season,
+    in which no event counts much.
     """
 
     tracker: Tracker
     scores: FloatArray
+    leads: FloatArray
 
     @classmethod
     def by(
@@ -65,11 +67,12 @@ class Predicted(NamedTuple):
         """Let a new tracker of the same periods learn rows (N, D) at times (N,)."""
         new, Y = tracker.like(), logs(X, offsets)
         rivals = Rivals(X.shape[1], first)
-        rivals.learn(Y, new.step(Y, t))
+        rivals.step(Y, new.step(Y, t))
         if offsets is None:
-            return cls(new, rivals.scores)
+            return cls(new, rivals.scores, rivals.leads)
         slopes = np.where(np.isnan(offsets), 0.0, np.nansum(Y[rivals.first :], axis=0))
-        return cls(new, np.where(np.isnan(offsets), -np.inf, rivals.scores - slopes))
+        scores = np.where(np.isnan(offsets), -np.inf, rivals.scores - slopes)
+        return cls(new, scores, rivals.leads)
 
 
 class Choice(NamedTuple):
@@ -105,7 +108,8 @@ def choose(
     before = np.full(X.shape[1], np.nan) if now is None else now
     plain, scaled = (Predicted.by(tracker, X, t, first, offsets) for offsets in (None, possible))
     raw, net = np.maximum(plain.scores, scaled.scores)
-    predicted = net - raw > -NEEDED
+    leads = np.where(scaled.scores[1] > plain.scores[1], scaled.leads, plain.leads)
+    predicted = np.minimum(net - raw, leads) > -NEEDED
     multiplied = ~np.isnan(before)
     wanted = scaled.scores[1] - plain.scores[1] > np.where(multiplied, -CLEARLY, CLEARLY)
     changes = wanted != multiplied

@@ -14,7 +14,7 @@ from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.data.seasons.periods import LEAST, Search, in_words, likely_period, read_periods
 from streamddcrp.data.seasons.scales import choose, logs, offsets_of, values
 from streamddcrp.data.seasons.tracker import NEEDED, Tracker
-from streamddcrp.data.seasons.watch import DAY, ROWS, WIDEST, Watch, on_trial
+from streamddcrp.data.seasons.watch import DAY, ROWS, WIDEST, Watch, lasts, on_trial
 from streamddcrp.data.times import typical_gap
 from streamddcrp.errors import SchemaError
 from streamddcrp.records import FINITE, MOST, VALUE, check_one, refuse_if
@@ -35,7 +35,8 @@ class Subtraction:
     """Learns the seasons of rows and subtracts them; ``option``: see `streamddcrp.Seasonal`.
 
     ``tracker``: None while, or where, there are no periods; ``is_new``: whether the last row of the
-    last step changed the periods; ``is_first``: whether there were none before.
+    last step changed the periods; ``is_first``: whether there were none before; ``doubted``:
+    columns (D,) that the season has told worse, None but at a look.
     """
 
     def __init__(self, option: Any) -> None:
@@ -46,6 +47,8 @@ class Subtraction:
         self.offsets: FloatArray | None = None  # of columns that it multiplies, see `scales`
         self.n_rows = 0
         self.is_new = self.is_first = False
+        self.doubted: NDArray[np.bool_] | None = None
+        self._judged: Rivals | None = None  # of the season in use, where it is not given
         self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
         self._before: tuple[Any, Any, Any] = None, None, None  # tracker, uses, offsets
         self._watch: Watch | None = None
@@ -75,14 +78,15 @@ class Subtraction:
     @property
     def seeks(self) -> bool:
         """Whether a first period may still be found."""
-        return self.tracker is None and (self._kept is not None or self._watch is not None)
+        waits = self.tracker is None and (self._kept is not None or self._watch is not None)
+        return waits or self._judged is not None
 
     def rows_to_go(self, *, clocked: bool) -> int | None:
         """Return the number of rows to the next that may change the periods, if there is one."""
         if self._search is not None:
             return 1
         ahead = [stage for stage in self._stages(clocked=clocked) if stage > self.n_rows]
-        if self._watch is not None:
+        if self._watch is not None or self._judged is not None:
             ahead.append(looks(self.n_rows))
         return min(ahead) - self.n_rows if ahead else None
 
@@ -111,10 +115,15 @@ class Subtraction:
         """Learn rows up to the next that may change the periods."""
         net, Y = X.copy(), logs(X, self.offsets)
         if self.tracker is not None:
-            net = self._in_use(values(self.tracker.step(Y, t), X, self.offsets), X)
+            trial = Y.copy()
+            net = self._in_use(values(self.tracker.step(Y, t, trial), X, self.offsets), X)
+            if self._judged is not None:
+                self._judged.step(Y, trial)
         look = looks(self.n_rows)
         self.n_rows += len(X)
-        self.is_new = False
+        self.is_new, self.doubted = False, None
+        if self.n_rows == look:
+            self._doubt()
         if self._watch is not None:
             self._watch.step(Y, t)
             if self.n_rows == look:
@@ -127,6 +136,24 @@ class Subtraction:
             if self._search is not None:
                 self._go_on(self._search, clocked=clocked)
         return net
+
+    def _doubt(self) -> None:
+        """See which columns a season in use has told worse for a cycle or more, until it is old."""
+        judged = self._judged
+        if judged is None or self.tracker is None:
+            return
+        rows = self._periods[-1] / self.tracker.gap
+        found = (judged.leads < -NEEDED) & self._used
+        self.doubted = found if judged.n_rows >= judged.first + rows and found.any() else None
+        if judged.n_rows >= lasts(rows):
+            self._judged = None
+
+    def leave(self, columns: NDArray[np.bool_]) -> None:
+        """Subtract nothing from these columns (D,) any more; `before` returns what was."""
+        self._before = self.tracker, self.uses, self.offsets
+        self.uses, self.is_new, self.is_first = self._used & ~columns, True, False
+        if not self.uses.any():
+            self.tracker = self.uses = self.offsets = None
 
     def _look(self, watch: Watch, *, clocked: bool) -> None:
         """Use what has proved itself on the watch, and then try a longer period beside it."""
@@ -174,11 +201,18 @@ class Subtraction:
         self.is_new, self.is_first = True, self.tracker is None
         self._before = self.tracker, self.uses, self.offsets
         self.tracker, self.uses = tracker, None if uses is None or uses.all() else uses
+        self._judge()
         found = "none any more"
         if tracker is not None:
             found = in_words(tracker.periods.tolist(), tracker.gap, clocked=clocked)
         origin = f", found in the first {self.n_rows} rows" if self._how else ""
         _log.info("season: %s%s", found, origin)
+
+    def _judge(self, first: int = 0) -> None:
+        """Judge the season in use by the rows after the ``first`` next ones, if no user gave it."""
+        self._judged = None
+        if self._how and self.tracker is not None:
+            self._judged = Rivals(len(self.tracker.state.lead), first)
 
     def _choose(self, *, clocked: bool) -> None:
         """Choose periods by the rows so far, and learn these rows by them; or begin a search."""
@@ -293,6 +327,7 @@ class Subtraction:
         if predicted is not None and self.is_sought and self.is_new and self.is_first:
             self.uses = None if predicted.all() else predicted
         if self.offsets is not before:
+            self._judge()
             self._search, self._next, self._learned = None, None, 0
             if self._watch is not None:
                 self._try(self.tracker.gap, D, self._watch.day)
@@ -307,9 +342,16 @@ class Subtraction:
         if clocked and self.n_rows < ROWS:
             self._try(gap, n_columns)
 
+    def stay(self) -> None:
+        """Take the columns back that were left last, and ask again after twice as many rows."""
+        self.tracker, self.uses, self.offsets = self._before
+        self.is_new = False
+        if self._judged is not None:
+            self._judge(2 * self._judged.n_rows)
+
     def settle(self) -> None:
         """Look for nothing any more."""
-        self._kept = self._watch = self._search = self._next = None
+        self._kept = self._watch = self._search = self._next = self._judged = None
 
     def less(self, X: FloatArray, t: FloatArray) -> FloatArray:
         """Return rows (N, D) at times (N,) (or numbers of rows) less their seasons."""
@@ -317,6 +359,13 @@ class Subtraction:
             return X
         net = logs(X, self.offsets) - self.tracker.at(t)
         return self._in_use(values(net, X, self.offsets), X)
+
+    @property
+    def _used(self) -> NDArray[np.bool_]:
+        """The columns (D,) that the seasons are subtracted from."""
+        assert self.tracker is not None  # for mypy
+        every = np.ones(len(self.tracker.state.lead), np.bool_)
+        return every if self.uses is None else self.uses
 
     def _in_use(self, net: FloatArray, X: FloatArray) -> FloatArray:
         """Return rows less their seasons in the columns that have them."""
@@ -341,7 +390,7 @@ class Subtraction:
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
         kept = sum(X.nbytes + t.nbytes for X, t in self._kept or ())
-        others = (self.tracker, self._watch, self._search, self._next)
+        others = (self.tracker, self._watch, self._search, self._next, self._judged)
         return kept + sum(one.nbytes for one in others if one is not None)
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -360,6 +409,9 @@ class Subtraction:
                 meta["uses"] = self.uses.tolist()
             if self.offsets is not None:
                 arrays["season.offsets"] = self.offsets.copy()
+        if self._judged is not None:
+            arrays |= {f"judged.{name}": x for name, x in self._judged.arrays().items()}
+            meta["judged"] = [self._judged.n_rows, self._judged.first]
         if self._search is not None:
             arrays["season.leads"] = np.array(self._search.leads)
             meta["learned"] = self._learned
@@ -406,6 +458,8 @@ class Subtraction:
                 fine = np.isnan(offsets) | (offsets == 0.0) | (offsets == 1.0)
                 refuse_if(not fine.all(), "season.offsets")
                 self.offsets = offsets.copy()
+        if "judged" in meta:
+            self._judge_on(arrays, meta["judged"], n_columns)
         if "watch" in meta:
             gap = positive("gap", meta["gap"])
             day, n_chosen = (positive(key, meta.get(key, usual)) for key, usual in _WATCHED)
@@ -419,6 +473,17 @@ class Subtraction:
             self._resume(arrays["season.leads"], meta["learned"], looked, clocked=clocked)
         stays = self._kept is not None and self.rows_to_go(clocked=clocked) is None
         refuse_if(stays, "rows of season")
+
+    def _judge_on(self, arrays: Mapping[str, Any], told: Any, n_columns: int) -> None:
+        """Go on judging the season in use."""
+        refuse_if(type(told) is not list or len(told) != 2, "judged")
+        refuse_if(self.tracker is None or not self._how, "judged")
+        n_rows, first = told
+        refuse_if(type(n_rows) is not int or not 0 <= n_rows <= self.n_rows, "judged")
+        refuse_if(type(first) is not int or not 0 <= first <= MOST, "judged")
+        self._judged = Rivals(n_columns, first)
+        mine = {name[7:]: x for name, x in arrays.items() if name.startswith("judged.")}
+        self._judged.restore(mine, n_rows)
 
     def _resume(self, leads: FloatArray, learned: Any, looked: Any, *, clocked: bool) -> None:
         """Go on with a search from what it knew."""

@@ -44,6 +44,11 @@ def on_trial(gap: float, used: list[float], n_columns: int, day: float = DAY) ->
     return [*used, shown[0]] if shown and n_columns <= WIDEST else []
 
 
+def lasts(rows: float) -> int:
+    """Return after how many rows a period of so many is judged no more."""
+    return max(ROWS, math.ceil(CYCLES * rows))
+
+
 class Watch:
     """A trial of periods that may come into use; ``gap``: usual distance of rows, in seconds.
 
@@ -71,7 +76,7 @@ class Watch:
         self.rivals = Rivals(n_columns, setting.first)
         self._waiting: list[tuple[FloatArray, FloatArray]] = []  # to be learned together
         self.least = max(FEWEST, math.ceil(SEEN * rows))
-        self.last = max(ROWS, math.ceil(CYCLES * rows))
+        self.last = lasts(rows)
         self.day, self.n_chosen = day, n_chosen
         self.needed = NEEDED + math.log(n_columns * n_chosen * len(LAWS))
 

@@ -55,9 +55,11 @@ class InSeason:
 
     def _finds_season(self) -> bool:
         """Whether seasons have just been found, so that the rows kept are to be learned again."""
-        if self._season is None or not self._season.is_new or self._is_given:
+        if self._season is None or self._is_given:
             return False
         assert self._early is not None  # for mypy
+        if not self._season.is_new:
+            return self._leaves_season(self._season)
         self._early.rescale(self._season, self._laws, self._vectorizer.n_features)
         if self._is_auto:
             family = self._family_by_now
@@ -80,8 +82,21 @@ class InSeason:
         self._early.last = max(self._early.last, SEASON_ROWS)
         return self._stream is not None
 
-    def _is_predicted(self, family: Likelihood) -> bool:
-        """Whether the seasons just found predict the rows kept better: tables know other cycles."""
+    def _leaves_season(self, season: Subtraction) -> bool:
+        """Whether columns lose the season, as laws and tables tell them as well without."""
+        if season.doubted is None:
+            return False
+        left = season.doubted
+        season.leave(left)
+        if not self._is_predicted(self._family_by_now, -CLEAR_LEAD):
+            season.stay()
+            return False
+        names = [name for name, gone in zip(self._vectorizer.names, left, strict=True) if gone]
+        _log.info("season: not of %s any more", ", ".join(map(repr, names)))
+        return self._stream is not None
+
+    def _is_predicted(self, family: Likelihood, least: float = CLEAR_LEAD) -> bool:
+        """Whether the seasons as they are now lead those before: tables know other cycles."""
         assert self._early is not None  # for mypy
         assert self._season is not None
         names, width, scores = self._vectorizer.names, self._vectorizer.n_features, []
@@ -94,7 +109,7 @@ class InSeason:
                 rows = laws.begin(rows)
             score = self._early.predicted(self._recipe, family, rows, names, self._origin)
             scores.append(score - self._early.log_factors(season))
-        return scores[1] > scores[0] + CLEAR_LEAD
+        return scores[1] > scores[0] + least
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
         """Return rows a to b of a batch less what their season and their past foresee."""

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
 JUDGED = 512  # last rows, on which laws are compared with tables alone
-CLEAR_LEAD = 10.0  # nats by which laws, and seasons, must lead there
+CLEAR_LEAD = 10.0  # nats by which laws, and seasons, must lead there, or be behind to be left
 KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
 
 
@@ -224,9 +224,10 @@ class WarmUp:
             season.rescale(rows, times)
         net = plain = rows if season is None else season.less(rows, times)
         if laws is not None and laws.n_looked:
+            least = -CLEAR_LEAD if laws.subtracts and self.n_rows > self.last else CLEAR_LEAD
             net = laws.begin(plain)
             judged = laws.subtracts and not laws.is_given
-            if judged and not self._are_predicted(recipe, family, plain, net, names, first_time):
+            if judged and self._lead(recipe, family, plain, net, names, first_time) <= least:
                 laws.leave()
                 net = plain
             laws.say(names)
@@ -248,15 +249,15 @@ class WarmUp:
         net = trial.begin(plain)
         if not trial.subtracts or trial.is_given:
             return trial.subtracts
-        return self._are_predicted(recipe, family, plain, net, names, first_time)
+        return self._lead(recipe, family, plain, net, names, first_time) > CLEAR_LEAD
 
-    def _are_predicted(
+    def _lead(
         self, recipe: Recipe, family: Likelihood, plain: FloatArray, net: FloatArray,
         names: list[str], first_time: float | None,
-    ) -> bool:  # fmt: skip
-        """Whether rows less what is foreseen are predicted clearly better than plain ones."""
+    ) -> float:  # fmt: skip
+        """Return by how much rows less what is foreseen are predicted better than plain ones."""
         scores = [self.predicted(recipe, family, X, names, first_time) for X in (plain, net)]
-        return scores[1] > scores[0] + CLEAR_LEAD
+        return scores[1] - scores[0]
 
     def predicted(
         self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],
