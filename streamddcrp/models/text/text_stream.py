@@ -408,7 +408,7 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
         """Return one row per live story, those with most weight now first.
 
         ``id``, ``weight`` (decayed weight of its documents, one that arrives now weighs 1),
-        ``rows`` (their number), ``copies`` (of these, the ones with the words, or most, of one of the
+        ``rows`` (their number), ``copies`` (of these, those with the words, or most, of one of the
         last four lags; a text and its copies count once as evidence), ``born`` and ``last_seen``
         (arrival indices of the first and the last one; with times ``born_t`` and ``last_t``, too),
         ``rate`` (its documents per unit of time now, null where the last documents came at one
