@@ -99,15 +99,15 @@ def test_events_account_for_all_stories(births):
 def test_a_silence_ends_a_story_unless_stories_are_silent_for_so_long():
     rng, rows = np.random.default_rng(0), []
     for i in range(9_000):
-        story = [f"{x}{i // 40}" for x in "abcdefgh"] if i % 60 else ["sun", "rain", "wind"]
-        rows.append(" ".join(rng.permutation(story)[:4]))
+        story = [f"{x}{i // 40}" for x in "abcd"] if i % 60 else ["sun", "rain", "wind"]
+        rows.append(" ".join(rng.permutation(story)))
     model = TextStream(lag=50, scale="story")
     model.learn_many(rows)
     events, final = model.events(), model.final_labels()["label"].to_numpy()
     closed = {e.label: e.index - e.last for e in events if e.kind == "closed"}
     assert (final[::60] == final[0]).mean() > 0.99
     assert final[0] not in closed
-    assert set(final[: 9_000 - 2_000].tolist()) - {final[0]} <= set(closed)
+    assert set(final[400 : 9_000 - 2_000].tolist()) - {final[0]} <= set(closed)
     assert max(list(closed.values())[-50:]) < 1_500  # 500 log(40 / .001) = 5,298 without silences
 
 
