@@ -201,7 +201,7 @@ class Subtraction:
         self.is_new, self.is_first = True, self.tracker is None
         self._before = self.tracker, self.uses, self.offsets
         self.tracker, self.uses = tracker, None if uses is None or uses.all() else uses
-        self._judge()
+        self._judged = None
         found = "none any more"
         if tracker is not None:
             found = in_words(tracker.periods.tolist(), tracker.gap, clocked=clocked)
@@ -320,6 +320,8 @@ class Subtraction:
         """
         if self.tracker is None:
             return
+        if self.is_new:
+            self._judge()
         before, D = self.offsets, X.shape[1]
         self.tracker, self.offsets, predicted = choose(
             self.tracker, X, t, before, all_rows=len(X) == self.n_rows
