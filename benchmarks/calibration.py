@@ -111,9 +111,9 @@ def rank_of(model: SeqDDCRP, x: FloatArray, rng: np.random.Generator) -> int:
     engine = model._stream
     t = float(model.n_seen)
     prior = softmax(engine.expected(t)[1])
-    table, K = engine.state.table, len(prior) - 1
-    stats = np.where(table.soft[:K, :1] > 0.0, table.soft[:K], table.stats[:K])
-    stats = np.vstack([stats, 0.0 * table.stats[:1]])
+    stats = np.vstack(
+        [engine.state.table.stats[: len(prior) - 1], 0.0 * engine.state.table.stats[:1]]
+    )
     rows = [engine.likelihood.sample(rng, stats[k]) for k in rng.choice(len(prior), DRAWS, p=prior)]
     own, *drawn = (engine.predict(row, t)[0][SCORE] for row in [x, *rows])
     return int(np.sum(np.array(drawn) < own))

@@ -3,27 +3,21 @@
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import logsumexp, softmax
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks.calibration import is_right
 from streamddcrp import SeqDDCRP
-from streamddcrp.contract import SCORE
 from streamddcrp.decay import Exponential
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.likelihoods.kernels.families import log_predictive, posterior
 from streamddcrp.models.seqddcrp.kernels import halves, moves, visits, window
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
     FROZEN_BOUND,
-    IS_SOFT,
     N_ACTIVE,
     N_ROWS,
     N_SEEN,
     N_TABLES,
-    SINCE_BLOCK,
 )
-from streamddcrp.models.seqddcrp.kernels.soft import SLIGHT
 from streamddcrp.models.seqddcrp.kernels.state import refresh_totals, stick_bound
 from tests.oracles.plain import plain
 from tests.properties.test_stream_bound import engine
@@ -135,52 +129,6 @@ def test_overlapping_clusters_are_told_and_labels_are_as_sure_as_they_may_be():
     # One in six may still be one table.
     assert np.sort(found)[1] > 0.55
     assert abs(np.median(excess)) < 0.03 + 3 * 0.012
-
-
-def test_tables_that_overlap_predict_from_rows_by_their_probabilities():
-    X, _ = square(20, n=3040)
-    model = SeqDDCRP()
-    model.step_many(X[:3000])
-    engine, seen = model._stream, model.n_seen
-    state, K = engine.state, engine.state.n_tables
-    table = state.table
-    assert state.counts[IS_SOFT] == 1
-    assert state.counts[SINCE_BLOCK] == 0
-    soft = table.soft[:K, 0] > 0.0
-    assert soft.sum() >= 3
-    used = np.where(soft[:, None], table.soft[:K], table.stats[:K])
-    hyper, post, x = engine.config.hyper, np.empty(table.post.shape[1]), X[seen]
-    _, log_prior = engine.expected(float(seen))
-    log_p = np.empty(K + 1)
-    for m, statistics in enumerate([*used, 0.0 * used[0]]):
-        plain(posterior)(engine.likelihood.family, hyper, statistics, post)
-        log_p[m] = plain(log_predictive)(engine.likelihood.family, hyper, post, x)
-    probs = softmax(log_prior + log_p)
-    out, given = engine.predict(x, float(seen))
-    np.testing.assert_allclose(given[:K], probs[:K], rtol=1e-8, atol=1e-14)
-    assert out[SCORE] == pytest.approx(-logsumexp(log_prior + log_p))
-    learned = probs[:K, None] * engine.likelihood.suffstats(x[None])
-    expected = table.soft[:K] + learned * (soft & (probs[:K] > SLIGHT))[:, None]
-    restarted = SeqDDCRP.from_bytes(model.to_bytes())
-    model.step_many(x[None])
-    np.testing.assert_allclose(table.soft[:K], expected, rtol=1e-10)
-    rest = X[seen + 1 :]
-    assert restarted.step_many(X[seen:]).slice(1).equals(model.step_many(rest))
-
-
-def test_tables_that_overlap_look_as_wide_as_they_are():
-    """As wide as 1; sums of squares of 250 rows in two columns vary by 6 %, of 16 tables by 2 %."""
-    hard, soft = [], []
-    for seed in range(20, 24):
-        model = SeqDDCRP(likelihood="normal_gamma", warp=False)
-        model.step_many(square(seed)[0])
-        table, K = model._stream.state.table, model._stream.state.n_tables
-        large = table.soft[:K, 0] > 100.0
-        for found, kept in ((hard, table.stats[:K]), (soft, table.soft[:K])):
-            for one in kept[large]:
-                found.append((one[5:7] / one[0] - (one[3:5] / one[0]) ** 2).mean())
-    assert abs(np.mean(soft) - 1.0) < 0.06  # they depend on each other: three times 2 %
-    assert np.mean(hard) < 0.9  # rows that are shared count where those that link to them are
 
 
 @pytest.mark.parametrize("rows", [(256,), (250, 256), (370, 390), (570, 580)])

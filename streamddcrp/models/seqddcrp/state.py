@@ -178,10 +178,6 @@ class ComponentTable(NamedTuple):
     left: Annotated[FloatArray, "K P"]  # statistics of its halves: `kernels.halves`
     right: Annotated[FloatArray, "K P"]
     post: Annotated[FloatArray, "K Q"]  # posterior given ``stats``; column 0: log marginal
-    # Statistics of rows by their probabilities as they came, empty where they are not kept, and the
-    # posteriors that predict where rows come in no order: `kernels.soft`.
-    soft: Annotated[FloatArray, "K P"]
-    soft_post: Annotated[FloatArray, "K Q"]
 
 
 class Scratch(NamedTuple):

@@ -16,7 +16,6 @@ from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, me
 from streamddcrp.models.seqddcrp.kernels.pace import forget
 from streamddcrp.models.seqddcrp.kernels.reasons import note
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
-from streamddcrp.models.seqddcrp.kernels.soft import fill_soft_posts, learn_softly, refresh_soft
 from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.states import compare_columns, follow, found, note_return
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
@@ -116,11 +115,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b)
     scratch.log_new[0] = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     new = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA]) + scratch.log_new[0]
-    post = table.post
-    if counts[layout.IS_SOFT] == 1:
-        fill_soft_posts(table, counts)
-        post = table.soft_post
-    families.log_predictives_in_lanes(config.family, config.hyper, post, x, K, scratch.own)
+    families.log_predictives_in_lanes(config.family, config.hyper, table.post, x, K, scratch.own)
     near, nearest = -1, -np.inf  # the known table that an outlier gets the label of
     top, score = new, scratch.share
     for m in range(K):
@@ -349,7 +344,6 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     miss(config, rows, atoms, table, counts, sums, scratch)
     retire(config, rows, groups, atoms, table, events, counts, sums, now)
     _learn(config, rows, atoms, table, counts, sums, scratch)
-    refresh_soft(config, atoms, table, counts, sums)
     note(config, rows, atoms, table, events, counts, scratch)
     counts[layout.SINCE_BLOCK] = 0
 
@@ -376,7 +370,6 @@ def step_rows(
                 out[b],
             )  # fmt: skip
         follow(config, atoms, table, counts, sums, scratch, out[b])
-        learn_softly(config, table, counts, X[b], scratch.weight)
         compare_columns(
             config, atoms, counts, sums, scratch, table, X[b], rows.x[counts[layout.N_ROWS]]
         )

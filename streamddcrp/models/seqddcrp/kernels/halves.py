@@ -188,7 +188,7 @@ def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
 
 @entry
 def gain_apart(config, rows, table, counts, scratch, m, l):
-    """Return by how many nats two columns predict the window better than one, (3). O(W P)."""
+    """Return by how many nats two columns predict the window better than one, (2). O(W P)."""
     w, family, hyper = counts[N_ROWS], config.family, config.hyper
     n_m, n_l, gain = 0.5, 0.5, 0.0
     for r in range(w):
@@ -214,7 +214,7 @@ def gain_apart(config, rows, table, counts, scratch, m, l):
 
 @entry
 def gain_of_run(config, rows, table, counts, scratch, start, into):
-    """Return by how many nats a run is likelier at a column than it was as it arrived, (4)."""
+    """Return by how many nats a run is likelier at a column than it was as it arrived, (3)."""
     family, hyper, stats = config.family, config.hyper, scratch.stats
     stats[:] = 0.0
     gain = 0.0

@@ -32,8 +32,7 @@ N_RETURNED = 50  # and how often one of them has come back
 N_MIXED = 51  # rows whose most probable state was mixed
 N_LEFT = 52  # and how often the next one's was another
 AT = 53  # place of the mixed state that was the most probable one, -1: none
-IS_SOFT = 54  # whether tables predict from soft statistics
-N_COUNTS = 55
+N_COUNTS = 54
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables

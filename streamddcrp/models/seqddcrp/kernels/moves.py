@@ -439,7 +439,6 @@ def _join(config, rows, groups, atoms, table, events, counts, sums, m, l, now):
     atoms.reported[m] = REPORTED if reported_m or reported_l else UNREPORTED
     add(table.frozen[m], 1.0, table.frozen[l])
     add(table.other[m], 1.0, table.other[l])
-    add(table.soft[m], 1.0, table.soft[l])
     atoms.frozen_births[m] += atoms.frozen_births[l]
     for r in range(counts[layout.N_ROWS]):
         rows.births[m, r] += rows.births[l, r]

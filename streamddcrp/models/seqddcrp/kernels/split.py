@@ -200,7 +200,6 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
     atoms.is_fast[K] = atoms.is_fast[m]
     start_other(config, atoms, table, m)
     start_other(config, atoms, table, K)
-    table.soft[m] = 0.0
     return True
 
 

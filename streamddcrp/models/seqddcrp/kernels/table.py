@@ -28,7 +28,6 @@ def open_component(table, n_live, new_id, index):
     table.left[n_live] = 0.0
     table.right[n_live] = 0.0
     table.post[n_live] = 0.0
-    table.soft[n_live] = 0.0
 
 
 @kernel
@@ -53,5 +52,3 @@ def close_component(table, m, n_live):
         copy_row(table.left[k], table.left[k + 1])
         copy_row(table.right[k], table.right[k + 1])
         copy_row(table.post[k], table.post[k + 1])
-        copy_row(table.soft[k], table.soft[k + 1])
-        copy_row(table.soft_post[k], table.soft_post[k + 1])

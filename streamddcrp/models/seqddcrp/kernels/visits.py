@@ -112,7 +112,6 @@ def retain(atoms, table, m, share):
     scale(table.frozen[m], share)
     scale(table.shadow[m], share)
     scale(table.undivided[m], share)
-    scale(table.soft[m], share)
     atoms.side_terms[m] *= share
 
 
