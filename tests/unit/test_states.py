@@ -13,6 +13,7 @@ from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, posterior
 from streamddcrp.models.seqddcrp.kernels import states as kernels
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    ASKED,
     AT,
     DEPENDENCE,
     ENOUGH,
@@ -67,7 +68,7 @@ def parts(rng):
     atoms, table, scratch = (empty(kind, LENGTHS) for kind in (Atoms, ComponentTable, Scratch))
     counts, sums = np.zeros(N_COUNTS, np.int64), np.zeros(N_SUMS)
     counts[[N_TABLES, NEXT_ID, ENOUGH, RUNS_LAST]] = K, 9, 1, 1
-    counts[[STATE, LIKELY, STAYING, AT]] = -1
+    counts[[STATE, LIKELY, STAYING, AT, ASKED]] = -1
     weights = rng.dirichlet(np.ones(K + 1))
     atoms.beta[:K], sums[NEW_BETA] = weights[:K], weights[K]
     table.ids[:K], atoms.reported[:K] = (5, 6, 7), 1
@@ -293,6 +294,36 @@ def test_no_state_lasts_for_one_row_whatever_the_rows(recall):
     assert runs(labels).min() == 1  # the rule is put to the test
     assert runs(states)[:-1].min() >= 2
     assert len(runs(states)) > 50
+
+
+def changes(*stays):
+    """Follow stays of so many rows, by turns at two tables; return the lag of each change."""
+    rng = np.random.default_rng(0)
+    atoms, table, counts, sums, scratch = parts(rng)
+    follow, states = plain(kernels.follow), []
+    for at in np.repeat(np.arange(len(stays)) % 2, stays).tolist():
+        out = np.zeros(N_COLUMNS)
+        out[LABEL], sums[[REDRAWN, FOLLOWED]] = 5 + at, (5.0, 1000.0)
+        scratch.own[:K], scratch.log_new[0] = -30.0 * (np.arange(K) != at), -60.0
+        follow(Recall, atoms, table, counts, sums, scratch, out)
+        states.append(int(out[SETTLED]))
+    starts = np.cumsum(stays)[:-1]
+    return [
+        next(i for i in range(start, len(states)) if states[i] == (6 if k % 2 == 0 else 5)) - start
+        for k, start in enumerate(starts)
+    ]
+
+
+def test_a_first_row_changes_the_state_once_first_rows_have_been_right():
+    """(1 + n) / (4 + n) is two thirds after five changes whose second rows agreed."""
+    assert changes(*[9] * 9) == [1] * 5 + [0] * 3
+
+
+def test_single_odd_rows_do_not_change_the_state():
+    """Each odd row asks twice, there and back, and the row after it is of another state."""
+    lags = changes(*[9, 1] * 6, 9, 9)
+    assert lags[-1] == 1
+    assert lags[1:-1:2] == [0] * 6  # it stayed what it was
 
 
 def test_where_rows_come_in_no_order_the_state_is_the_label():

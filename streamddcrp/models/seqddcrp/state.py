@@ -21,6 +21,7 @@ from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    ASKED,
     AT,
     DEAD_LOG_MASS,
     ENOUGH,
@@ -254,7 +255,7 @@ class Events(NamedTuple):
 COUNTS = counters({
     N_ROWS: up_to("W"), N_GROUPS: up_to("G"), N_TABLES: up_to("K"), N_ACTIVE: up_to("K"),
     REGIME: Within(-1, MOST), STATE: Within(-1, MOST), LIKELY: Within(-1, MOST),
-    STAYING: Within(-1, MOST), AT: Within(-1, "S"),
+    STAYING: Within(-1, MOST), ASKED: Within(-1, MOST), AT: Within(-1, "S"),
 })  # fmt: skip
 
 
@@ -329,6 +330,7 @@ def empty_state(
     counts, sums = state.counts, state.sums
     counts[:] = sums[:] = 0
     counts[REGIME] = counts[STATE] = counts[LIKELY] = counts[STAYING] = counts[AT] = -1
+    counts[ASKED] = -1
     counts[ENOUGH] = counts[RUNS_LAST] = 1
     sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
     sums[NEW_BETA] = sums[REDRAWN] = 1.0

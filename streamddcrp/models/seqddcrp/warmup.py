@@ -394,7 +394,7 @@ def _take_over_ids(
     state = -1 if old is None else int(old.counts[at.STATE])
     new.counts[at.STATE] = state if state in taken else name.get(int(new.counts[at.STATE]), -1)
     new.counts[at.STAYING] = name.get(int(new.counts[at.STAYING]), -1)
-    new.counts[at.LIKELY] = -1
+    new.counts[at.LIKELY] = new.counts[at.ASKED] = -1
     for labels in (new.atoms.mix_id, new.atoms.stay_ids):
         labels[:] = [name.get(label, -1) for label in labels.tolist()]
     new.counts[at.N_EVENTS] = 0

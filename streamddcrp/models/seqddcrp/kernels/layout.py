@@ -32,7 +32,10 @@ N_RETURNED = 50  # and how often one of them has come back
 N_MIXED = 51  # rows whose most probable state was mixed
 N_LEFT = 52  # and how often the next one's was another
 AT = 53  # place of the mixed state that was the most probable one, -1: none
-N_COUNTS = 54
+ASKED = 54  # id that the last row asked `state` to change to, as the first one; -1: none
+N_ASKED = 55  # such rows so far
+N_HELD = 56  # and how often the next one was of that id, too
+N_COUNTS = 57
 
 # sums (float64)
 FROZEN_BOUND = 0  # link terms of evicted rows, log marginals of retired tables

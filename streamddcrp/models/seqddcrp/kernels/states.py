@@ -20,13 +20,16 @@ from streamddcrp.contract import BIRTH, LABEL, P_NEW, RETURN, record
 from streamddcrp.likelihoods.kernels.families import log_predictives_in_lanes, unit_of
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, REPORTED, is_known
 from streamddcrp.models.seqddcrp.kernels.layout import (
+    ASKED,
     AT,
     DEPENDENCE,
     ENOUGH,
     FOLLOWED,
     LIKELY,
+    N_ASKED,
     N_EVENTS,
     N_FOUNDED,
+    N_HELD,
     N_LEFT,
     N_MIXED,
     N_RETURNED,
@@ -50,6 +53,7 @@ from streamddcrp.models.seqddcrp.kernels.vectors import exp_and_sum, log_mean
 NOTHING = 1e-300  # of the largest density
 LEAST_WEIGHT = 1e-6  # of a table for a new run
 RUNNING = 2  # rows that a state needs to show itself
+TRUSTED = 2.0 / 3.0  # share of first rows of states that the next have confirmed: one will do
 MEMORY = 500.0  # rows over which the evidence on rho fades
 LEAST_RATE = 1e-6
 LARGEST_RATE = 0.125  # of the filter: what draws again more often is a mixed state
@@ -120,8 +124,15 @@ def follow(config, atoms, table, counts, sums, scratch, out):
         else:
             atoms.alone[best] += 1
         counts[AT] = s
-        changes = likely == counts[LIKELY] and likely != counts[STATE]
-        if changes and _is_shown(config, atoms, table, counts, scratch, likely, mixed):
+        if counts[ASKED] >= 0:
+            counts[N_ASKED] += 1
+            counts[N_HELD] += likely == counts[ASKED]
+        asks = likely != counts[STATE] >= 0
+        asks = asks and _is_shown(config, atoms, table, counts, scratch, likely, mixed)
+        again = likely == counts[LIKELY]
+        trusted = counts[N_HELD] + 1 >= TRUSTED * (counts[N_ASKED] + 4)
+        counts[ASKED] = likely if asks and not again else -1
+        if asks and (again or trusted):
             for s in range(STATES):
                 counts[N_LEFT] += atoms.mix_at[s] >= 0 and atoms.mix_id[s] == counts[STATE]
             counts[STATE] = likely
@@ -537,7 +548,7 @@ def part(atoms, table, counts, m, k, share):
 @uncounted
 def rename(atoms, counts, old, new):
     """Say ``new`` for ``old`` from now on."""
-    for at in (STATE, LIKELY, STAYING):
+    for at in (STATE, LIKELY, STAYING, ASKED):
         if counts[at] == old:
             counts[at] = new
     for s in range(STATES):
