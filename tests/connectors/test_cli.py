@@ -589,7 +589,7 @@ def test_other_models_by_name_and_in_a_file(tmp_path, good):
         main, ["run", str(good), *COLUMNS[:2], "--features", "a,b", "--model", str(file)]
     )
     assert result.exit_code == 0, result.output
-    for model, words in (("crp", "seqddcrp, ddcrp"), (str(file), "model must be one of")):
+    for model, words in (("crp", "ddcrp, embeddings"), (str(file), "model must be one of")):
         file.write_text('model = "crp"\n')
         result = CliRunner().invoke(main, ["run", str(good), *COLUMNS, "--model", model])
         assert result.exit_code == 2

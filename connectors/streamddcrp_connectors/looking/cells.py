@@ -264,12 +264,12 @@ def may_be_time(name: str) -> bool:
 
 
 def _sentinels_of(values: Any) -> tuple[float, ...]:
-    """Return numbers that are infinite, or repeat, far from all others, as no measurement does.
+    """Return numbers that repeat, far from all others, as no measurement does.
 
     One of three nines or more, and a minus, need not repeat, if it is three times as far from the
     others as these are from each other.
     """
-    found: list[float] = [mark for mark in (math.inf, -math.inf) if (values == mark).any()]
+    found: list[float] = []
     for mark in _SENTINELS:
         count = int((values == mark).sum())
         rest = values[~np.isin(values, [*found, mark])]
