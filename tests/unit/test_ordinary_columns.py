@@ -384,7 +384,7 @@ def test_one_regime_of_ordinary_rows_stays_one(kind, caplog):
     with caplog.at_level("INFO"):
         label = SeqDDCRP().step_many(x[:, None])["label"].to_numpy()
     said = {
-        "rounded": "to steps of 0.5", "slow": "are correlated", "skewed": "is skewed",
+        "rounded": "to steps of 0.5", "slow": "is slow", "skewed": "is skewed",
         "heavy": "has heavy tails",
     }  # fmt: skip
     assert said[kind] in caplog.text

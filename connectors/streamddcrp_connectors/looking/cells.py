@@ -1,6 +1,5 @@
 """What stands in the cells of one column: numbers however written, flags, times, words."""
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -34,6 +34,7 @@ HELD = "; a value that is sent again is left out"
 BLOCK, FURTHER = 16, 8  # rows of a block, and blocks over which a column that rests stays put
 WALK = 6.0  # medians of a walk's steps, times the root of their number, that it hardly gets to
 LASTING = 0.99  # phi from which a drift is of the kind that lasts
+SHOWN = 128  # rows in which a column has shown whether it jumps
 
 
 @dataclass(slots=True)
@@ -206,7 +207,7 @@ class Laws:
         `begin` uses them. ``free`` (D,): which columns may have a law. ``from_scratch``: judge all
         laws by these rows only.
         """
-        before = self._chosen or [None] * X.shape[1]
+        before, planned = self._chosen or [None] * X.shape[1], self._plan(X.shape[1])
         given = [self._given.get(str(name), "auto") for name in names]
         pairs = zip(given, free, strict=True)
         options = [option if is_free else "level" for option, is_free in pairs]
@@ -225,7 +226,7 @@ class Laws:
         self.n_looked = min(n_rows, LAST)
         if self.n_looked == LAST:
             self._contest = None
-        return _plan(before) != _plan(self._chosen)
+        return planned != self._plan(X.shape[1])
 
     @property
     def is_given(self) -> bool:
@@ -238,7 +239,7 @@ class Laws:
 
     def begin(self, X: FloatArray) -> FloatArray:
         """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
-        plan = _plan(self._chosen or [None] * X.shape[1])
+        plan = self._plan(X.shape[1])
         filters = Filters.of(X.shape[1])
         for d, (law, subtracted) in enumerate(plan):
             scale = scale_of(X[:, d])
@@ -256,9 +257,27 @@ class Laws:
                     _log.info("column %r is %s", name, said)
             self._said = plan
 
+    def _plan(self, n_columns: int) -> list[tuple[Law, int]]:
+        """Return the laws of the columns that drift, and what is subtracted from each column.
+
+        What drifts may confirm a change, but names no regime beside what rests between jumps. Where
+        no column rests, one that drifts and jumps goes on as it is: only its level names regimes;
+        and so does one that forgets soon, in rows too few to have shown whether it jumps.
+        """
+        rests, found = LEVEL in self._chosen, list[tuple[Law, int]]()
+        least = 0.0 if self.is_given or self.n_looked >= SHOWN else LASTING
+        for law in self._chosen or [None] * n_columns:
+            if law is None or not law.drifts:
+                found.append((LEVEL, NOTHING))
+                continue
+            lasts = law.phi >= least and not law.jumps
+            foreseen = rests or lasts or law.trend
+            found.append((law, INNOVATION) if foreseen else (LEVEL, NOTHING))
+        return found
+
     def _used(self, n_columns: int) -> list[tuple[Law, int, int]]:
         """Return of each column its law, what is subtracted, and whether it is held."""
-        plan = _plan(self._chosen or [None] * n_columns)
+        plan = self._plan(n_columns)
         if self._filters is None:
             plan = [(LEVEL, NOTHING)] * n_columns
         held = self.held.columns.tolist() or [0] * n_columns
@@ -326,21 +345,6 @@ def _rests(x: FloatArray, *, known: bool) -> bool:
     step, later = (float(np.median(np.abs(usual[k:] - usual[:-k]))) for k in (1, FURTHER))
     far = float(np.ptp(usual)) > WALK * math.sqrt(len(usual)) * step
     return later < FURTHER**0.5 * step if known else far and later < FURTHER**0.25 * step
-
-
-def _plan(chosen: Sequence[Law | None]) -> list[tuple[Law, int]]:
-    """Return the laws of the columns that drift, and what is subtracted from each column.
-
-    What drifts may confirm a change, but names no regime beside what rests between jumps. Where no
-    column rests, one that drifts and jumps goes on as it is: only its level names regimes.
-    """
-    rests, found = LEVEL in chosen, list[tuple[Law, int]]()
-    for law in chosen:
-        subtracted = NOTHING
-        if law is not None and law.drifts and (rests or law.trend or not law.jumps):
-            subtracted = INNOVATION
-        found.append((LEVEL if law is None or subtracted == NOTHING else law, subtracted))
-    return found
 
 
 def _said(filters: Filters, d: int) -> str:
