@@ -356,7 +356,7 @@ def episodes(
 
 
 def pumping(seed: int) -> Plant:
-    """A sump by 20 seconds, two pumps by turns between two levels: dry, in a storm, one clogged."""
+    """A sump by 20 seconds, two pumps that alternate: dry, in a storm, one clogged."""
     rng = np.random.default_rng([seed, 31])
     n = 8000
     state = episodes(rng, np.zeros(n, dtype=np.int64), (1, 2), 16, 100, 400)

@@ -106,7 +106,7 @@ def read_events(stored: Iterable[Mapping[str, Any]]) -> list[Event]:
 
 
 def check_whole(values: Iterable[Any], name: str) -> None:
-    """Refuse what is no whole number from -1."""
+    """Refuse anything but whole numbers of -1 or more."""
     refuse_if(not all(type(n) is int and -1 <= n <= MOST for n in values), name)
 
 

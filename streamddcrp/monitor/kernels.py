@@ -56,7 +56,7 @@ N_BORN = 13
 NEWBORN = 20  # rows for which a regime is new, and it must be away for more to come back, ..
 SETTLED = 200  # .. to a key with this many rows: before, new ones are usual
 LONG = 100.0  # rows that tell what is usual in a regime; more do not add up
-USUAL_EXCESS = 1.0  # nats a row that do not add up, and of which no alarm is made
+USUAL_EXCESS = 1.0  # nats a row that neither add up nor raise an alarm
 
 # of the regimes of a key that were there last (float64)
 NAME = 0  # label and one more; 0: a free place

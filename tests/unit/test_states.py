@@ -297,7 +297,7 @@ def test_no_state_lasts_for_one_row_whatever_the_rows(recall):
 
 
 def changes(*stays):
-    """Follow stays of so many rows, by turns at two tables; return the lag of each change."""
+    """Follow stays of these lengths that alternate between two tables; return each lag."""
     rng = np.random.default_rng(0)
     atoms, table, counts, sums, scratch = parts(rng)
     follow, states = plain(kernels.follow), []

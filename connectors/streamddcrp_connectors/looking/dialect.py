@@ -58,7 +58,7 @@ class Dialect:
     missing: tuple[str, ...] = ()  # marks of missing values beside the usual ones
     names: tuple[str, ...] = ()  # of the columns, if they are not those of the header
     glued: bool = False  # the sign of a number may follow the number before it at once
-    ragged: bool = False  # without a header, and of so many widths that it is no table
+    ragged: bool = False  # no header, and rows of too many widths for a table
 
     def said(self) -> str:
         """Say in a few words what is not as usual; nothing where all is."""

@@ -344,6 +344,6 @@ def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:
 
 
 def finite(value: Any) -> float | None:
-    """Return a number as JSON can hold it; None where it is none, or not finite."""
+    """Return a number as JSON can hold it; None if it is missing or not finite."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if good else None

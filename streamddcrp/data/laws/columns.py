@@ -58,10 +58,10 @@ class Contest:
         """
         for d, option in enumerate(options):
             among, at = AMONG[option], BEST * d
-            anew = from_scratch or (again and self._may_drift(d))
-            known = 0.0 if anew else FAR_LARGER * self.filters.laws.law[at, 2]
+            all_compete = from_scratch or (again and self._may_drift(d))
+            known = 0.0 if all_compete else FAR_LARGER * self.filters.laws.law[at, 2]
             scale = scale_of(X[:, d], known)
-            if scale is None and not anew:
+            if scale is None and not all_compete:
                 continue
             self.filters.columns.n[at : at + BEST] = -1
             if scale is None:

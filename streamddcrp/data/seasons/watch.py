@@ -45,7 +45,7 @@ def on_trial(gap: float, used: list[float], n_columns: int, day: float = DAY) ->
 
 
 def lasts(rows: float) -> int:
-    """Return after how many rows a period of so many is judged no more."""
+    """Return after how many rows a period of ``rows`` rows is no longer judged."""
     return max(ROWS, math.ceil(CYCLES * rows))
 
 
