@@ -117,13 +117,20 @@ def test_a_hangup_reloads_how_alarms_are_told(folder):
             assert time.monotonic() < end, log.read_text()
             time.sleep(0.05)
 
-    def told(first):
-        """Add 200 rows, the last of them far away; return how many alarms were told of by now."""
+    def add(*rows):
+        """Add rows, and wait until the results have the last of them."""
         with (folder / "in.jsonl").open("a") as file:
-            for i in range(first, first + 200):
-                far = 1e3 * (1 + i) if i == first + 199 else i % 7 / 7
-                file.write(json.dumps({"t": i, "a": far, "b": 0.5}) + "\n")
-        until(lambda: f'"row": {first + 199},' in (folder / "out.jsonl").read_text())
+            file.writelines(json.dumps({"t": i, "a": a, "b": 0.5}) + "\n" for i, a in rows)
+        until(lambda: f'"row": {rows[-1][0]},' in (folder / "out.jsonl").read_text())
+
+    def told(first):
+        """Add 200 rows, the last but one far away; return how many alarms were told of by now.
+
+        Alarms are written after the results of their rows, and before those of later rows.
+        """
+        last = first + 199
+        add(*((i, i % 7 / 7) for i in range(first, last - 1)), (last - 1, 1e3 * last))
+        add((last, last % 7 / 7))
         return len((folder / "alarms.jsonl").read_text().splitlines())
 
     try:
