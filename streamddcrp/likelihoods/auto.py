@@ -10,6 +10,7 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.columns import column_means, varies
 from streamddcrp.likelihoods.counts import BetaBernoulli, GammaPoisson
+from streamddcrp.likelihoods.covariance import as_one
 from streamddcrp.likelihoods.gaussian import NormalGamma
 from streamddcrp.likelihoods.product import Product
 from streamddcrp.typing import FloatArray, IntArray
@@ -77,10 +78,27 @@ def choose_family(rows: FloatArray, types: Sequence[str] | None) -> Likelihood:
     return _joined(_parts(rows, types)[1])
 
 
+def with_correlations(
+    family: Likelihood, X: FloatArray, labels: FloatArray
+) -> tuple[Likelihood, int]:
+    """Return a chosen family by which numbers depend on each other within tables; free parameters.
+
+    By first rows (N, D) and the tables ``labels`` (N,) of independent columns. The family itself,
+    and 0, where they show nothing of it.
+    """
+    parts = _parts_of(family, X.shape[1])
+    live = [j for part, at in parts if isinstance(part, NormalGamma) for j in at if varies(X[:, j])]
+    full = as_one(X[:, live], labels)
+    if full is None:
+        return family, 0
+    rest = [(part, [j for j in at if j not in live]) for part, at in parts]
+    others = [(part, np.array(at)) for part, at in rest if at]
+    return _joined([(full, np.array(live)), *others]), len(live) * (len(live) - 1) // 2
+
+
 def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
     """Return a chosen family by which the columns that are ``odd``, (D,), are numbers."""
-    whole = range(len(odd))
-    parts = family.parts if isinstance(family, Product) else ((family, whole),)
+    parts = _parts_of(family, len(odd))
     found: list[tuple[Likelihood, IntArray]] = []
     numbers = np.flatnonzero(odd).tolist()
     for part, at in parts:
@@ -89,6 +107,12 @@ def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
         elif others := [j for j in at if not odd[j]]:
             found.append((part.unscaled(), np.array(others)))
     return _joined([(FAMILIES["numbers"], np.array(sorted(numbers))), *found])
+
+
+def _parts_of(
+    family: Likelihood, n_columns: int
+) -> Sequence[tuple[Likelihood, Sequence[int]]]:
+    return family.parts if isinstance(family, Product) else ((family, range(n_columns)),)
 
 
 def _parts(

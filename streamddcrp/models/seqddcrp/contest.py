@@ -22,6 +22,7 @@ all with other reaches of links. Each round depends on the result of the one bef
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ import numpy as np
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.decay import Decay, Exponential
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.auto import with_correlations
 from streamddcrp.likelihoods.columns import TABLE_VARIANCE, column_powers
 from streamddcrp.likelihoods.warp import FEWEST_ROWS
 from streamddcrp.models.seqddcrp.config import Candidate
@@ -158,6 +160,38 @@ class Contest:
             chosen = dict.fromkeys([self.best.entry.candidate, *broad])
             self._call(chosen, warped, -LEAD)
 
+    def _call_correlated(self) -> None:
+        """Let columns that depend on each other within tables take part.
+
+        Scores of columns that count in part are no log densities. So there columns that count in
+        full compete with them, and if they lose, those that count in part do.
+        """
+        if not self.recipe.correlate:
+            return
+        found, n_free = with_correlations(self.family, self.rows, self.labels)
+        if not n_free:
+            return
+        start = -LEAD - n_free  # what numbers fitted to rows overstate (Akaike, IEEE TAC 19, 1974)
+        plain = replace(self.recipe, temper=False, warp=False, reaches=(), correlate=False)
+        width = self.rows.shape[1]
+        in_part, in_full = (
+            one.fitted(self.family, self.rows, self.names).hyper(width)
+            for one in (self.recipe, plain)
+        )
+        if np.array_equal(in_part, in_full):
+            self._call(self.recipe.candidates(found), found, start)
+            return
+        rival = Contest(
+            plain, self.family, self.rows, self.times, self.names, self.first_time, self.n_before,
+            None,
+        )  # fmt: skip
+        rival._call(plain.candidates(found), found, start)
+        rival.go(at_once=True)
+        full = [one for one in rival.trials if one.entry.start <= start]
+        if rival.best in full:
+            self.trials, self.best, self.engine = full, rival.best, rival.engine
+            self.labels = rival.labels
+
     def _call_reaches(self) -> None:
         reaches = self.recipe.reaches[1:]
         if not reaches:
@@ -228,7 +262,7 @@ class Contest:
 
 
 _ROUNDS: tuple[Callable[[Contest], None], ...] = (
-    Contest._call_all, Contest._call_warped, Contest._call_reaches,
+    Contest._call_all, Contest._call_warped, Contest._call_correlated, Contest._call_reaches,
 )  # fmt: skip
 
 

@@ -242,7 +242,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                 "look_back": look_back, "birth_threshold": birth_threshold,
                 "max_tables": max_tables,
             },
-            temper=temper and free, warp=warp and free,
+            temper=temper and free, warp=warp and free, correlate=temper and free,
         )  # fmt: skip
         self._recipe.config(np.ones(1), 0, self._decay, clocked=False, opening=0.1)  # checks
         super().__init__(

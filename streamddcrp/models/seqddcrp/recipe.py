@@ -29,7 +29,7 @@ class Recipe:
 
     ``reaches``: scales of the exponential decay to choose from, empty: it is given. ``alpha``,
     ``time_unit``: None: learned; from the first rows. ``settings``: what options fix of
-    `make_config`.
+    `make_config`. ``correlate``: columns may depend on each other within tables.
     """
 
     decay: Decay
@@ -40,6 +40,7 @@ class Recipe:
     settings: dict[str, Any]
     temper: bool
     warp: bool
+    correlate: bool
 
     def config(
         self,

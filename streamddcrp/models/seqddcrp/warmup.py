@@ -265,7 +265,7 @@ class WarmUp:
     ) -> float:  # fmt: skip
         """Return how well the best prior predicts the last rows kept, less something."""
         n = min(len(X), JUDGED)
-        recipe = replace(recipe, reaches=(), temper=False, warp=False)
+        recipe = replace(recipe, reaches=(), temper=False, warp=False, correlate=False)
         contest = Contest(
             recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names, first_time,
             self.n_rows - n, None,
