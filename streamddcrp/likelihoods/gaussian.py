@@ -352,12 +352,10 @@ class NormalWishart(Likelihood):
     def prepare(
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
-        missing = np.isnan(X)
-        filled = np.where(missing, col.columns(self.mean, X.shape[1]), X) if missing.any() else X
-        return filled, None
+        return X.copy() if np.isnan(X).any() else X, None  # a model may fill what is missing
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        whole = x if len(at) == len(x) else self.prepare(x[np.newaxis])[0][0]
+        whole = np.where(np.isnan(x), col.columns(self.mean, len(x)), x)
         return lacking(whole, at)  # predictions integrate out what is missing
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:

@@ -241,6 +241,8 @@ def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
     """Do `posterior` where only the log marginal is wanted; ``post`` (Q,) is work space."""
     if family == NORMAL_GAMMA:
         return gaussian.ng_marginal(hyper, 0, stats, 0)
+    if family == NORMAL_WISHART:
+        return gaussian.nw_marginal(hyper, 0, stats, 0, post, 0)
     posterior(family, hyper, stats, post)
     return post[0]
 
@@ -322,6 +324,20 @@ def log_predictives(
             out[k] += predictive_of_part(code, hyper, h, post[k], q, x, c)
 
 
+@entry
+def fill(family: int, hyper: Array, post: Array, x: Array, n_tables: int) -> float:
+    """Put values where ``x`` (D,) lacks some of full covariances; return their log density."""
+    said = 0.0
+    for i in range(n_parts(family, hyper)):
+        code, h, c, _, q = part_of(family, hyper, i)
+        if code == NORMAL_WISHART:
+            for d in range(c, c + int(hyper[h])):
+                if math.isnan(x[d]):
+                    said += gaussian.nw_fill(hyper, h, post, q, n_tables, x, c)
+                    break
+    return said
+
+
 @uncounted
 def log_predictives_in_lanes(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
@@ -369,6 +385,9 @@ def add_rows(
         if code == NORMAL_GAMMA and 8 * n_rows > stop - start:  # fewer: one by one
             gaussian.ng_add_rows(hyper, h, columns, c, weights, start, stop, stats, s)
             continue
+        if code == NORMAL_WISHART and 8 * n_rows > stop - start:
+            gaussian.nw_add_rows(hyper, h, X, columns, c, weights, start, stop, stats, s)
+            continue
         for r in range(start, stop):
             if weights[r] != 0.0:
                 _add(code, hyper, h, X[r], c, weights[r], stats, s)
@@ -385,6 +404,9 @@ def expected_log_liks_of_rows(
         code, h, c, _, q = part_of(family, hyper, i)
         if code == NORMAL_GAMMA:
             gaussian.ng_expected_of_rows(hyper, h, post, q, columns, c, start, stop, out)
+            continue
+        if code == NORMAL_WISHART:
+            gaussian.nw_expected_of_rows(hyper, h, post, q, X, columns, c, start, stop, out)
             continue
         for r in range(start, stop):
             out[r] += _expected(code, hyper, h, post, q, X[r], c)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inlined, kernel, uncounted
-from streamddcrp.lanes import LANES, lanes, larger, load, load_column, store
+from streamddcrp.lanes import LANES, lanes, larger, load, load_column, store, sum_of
 from streamddcrp.likelihoods.kernels.special import (
     LOG_2,
     LOG_2PI,
@@ -32,20 +32,55 @@ _NW_HYPER = 4  # where center starts in hyper
 _NW_POST = 6  # where the mean starts in post
 
 
+@inlined
+def _nw_value(hyper: Array, h: int, x: Array, c: int, i: int) -> float:
+    """Return column ``i`` of a row about the centre; the prior mean for a missing value."""
+    y = x[c + i] - hyper[h + _NW_HYPER + i]
+    if math.isnan(y):
+        y = hyper[h + _NW_HYPER + int(hyper[h]) + i] - hyper[h + _NW_HYPER + i]
+    return y
+
+
 @uncounted
 def nw_add(hyper: Array, h: int, x: Array, c: int, weight: float, stats: Array, s: int) -> None:
     D = int(hyper[h])
     at = 1 + D
     for i in range(D):
-        y_i = weight * (x[c + i] - hyper[h + _NW_HYPER + i])
+        y_i = weight * _nw_value(hyper, h, x, c, i)
         stats[s + 1 + i] += y_i
         for j in range(i + 1):
-            stats[s + at] += y_i * (x[c + j] - hyper[h + _NW_HYPER + j])
+            stats[s + at] += y_i * _nw_value(hyper, h, x, c, j)
             at += 1
 
 
 @uncounted
-def nw_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+def nw_add_rows(
+    hyper: Array, h: int, X: Array, columns: Array, c: int, weights: Array, start: int, stop: int,
+    stats: Array, s: int,
+) -> None:  # fmt: skip
+    """Do `nw_add` for rows without missing values, `LANES` rows at a time."""
+    D = int(hyper[h])
+    end = start + (stop - start) // LANES * LANES
+    at = s + 1 + D
+    for i in range(D):
+        center, total = hyper[h + _NW_HYPER + i], lanes(0.0)
+        for r in range(start, end, LANES):
+            total = total + load(weights, r) * (load(columns[c + i], r) - center)
+        stats[s + 1 + i] += sum_of(total)
+        for j in range(i + 1):
+            other, total = hyper[h + _NW_HYPER + j], lanes(0.0)
+            for r in range(start, end, LANES):
+                y = load(weights, r) * (load(columns[c + i], r) - center)
+                total = total + y * (load(columns[c + j], r) - other)
+            stats[at] += sum_of(total)
+            at += 1
+    for r in range(end, stop):
+        nw_add(hyper, h, X[r], c, weights[r], stats, s)
+
+
+@uncounted
+def nw_marginal(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> float:
+    """Return the log marginal; leave mean and Cholesky factor of the scatter in ``post``."""
     # With r = x - mean: kappa_n = kappa + n, dof_n = dof + n, and without dividing by n
     # scatter_n = scatter + sum r r' - (sum r)(sum r)' / kappa_n.
     D = int(hyper[h])
@@ -68,29 +103,41 @@ def nw_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
             at += 1
     # A Schur complement grows with the matrix, so the prior's pivots bound these from below.
     log_det = factor_packed(D, hyper, pivots, post, factor)
-    invert_packed(D, post, factor)
     # log Gamma_D((dof + n) / 2) / Gamma_D(dof / 2): two chains of arguments that differ by one.
     gammas = 0.0
-    psis = 0.0
     for parity in range(min(2, D)):
         a = 0.5 * (hyper[h + 2] + 1.0 - (D - parity))
         rising = log_rising(a, 0.5 * n)
-        psi = digamma(a + 0.5 * n)
         gammas += rising
-        psis += psi
         for _ in range(D - parity - 2, 0, -2):
             rising += math.log1p(0.5 * n / a)
-            psi += 1.0 / (a + 0.5 * n)
             a += 1.0
             gammas += rising
-            psis += psi
     post[q] = (
         gammas
         + 0.5 * hyper[h + 2] * (hyper[h + 3] - log_det)
         - 0.5 * n * (log_det + D * LOG_PI)
         - 0.5 * D * math.log(kappa / hyper[h + 1])
     )
-    post[q + 1], post[q + 2] = kappa, dof
+    post[q + 1], post[q + 2], post[q + 5] = kappa, dof, log_det
+    return post[q]
+
+
+@uncounted
+def nw_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int) -> None:
+    nw_marginal(hyper, h, stats, s, post, q)
+    D = int(hyper[h])
+    invert_packed(D, post, q + _NW_POST + D)
+    kappa, dof, log_det = post[q + 1], post[q + 2], post[q + 5]
+    psis = 0.0
+    for parity in range(min(2, D)):
+        a = 0.5 * (dof + 1.0 - (D - parity))
+        psi = digamma(a)
+        psis += psi
+        for _ in range(D - parity - 2, 0, -2):
+            psi += 1.0 / a
+            a += 1.0
+            psis += psi
     post[q + 3] = kappa / (kappa + 1.0)
     post[q + 4] = log_rising(0.5 * (dof + 1.0 - D), 0.5 * D) - 0.5 * (
         D * (LOG_PI - math.log(post[q + 3])) + log_det
@@ -102,13 +149,13 @@ def nw_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 def _nw_distance(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     """Return the squared length of L^-1 (x - mean), L the Cholesky factor of the scatter."""
     D = int(hyper[h])
-    center, mean = h + _NW_HYPER, q + _NW_POST
+    mean = q + _NW_POST
     at = mean + D
     total = 0.0
     for i in range(D):
         z = 0.0
         for j in range(i + 1):
-            z += post[at] * ((x[c + j] - hyper[center + j]) - post[mean + j])
+            z += post[at] * (_nw_value(hyper, h, x, c, j) - post[mean + j])
             at += 1
         total += z * z
     return total
@@ -123,6 +170,72 @@ def nw_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -
 @uncounted
 def nw_expected(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
     return post[q + 5] - 0.5 * post[q + 2] * _nw_distance(hyper, h, post, q, x, c)
+
+
+@uncounted
+def nw_expected_of_rows(
+    hyper: Array, h: int, post: Array, q: int, X: Array, columns: Array, c: int, start: int,
+    stop: int, out: Array,
+) -> None:  # fmt: skip
+    """Add `nw_expected` of rows without missing values to ``out``, `LANES` rows at a time."""
+    D = int(hyper[h])
+    center, mean = h + _NW_HYPER, q + _NW_POST
+    end = start + (stop - start) // LANES * LANES
+    for r in range(start, end, LANES):
+        at, total = mean + D, lanes(0.0)
+        for i in range(D):
+            z = lanes(0.0)
+            for j in range(i + 1):
+                y = load(columns[c + j], r) - (hyper[center + j] + post[mean + j])
+                z = z + post[at] * y
+                at += 1
+            total = total + z * z
+        store(out, r, load(out, r) + (post[q + 5] - 0.5 * post[q + 2] * total))
+    for r in range(end, stop):
+        out[r] += nw_expected(hyper, h, post, q, X[r], c)
+
+
+@uncounted
+def nw_fill(hyper: Array, h: int, posts: Array, q: int, n: int, x: Array, c: int) -> float:
+    """Put values where a row lacks them; return their log density, given the others.
+
+    Each is what the others lead to expect at the likeliest of the first ``n`` tables, those still
+    missing at its mean. Densities are those of a Gaussian at its mode.
+    """
+    D = int(hyper[h])
+    home, best = -1, -math.inf
+    for k in range(n):
+        post, at, total = posts[k], q + _NW_POST + D, 0.0
+        for i in range(D):
+            z = 0.0
+            for j in range(i + 1):
+                y = (x[c + j] - hyper[h + _NW_HYPER + j]) - post[q + _NW_POST + j]
+                z += 0.0 if math.isnan(y) else post[at] * y
+                at += 1
+            total += z * z
+        value = post[q + 4] - 0.5 * (post[q + 2] + 1.0) * math.log1p(post[q + 3] * total)
+        if value > best:
+            home, best = k, value
+    said = 0.0
+    for d in range(D):
+        if not math.isnan(x[c + d]):
+            continue
+        if home < 0:
+            x[c + d] = hyper[h + _NW_HYPER + D + d]
+            continue
+        post, at, slope, precision = posts[home], q + _NW_POST + D, 0.0, 0.0
+        for i in range(D):
+            z = 0.0
+            for j in range(i + 1):
+                y = (x[c + j] - hyper[h + _NW_HYPER + j]) - post[q + _NW_POST + j]
+                z += 0.0 if math.isnan(y) else post[at + j] * y
+            if d <= i:
+                slope += post[at + d] * z
+                precision += post[at + d] * post[at + d]
+            at += i + 1
+        x[c + d] = hyper[h + _NW_HYPER + d] + post[q + _NW_POST + d] - slope / precision
+        said += 0.5 * (math.log(post[q + 2] * post[q + 3] * precision) - LOG_2PI)
+    return said
 
 
 @uncounted

@@ -234,6 +234,7 @@ class Contest:
         )  # fmt: skip
         engine.state.counts[N_SEEN] = self.n_before
         ready = entry.ready
+        rows = ready.rows.copy()  # an engine may fill what is missing
         engine.past, times = ready.past, engine.in_time(self.times)
         given = given_weights(
             entry.decay, engine.config, engine.state, times, clocked=self.first_time is not None
@@ -242,7 +243,7 @@ class Contest:
         for done in range(0, n_rows, PIECE):
             upto = min(done + PIECE, n_rows)
             engine.state = run(
-                engine.config, engine.state, ready.rows[:upto], times[:upto], given, out, done
+                engine.config, engine.state, rows[:upto], times[:upto], given, out, done
             )
             if ready.slopes is not None:
                 out[done:upto, SCORE] -= ready.slopes[done:upto]

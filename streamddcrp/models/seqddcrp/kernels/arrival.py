@@ -108,10 +108,11 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     """Weigh the tables for a row; leaves log weights of its links in ``scratch``; return log S.
 
     p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
-    ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
+    Values that ``x`` lacks may be filled. ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
     tables, whether it is an outlier.
     """
     K, weight = counts[layout.N_TABLES], scratch.weight
+    filled = families.fill(config.family, config.hyper, table.post, x, K)
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b)
     scratch.log_new[0] = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     new = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA]) + scratch.log_new[0]
@@ -145,7 +146,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
         best, column = score[near], near
     out[LABEL] = table.ids[column] if column >= 0 else counts[layout.NEXT_ID]
     out[LABEL_PROB] = best / total
-    out[SCORE] = -(top + math.log(total))
+    out[SCORE] = filled - (top + math.log(total))
     out[P_NEW] = p_new / total
     out[P_CHANGE] = np.nan
     out[LIVE_TABLES] = live
