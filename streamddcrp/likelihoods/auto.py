@@ -109,9 +109,7 @@ def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
     return _joined([(FAMILIES["numbers"], np.array(sorted(numbers))), *found])
 
 
-def _parts_of(
-    family: Likelihood, n_columns: int
-) -> Sequence[tuple[Likelihood, Sequence[int]]]:
+def _parts_of(family: Likelihood, n_columns: int) -> Sequence[tuple[Likelihood, Sequence[int]]]:
     return family.parts if isinstance(family, Product) else ((family, range(n_columns)),)
 
 

@@ -55,7 +55,9 @@ def _depend(X: FloatArray, labels: FloatArray) -> bool:
     each = [_squared_correlations(rest[table == k]) for k in np.flatnonzero(size > FEW)]
     together = _squared_correlations(rest, len(size))
     pairs = 0.5 * X.shape[1] * (X.shape[1] - 1)
-    return bool(together > chdtri(pairs, LEVEL) or sum(each) > chdtri(pairs * max(len(each), 1), LEVEL))
+    return bool(
+        together > chdtri(pairs, LEVEL) or sum(each) > chdtri(pairs * max(len(each), 1), LEVEL)
+    )
 
 
 def _squared_correlations(rest: FloatArray, n_tables: int = 1) -> float:
@@ -76,7 +78,7 @@ def common_covariance(X: FloatArray, cells: FloatArray) -> FloatArray:
     scale = np.sqrt(X.var(axis=0) + cells**2 / 12.0)
     Z = (X - X.mean(axis=0)) / scale
     best, found = -math.inf, np.eye(len(scale))
-    for K in (K for K in CLUSTERS if 4 * K <= len(Z)):
+    for K in (K for K in CLUSTERS if len(Z) >= 4 * K):
         for _ in range(STARTS if K > 1 else 1):
             score, W = _fit(Z, (cells / scale) ** 2 / 12.0, _spread_out(Z, K, rng))
             score -= 0.5 * K * (X.shape[1] + 1) * math.log(len(Z))

@@ -266,7 +266,8 @@ class NormalWishart(Likelihood):
     """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.
 
     Lambda ~ W(scatter^-1, dof) and mu | Lambda ~ N(mean, (kappa Lambda)^-1). A missing value is
-    replaced by the prior mean; `NormalGamma` integrates it out. O(D^2) time per row and table,
+    replaced by the prior mean, in `SeqDDCRP` by what the likeliest table expects; `NormalGamma`
+    integrates it out. O(D^2) time per row and table,
     O(D^3) when a table's posterior is renewed, O(D^2) memory per table. Point estimates: ``mean``,
     the posterior mean of mu, and ``sd``, standard deviations of E[Lambda]^-1.
 

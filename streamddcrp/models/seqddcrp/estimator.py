@@ -118,7 +118,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat the
         ones before them, count in part only, by the first rows; more than three columns of numbers
         that move together are learned as a few sums of columns, and what these leave as one column.
-        Scores and the bound are then those of this composite likelihood.
+        Scores and the bound are then those of this composite likelihood. Where covariances within
+        tables predict the first rows better, columns of numbers have these, and count in full.
     warp : bool, default True
         With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
         learned on a scale on which it is closer to a Gaussian, where the first rows are more

@@ -108,8 +108,8 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     """Weigh the tables for a row; leaves log weights of its links in ``scratch``; return log S.
 
     p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
-    Values that ``x`` lacks may be filled. ``out`` : label, its probability, -log p(x), probability of a new table, of a change, live
-    tables, whether it is an outlier.
+    ``x``: full covariances fill in what it lacks. ``out`` : label, its probability, -log p(x),
+    probability of a new table, of a change, live tables, whether it is an outlier.
     """
     K, weight = counts[layout.N_TABLES], scratch.weight
     filled = families.fill(config.family, config.hyper, table.post, x, K)
