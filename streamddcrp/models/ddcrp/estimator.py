@@ -107,10 +107,6 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     ----------
     alpha : float, default 0.3
         Weight of opening a table against the decay weights of earlier arrivals.
-    gamma : float, optional
-        With a number, the opener of a table may take the parameter of an earlier one: in proportion
-        to how often that was opened, and a new one to ``gamma``. So a regime returns, as with
-        recall in `SeqDDCRP`, and no table is ever forgotten. Default: every table has a new one.
     decay : tuple, str, Decay or callable, default ("exponential", 16.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
@@ -118,13 +114,20 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 10
         More of them predict better and cost as much more.
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
+    gamma : float, optional
+        With a number, the opener of a table may take the parameter of an earlier one: in proportion
+        to how often that was opened, and a new one to ``gamma``. So a regime returns, as with
+        recall in `SeqDDCRP`, and no table is ever forgotten. Default: every table has a new one.
     warmup : int, default 64
         Rows that wait where likelihood or time unit must be learned from them; then they are
         filtered at once. Until then the label is 0 and there is no score.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
-    seed : int, default 0
 
     Notes
     -----
@@ -147,13 +150,13 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         self,
         *,
         alpha: float = 0.3,
-        gamma: float | None = None,
         decay: DecaySpec = ("exponential", 16.0),
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 10,
+        seed: int = 0,
+        gamma: float | None = None,
         warmup: int = 64,
         time_unit: float | None = None,
-        seed: int = 0,
     ) -> None:
         self.alpha = alpha
         self.gamma = gamma

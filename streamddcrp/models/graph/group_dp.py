@@ -51,6 +51,10 @@ class GroupDP(ParticleModel, base.Clusterer):
         "auto" picks a family for each column from the first rows. Autoregressive families are not
         supported.
     n_particles : int, default 50
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
     moves : int, default 5
         Auxiliary items resampled after each arrival, in each particle: they are drawn from the
         prior, and only these moves adapt them to the rows.
@@ -62,7 +66,6 @@ class GroupDP(ParticleModel, base.Clusterer):
         that it has been away is forgotten.
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them.
-    seed : int, default 0
 
     Notes
     -----
@@ -94,11 +97,11 @@ class GroupDP(ParticleModel, base.Clusterer):
         markov: bool = False,
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 50,
+        seed: int = 0,
         moves: int = 5,
         max_tables: int = 1000,
         max_groups: int = 1000,
         warmup: int = 64,
-        seed: int = 0,
     ) -> None:
         self.n_shared = n_shared
         self.alpha = alpha
