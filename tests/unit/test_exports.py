@@ -52,6 +52,15 @@ def test_signatures_show_the_options():
             assert list(shown) == list(inspect.signature(made).parameters)[1:], name
 
 
+def test_models_can_be_asked_the_same():
+    """All but transformers, which give rows, and the model of words, which gives no labels."""
+    asked = ("n_seen", "events", "summary", "plot", "predict_many", "score_many", "step_many")
+    for name in set(streamddcrp.__all__) - {"Seasonal", "WindowFeatures", "LinkLanguageModel"}:
+        model = getattr(streamddcrp, name)
+        if hasattr(model, "learn_one"):
+            assert [method for method in asked if not hasattr(model, method)] == [], name
+
+
 def test_options_are_documented_in_the_order_of_the_signature():
     """Those of most users under Parameters, then those of experts under Other Parameters."""
     for name in streamddcrp.__all__:

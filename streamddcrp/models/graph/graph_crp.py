@@ -35,10 +35,10 @@ class GraphCRP(PartitionModel, base.Clusterer):
     Parameters
     ----------
     window : int, default 50
-        Number of parents; where items name their own, how many items back these may lie.
+        Number of parents; if items name their parents, how many items back these may lie.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
-        Concentration: opening a cluster weighs as much as so many parents. With a prior it is
-        integrated out, which costs half as much again.
+        Concentration: the weight of opening a cluster, in parents. With a prior it is integrated
+        out, which costs half as much again.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
@@ -56,12 +56,12 @@ class GraphCRP(PartitionModel, base.Clusterer):
         (K - k) alpha / K for a new one. Over the whole stream there may be more. Needs a number as
         ``alpha``.
     whole_graph : bool, default False
-        Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): one that
-        no parent is in weighs alpha / K, and k counts all clusters so far. So a cluster need not be
-        connected, and one that was silent for a window can come back under its id.
+        Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): a
+        cluster without parents weighs alpha / K, and k counts all clusters so far. So a cluster
+        need not be connected, and one that was silent for a window can come back under its id.
     rejuvenate : int, default 0
-        How many of the last items may be resampled after an arrival: ``moves`` of them are, in each
-        particle. Not where items name their parents.
+        How many of the last items may be resampled after an arrival; ``moves`` of them are, in each
+        particle. Not available if items name their parents.
     moves : int, default 1
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them; then they are learned at

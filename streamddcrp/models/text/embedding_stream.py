@@ -195,8 +195,8 @@ def predict(
 class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     """Stories in a stream of embedded texts: what `TextStream` does, for vectors.
 
-    The same prior, decay and later looks; a story is a direction. Vectors are scaled to length 1.
-    Good encoders separate stories better than words do, at the cost of the encoder.
+    Prior, decay and revisions are the same; a story is a direction. Vectors are scaled to length 1.
+    Good encoders separate stories better than words do, at the cost of encoding.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
 
     @property
     def background(self) -> FloatArray:
-        """The direction that is taken away, (D,), its squared length the expected cosine; or 0."""
+        """The direction that is subtracted, (D,), of squared length the expected cosine; or 0."""
         mu: FloatArray = self._memory.background.copy()
         return mu
 

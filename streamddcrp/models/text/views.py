@@ -53,11 +53,10 @@ class StoryModel(ScikitLearn):
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each document of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        ``label`` is the story that it is assigned to on arrival, the next id for a new one;
-        ``p_change`` the probability of another one than that of the document before, null for
-        vectors. Behind these columns, both int64, is the document whose label this one made final,
-        that which came ``lag`` before: ``final_row`` (its arrival index) and ``final_label``, null
-        at first.
+        ``label`` is the story assigned on arrival, with the next id for a new one; ``p_change`` the
+        probability that it differs from that of the document before, null for vectors. Two more
+        columns of int64 describe the document that came ``lag`` before, whose label became final:
+        ``final_row`` (its arrival index) and ``final_label``, null at first.
         """
         seen, held = self.n_seen, views.index_of(batch, index)
         out = self._learn_batch(batch, t)
@@ -77,8 +76,8 @@ class StoryModel(ScikitLearn):
         Parameters
         ----------
         window : bool, default False
-            Append the labels of the last ``lag`` documents as they are now: at the end of a stream
-            these are all there will be. They come again when they are final.
+            Append the current labels of the last ``lag`` documents, for the end of a stream. If it
+            goes on, they come again when they are final.
 
         Returns
         -------
@@ -109,8 +108,8 @@ class StoryModel(ScikitLearn):
     def events(self) -> list[StoryEvent]:
         """Return what happened to stories since the last call, in the order of time.
 
-        All of the last call that learned, and of those before it the last 8,192, of vectors 4,096.
-        `StoryEvent` says what they mean.
+        All events of the last call that learned, and the last 8,192 (of vectors 4,096) before it;
+        see `StoryEvent`.
         """
         read, self._events_read = self._events_read, int(self._memory.counts[layout.N_EVENTS])
         return events_since(self._memory.events, self._events_read, read, self._backlog)

@@ -43,8 +43,8 @@ class NestedCRPComponents(TreeModel):
     likelihood : {"gaussian", "bernoulli"}, default "gaussian"
         "bernoulli": every value is 0 or 1, and the sum of mean and vectors is the log odds of a 1.
     max_nodes : int, default 32
-        Nodes, at most. Large data are fitted better and better by more, so this sets the size of
-        their tree: a warning says so, and `n_refused` counts.
+        Most nodes. More nodes always fit large data better, so this sets the size of the tree; a
+        warning says so once, and `n_refused` counts refused moves.
     seed : int, default 0
         Of the proposals of new paths.
 
@@ -53,7 +53,7 @@ class NestedCRPComponents(TreeModel):
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
     window : int, default 2048
-        Points that are swept again and again; older ones count as they were last.
+        Points that are swept repeatedly; older ones keep their last assignment.
     warmup : int, default 256
         Points from which mean, scale and the first path are found; until then the label is 0.
 

@@ -44,10 +44,10 @@ class NestedCRPTopics(TreeModel):
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
     forgetting : float, default 1.0
-        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - forgetting) and all
-        together n, so that old ones are forgotten.
+        Above 0.5. At 1 all documents count alike; below, the n-th counts n^(1 - forgetting) and all
+        together count n, so that old ones are forgotten.
     max_nodes : int, default 512
-        When there are almost so many, the smallest paths are removed; a warning says so once.
+        Near this limit the smallest paths are removed; a warning says so once.
 
     Other Parameters
     ----------------
@@ -62,8 +62,8 @@ class NestedCRPTopics(TreeModel):
     revisits : int, default 3
         Documents of the window that are placed again after each arrival.
     max_words : int, default 50000
-        When tidying up finds more words, the rarest that are not in the window are forgotten, and
-        in any case words that came less than once in 16 windows.
+        Beyond this number, the rarest words outside the window are forgotten; words that came less
+        than once in 16 windows always are.
 
     Notes
     -----
