@@ -144,8 +144,9 @@ class Alarming:
             else:
                 first, before = self._began.pop(key, (row, None))
                 began.append(first)
-                whys.append(None if None in (before, state) else _AFTER[before == state])
-                briefs.append(whys[-1:])
+                after = None if None in (before, state) else _AFTER[before == state]
+                whys.append(after)
+                briefs.append([after] if after else [])
         statuses = np.where(judged.began[at], FIRING, RESOLVED).tolist()
         news = news.append_column("threshold", pa.array(judged.threshold[at]))
         news = news.append_column("status", pa.array(statuses, pa.string()))

@@ -316,7 +316,7 @@ class TableViews(RowModel):
         if born.get(label, row) > row - _NEW:
             before = self._stream.before(-1 if label is None else label, row)
             label = label if before is None and label in born else before
-        return self.reference([label] if label in born else None)
+        return self.reference([label] if label is not None and label in born else None)
 
     def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
         """Explain a row (D,) of the last batch by its surprise to a reference."""
