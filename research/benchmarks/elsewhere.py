@@ -11,10 +11,11 @@ tenth of the series to find its width; FLUSS has the true number of segments, an
 the true number and the features of ours, so both see the series whole. *days*: hourly series of 84
 days with five anomalies of 6 hours in the last 56, hit if an alarm falls into one or the 6 hours
 after. Ours has a rate of 0.01; Prophet sees the series whole, and a row outside its 99 % interval
-is anomalous. *texts*: the first 4,000 documents of corpora with topics. BERTopic and
-`EmbeddingStream` get the same vectors, 100 dimensions of a singular value decomposition, as an
-encoder would have to be downloaded. BERTopic has all texts at once, and outliers put into the nearest topic; online it has blocks of 500 and the
-true number of topics, and labels a block after it has learned it. Ours are final labels.
+is anomalous. *texts*: the first 4,000 documents of corpora with topics, in one order. BERTopic and
+`EmbeddingStream` get the same vectors, 100 dimensions of a singular value decomposition, since an
+encoder would have to be downloaded. BERTopic has all texts at once, and its outliers are put into
+the nearest topic; online it has blocks of 500 and the true number of topics, and labels a block
+after it has learned it. Ours are final labels.
 """
 
 from __future__ import annotations
