@@ -30,11 +30,11 @@ from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
 
 _MANY = 10_000_000  # links above which a sweep with all customers alone takes too long
-_AT_ONCE = 200_000  # updates between two looks at the progress bar
 PARAMETER: dict[type[Decay], str] = {
     Window: "width", Exponential: "scale", Logistic: "location", LinearWindow: "width",
 }  # fmt: skip
 FORMS = ("partition", "links")
+Setting = tuple[Candidates, float, float]  # links, alpha and the decay's parameter
 
 
 def decay_parameter(decay: Decay) -> float:
@@ -154,18 +154,18 @@ class Griddy:
         n_self = int((links == np.arange(len(links))).sum())
         return np.asarray(n_self * np.log(self._alphas)[:, None] + term - self._log_total)
 
-    def move(self, chain: Chain, rng: Generator) -> tuple[float, float]:
+    def move(self, chain: Chain, rng: Generator) -> list[float]:
         """Draw both and put the chain under them; return alpha and the decay's parameter."""
         log_p = self.log_probs(chain)
         p = np.exp(log_p - log_p.max()).ravel()
         place = np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right")
         a, b = np.divmod(min(int(place), p.size - 1), log_p.shape[1])
-        chain.candidates, alpha, parameter = self._at(int(a), int(b))
+        chain.candidates, *now = self._at(int(a), int(b))
         if self._partition:
             chain.redraw_links(rng)
-        return alpha, parameter
+        return now
 
-    def _at(self, a: int, b: int) -> tuple[Candidates, float, float]:
+    def _at(self, a: int, b: int) -> Setting:
         alpha = float(self._alphas[a])
         return self._candidates[b].with_alpha(alpha), alpha, self._parameters[b]
 
@@ -284,28 +284,36 @@ def sample_ddcrp(
     if hyper is not None:
         griddy = Griddy(make_grid(hyper, alpha, weights), where, weights, alpha)
         start = griddy.start
-    n, chain_of = len(rows), plan.chain
-    found: dict[str, Any] = {
-        "links": np.empty((len(chain_of), n), np.int32),
-        "labels": np.empty((len(chain_of), n), np.int32),
-        "n_tables": np.empty(len(chain_of), np.int64),
-        "log_joint": np.empty(len(chain_of)),
-    }
-    drawn = np.tile(start[1:], (len(chain_of), 1))  # alpha and the decay's parameter
-    for number, (rng, bar) in enumerate(plan.chains(seed, progress=progress)):
-        chain = Chain(rows, family.family, prior, start[0])
-        if start[0].n_links > _MANY:
-            chain.forward(rng)
-        kept = slice(number * plan.n_kept, (number + 1) * plan.n_kept)
-        mine = [part[kept] for part in found.values()]
-        if griddy is None:
-            _sample(chain, rng, plan, mine, bar)
-        else:
-            _sample_with_hyper(chain, rng, griddy, plan, mine, drawn[kept], bar)
+    drawn = plan.run(
+        lambda rng: _Chain(rows, family.family, prior, start, griddy, rng), seed, progress=progress
+    )
+    log_joint, links, labels, n_tables, alphas, parameters = map(np.array, drawn)
     return DDCRPSamples(
-        chain_of, **found, alpha=drawn[:, 0].copy(), decay_parameter=drawn[:, 1].copy(),
-        likelihood=family, decay=weights,
-    )  # fmt: skip
+        plan.chain, log_joint, links, labels, n_tables, alphas, parameters, family, weights
+    )
+
+
+class _Chain:
+    """A chain, with alpha and decay, which move after each sweep where they are not known."""
+
+    def __init__(
+        self, rows: FloatArray, family: int, prior: FloatArray, start: Setting,
+        griddy: Griddy | None, rng: Generator,
+    ) -> None:  # fmt: skip
+        candidates, *self.now = start
+        self.chain, self.griddy, self.rng = Chain(rows, family, prior, candidates), griddy, rng
+        if candidates.n_links > _MANY:
+            self.chain.forward(rng)
+
+    def sweep(self) -> None:
+        """Draw every link once, then alpha and decay."""
+        self.chain.sweep(self.rng)
+        if self.griddy is not None:
+            self.now = self.griddy.move(self.chain, self.rng)
+
+    def draw(self) -> tuple[Any, ...]:
+        """Return log joint, links, labels, number of tables, alpha and the decay's parameter."""
+        return *self.chain.read(), *self.now
 
 
 def _distances(
@@ -322,32 +330,3 @@ def _distances(
             f"distances: of {distances.n} customers, but X has {n} rows; both must agree"
         )
     return distances
-
-
-def _sample(chain: Chain, rng: Generator, plan: Plan, out: list[Any], bar: Any) -> None:
-    """Fill links, labels, numbers of tables and log joints, many sweeps in one call."""
-    step = max(1, _AT_ONCE // out[0].shape[1])
-    for first in range(0, plan.burn_in, step):
-        some = min(step, plan.burn_in - first)
-        chain.sweep(rng, some)
-        bar.update(some)
-    step = max(1, step // plan.thin)
-    for first in range(0, plan.n_kept, step):
-        rows = [part[first : first + step] for part in out]
-        chain.draw(rng, plan.thin, *rows)
-        bar.update(len(rows[0]) * plan.thin)
-
-
-def _sample_with_hyper(
-    chain: Chain, rng: Generator, griddy: Griddy, plan: Plan, out: list[Any], drawn: FloatArray,
-    bar: Any,
-) -> None:  # fmt: skip
-    """Fill the same and alpha and decay, which move after each sweep."""
-    for sweep in range(1 - plan.burn_in, plan.n_kept * plan.thin + 1):
-        chain.sweep(rng)
-        now = griddy.move(chain, rng)
-        bar.update()
-        if sweep > 0 and sweep % plan.thin == 0:
-            row = sweep // plan.thin - 1
-            chain.draw(rng, 0, *(part[row : row + 1] for part in out))
-            drawn[row] = now

@@ -305,24 +305,22 @@ def _work(K, L, first):
 
 
 @kernel
-def sweep(
-    rng, start, rounds, words, first, z, path, alpha, prior, parent, level, docs, tokens, counts
-):
+def sweep(rng, start, rounds, corpus, alpha, prior, tree):
     """Visit documents from ``start``, ``rounds`` times each, to where slots run out, or N."""
-    L = path.shape[1]
-    corpus, tree = (words, first, z, path), (parent, level, docs, tokens, counts)
-    work = _work(len(level), L, first)
-    for d in range(start, len(path)):
-        if (level < 0).sum() < L - 1:  # slots for a whole new path
+    N, L = corpus.path.shape
+    work = _work(len(tree.level), L, corpus.first)
+    for d in range(start, N):
+        if (tree.level < 0).sum() < L - 1:  # slots for a whole new path
             return d
         for _ in range(rounds):
             _visit(rng, d, corpus, alpha, prior, tree, work)
-    return len(path)
+    return N
 
 
 @kernel
-def log_joint(first, z, path, alpha, prior, parent, level, docs, tokens, counts):
+def log_joint(corpus, alpha, prior, tree):
     """Log p(paths) + log p(levels) + log p(words | paths, levels)."""
+    (_, first, z, path), (_, level, docs, tokens, counts) = corpus, tree
     gamma, etas, wholes = prior
     L, out = path.shape[1], 0.0
     n_at = np.empty(L)
