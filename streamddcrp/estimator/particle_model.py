@@ -13,7 +13,6 @@ from streamddcrp.data.batches import widest
 from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.recent import TimeLine
-from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.stored import check_types
 from streamddcrp.estimator.views import events_since, in_pieces, no_tables
 from streamddcrp.likelihoods import (
@@ -62,7 +61,7 @@ class Waiting(NamedTuple):
 _NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
 
 
-class ParticleModel(TimeLine, RowModel):
+class ParticleModel(TimeLine):
     """A model that follows rows of numbers by particles, once the first rows have given the scale.
 
     A model supplies `_blank` and `_continued`, which make its engine. Side inputs of the rows

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -58,20 +58,26 @@ class Plan(NamedTuple):
         """The chain of every draw."""
         return np.repeat(np.arange(self.n_chains), self.n_kept)
 
+    def chains(self, seed: int | None, *, progress: bool) -> Iterator[tuple[Generator, Any]]:
+        """Yield for every chain its random numbers, and a bar to be told of its sweeps."""
+        total = self.n_chains * (self.burn_in + self.n_kept * self.thin)
+        with tqdm(total=total, unit=" sweeps", disable=not progress) as bar:
+            for number, rng in enumerate(generator(seed).spawn(self.n_chains), 1):
+                bar.set_postfix(chain=number, refresh=False)
+                yield rng, bar
+
     def run(
         self, begin: Callable[[Generator], Any], seed: int | None, *, progress: bool
     ) -> list[list[Any]]:
         """Let chains ``sweep`` and ``draw``; return the S draws of all, item by item."""
-        found, n_sweeps = [], self.burn_in + self.n_kept * self.thin
-        with tqdm(total=self.n_chains * n_sweeps, unit=" sweeps", disable=not progress) as bar:
-            for number, rng in enumerate(generator(seed).spawn(self.n_chains), 1):
-                bar.set_postfix(chain=number, refresh=False)
-                chain = begin(rng)
-                for done in range(1 - self.burn_in, n_sweeps - self.burn_in + 1):
-                    chain.sweep()
-                    bar.update()
-                    if done > 0 and done % self.thin == 0:
-                        found.append(chain.draw())
+        found = []
+        for rng, bar in self.chains(seed, progress=progress):
+            chain = begin(rng)
+            for done in range(1 - self.burn_in, self.n_kept * self.thin + 1):
+                chain.sweep()
+                bar.update()
+                if done > 0 and done % self.thin == 0:
+                    found.append(chain.draw())
         return [list(item) for item in zip(*found, strict=True)]
 
 

@@ -91,11 +91,15 @@ def with_index(index: pa.RecordBatch | None, results: pa.RecordBatch) -> pa.Reco
     return pa.RecordBatch.from_arrays([*results.columns, *index.columns], schema=schema)
 
 
+def empty_table(**kinds: pa.DataType) -> pa.Table:
+    """Return a table without rows, of columns of these types."""
+    return pa.schema(list(kinds.items())).empty_table()
+
+
 def no_tables(**more: pa.DataType) -> pa.Table:
     """Return the summary of a model that has learned nothing; ``more`` columns after weight."""
-    arrivals = {"born": pa.int64(), "last_seen": pa.int64()}
-    kinds = {"id": pa.int64(), "weight": pa.float64(), **more, **arrivals}
-    return pa.schema(list(kinds.items())).empty_table()
+    whole = pa.int64()
+    return empty_table(id=whole, weight=pa.float64(), **more, born=whole, last_seen=whole)
 
 
 def with_parameters(

@@ -121,7 +121,7 @@ class Chain:
     @property
     def labels(self) -> IntArray:
         """Smallest customer of each customer's table, shape (N,)."""
-        return self.read()[2].astype(np.int64)
+        return self._read()[1].astype(np.int64)
 
     @property
     def n_tables(self) -> int:
@@ -130,13 +130,12 @@ class Chain:
     @property
     def log_joint(self) -> float:
         """Log p(x, c) of rows and links, normalised."""
-        return self.read()[0]
+        return self._read()[0]
 
-    def read(self) -> tuple[float, Int32Array, Int32Array, int]:
-        """Return log p(x, c), normalised, links and labels (N,), and the number of tables."""
-        links, labels = np.empty((2, len(self._state.links)), np.int32)
-        log_joint, n_tables = read_state(self._state, links, labels)
-        return float(log_joint), links, labels, int(n_tables)
+    def _read(self) -> tuple[float, Int32Array]:
+        links, labels, *_ = self._output(1)
+        log_joint, _ = read_state(self._state, links[0], labels[0])
+        return float(log_joint), labels[0]
 
     def _output(self, rows: int) -> tuple[Int32Array, Int32Array, IntArray, FloatArray]:
         links, labels = np.empty((2, rows, len(self._state.links)), np.int32)

@@ -19,7 +19,6 @@ from streamddcrp.decay import (
     Window,
     make_decay,
 )
-from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Plan, fitted
 from streamddcrp.likelihoods import LikelihoodSpec
@@ -28,13 +27,13 @@ from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import finite
 
 _MANY = 10_000_000  # links above which a sweep with all customers alone takes too long
+_AT_ONCE = 200_000  # updates between two looks at the progress bar
 PARAMETER: dict[type[Decay], str] = {
     Window: "width", Exponential: "scale", Logistic: "location", LinearWindow: "width",
 }  # fmt: skip
-FORMS = ("partition", "links")
-Setting = tuple[Candidates, float, float]  # links, alpha and the decay's parameter
 
 
 def decay_parameter(decay: Decay) -> float:
@@ -55,21 +54,17 @@ class HyperGrid:
         Values of the weight of a self-link. Default: it stays as it is.
     decay : sequence of float, optional
         Values of the decay's parameter: the width of a window, the scale of an exponential, the
-        location of a logistic decay. Default: it stays as it is.
-    form : {"partition", "links"}, optional
-        Draw the decay given the tables, with the links summed over and then resampled, or given
-        the links. Given its links, a window can never become shorter than the longest of them. Only
-        sequential links can be summed over. Default: "partition" where links are sequential.
+        location of a logistic decay. Default: it stays as it is. It is drawn given the tables, with
+        the links summed over, where links are sequential; else given the links.
 
     Examples
     --------
     >>> HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0))
-    HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0), form=None)
+    HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0))
     """
 
     alpha: Sequence[float] | None = None
     decay: Sequence[float] | None = None
-    form: str | None = None
 
     def __post_init__(self) -> None:
         if self.alpha is None and self.decay is None:
@@ -82,8 +77,6 @@ class HyperGrid:
                 object.__setattr__(self, name, tuple(check(value) for value in values))
                 if len(values) == 0:
                     raise ConfigError(f"HyperGrid: {name} has no values")
-        if self.form not in {None, *FORMS}:
-            raise ConfigError(f"HyperGrid: form must be one of {FORMS} or None, got {self.form!r}")
 
 
 def make_grid(spec: object, alpha: float, decay: Decay) -> HyperGrid:
@@ -131,12 +124,7 @@ class Griddy:
         self._log_total = np.column_stack(
             [np.logaddexp(log_alpha, c.log_mass).sum(axis=1) for c in self._candidates]
         )
-        form = grid.form or ("partition" if distances.sequential else "links")
-        if form == "partition" and not distances.sequential:
-            raise ConfigError(
-                "HyperGrid: form='partition' is for sequential links; take form='links'"
-            )
-        self._partition = form == "partition" and len(decays) > 1
+        self._partition = distances.sequential and len(decays) > 1
         a = int(np.abs(self._alphas - alpha).argmin())
         near = np.abs(np.array(self._parameters) - decay_parameter(decay))
         # the links at the grid values nearest to what was given, and these values
@@ -154,24 +142,24 @@ class Griddy:
         n_self = int((links == np.arange(len(links))).sum())
         return np.asarray(n_self * np.log(self._alphas)[:, None] + term - self._log_total)
 
-    def move(self, chain: Chain, rng: Generator) -> list[float]:
+    def move(self, chain: Chain, rng: Generator) -> tuple[float, float]:
         """Draw both and put the chain under them; return alpha and the decay's parameter."""
         log_p = self.log_probs(chain)
         p = np.exp(log_p - log_p.max()).ravel()
         place = np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right")
         a, b = np.divmod(min(int(place), p.size - 1), log_p.shape[1])
-        chain.candidates, *now = self._at(int(a), int(b))
+        chain.candidates, alpha, parameter = self._at(int(a), int(b))
         if self._partition:
             chain.redraw_links(rng)
-        return now
+        return alpha, parameter
 
-    def _at(self, a: int, b: int) -> Setting:
+    def _at(self, a: int, b: int) -> tuple[Candidates, float, float]:
         alpha = float(self._alphas[a])
         return self._candidates[b].with_alpha(alpha), alpha, self._parameters[b]
 
 
 def _number(value: float) -> float:
-    return finite("HyperGrid", "decay", value)
+    return finite("HyperGrid: decay", value)
 
 
 def _with(decay: Decay, value: float) -> Decay:
@@ -284,36 +272,28 @@ def sample_ddcrp(
     if hyper is not None:
         griddy = Griddy(make_grid(hyper, alpha, weights), where, weights, alpha)
         start = griddy.start
-    drawn = plan.run(
-        lambda rng: _Chain(rows, family.family, prior, start, griddy, rng), seed, progress=progress
-    )
-    log_joint, links, labels, n_tables, alphas, parameters = map(np.array, drawn)
+    n, chain_of = len(rows), plan.chain
+    found: dict[str, Any] = {
+        "links": np.empty((len(chain_of), n), np.int32),
+        "labels": np.empty((len(chain_of), n), np.int32),
+        "n_tables": np.empty(len(chain_of), np.int64),
+        "log_joint": np.empty(len(chain_of)),
+    }
+    drawn = np.tile(start[1:], (len(chain_of), 1))  # alpha and the decay's parameter
+    for number, (rng, bar) in enumerate(plan.chains(seed, progress=progress)):
+        chain = Chain(rows, family.family, prior, start[0])
+        if start[0].n_links > _MANY:
+            chain.forward(rng)
+        kept = slice(number * plan.n_kept, (number + 1) * plan.n_kept)
+        mine = [part[kept] for part in found.values()]
+        if griddy is None:
+            _sample(chain, rng, plan, mine, bar)
+        else:
+            _sample_with_hyper(chain, rng, griddy, plan, mine, drawn[kept], bar)
     return DDCRPSamples(
-        plan.chain, log_joint, links, labels, n_tables, alphas, parameters, family, weights
-    )
-
-
-class _Chain:
-    """A chain, with alpha and decay, which move after each sweep where they are not known."""
-
-    def __init__(
-        self, rows: FloatArray, family: int, prior: FloatArray, start: Setting,
-        griddy: Griddy | None, rng: Generator,
-    ) -> None:  # fmt: skip
-        candidates, *self.now = start
-        self.chain, self.griddy, self.rng = Chain(rows, family, prior, candidates), griddy, rng
-        if candidates.n_links > _MANY:
-            self.chain.forward(rng)
-
-    def sweep(self) -> None:
-        """Draw every link once, then alpha and decay."""
-        self.chain.sweep(self.rng)
-        if self.griddy is not None:
-            self.now = self.griddy.move(self.chain, self.rng)
-
-    def draw(self) -> tuple[Any, ...]:
-        """Return log joint, links, labels, number of tables, alpha and the decay's parameter."""
-        return *self.chain.read(), *self.now
+        chain_of, **found, alpha=drawn[:, 0].copy(), decay_parameter=drawn[:, 1].copy(),
+        likelihood=family, decay=weights,
+    )  # fmt: skip
 
 
 def _distances(
@@ -330,3 +310,32 @@ def _distances(
             f"distances: of {distances.n} customers, but X has {n} rows; both must agree"
         )
     return distances
+
+
+def _sample(chain: Chain, rng: Generator, plan: Plan, out: list[Any], bar: Any) -> None:
+    """Fill links, labels, numbers of tables and log joints, many sweeps in one call."""
+    step = max(1, _AT_ONCE // out[0].shape[1])
+    for first in range(0, plan.burn_in, step):
+        some = min(step, plan.burn_in - first)
+        chain.sweep(rng, some)
+        bar.update(some)
+    step = max(1, step // plan.thin)
+    for first in range(0, plan.n_kept, step):
+        rows = [part[first : first + step] for part in out]
+        chain.draw(rng, plan.thin, *rows)
+        bar.update(len(rows[0]) * plan.thin)
+
+
+def _sample_with_hyper(
+    chain: Chain, rng: Generator, griddy: Griddy, plan: Plan, out: list[Any], drawn: FloatArray,
+    bar: Any,
+) -> None:  # fmt: skip
+    """Fill the same and alpha and decay, which move after each sweep."""
+    for sweep in range(1 - plan.burn_in, plan.n_kept * plan.thin + 1):
+        chain.sweep(rng)
+        now = griddy.move(chain, rng)
+        bar.update()
+        if sweep > 0 and sweep % plan.thin == 0:
+            row = sweep // plan.thin - 1
+            chain.draw(rng, 0, *(part[row : row + 1] for part in out))
+            drawn[row] = now

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -129,7 +129,7 @@ class _Chain:
         alpha: float | None, n_cooled: int, rng: np.random.Generator,
     ) -> None:  # fmt: skip
         self.rows, self.graph, self.family, self.rng = rows, graph, family, rng
-        self.arrays, self.expected, self.draws_mass = flat(graph), total(graph), alpha is None
+        self.flat, self.expected, self.draws_mass = flat(graph), total(graph), alpha is None
         self.Z = np.zeros((len(rows), MOST_FEATURES), np.bool_)
         self.n_owners = np.zeros(MOST_FEATURES, np.int64)
         self.mass = 1.0 if alpha is None else alpha
@@ -143,10 +143,8 @@ class _Chain:
         now, at = self.family, self.number
         if at < len(self.cooled[0]):  # features of much noise first, then what they leave over
             now = replace(now, noise_shape=self.cooled[0][at], noise_rate=self.cooled[1][at])
-        sweep(
-            self.rows, self.Z, self.n_owners, *self.arrays, self.mass, self.ratio, now.shape,
-            now.rate, self.seed, at,
-        )  # fmt: skip
+        noise = self.ratio, now.shape, now.rate
+        sweep(self.rows, self.Z, self.n_owners, self.flat, self.mass, noise, self.seed, at)
         used = move_features(
             self.used, self.graph, self.mass,
             partial(_log_marginal, now, self.rows, self.ratio), self.rng, MOST_FEATURES,
@@ -347,10 +345,20 @@ def log_prior(graph: DecomposableGraph, Z: ArrayLike, alpha: float) -> float:
     return log_p
 
 
-def flat(
-    graph: DecomposableGraph,
-) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
-    """Return signs of cliques (1) and separators (-1), members, sets of each item, neighbours."""
+class Flat(NamedTuple):
+    """A graph as arrays; those of x are ``xs[x_at[i] : x_at[i + 1]]``."""
+
+    signs: IntArray  # of cliques, 1, and separators, -1
+    set_at: IntArray
+    sets: IntArray  # their members
+    holder_at: IntArray
+    holders: IntArray  # sets of each item
+    near_at: IntArray
+    near: IntArray  # its neighbours
+
+
+def flat(graph: DecomposableGraph) -> Flat:
+    """Lay out a graph."""
     sets = [sorted(one) for one in graph.cliques + graph.separators]
     signs = [1] * len(graph.cliques) + [-1] * len(graph.separators)
     near: list[list[int]] = [[] for _ in graph.parents]
@@ -359,4 +367,4 @@ def flat(
         for j in mine:
             near[j].append(k)
     of_item = holders(sets, len(near))
-    return np.array(signs), *concatenated(sets), *concatenated(of_item), *concatenated(near)
+    return Flat(np.array(signs), *concatenated(sets), *concatenated(of_item), *concatenated(near))

@@ -13,9 +13,9 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation
 from streamddcrp.estimator.recent import TimeLine
-from streamddcrp.estimator.row_model import Features, RowModel
+from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.stored import refuse_unless_plain
-from streamddcrp.estimator.views import events_since, index_of, with_index, with_times
+from streamddcrp.estimator.views import empty_table, events_since
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
 from streamddcrp.models.features import engine, views
 from streamddcrp.models.features.state import make_config
@@ -25,7 +25,7 @@ from streamddcrp.typing import Axes, FloatArray, IntArray, Probabilities
 from streamddcrp.validation import choice, whole
 
 
-class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
+class TimeVaryingIBP(TimeLine, base.Transformer):
     """Latent features that come and go: a time-varying Indian buffet process.
 
     A row is the sum of the loadings of the features that are on, a baseline, and noise. Any number
@@ -129,9 +129,10 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         live features before the row; last come ``features`` (list of int64, ids of those that are
         on) and ``feature_probs`` (list of float64).
         """
-        return with_index(
-            index_of(batch, index), with_times(views.predictions(*self._learn_batch(batch, t)), t)
-        )
+        return self._stepped(batch, t, index)
+
+    def _named(self, out: Any) -> pa.RecordBatch:
+        return views.predictions(*out)
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
         self._check_rows(X, self._feature_names())
@@ -303,8 +304,8 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         index of the first row that had it, ``loading_NAME`` what it adds to a column.
         """
         if self._engine is None:
-            kinds = {"id": pa.int64(), "prob": pa.float64(), "owners": pa.float64()}
-            return pa.schema([*kinds.items(), ("born", pa.int64())]).empty_table()
+            whole, real = pa.int64(), pa.float64()
+            return empty_table(id=whole, prob=real, owners=real, born=whole)
         return views.summary(self._engine, self._feature_names())
 
     def loadings(self) -> dict[int, FloatArray]:

@@ -17,8 +17,8 @@ def _root(link, i):
 @inner
 def _is_cut_vertex(k, cliques, labels, link):
     """Whether the rest of k's cluster is connected only through k: if k's neighbours in it are."""
-    of_item, item_starts, members, starts = cliques
-    first, last = item_starts[k], item_starts[k + 1]
+    of_item, members, starts = cliques.of_item, cliques.members, cliques.starts
+    first, last = cliques.item_starts[k], cliques.item_starts[k + 1]
     for a in range(first, last):
         for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
             link[members[m]] = members[m]
@@ -57,10 +57,10 @@ def _count(k, sets, labels, sign, config, work, n_near):
     Return how many, and the log weight of a cluster that was not met. With a discount that is the
     sum of log (alpha + discount K), K clusters in a set; then what is added is relative to it.
     """
-    of_item, item_starts, members, starts = sets
+    of_item, members, starts = sets.of_item, sets.members, sets.starts
     alpha, discount, opens = config.alpha, config.discount, 0.0
     tally, seen, log_weight = work.tally, work.seen, work.log_weight
-    for a in range(item_starts[k], item_starts[k + 1]):
+    for a in range(sets.item_starts[k], sets.item_starts[k + 1]):
         begin, end = starts[of_item[a]], starts[of_item[a] + 1]
         met = 0
         for m in range(begin, end):
@@ -95,11 +95,10 @@ def sweep(config, X, order, sets, clusters, work, uniforms):
     over that in the separators. With a discount d a count n becomes n - d, and a set of K clusters
     without this one counts alpha + d K.
 
-    ``sets`` : cliques and separators, each (of_item, item_starts, members, starts): the sets that
-    hold each item, and their members. ``labels`` (N,) are places in ``stats`` (N, P).
+    ``sets`` : cliques and separators, those that hold each item, and their members.
     """
     family, hyper, discount = config.family, config.hyper, config.discount
-    labels, size, stats, post, prior_post = clusters
+    labels, size, stats, post = clusters.labels, clusters.size, clusters.stats, clusters.post
     (cliques, separators), seen, log_weight = sets, work.seen, work.log_weight
     for at in range(len(order)):
         k = order[at]
@@ -117,7 +116,7 @@ def sweep(config, X, order, sets, clusters, work, uniforms):
             log_weight[b] += opens + log_predictive(family, hyper, post[seen[b]], x)
         if discount == 0.0:
             opens = math.log(config.alpha)
-        log_weight[n] = opens + log_predictive(family, hyper, prior_post, x)
+        log_weight[n] = opens + log_predictive(family, hyper, clusters.prior, x)
         chosen = draw_log(log_weight, n + 1, uniforms[at])
         if chosen < n:
             new = seen[chosen]

@@ -305,12 +305,14 @@ def _work(K, L, first):
 
 
 @kernel
-def sweep(rng, start, rounds, corpus, alpha, prior, tree):
+def sweep(rng, start, rounds, seats, alpha, prior, state):
     """Visit documents from ``start``, ``rounds`` times each, to where slots run out, or N."""
-    N, L = corpus.path.shape
-    work = _work(len(tree.level), L, corpus.first)
+    N, L = seats.path.shape
+    corpus = seats.words, seats.first, seats.z, seats.path
+    tree = state.parent, state.level, state.docs, state.tokens, state.counts
+    work = _work(len(state.level), L, seats.first)
     for d in range(start, N):
-        if (tree.level < 0).sum() < L - 1:  # slots for a whole new path
+        if (state.level < 0).sum() < L - 1:  # slots for a whole new path
             return d
         for _ in range(rounds):
             _visit(rng, d, corpus, alpha, prior, tree, work)
@@ -318,9 +320,10 @@ def sweep(rng, start, rounds, corpus, alpha, prior, tree):
 
 
 @kernel
-def log_joint(corpus, alpha, prior, tree):
+def log_joint(seats, alpha, prior, state):
     """Log p(paths) + log p(levels) + log p(words | paths, levels)."""
-    (_, first, z, path), (_, level, docs, tokens, counts) = corpus, tree
+    first, z, path, level = seats.first, seats.z, seats.path, state.level
+    docs, tokens, counts = state.docs, state.tokens, state.counts
     gamma, etas, wholes = prior
     L, out = path.shape[1], 0.0
     n_at = np.empty(L)

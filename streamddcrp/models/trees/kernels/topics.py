@@ -329,7 +329,7 @@ def place_many(tree, s, bags, out_slot, out, out_levels):
     ``out_slot`` (N,): slot of the likeliest node; ``out`` (N, 3): its probability, the log
     evidence, the chance of a new path; ``out_levels`` (N, L): expected proportions of levels.
     """
-    offsets, words, n = bags
+    offsets, words, n = bags.offsets, bags.words, bags.counts
     alpha, L = s.alpha, len(s.alpha)
     work = chosen, chances, levels, _ = _work(offsets, s)
     for d in range(len(offsets) - 1):
@@ -355,7 +355,8 @@ def complete_many(tree, s, given, asked, out):
     the document's given words: they have moved the proportions, and the topics of the path.
     Held-out words below 0 are unknown, and left out.
     """
-    (offsets, words, n), (held_offsets, held, held_n) = given, asked
+    offsets, words, n = given.offsets, given.words, given.counts
+    held_offsets, held, held_n = asked.offsets, asked.words, asked.counts
     eta, alpha, L = s.eta, s.alpha, len(s.alpha)
     V, scale = max(tree.whole[N_WORDS], 1), tree.real[SCALE]
     work = chosen, chances, levels, phis = _work(offsets, s)
