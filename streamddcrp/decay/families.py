@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streamddcrp.arguments import values_of
 from streamddcrp.decay.base import (
     FAMILIES,
     Decay,
@@ -205,20 +206,7 @@ class UserDecay(Decay):
 
     def weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
-        try:
-            with np.errstate(all="ignore"):
-                f = np.asarray(self.function(d), dtype=np.float64)
-        except Exception as error:
-            raise ConfigError(
-                f"UserDecay: the function failed on an array of distances of shape {d.shape} "
-                f"({type(error).__name__}: {error}); it must take arrays, as numpy functions do, "
-                f"or be wrapped in numpy.vectorize"
-            ) from error
-        if f.shape != d.shape:
-            raise ConfigError(
-                f"UserDecay: the function returned shape {f.shape} for distances of shape "
-                f"{d.shape}; it must return one weight a distance"
-            )
+        f: FloatArray = values_of("UserDecay: the function", self.function, d)
         wrong = ~((f >= 0.0) & (f < np.inf))
         if wrong.any():
             raise ConfigError(

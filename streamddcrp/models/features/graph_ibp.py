@@ -46,11 +46,6 @@ class GraphIBPSamples(Draws):
     alpha: FloatArray
     ratio: FloatArray
 
-    @property
-    def best(self) -> int:
-        """The draw with the highest log joint density."""
-        return int(self.log_joint.argmax())
-
     def shared(self) -> FloatArray:
         """Mean number of features that two items have in common, shape (N, N)."""
         total = sum(Z.astype(np.float64) @ Z.T for Z in self.features)

@@ -120,11 +120,6 @@ class NestedTopicSamples(Draws):
     eta: FloatArray
     alpha: FloatArray
 
-    @property
-    def best(self) -> int:
-        """The draw with the highest log joint density."""
-        return int(self.log_joint.argmax())
-
     @checked
     def tree(
         self, draw: int | None = None, *, names: Sequence[Any] | None = None, n_words: int = 10

@@ -79,8 +79,8 @@ class Window:
         gone = max(0, self.n - keep)
         first, end = self.docs.offsets[[gone, self.n]].tolist()
         of = {"O": slice(gone, self.n + 1), "N": slice(gone, self.n), "T": slice(first, end)}
-        kept = (a[of[f.room[0]]] for f, a in zip(rec.declared(Documents), self.docs, strict=True))
-        docs = Documents(*kept)
+        fields: Any = zip(rec.declared(Documents), self.docs, strict=True)
+        docs = Documents(*(array[of[field.room[0]]] for field, array in fields))
         return docs._replace(offsets=docs.offsets - first), gone
 
     @classmethod
