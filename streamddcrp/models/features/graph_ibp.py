@@ -24,6 +24,7 @@ MOST_FEATURES = 64
 ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be reversible
 Features = NDArray[np.bool_]
 Proposal = tuple[Features, float] | None  # with the log ratio of priors and of proposals
+Rate = Callable[[Features], float]  # log of the expected number of features with owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +211,10 @@ def move_features(
       owners; split: one of the K' features is cut at one of its n - 1 places. The ratio of the
       proposals is ``P / (K' (n - 1))``; that of the K! cancels with the places a column may go.
     """
-    log_p = log_likelihood(Z)
+    log_p, rate = log_likelihood(Z), partial(_rate, graph, alpha)
     for _ in range(ROUNDS):
         for propose in (_combine, _merge_or_split):
-            proposed = propose(Z, graph, alpha, rng)
+            proposed = propose(Z, rate, rng)
             if proposed is None or proposed[0].shape[1] > most:
                 continue
             new, log_ratio = proposed
@@ -223,46 +224,38 @@ def move_features(
     return Z
 
 
-def _combine(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
+def _combine(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
     K = Z.shape[1]
     if K < 2:
         return None
     a, c = rng.choice(K, 2, replace=False)
     new = Z.copy()
     new[:, a] ^= Z[:, c]
-    rate = _rate(new[:, a], graph, alpha)
-    return (new, rate - _rate(Z[:, a], graph, alpha)) if rate > -math.inf else None
+    log_rate = rate(new[:, a])
+    return (new, log_rate - rate(Z[:, a])) if log_rate > -math.inf else None
 
 
-def _merge_or_split(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
-    return (_merge if rng.random() < 0.5 else _split)(Z, graph, alpha, rng)
+def _merge_or_split(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
+    return (_merge if rng.random() < 0.5 else _split)(Z, rate, rng)
 
 
-def _merge(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
+def _merge(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
     pairs = _pairs(Z)
     if not len(pairs):
         return None
     a, c = pairs[rng.integers(len(pairs))]
     new = Z.copy()
     new[:, a] |= Z[:, c]
-    log_ratio = _rate(new[:, a], graph, alpha)
+    log_ratio = rate(new[:, a])
     if log_ratio == -math.inf:
         return None
-    log_ratio -= _rate(Z[:, a], graph, alpha) + _rate(Z[:, c], graph, alpha)
+    log_ratio -= rate(Z[:, a]) + rate(Z[:, c])
     log_ratio += math.log(len(pairs))
     log_ratio -= math.log((Z.shape[1] - 1) * (int(new[:, a].sum()) - 1))
     return np.delete(new, c, axis=1), log_ratio
 
 
-def _split(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
+def _split(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
     K = Z.shape[1]
     if K == 0:
         return None
@@ -273,11 +266,11 @@ def _split(
     cut = owners[rng.integers(1, len(owners))]
     new = np.column_stack([Z, Z[:, k]])  # anywhere: the order of columns does not matter
     new[cut:, k], new[:cut, K] = False, False
-    log_ratio = _rate(new[:, k], graph, alpha) + _rate(new[:, K], graph, alpha)
+    log_ratio = rate(new[:, k]) + rate(new[:, K])
     if log_ratio == -math.inf:
         return None
     log_ratio += math.log(K * (len(owners) - 1)) - math.log(len(_pairs(new)))
-    return new, log_ratio - _rate(Z[:, k], graph, alpha)
+    return new, log_ratio - rate(Z[:, k])
 
 
 def _pairs(Z: Features) -> IntArray:
@@ -286,7 +279,7 @@ def _pairs(Z: Features) -> IntArray:
     return np.argwhere(last[:, None] < first[None])
 
 
-def _rate(owners: Features, graph: DecomposableGraph, alpha: float) -> float:
+def _rate(graph: DecomposableGraph, alpha: float, owners: Features) -> float:
     """Log of the expected number of features with these owners."""
     if not owners.any():
         return -math.inf
