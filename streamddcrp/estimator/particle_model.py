@@ -81,6 +81,19 @@ class WarmingUp(TimeLine):
         waiting = self._waiting.X.nbytes + self._waiting.t.nbytes + self._nbytes_kept
         return waiting + (0 if self._engine is None else self._engine.state.nbytes)
 
+    @property
+    def log_evidence(self) -> float:
+        """Estimate of the log evidence of everything learned so far; NaN in warm-up.
+
+        Its exponential is unbiased given what the first rows fixed; the log is too low by half its
+        variance over seeds.
+        """
+        if self._engine is None:
+            return math.nan if self._n_seen else 0.0
+        return float(self._engine.log_evidence)
+
+    objective = log_evidence
+
     def _check_waiting(self) -> None:
         """Refuse stored rows of a warm-up that this model would not have kept."""
         X, t = self._waiting.X, self._waiting.t
@@ -210,18 +223,6 @@ class ParticleModel(WarmingUp):
     def n_tables(self) -> int:
         """Number of live tables: those that particles of at least half the weight have."""
         return 0 if self._engine is None else int(self._engine.state.counts[N_LIVE])
-
-    @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of everything learned so far; NaN in warm-up.
-
-        Its exponential is unbiased; the log is too low by half its variance over seeds.
-        """
-        if self._engine is None:
-            return math.nan if self._n_seen else 0.0
-        return float(self._engine.log_evidence)
-
-    objective = log_evidence
 
     def events(self) -> list[Event]:
         """Return births and deaths of tables since the last call.

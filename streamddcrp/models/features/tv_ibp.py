@@ -1,6 +1,5 @@
 """The time-varying Indian buffet process as a streaming estimator: causes that come and go."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -83,6 +82,8 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
     >>> {i: round(p) for i, p in model.transform_one({0: 3.1, 1: 0.0, 2: 2.9}).items() if i >= 0}
     {0: 1, 1: 0}
     """
+
+    _engine: engine.FeatureEngine | None
 
     def __init__(
         self,
@@ -193,6 +194,7 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
             self.missing = allowed
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
+        assert self._engine is not None  # for mypy
         reported, _ = self._engine.predict(x[None])
         labels, sure = self._combinations.of_rows(reported, self._n_seen, learn=False)
         out, ids, probs = reported
@@ -255,18 +257,6 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         columns = self._vectorizer.columns or ()
         values = np.full(len(columns), np.nan) if self._engine is None else self._engine.noise
         return dict(zip(columns, values.tolist(), strict=True))
-
-    @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of everything learned so far; NaN in warm-up.
-
-        Its exponential is unbiased, given baseline and scales.
-        """
-        if self._engine is None:
-            return math.nan if self._n_seen else 0.0
-        return self._engine.log_evidence
-
-    objective = log_evidence
 
     def events(self) -> list[Event]:
         """Return births, deaths and merges of features since the last call.
