@@ -32,6 +32,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, choice, whole
 
 _EXPLAINED = ("birth", "return", "split")
+_NEW = 20  # rows for which a regime is not what was usual
 
 
 class TableViews(RowModel):
@@ -304,15 +305,18 @@ class TableViews(RowModel):
     def _usual(self, ago: int) -> Reference:
         """Return what the state before a row of the last batch expects.
 
-        Where that has no table of its own, or is not known, what the table before the row expects.
+        Where that has no table of its own, is not known, or is itself new, what the table before
+        expects that has been there for longer.
         """
         assert self._stream is not None  # for mypy
         state = self._stream.state
-        live = set(state.table.ids[live_columns(state)].tolist())
+        columns, row = live_columns(state), int(state.counts[layout.N_SEEN]) - ago
+        born = dict(zip(state.table.ids[columns].tolist(), state.table.born[columns], strict=True))
         label: int | None = int(self._states[-ago - 1]) if ago < len(self._states) else -1
-        if label not in live:
-            label = self._stream.before(-1, int(state.counts[layout.N_SEEN]) - ago)
-        return self.reference([label] if label is not None and label in live else None)
+        if born.get(label, row) > row - _NEW:
+            before = self._stream.before(-1 if label is None else label, row)
+            label = label if before is None and label in born else before
+        return self.reference([label] if label is not None and label in born else None)
 
     def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
         """Explain a row (D,) of the last batch by its surprise to a reference."""
