@@ -120,15 +120,15 @@ def _usual(dtype: Any, fill: Any) -> Within:
 
 class _Field(NamedTuple):
     name: str
-    room: tuple[str | int, ...]
-    used: tuple[str | int, ...]
+    room: tuple[str, ...]
+    used: tuple[str, ...]
     dtype: Any
     fill: Any
     within: Within
 
     @staticmethod
-    def shape(lengths: Lengths, axes: tuple[str | int, ...]) -> tuple[int, ...]:
-        return tuple([a if type(a) is int else lengths[a] for a in axes])  # type: ignore[index]
+    def shape(lengths: Lengths, axes: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple([int(lengths[a]) if a in lengths else int(a) for a in axes])
 
 
 @cache
@@ -142,10 +142,7 @@ def declared(group: Any) -> tuple[_Field, ...]:
         kind = get_args(array)[-1]  # of NDArray: from numpy 2.5 on the type, before np.dtype of it
         dtype = next(iter(get_args(kind)), kind)
         pairs = [axis.partition(":") for axis in axes.split()]
-        room, used = (
-            tuple(int(a) if a.isdigit() else a for a in own)
-            for own in ([a for a, _, _ in pairs], [b or a for a, _, b in pairs])
-        )
+        room, used = tuple(a for a, _, _ in pairs), tuple(b or a for a, _, b in pairs)
         fill = next((part for part in more if not isinstance(part, Within)), 0)
         within = next((part for part in more if isinstance(part, Within)), _usual(dtype, fill))
         found.append(_Field(name, room, used, dtype, fill, within))
@@ -258,7 +255,7 @@ def check(
         stored = stored_array(name, arrays)
         refuse_if(stored.ndim != len(f.used), f"{name!r} has {stored.ndim} axes")
         for axis, n in zip(f.used, stored.shape, strict=True):
-            if isinstance(axis, str):
+            if not axis.isdigit():
                 known.setdefault(axis, n)
         check_one(name, stored, f.shape(known, f.used), f.dtype, f.within, known)
     return known

@@ -45,9 +45,9 @@ def column_parameter(
     lowest = 5e-324 if least is None else max(least, -sys.float_info.max)
     if type(value) is float and lowest <= value < math.inf:
         return value
-    is_plain = type(value) in (list, tuple) and 0 < len(value) < 64  # type: ignore[arg-type]
-    if is_plain and all(type(x) is float and lowest <= x < math.inf for x in value):
-        return tuple(value)
+    few = value if isinstance(value, list | tuple) and 0 < len(value) < 64 else [None]
+    if all(type(x) is float and lowest <= x < math.inf for x in few):
+        return tuple(few)
     array = as_array(owner, name, value)
     if array.ndim > 1 or array.size == 0:
         raise ConfigError(
