@@ -66,7 +66,9 @@ class Within:
 
     def _each_holds(self, of: Mapping[int, "Within"], array: Array, lengths: Lengths) -> bool:
         n = array.shape[-1]
-        least, most = (np.full(n, self._at(end, lengths)) for end in (self.least, self.most))
+        least, most = (
+            np.full(n, self._at(end, lengths), array.dtype) for end in (self.least, self.most)
+        )
         nan = np.full(n, self.nan)
         for at, own in of.items():
             least[at], most[at] = own._at(own.least, lengths), own._at(own.most, lengths)

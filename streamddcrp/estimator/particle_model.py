@@ -202,7 +202,7 @@ class ParticleModel(TimeLine, RowModel):
     def log_evidence(self) -> float:
         """Estimate of the log evidence of everything learned so far; NaN in warm-up.
 
-        Its exponential is unbiased; itself it is low by half its variance over seeds.
+        Its exponential is unbiased; the log is too low by half its variance over seeds.
         """
         if self._engine is None:
             return math.nan if self._n_seen else 0.0

@@ -29,12 +29,12 @@ class TimeLine:
         return ()
 
     def plot(self) -> Any:
-        """Draw the time line of the last rows as a figure of matplotlib, which must be there.
+        """Draw the time line of the last rows as a figure of matplotlib, which must be installed.
 
         On top is a lane for each regime, below it the surprise of each row, its most surprising
         moments numbered; then a panel for each of up to 12 columns, with dots in the colours of the
-        regimes as they were predicted when the rows came. Those are the last 1,000 rows, of which
-        32 columns are kept; a model that was loaded draws the rows it has learned since.
+        regimes predicted when the rows came. The last 1,000 rows are drawn, with up to 32 columns
+        kept; a model that was loaded draws the rows it has learned since.
         """
         from streamddcrp.plots.clock import Clock  # noqa: PLC0415 -- only for pictures
         from streamddcrp.plots.series import Labelled  # noqa: PLC0415

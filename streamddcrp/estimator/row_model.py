@@ -255,7 +255,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Features, t: Any = None) -> int:
-        """Return the id of the most probable table; the next id where that is a new one."""
+        """Return the id of the most probable table; the next id if that is a new one."""
         return self._label_of(self._predict(x, t))
 
     def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:

@@ -142,7 +142,7 @@ class Draws(ResultCard):
             For each trace: ``mean``, ``sd``, ``mcse`` (standard error of the mean by Monte Carlo),
             ``ess_bulk``, ``ess_tail`` (effective sample sizes) and ``r_hat``, split and of ranks
             (Vehtari et al. 2021): above 1.01 the chains have not mixed. Of a trace that never
-            changes all but the mean and sd are NaN.
+            changes, all but the mean and sd are NaN.
 
         Raises
         ------

@@ -100,31 +100,35 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     Each arrival links to an earlier one with a probability that decays with their distance, or
     opens a table; linked arrivals share the parameter of a conjugate family. On a stream a particle
     filter follows it: every particle is one seating of all arrivals, and predictions are means over
-    the particles. No approximation but their number, bounded memory, and an unbiased estimate of
-    the evidence. A table's id is the arrival index of the row that opened it.
+    the particles. The only approximation is their number; memory is bounded, and the estimate of
+    the evidence unbiased. A table's id is the arrival index of the row that opened it.
 
     Parameters
     ----------
     alpha : float, default 0.3
         Weight of opening a table against the decay weights of earlier arrivals.
-    gamma : float, optional
-        With a number, the opener of a table may take the parameter of an earlier one: in proportion
-        to how often that was opened, and a new one to ``gamma``. So a regime returns, as with
-        recall in `SeqDDCRP`, and no table is ever forgotten. Default: every table has a new one.
     decay : tuple, str, Decay or callable, default ("exponential", 16.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 10
-        More of them predict better and cost as much more.
+        More particles predict better, at proportional cost.
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
+    gamma : float, optional
+        With a number, the opener of a table may take the parameter of an earlier table, in
+        proportion to how often that was opened, or a new one, in proportion to ``gamma``. So a
+        regime can return, as with recall in `SeqDDCRP`, and no table is ever forgotten. Default:
+        every table has a new parameter.
     warmup : int, default 64
         Rows that wait where likelihood or time unit must be learned from them; then they are
         filtered at once. Until then the label is 0 and there is no score.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
-    seed : int, default 0
 
     Notes
     -----
@@ -147,13 +151,13 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         self,
         *,
         alpha: float = 0.3,
-        gamma: float | None = None,
         decay: DecaySpec = ("exponential", 16.0),
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 10,
+        seed: int = 0,
+        gamma: float | None = None,
         warmup: int = 64,
         time_unit: float | None = None,
-        seed: int = 0,
     ) -> None:
         self.alpha = alpha
         self.gamma = gamma
@@ -175,7 +179,7 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     def n_tables_probs(self) -> FloatArray:
         """Posterior probability that the rows so far opened 0, 1, 2, .. tables, from particles.
 
-        With a decay and no ``gamma``, a regime that comes back when its rows are forgotten opens
+        With a decay and no ``gamma``, a regime that comes back after its rows were forgotten opens
         another table.
         """
         if self._engine is None:

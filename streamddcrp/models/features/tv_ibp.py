@@ -42,22 +42,25 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         that are rarely on survive.
     alpha : float, default 1.0
         Expected number of features of a row; ``alpha (1 + 1/2 + .. + 1/window)`` are alive.
-    sigma_x, sigma_y : float, optional
-        Standard deviations of noise and loadings, in the units of the rows. Default: unknown, and
-        learned; columns of unlike spread are then brought to one scale.
-    baseline : bool, optional
-        Whether a row with nothing on looks like a baseline that is learned, rather than like zero.
-        Default: where the first rows have a column that stays on one side of zero.
     missing : bool, default False
         Whether values may be missing (None, null). Otherwise they are refused.
     n_particles : int, default 50
     moves : int, default 20
         Rows of the window whose features each particle resamples after an arrival. This is what
         finds the right features; 5 is enough where speed matters more.
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
+    sigma_x, sigma_y : float, optional
+        Standard deviations of noise and loadings, in the units of the rows. Default: unknown, and
+        learned; columns of unlike spread are then brought to one scale.
+    baseline : bool, optional
+        Whether a row with nothing on looks like a baseline that is learned, rather than like zero.
+        Default: where the first rows have a column that stays on one side of zero.
     warmup : int, default 50
         Rows that wait until baseline and scale are read off them; then they are learned at once.
         Not needed where ``sigma_x`` and ``baseline`` are given.
-    seed : int, default 0
 
     Notes
     -----
@@ -86,14 +89,14 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         *,
         window: int = 50,
         alpha: float = 1.0,
-        sigma_x: float | None = None,
-        sigma_y: float | None = None,
-        baseline: bool | None = None,
         missing: bool = False,
         n_particles: int = 50,
         moves: int = 20,
-        warmup: int = 50,
         seed: int = 0,
+        sigma_x: float | None = None,
+        sigma_y: float | None = None,
+        baseline: bool | None = None,
+        warmup: int = 50,
     ) -> None:
         self.window = window
         self.alpha = alpha

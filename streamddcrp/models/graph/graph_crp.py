@@ -35,33 +35,37 @@ class GraphCRP(PartitionModel, base.Clusterer):
     Parameters
     ----------
     window : int, default 50
-        Number of parents; where items name their own, how many items back these may lie.
+        Number of parents; if items name their parents, how many items back these may lie.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
-        Concentration: opening a cluster weighs as much as so many parents. With a prior it is
-        integrated out, which costs half as much again.
-    discount : float, default 0.0
-        d of a Pitman-Yor process, 0 <= d < 1: a cluster of n parents weighs n - d, and a new one
-        alpha + d k beside k clusters of parents. Needs a number as ``alpha``, as does
-    n_clusters : int, optional
-        K, the largest number of clusters in any set of neighbours, such as an item and its parents,
-        with weights of a symmetric Dirichlet: n + alpha / K for a cluster of n parents, and
-        (K - k) alpha / K for a new one. Over the whole stream there may be more.
-    whole_graph : bool, default False
-        Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): one that
-        no parent is in weighs alpha / K, and k counts all clusters so far. So a cluster need not be
-        connected, and one that was silent for a window can come back under its id.
+        Concentration: the weight of opening a cluster, in parents. With a prior it is integrated
+        out, which costs half as much again.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 100
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
+    discount : float, default 0.0
+        d of a Pitman-Yor process, 0 <= d < 1: a cluster of n parents weighs n - d, and a new one
+        alpha + d k beside k clusters of parents. Needs a number as ``alpha``.
+    n_clusters : int, optional
+        K, the largest number of clusters in any set of neighbours, such as an item and its parents,
+        with weights of a symmetric Dirichlet: n + alpha / K for a cluster of n parents, and
+        (K - k) alpha / K for a new one. Over the whole stream there may be more. Needs a number as
+        ``alpha``.
+    whole_graph : bool, default False
+        Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): a
+        cluster without parents weighs alpha / K, and k counts all clusters so far. So a cluster
+        need not be connected, and one that was silent for a window can come back under its id.
     rejuvenate : int, default 0
-        How many of the last items may be resampled after an arrival: ``moves`` of them are, in each
-        particle. Not where items name their parents.
+        How many of the last items may be resampled after an arrival; ``moves`` of them are, in each
+        particle. Not available if items name their parents.
     moves : int, default 1
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them; then they are learned at
         once. Until then the label is 0 and there is no score.
-    seed : int, default 0
 
     Notes
     -----
@@ -94,15 +98,15 @@ class GraphCRP(PartitionModel, base.Clusterer):
         *,
         window: int = 50,
         alpha: Concentration = ("gamma", 1.0, 1.0),
+        likelihood: LikelihoodSpec = "auto",
+        n_particles: int = 100,
+        seed: int = 0,
         discount: float = 0.0,
         n_clusters: int | None = None,
         whole_graph: bool = False,
-        likelihood: LikelihoodSpec = "auto",
-        n_particles: int = 100,
         rejuvenate: int = 0,
         moves: int = 1,
         warmup: int = 64,
-        seed: int = 0,
     ) -> None:
         self.window = window
         self.alpha = alpha

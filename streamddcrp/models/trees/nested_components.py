@@ -40,19 +40,22 @@ class NestedCRPComponents(TreeModel):
     ----------
     depth : int, default 3
         Levels, at least 2; vectors of a point.
-    gamma : float, default 1.0
-        Concentration of the sticks: larger, more paths.
-    max_nodes : int, default 32
-        Nodes, at most. Large data are fitted better and better by more, so this sets the size of
-        their tree: a warning says so, and `n_refused` counts.
-    window : int, default 2048
-        Points that are swept again and again; older ones count as they were last.
-    warmup : int, default 256
-        Points from which mean, scale and the first path are found; until then the label is 0.
-    seed : int, default 0
-        Of the proposals of new paths.
     likelihood : {"gaussian", "bernoulli"}, default "gaussian"
         "bernoulli": every value is 0 or 1, and the sum of mean and vectors is the log odds of a 1.
+    max_nodes : int, default 32
+        Most nodes. More nodes always fit large data better, so this sets the size of the tree; a
+        warning says so once, and `n_refused` counts refused moves.
+    seed : int, default 0
+        Of the proposals of new paths.
+
+    Other Parameters
+    ----------------
+    gamma : float, default 1.0
+        Concentration of the sticks: larger, more paths.
+    window : int, default 2048
+        Points that are swept repeatedly; older ones keep their last assignment.
+    warmup : int, default 256
+        Points from which mean, scale and the first path are found; until then the label is 0.
 
     Notes
     -----
@@ -82,12 +85,12 @@ class NestedCRPComponents(TreeModel):
         self,
         *,
         depth: int = 3,
-        gamma: float = 1.0,
+        likelihood: str = "gaussian",
         max_nodes: int = 32,
+        seed: int = 0,
+        gamma: float = 1.0,
         window: int = 2048,
         warmup: int = 256,
-        seed: int = 0,
-        likelihood: str = "gaussian",
     ) -> None:
         super().__init__()
         self.depth = depth

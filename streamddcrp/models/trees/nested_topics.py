@@ -43,24 +43,27 @@ class NestedCRPTopics(TreeModel):
         Levels, at least 2.
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
+    forgetting : float, default 1.0
+        Above 0.5. At 1 all documents count alike; below, the n-th counts n^(1 - forgetting) and all
+        together count n, so that old ones are forgotten.
+    max_nodes : int, default 512
+        Near this limit the smallest paths are removed; a warning says so once.
+
+    Other Parameters
+    ----------------
     eta : float or tuple of float, optional
         Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
         and narrower topics. Default: 1.0 for the root, 0.1 for leaves, and twice as much for each
         level above them: with less, an inner node would have one leaf, its twin.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 0.5, 0.5, ..).
-    forgetting : float, default 1.0
-        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - forgetting) and all
-        together n, so that old ones are forgotten.
     window : int, default 512
         Documents that may still change their place.
     revisits : int, default 3
         Documents of the window that are placed again after each arrival.
-    max_nodes : int, default 512
-        When there are almost so many, the smallest paths are removed; a warning says so once.
     max_words : int, default 50000
-        When tidying up finds more words, the rarest that are not in the window are forgotten, and
-        in any case words that came less than once in 16 windows.
+        Beyond this number, the rarest words outside the window are forgotten; words that came less
+        than once in 16 windows always are.
 
     Notes
     -----
@@ -95,12 +98,12 @@ class NestedCRPTopics(TreeModel):
         *,
         depth: int = 3,
         gamma: float = 1.0,
+        forgetting: float = 1.0,
+        max_nodes: int = 512,
         eta: float | Sequence[float] | None = None,
         alpha: Sequence[float] | None = None,
-        forgetting: float = 1.0,
         window: int = 512,
         revisits: int = 3,
-        max_nodes: int = 512,
         max_words: int = 50_000,
     ) -> None:
         super().__init__()
