@@ -17,6 +17,7 @@ from streamddcrp.contract import (
     LIVE_TABLES,
     P_CHANGE,
     P_NEW,
+    PIECE,
     SCORE,
     Engine,
     Event,
@@ -33,7 +34,6 @@ _OURS = {  # columns of results
     "final_label", "features", "feature_probs", "threshold", "alarm", "began", "ended", "why",
 }  # fmt: skip
 _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
-PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
