@@ -40,6 +40,7 @@ FADE = 7  # an atom came back after ``into`` rows, and lost what no longer holds
 SWAP = 8  # of ids after a split: the larger part keeps the old one
 FORGET = 9  # a split forgets the rows from before its halves
 EVENT_CAPACITY = 256
+PIECE = 64  # rows that make fewer events than that
 
 
 class Part(NamedTuple):

@@ -1,6 +1,5 @@
 """The sequential distance-dependent CRP mixture by a particle filter, as a streaming estimator."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.particle_model import PartitionModel
-from streamddcrp.estimator.stored import past_of, refuse_unless_plain
+from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.ddcrp.engine import given_weights, predict_row, step
 from streamddcrp.models.ddcrp.state import (
@@ -37,6 +36,7 @@ class DDCRPFilter(ParticleEngine):
 
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
+    _check = staticmethod(check_arrays)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state)
@@ -46,21 +46,6 @@ class DDCRPFilter(ParticleEngine):
         label: IntArray = self.state.ring.label
         first, end = self.state.counts[[FIRST, N_SEEN]]
         return label[:, np.arange(first, end) % label.shape[1]]
-
-    @classmethod
-    def begin(
-        cls, options: Mapping[str, Any], likelihood: Likelihood, *, n_features: int, clocked: bool,
-        first_time: float, time_unit: float, arrays: Mapping[str, Any] | None = None,
-    ) -> "DDCRPFilter":  # fmt: skip
-        """Return a new filter, or the one of `to_state`; ``options`` as for `make_config`."""
-        hyper = likelihood.hyper(n_features)
-        config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
-        if arrays is not None:
-            check_arrays(config, arrays)
-        state = empty_state(config) if arrays is None else state_from_arrays(config, arrays)
-        past = None if arrays is None else past_of(likelihood, arrays, n_features)
-        decay: Decay = options["decay"]
-        return cls(likelihood, config, state, n_features, past, first_time, time_unit, decay=decay)
 
     def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
         config, state = self._for_width(X.shape[1])
@@ -198,15 +183,24 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         unit = 1.0 if self.time_unit is None else self.time_unit
         if clocked and self.time_unit is None:
             unit = typical_gap(times)
-        return DDCRPFilter.begin(
-            self._options, likelihood, n_features=n_features, clocked=clocked,
-            first_time=first_time, time_unit=unit,
+        config = self._config(likelihood, n_features, clocked=clocked)
+        return DDCRPFilter(
+            likelihood, config, empty_state(config), n_features, first_time=first_time,
+            time_unit=unit, decay=self._options["decay"],
         )  # fmt: skip
+
+    def _config(self, likelihood: Likelihood, n_features: int, *, clocked: bool) -> Config:
+        hyper = likelihood.hyper(n_features)
+        return make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **self._options)
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> DDCRPFilter:
-        clock = {name: value for name, value in meta.items() if name != "likelihood"}
-        refuse_unless_plain(clock, numbers=("first_time", "time_unit"), flags=("clocked",))
-        positive("time_unit", clock["time_unit"])
-        return DDCRPFilter.begin(self._options, likelihood, arrays=arrays, **clock)
+        clock = "first_time", "time_unit"
+        refuse_unless_plain(meta, numbers=clock, flags=("clocked",))
+        positive("time_unit", meta["time_unit"])
+        config = self._config(likelihood, meta["n_features"], clocked=meta["clocked"])
+        return DDCRPFilter.continued(
+            likelihood, config, arrays, meta["n_features"], decay=self._options["decay"],
+            **{name: meta[name] for name in clock},
+        )  # fmt: skip

@@ -11,8 +11,7 @@ from streamddcrp.data.graphs import NO_PARENTS, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.row_model import Features, Predicted
-from streamddcrp.estimator.stored import past_of, refuse_unless_plain
-from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
+from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import engine
 from streamddcrp.models.graph.config import Concentration, Config, make_config
@@ -119,15 +118,13 @@ class GraphCRP(PartitionModel, base.Clusterer):
         self.moves = moves
         self.seed = seed
         super().__init__(likelihood, warmup)
-        self._config(given=False)  # checks the options
+        self._config(None, 1, given=False)  # checks the options
 
-    def _config(self, *, given: bool, **likelihood: Any) -> Config:
-        names = (
-            "window", "alpha", "discount", "n_clusters", "whole_graph", "n_particles",
-            "rejuvenate", "moves", "seed",
-        )  # fmt: skip
-        options = {name: getattr(self, name) for name in names}
-        return make_config(given=given, **options, **likelihood)
+    def _config(self, likelihood: Likelihood | None, n_features: int, *, given: bool) -> Config:
+        family = 0 if likelihood is None else likelihood.family
+        hyper = None if likelihood is None else likelihood.hyper(n_features)
+        options = {k: v for k, v in self.get_params().items() if k not in ("likelihood", "warmup")}
+        return make_config(given=given, family=family, hyper=hyper, **options)
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -162,8 +159,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
         The ``label`` of a new table is the row's arrival index; ``p_change`` is the probability of
         another table than that of the row before.
         """
-        held = index_of(batch, index)
-        return with_index(held, with_times(predictions(self._learn_batch(batch, t, parents)), t))
+        return self._stepped(batch, t, index, parents)
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], parents: Any = None
@@ -200,15 +196,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
             ring, n_ring = self._engine.state.recent.parents, self._engine.state.recent.n_parents
         coming = self._coming.and_then(new)
         n_old = len(self._coming.offsets) - 1
-        try:
-            check(coming, self._n_seen - n_old, self.window, ring, n_ring)
-        except SchemaError as error:
-            if error.row is None or n_old == 0:
-                raise
-            row = error.row - n_old
-            raise SchemaError(
-                str(error).replace(f"row {error.row}", f"row {row}"), row=row
-            ) from None
+        check(coming, self._n_seen - n_old, self.window, ring, n_ring, n_old)
         return (new,)
 
     @property
@@ -219,22 +207,14 @@ class GraphCRP(PartitionModel, base.Clusterer):
         self, likelihood: Likelihood, n_features: int, *parents: Parents, clocked: bool,
         first_time: float, times: FloatArray,
     ) -> engine.GraphEngine:  # fmt: skip
-        config = self._config(
-            given=bool(parents), family=likelihood.family, hyper=likelihood.hyper(n_features)
-        )
+        config = self._config(likelihood, n_features, given=bool(parents))
         return engine.GraphEngine(likelihood, config, engine.empty_state(config), n_features)
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> engine.GraphEngine:
-        n_features = meta["n_features"]
-        past = past_of(likelihood, arrays, n_features)
-        config = self._config(
-            given=meta["given"], family=likelihood.family, hyper=likelihood.hyper(n_features)
-        )
-        engine.check_arrays(config, arrays)
-        state = engine.state_from_arrays(config, arrays)
-        return engine.GraphEngine(likelihood, config, state, n_features, past)
+        config = self._config(likelihood, meta["n_features"], given=meta["given"])
+        return engine.GraphEngine.continued(likelihood, config, arrays, meta["n_features"])
 
     # -- predicting ------------------------------------------------------------------------------
 

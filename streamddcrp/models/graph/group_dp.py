@@ -9,7 +9,6 @@ from river import base
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
-from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import group_state
 from streamddcrp.models.graph.config import CLUSTER, Concentration, concentration
@@ -143,8 +142,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         self, batch: object, t: object = None, group: Any = None, *, index: bool = False
     ) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it; return what `GraphCRP.step_many` does."""
-        held = index_of(batch, index)
-        return with_index(held, with_times(predictions(self._learn_batch(batch, t, group)), t))
+        return self._stepped(batch, t, index, group)
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], group: Any = None
@@ -191,12 +189,10 @@ class GroupDP(ParticleModel, base.Clusterer):
             len({*paths}) < len(paths) or node != arrays["groups.node"].tolist(),
             "groups and their nodes",
         )
-        group_state.check_arrays(config, arrays)
         refuse_if(len(nodes) != max(int(arrays["groups.n"][0]) - 1, 0), "nodes")
-        return GroupEngine(
-            likelihood, config, group_state.state_from_arrays(config, arrays), meta["n_features"],
-            paths=paths, nodes=list(nodes),
-        )  # fmt: skip
+        return GroupEngine.continued(
+            likelihood, config, arrays, meta["n_features"], paths=paths, nodes=list(nodes)
+        )
 
     # -- predicting ------------------------------------------------------------------------------
 

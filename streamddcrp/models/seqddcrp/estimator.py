@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from streamddcrp.contract import SCORE
+from streamddcrp.contract import PIECE, SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.laws.columns import Laws
@@ -23,7 +23,6 @@ from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
-from streamddcrp.estimator.views import PIECE
 from streamddcrp.likelihoods import (
     BetaBernoulli,
     DirichletMultinomial,
@@ -430,21 +429,20 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self, engine: Engine, X: FloatArray, given: FloatArray | None, t: FloatArray, done: int
     ) -> list[FloatArray]:
         """Learn the rows after the first ``done``, each block by all parts of the model."""
-        out = []
+        out, piece = [], _BLOCK if self._watch is None else PIECE
+        learn = engine.step if len(X) <= PIECE else partial(engine.step, keep=self._keep_events)
         for a in range(done, len(X), _BLOCK):
             if a > done:
                 pause()
             b = min(a + _BLOCK, len(X))
             with undisturbed:
                 net = self._less_season(X, given, a, b)
-                for i in range(a, b, PIECE):
+                for i in range(a, b, piece):
                     if i > a:
                         pause()
-                    z = min(i + PIECE, b)
+                    z = min(i + piece, b)
                     rows = net[i - a : z - a]
-                    out.append(self._watched(engine, X[i:z], rows, t[i:z], engine.step, rows))
-                    if len(X) > PIECE:
-                        self._keep_events()
+                    out.append(self._watched(engine, X[i:z], rows, t[i:z], learn, rows))
         return out
 
     def _watched(

@@ -272,7 +272,7 @@ class TableViews(RowModel):
             x = self._laws.held.step(x[None], learn=False)[0]
         if self._season is not None:
             x = self._season.less(x[None], np.array([t]))[0]
-        return x if self._laws is None else x - self._laws.ahead(len(x))
+        return x if self._laws is None else self._laws.less(x)
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         row, names, time = self._as_row(x, t)

@@ -13,6 +13,7 @@ from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.estimator.views import empty_table
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.pictures import plot_component_tree
@@ -307,9 +308,11 @@ class NestedCRPComponents(TreeModel):
         """Return one row per node: id, parent (null: root), level, weight, born, length, vector."""
         tree = self._tree
         if tree is None:
-            whole = {name: pa.int64() for name in ("id", "parent", "level")}
-            kinds = whole | {"weight": pa.float64(), "born": pa.int64(), "length": pa.float64()}
-            return pa.schema([*kinds.items(), ("vector", pa.list_(pa.float64()))]).empty_table()
+            whole, real = pa.int64(), pa.float64()
+            return empty_table(
+                id=whole, parent=whole, level=whole, weight=real, born=whole, length=real,
+                vector=pa.list_(real),
+            )  # fmt: skip
         M = tree.weights.M[1:]
         vectors = pa.array(list(M), pa.list_(pa.float64()))
         length = np.linalg.norm(M, axis=1)
