@@ -222,11 +222,14 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     1,000, the last ``lag`` of them (at most 500) are clustered together, from their products alone,
     under several values of ``rho``; the one with the largest evidence is taken, with its ``alpha``.
     ``temper`` follows from how far the products of vectors of different stories spread. Evidence
-    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale; the
-    bounds were chosen on vectors of research/notes/texts-measured.md. Vectors without a story are
-    clustered together every quarter of the lag, since some few near vectors may be a story where
-    two of them are not. A zero vector has the label -1, changes no story and is no surprise. The
-    score is relative to the density of a story of its own.
+    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale. And
+    vectors of a story spread in fewer dimensions than those of different ones, so that it may be
+    cut: by the scale "story", parts without a gap between them are joined, and ``rho`` and
+    ``temper`` are those under which vectors then find their stories best. The bounds were chosen on
+    vectors of research/notes/texts-measured.md. Vectors without a story are clustered together
+    every quarter of the lag, since some few near vectors may be a story where two of them are not.
+    A zero vector has the label -1, changes no story and is no surprise. The score is relative to
+    the density of a story of its own.
 
     Vectors that all have a direction in common, such as those of a singular value decomposition of
     counts of words, would be one story. Where vectors of different stories have an expected cosine
