@@ -77,8 +77,27 @@ def choose_family(rows: FloatArray, types: Sequence[str] | None) -> Likelihood:
     return _joined(_parts(rows, types)[1])
 
 
+def numbers_of(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
+    """Return which columns (D,) a family takes for numbers."""
+    return _taken_for(family, NormalGamma, n_columns)
+
+
+def counts_of(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
+    """Return which columns (D,) a family takes for counts."""
+    return _taken_for(family, GammaPoisson, n_columns)
+
+
+def _taken_for(family: Likelihood, kind: type[Likelihood], n_columns: int) -> NDArray[np.bool_]:
+    found = np.full(n_columns, isinstance(family, kind))
+    for part, at in family.parts if isinstance(family, Product) else ():
+        found[list(at)] = isinstance(part, kind)
+    return found
+
+
 def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
     """Return a chosen family by which the columns that are ``odd``, (D,), are numbers."""
+    if not (odd & ~numbers_of(family, len(odd))).any():
+        return family
     whole = range(len(odd))
     parts = family.parts if isinstance(family, Product) else ((family, whole),)
     found: list[tuple[Likelihood, IntArray]] = []

@@ -317,7 +317,7 @@ class Run:
         )  # fmt: skip
         if judged is not None and alarming is not None:
             names = self.names if self._cursor["named"] else None
-            alarms = alarming.tell(results, judged, epoch.why, names)
+            alarms = alarming.tell(results, judged, causes, names)
         outputs.write(results, epoch.events, alarms, refused)
         return replace(epoch, alarms=alarms)
 
