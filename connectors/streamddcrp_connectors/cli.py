@@ -140,8 +140,9 @@ def look(**options: Any) -> None:
 def run(live: str | None, metrics: str | None, **options: Any) -> None:
     """Label the rows of a file or a stream as they arrive.
 
-    SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
-    each file is a document), the address of a stream such as nats://host/STREAM or
+    SOURCE is a file (Parquet, Arrow, CSV and other tables of text, JSON, XML, a log, lines of
+    InfluxDB, a workbook, SQLite, a dump of SQL; packed or not), a folder of text files (with --text
+    text, each file is a document), the address of a stream such as nats://host/STREAM or
     redis://host/key, or - for standard input. A missing value is an empty cell (CSV) or null.
 
     The format of a text file is found in its first 100 kB: separator, decimal commas, header,
