@@ -62,7 +62,7 @@ class Alarming:
         self._names = names  # which have the silences that people set
         self.change(rule)
         self._began: dict[str, Any] = {}  # by key: row of the alarm that is on, and regime before
-        self._known = False  # whether any row had a threshold
+        self.known = False  # whether any row had a threshold
         self._changed: set[str] = set()  # keys, since the last `save`
         self._waiting: Any = None  # alarms whose message is not complete
         self._since = 0.0
@@ -83,6 +83,7 @@ class Alarming:
         store.put_aside(_OP, self.alarm.parts(sorted(self._changed)))
         self._changed.clear()
         state: dict[str, Any] = {"began": self._began, "silenced": self.n_silenced}
+        state["known"] = self.known
         state["alarm"] = base64.b64encode(self.alarm.to_bytes(keys=False)).decode()
         if self._waiting is not None:
             state["waiting"] = base64.b64encode(arrow_stream([self._waiting])).decode()
@@ -97,6 +98,7 @@ class Alarming:
             self.alarm = kept
             self.alarm.join(store.states(_OP))
         self._began, self.n_silenced = dict(state["began"]), state["silenced"]
+        self.known = state["known"]
         if "waiting" in state:
             self._waiting = read_stream(base64.b64decode(state["waiting"]))
 
@@ -112,7 +114,7 @@ class Alarming:
             results.column("label").to_numpy(zero_copy_only=False) if "label" in names else None
         )
         judged = self.alarm.step_many(scores, keys=keys, t=t, labels=labels, verdicts=verdicts)
-        self._known = self._known or bool(np.isfinite(judged.threshold).any())
+        self.known = self.known or bool(np.isfinite(judged.threshold).any())
         return judged
 
     def tell(
