@@ -94,6 +94,14 @@ class WarmingUp(TimeLine):
 
     objective = log_evidence
 
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays: dict[str, Any] = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
+        meta = self._progress() | {"filter": None}
+        if self._engine is not None:
+            more, meta["filter"] = self._engine.to_state()
+            arrays |= more
+        return arrays, meta
+
     def _check_waiting(self) -> None:
         """Refuse stored rows of a warm-up that this model would not have kept."""
         X, t = self._waiting.X, self._waiting.t
@@ -254,12 +262,8 @@ class ParticleModel(WarmingUp):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays: dict[str, Any] = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
-        meta: dict[str, Any] = self._progress() | {"types": self._waiting.types, "filter": None}
-        if self._engine is not None:
-            more, meta["filter"] = self._engine.to_state()
-            arrays |= more
-        return arrays, meta
+        arrays, meta = super()._state()
+        return arrays, meta | {"types": self._waiting.types}
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._waiting = Waiting(arrays["waiting.x"], arrays["waiting.t"], meta["types"])

@@ -7,13 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
+from streamddcrp.compilation import entry_point
+from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
-from streamddcrp.models.ddcrp.engine import given_weights, predict_row, step
+from streamddcrp.models.ddcrp.engine import given_weights, step
+from streamddcrp.models.ddcrp.kernels.filter import predict
 from streamddcrp.models.ddcrp.state import (
     Config,
     State,
@@ -59,9 +62,10 @@ class DDCRPFilter(ParticleEngine):
     def _predict(
         self, config: Config, state: State, x: FloatArray, t: float, *side: Any
     ) -> FloatArray:
-        time = self._own_time(np.array([t]))
+        time, out = self._own_time(np.array([t])), np.empty(N_OUTPUTS)
         given = given_weights(self.decay, config, state, time)
-        return predict_row(config, state, x, float(time[0]), given)
+        entry_point(predict)(config, state, x, float(time[0]), given, 0, out)
+        return out
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, tables, particles = self.state.names, self.state.tables, self.state.particles

@@ -333,13 +333,8 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        waiting = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
-        arrays: dict[str, Any] = waiting | self._combinations.arrays()
-        meta = self._progress() | {"filter": None}
-        if self._engine is not None:
-            more, meta["filter"] = self._engine.to_state()
-            arrays |= more
-        return arrays, meta
+        arrays, meta = super()._state()
+        return arrays | self._combinations.arrays(), meta
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._waiting = Waiting(arrays["waiting.x"], arrays["waiting.t"])

@@ -227,11 +227,14 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     1,000, the last ``lag`` of them (at most 500) are clustered together, from their products alone,
     under several values of ``rho``; the one with the largest evidence is taken, with its ``alpha``.
     ``temper`` follows from how far the products of vectors of different stories spread. Evidence
-    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale; the
-    bounds were chosen on vectors of research/notes/texts-measured.md. Vectors without a story are
-    clustered together every quarter of the lag, because a few near vectors may form a story where
-    two of them do not. A zero vector gets the label -1, changes no story and has the score 0. The
-    score is relative to the density of a new story.
+    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale. And
+    vectors of a story spread in fewer dimensions than those of different ones, so that it may be
+    cut: by the scale "story", parts without a gap between them are joined, and ``rho`` and
+    ``temper`` are those under which vectors then find their stories best. The bounds were chosen on
+    vectors of research/notes/texts-measured.md. Vectors without a story are clustered together
+    every quarter of the lag, because a few near vectors may form a story where two of them do not.
+    A zero vector gets the label -1, changes no story and has the score 0. The score is relative to
+    the density of a new story.
 
     Vectors that share one direction, such as those of a singular value decomposition of word
     counts, would all be one story. Where vectors of different stories have an expected cosine
