@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from benchmarks import (
+    alarms,
     calibration,
     change_sets,
     engine,
@@ -38,9 +39,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, calibration, change_sets, ordinary, factory, plants, real_series, reasons, seasons,
-    keyed, fleet, text, logs, live, live_page, reading, speed, spark,
-    spark_plan,
+    engine, calibration, change_sets, ordinary, factory, plants, real_series, alarms, reasons,
+    seasons, keyed, fleet, text, logs, live, live_page, reading, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 from river import datasets
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
 
 from benchmarks import peers
@@ -114,6 +115,13 @@ def shifts(seeds: Sequence[int]) -> str:
 
 def classes(name: str) -> tuple[pa.Table, FloatArray, IntArray]:
     """Columns of numbers of a table, and its classes."""
+    if name in GENERATED:
+        X, y = GENERATED[name](np.random.default_rng(MADE))
+        return pa.table(list(X.T), [f"x{j}" for j in range(X.shape[1])]), X, y
+    if name in SKLEARN:
+        X, y = SKLEARN[name](return_X_y=True)
+        order = np.random.default_rng(MADE).permutation(len(y))
+        return pa.table(list(X[order].T), [f"x{j}" for j in range(X.shape[1])]), X[order], y[order]
     if name == "phishing":
         rows, found = zip(*datasets.Phishing(), strict=True)
         X = np.array([[float(x) for x in row.values()] for row in rows])
@@ -132,9 +140,37 @@ def classes(name: str) -> tuple[pa.Table, FloatArray, IntArray]:
     return table, X, y[:MOST_ROWS]
 
 
+def stretched(rng: Rng) -> tuple[FloatArray, IntArray]:
+    """Five clusters in six columns, all stretched alike."""
+    y = rng.integers(5, size=2_000)
+    X = rng.uniform(-10.0, 10.0, (5, 6))[y] + rng.normal(size=(2_000, 6))
+    return X @ rng.normal(size=(6, 6)), y
+
+
+def each_its_own(rng: Rng) -> tuple[FloatArray, IntArray]:
+    """Six clusters in ten columns, each with a covariance of its own, of condition ten."""
+    y, X = rng.integers(6, size=2_000), np.empty((2_000, 10))
+    for k, mean in enumerate(2.7 * rng.normal(size=(6, 10))):
+        axes = np.linalg.qr(rng.normal(size=(10, 10)))[0]
+        sd = 10.0 ** rng.uniform(-0.25, 0.25, 10)
+        X[y == k] = mean + (sd * rng.normal(size=((y == k).sum(), 10))) @ axes
+    return X, y
+
+
+def factors(rng: Rng) -> tuple[FloatArray, IntArray]:
+    """Five clusters in 24 columns, which four factors move in all of them."""
+    y = rng.integers(5, size=2_000)
+    moved = rng.normal(size=(2_000, 4)) @ rng.normal(size=(4, 24))
+    return rng.normal(size=(5, 24))[y] + moved + 0.7 * rng.normal(size=(2_000, 24)), y
+
+
+MADE = 7  # seed of what is drawn or shuffled
+GENERATED = {"stretched": stretched, "each its own": each_its_own, "factors": factors}
+SKLEARN = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
 COUNTERS = ("t", "time", "seq", "row", "source_row")  # of rows: no columns of theirs
 TABLES = (
     "image_segments", "phishing", "optdigits", "kdd99", "covtype20k", "keystroke", "outdoor",
+    *SKLEARN, *GENERATED,
 )  # fmt: skip
 
 

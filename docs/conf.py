@@ -49,6 +49,8 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["phone.css"]
 html_title = "streamddcrp"
 html_theme_options = {
     "navigation_with_keys": False,

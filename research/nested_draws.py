@@ -117,13 +117,13 @@ def _plant(tree: TopicTree, bags: Bags, slots: IntArray, phi: FloatArray) -> Non
     tree.whole[[N_NODES, NEXT_ID, N_WORDS, N_SEEN]] = K, K, V, N
     w = tree.window
     w.append(*bags, N)
-    w.weights[:N] = 1.0
+    w.docs.weights[:N] = 1.0
     own, alpha = np.zeros(N), tree.settings.alpha
     for d in range(N):
         spots = slice(bags.offsets[d], bags.offsets[d + 1])
         n = bags.counts[spots]
         own[d] = local_bound(n, phi[spots], alpha, n @ phi[spots], L, tree.settings.eta, V)
     ends = np.where(np.diff(bags.offsets) > 0, slots[:, -1], -1)
-    put_back(np.arange(N), ends, own, phi, tree.arrays, w.arrays)
+    put_back(np.arange(N), ends, own, phi, tree.arrays, w.docs)
     tree.note_births(1)
     tree.next_tidy = N + tree.settings.window

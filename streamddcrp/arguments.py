@@ -43,6 +43,24 @@ def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = 
     return out
 
 
+def values_of(what: str, function: Callable[..., Any], *given: Any) -> Any:
+    """Return the floats, one each, that a user's function makes of arrays; ConfigError if not."""
+    try:
+        with np.errstate(all="ignore"):
+            out = np.asarray(function(*given), dtype=np.float64)
+    except Exception as error:
+        raise ConfigError(
+            f"{what} failed on arrays of shape {given[0].shape} ({type(error).__name__}: {error}); "
+            "it must take arrays, as numpy functions do, or be wrapped in numpy.vectorize"
+        ) from error
+    if out.shape != given[0].shape:
+        raise ConfigError(
+            f"{what} returned shape {out.shape} for arrays of shape {given[0].shape}; it must "
+            "return one number each, or be wrapped in numpy.vectorize"
+        )
+    return out
+
+
 def as_list(name: str, values: Any) -> list[Any]:
     """Return a list, array, series or Arrow column as a list; SchemaError if it is none."""
     with suppress(TypeError):

@@ -40,6 +40,7 @@ FADE = 7  # an atom came back after ``into`` rows, and lost what no longer holds
 SWAP = 8  # of ids after a split: the larger part keeps the old one
 FORGET = 9  # a split forgets the rows from before its halves
 EVENT_CAPACITY = 256
+PIECE = 64  # rows that make fewer events than that
 
 
 class Part(NamedTuple):
@@ -120,8 +121,8 @@ class Event:
     Attributes
     ----------
     kind : {"birth", "return", "death", "merge", "split"}
-        "birth": an arrival was assigned to it for the first time. "return": again, after more
-        arrivals than the window holds. "death": the table left memory; its id is never reused.
+        "birth": an arrival was assigned to it for the first time. "return": the same, after an
+        absence longer than the window. "death": the table left memory; its id is never reused.
         "merge": it is one with another table from now on. "split": it was part of another one.
     label : int
         Id of the table.
@@ -137,18 +138,17 @@ class Event:
     noticed : float, optional
         Time of the row at which it was noticed, where that is not ``t``.
     reasons : tuple of Part
-        By what the regime differs from the one before it, or from the one it was part of, the
-        largest difference first: at most five columns, each with the mean now as its value and the
-        mean before as what was expected. Of births, returns and splits of a `SeqDDCRP`, as the
-        first three to eight rows of the regime show it, noted while these come; where none of them
-        were noted, as all its rows do. Empty where the regime is gone by then. Two events are equal
-        whatever their reasons.
+        Columns in which the regime differs from the one before it, or from the one it was part of,
+        the largest difference first: at most five, each with the mean now as its value and the mean
+        before as the expected one. For births, returns and splits of a `SeqDDCRP`, by the first
+        three to eight rows of the regime, recorded while these come; if none were recorded, by all
+        its rows. Empty if the regime is gone by then. Events are compared without their reasons.
     unlike : tuple of Part
-        Of a return, in the same way, by what the regime differs from its visits before.
+        For a return, the columns in which the regime differs from its earlier visits.
     between : tuple of float, optional
-        Times between which the first row of the regime lies with probability .95, by the rows that
-        had come when the reasons were noted. Of births and returns of a `SeqDDCRP`, where reasons
-        are known and one regime was left for another.
+        Times between which the first row of the regime lies with probability 0.95, given the rows
+        that had come when the reasons were recorded. For births and returns of a `SeqDDCRP`, where
+        reasons are known and one regime was left for another.
 
     Examples
     --------

@@ -4,7 +4,8 @@ Messages name the argument, or the row and the column; what was expected; what c
 """
 
 import re
-from typing import Self
+from importlib import import_module
+from typing import Any, Self
 
 
 class StreamDDCRPError(Exception):
@@ -75,3 +76,11 @@ class CheckpointError(StreamDDCRPError):
 
 class MissingExtraError(StreamDDCRPError, ImportError):
     """An optional dependency is not installed; the message says how to install it."""
+
+
+def import_extra(module: str, what: str, extra: str) -> Any:
+    """Import a module that an extra installs, or say ``what`` needs it, and how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(f"{what}: pip install 'streamddcrp[{extra}]'") from error

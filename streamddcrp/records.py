@@ -54,23 +54,27 @@ class Within:
 
     def holds(self, array: Array, lengths: Lengths) -> bool:
         """Whether every value lies within; each array is read once."""
-        if self.of is None:
-            return self._holds(array, lengths)
-        own = [self.of.get(at, self) for at in range(array.shape[-1])]
-        least = np.array([w._at(w.least, lengths) for w in own])
-        most = np.array([w._at(w.most, lengths) for w in own])
-        within = (least <= array) & (array <= most)
-        missing = np.isnan(array) & np.array([w.nan for w in own], np.bool_)
-        return bool((within | missing).all())
-
-    def _holds(self, array: Array, lengths: Lengths) -> bool:
         if self is ANY or self is _HASH or array.size == 0:  # whatever the type can hold
             return True
+        if self.of is not None:
+            return self._each_holds(self.of, array, lengths)
         smallest, largest = (np.fmin, np.fmax) if self.nan else (np.minimum, np.maximum)
         low, high = smallest.reduce(array, axis=None), largest.reduce(array, axis=None)
         if self.nan and np.isnan(low):  # nothing else
             return True
         return bool(self._at(self.least, lengths) <= low and high <= self._at(self.most, lengths))
+
+    def _each_holds(self, of: Mapping[int, "Within"], array: Array, lengths: Lengths) -> bool:
+        n = array.shape[-1]
+        least, most = (
+            np.full(n, self._at(end, lengths), array.dtype) for end in (self.least, self.most)
+        )
+        nan = np.full(n, self.nan)
+        for at, own in of.items():
+            least[at], most[at] = own._at(own.least, lengths), own._at(own.most, lengths)
+            nan[at] = own.nan
+        within = (least <= array) & (array <= most)
+        return bool((within | (np.isnan(array) & nan)).all())
 
     def __str__(self) -> str:
         return f"from {self.least} to {self.most}" if self.of is None else "each in its range"
@@ -175,9 +179,11 @@ def _plan(
 
 
 def clear(group: Any) -> None:
-    """Fill the arrays of a group as `empty` does."""
+    """Fill the arrays of a group that `empty` made as it does."""
+    group[0].base.fill(0)
     for f, array in zip(declared(type(group)), group, strict=True):  # type: ignore[arg-type]
-        array.fill(f.fill)
+        if f.fill:
+            array.fill(f.fill)
 
 
 def resized(group: _Group, lengths: Lengths) -> _Group:
@@ -227,8 +233,9 @@ def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
     for name, array, shape, within in _parts(state, lengths):
         stored = stored_array(name, arrays)
         check_one(name, stored, shape, array.dtype, within, lengths)
-        target = array if shape == array.shape else array[tuple([slice(n) for n in shape])]
-        refuse_if(target.shape != shape, f"{name!r} is too long")
+        target = array if shape == array.shape else array[tuple(map(slice, shape))]
+        if target.shape != shape:
+            refuse_if(True, f"{name!r} is too long")
         target[...] = stored
 
 

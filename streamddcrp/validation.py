@@ -52,6 +52,13 @@ def positive(name: str, value: Any, also: str = "") -> float:
     return float(value)
 
 
+def finite(name: str, value: Any) -> float:
+    """Return a finite number, or raise ConfigError."""
+    if not is_finite(value):
+        raise ConfigError(f"{name} must be a finite number, got {value!r}")
+    return float(value)
+
+
 def choice(name: str, value: Any, options: Collection[Any]) -> Any:
     """Return an option that must be one of ``options``; raises ConfigError."""
     if not isinstance(value, str) or value not in options:

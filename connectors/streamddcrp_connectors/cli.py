@@ -105,9 +105,9 @@ def main(ctx: click.Context) -> None:
 def look(**options: Any) -> None:
     """Say what SOURCE holds, and how `run` would read it.
 
-    Says how the source is written, and of each column its kind, range, steps, missing values and
-    what is subtracted before rows are clustered; then what is odd, and the command that says it
-    all. `run` without options does the same.
+    Shows the format of the source, and for each column its kind, range, steps, missing values and
+    what is subtracted before rows are clustered; then anything odd, and a command that states all
+    of this. `run` without options reads the source in the same way.
     """
     from streamddcrp_connectors.run.outlook import outlook  # noqa: PLC0415 -- heavy: not for --help
 
@@ -140,15 +140,16 @@ def look(**options: Any) -> None:
 def run(live: str | None, metrics: str | None, **options: Any) -> None:
     """Label the rows of a file or a stream as they arrive.
 
-    SOURCE is a file (Parquet, Arrow, CSV or JSON lines), a folder of text files (with --text text,
-    each file is a document), the address of a stream such as nats://host/STREAM or
+    SOURCE is a file (Parquet, Arrow, CSV and other tables of text, JSON, XML, a log, lines of
+    InfluxDB, a workbook, SQLite, a dump of SQL; packed or not), a folder of text files (with --text
+    text, each file is a document), the address of a stream such as nats://host/STREAM or
     redis://host/key, or - for standard input. A missing value is an empty cell (CSV) or null.
 
-    How a text file is written is found in its first 100 kB: separator, decimal commas, header,
-    encoding, missing values, and how times are written. What is unusual is said in a line.
+    The format of a text file is found in its first 100 kB: separator, decimal commas, header,
+    encoding, missing values, and how times are written. One line reports anything unusual.
 
     Writes one row for each row read: its number in the source (from 0, not counting a header), time
-    and key, then label, label_prob, score, p_new, p_change and n_tables, and what the model adds.
+    and key, then label, label_prob, score, p_new, p_change, n_tables, and columns of the model.
 
     With --checkpoint each row is learned once, and its result is once in a file written by --sink,
     even if the process is killed. Standard output may repeat the rows of one batch.

@@ -11,7 +11,11 @@ tenth of the series to find its width; FLUSS has the true number of segments, an
 the true number and the features of ours, so both see the series whole. *days*: hourly series of 84
 days with five anomalies of 6 hours in the last 56, hit if an alarm falls into one or the 6 hours
 after. Ours has a rate of 0.01; Prophet sees the series whole, and a row outside its 99 % interval
-is anomalous.
+is anomalous. *texts*: the first 4,000 documents of corpora with topics, in one order. BERTopic and
+`EmbeddingStream` get the same vectors, 100 dimensions of a singular value decomposition, since an
+encoder would have to be downloaded. BERTopic has all texts at once, and its outliers are put into
+the nearest topic; online it has blocks of 500 and the true number of topics, and labels a block
+after it has learned it. Ours are final labels.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import importlib.util
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import click
@@ -28,13 +33,23 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.cluster import MiniBatchKMeans
-from sklearn.metrics import adjusted_rand_score
+from sklearn.decomposition import IncrementalPCA, TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 from benchmarks import real_data, streams
 from benchmarks.change_scores import covering, f1
 from benchmarks.machine import machine, markdown, peak_mebibytes, spread
 from benchmarks.real_series import OURS, by_windows
-from streamddcrp import RegimeAnomalyDetector, SeqDDCRP, WindowFeatures, relocate_changes
+from benchmarks.text_data import CORPORA, first
+from streamddcrp import (
+    EmbeddingStream,
+    RegimeAnomalyDetector,
+    SeqDDCRP,
+    TextStream,
+    WindowFeatures,
+    relocate_changes,
+)
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -213,6 +228,60 @@ def of_days(name: str, _: str) -> Scores:
     return scores
 
 
+def our_stories(texts: list[str], X: FloatArray, _: int, *, words: bool) -> IntArray:
+    model = TextStream() if words else EmbeddingStream()
+    model.learn_many(texts if words else X)
+    return np.asarray(model.final_labels(window=True)["label"].to_numpy())
+
+
+def bertopic(texts: list[str], X: FloatArray, n_topics: int, *, online: bool) -> IntArray:
+    from bertopic import BERTopic
+    from bertopic.vectorizers import OnlineCountVectorizer
+    from umap import UMAP
+
+    if not online:
+        plane = UMAP(n_components=5, min_dist=0.0, metric="cosine", random_state=0)
+        model = BERTopic(umap_model=plane)  # its default, with a seed
+        found, _ = model.fit_transform(texts, X)
+        if -1 in found:
+            found = model.reduce_outliers(texts, found, strategy="embeddings", embeddings=X)
+        return np.array(found)
+    model = BERTopic(
+        umap_model=IncrementalPCA(5),
+        hdbscan_model=MiniBatchKMeans(n_topics, n_init=3, random_state=0),
+        vectorizer_model=OnlineCountVectorizer(decay=0.01),
+    )
+    labels: list[int] = []
+    for a in range(0, len(texts), 500):
+        model.partial_fit(texts[a : a + 500], X[a : a + 500])
+        labels += model.topics_
+    return np.array(labels)
+
+
+STORIES: dict[str, Callable[..., IntArray]] = {
+    "TextStream, words": partial(our_stories, words=True),
+    "EmbeddingStream, vectors": partial(our_stories, words=False),
+    "BERTopic, all texts at once": partial(bertopic, online=False),
+    "BERTopic, online, true number": partial(bertopic, online=True),
+}
+
+
+def of_stories(name: str, on: str) -> Scores:
+    texts, y, _ = first(CORPORA[on](streams.DATA), 4_000)
+    X = TfidfVectorizer(stop_words="english").fit_transform(texts)
+    X = TruncatedSVD(100, random_state=0).fit_transform(X)
+    began = time.process_time()
+    labels = STORIES[name](texts, X, len(set(y.tolist())))
+    seconds = time.process_time() - began
+    kept = y >= 0
+    return {
+        "NMI": [normalized_mutual_info_score(y[kept], labels[kept])],
+        "ARI": [adjusted_rand_score(y[kept], labels[kept])],
+        "topics": [len(set(labels.tolist()))],
+        "µs a text": [1e6 * seconds / len(y)],
+    }
+
+
 KINDS: dict[str, tuple[Callable[[str, str], Scores], list[str], dict[str, str]]] = {
     "points": (of_points, [*POINTS], {
         "SeqDDCRP": "", "scikit-learn MiniBatchKMeans": "", "MOA CluStream": "capymoa",
@@ -221,6 +290,8 @@ KINDS: dict[str, tuple[Callable[[str, str], Scores], list[str], dict[str, str]]]
         "SeqDDCRP on WindowFeatures": "", "claspy ClaSS": "claspy", "stumpy FLUSS": "stumpy",
         "ruptures Binseg": "ruptures"}),
     "days": (of_days, ["hourly, 84 days"], {"RegimeAnomalyDetector": "", "Prophet": "prophet"}),
+    "texts": (of_stories, ["tweet2472", "StackOverflow titles", "Tweets-T"], {
+        name: "bertopic" if name.startswith("BERTopic") else "" for name in STORIES}),
 }  # fmt: skip
 
 

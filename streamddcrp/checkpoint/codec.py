@@ -22,6 +22,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
@@ -220,7 +221,7 @@ def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
 
 def _places(sizes: list[int]) -> list[int]:
     """Return where each array begins, and where the last one ends."""
-    return list(accumulate((-(-size // _ALIGNED) * _ALIGNED for size in sizes), initial=0))
+    return list(accumulate([-(-size // _ALIGNED) * _ALIGNED for size in sizes], initial=0))
 
 
 def state_key() -> bytes | None:
@@ -276,7 +277,7 @@ def _read(body: memoryview) -> tuple[str, int, Meta, Arrays]:
     names, packed = [name for name, _, _ in head["arrays"]], body[begin:]
     _refuse_if(len(names) > MAX_ARRAYS, "too many arrays")
     _refuse_if(len(set(names)) != len(names), "two arrays of one name")
-    places = _places([_n_bytes(*entry) for entry in head["arrays"]])
+    places = _places([_n_bytes(name, dtype, *shape) for name, dtype, shape in head["arrays"]])
     _refuse_if(places[-1] > min(_RATIO * len(packed), MAX_BYTES), "arrays of a wrong size")
     stored = len(packed) == places[-1]
     whole: Any = bytearray(packed) if stored else _CODEC.decompress(packed, places[-1])
@@ -288,7 +289,8 @@ def _read(body: memoryview) -> tuple[str, int, Meta, Arrays]:
     return head["model"], head["version"], head["meta"], arrays
 
 
-def _n_bytes(name: str, dtype: str, shape: list[int]) -> int:
+@lru_cache(1024, typed=True)
+def _n_bytes(name: str, dtype: str, *shape: int) -> int:
     """Return the size of an array; type and shape are checked before anything is made."""
     _refuse_if(type(name) is not str or dtype not in DTYPES, f"array {name!r} of type {dtype!r}")
     sound = len(shape) <= MAX_DIMS and all(type(n) is int and 0 <= n < MAX_BYTES for n in shape)

@@ -68,6 +68,9 @@ _FORMS = {
         r"(?: (?P<z>" + _NAMES + r"|(?:UTC|GMT)?[-+]\d{2}:?\d{2})| [A-Z]{3,4})? (?P<y>\d{4})$",
     ),
 }
+_NUMERIC = r"^[-+]?(\d*\.?\d*([eE][-+]?\d+)?|0[xX][\da-fA-F]+|[a-zA-Z]+)$"  # and some that are none
+_NAIVE = r"^\d{4}-\d{2}-\d{2}([T ][\d:.]+)?$"
+_ZONED = r"^\d{4}-\d{2}-\d{2}[T ][\d:.]+(Z|[-+]\d{2}(:?\d{2})?)$"
 _DIRECTIVES = {
     "Y": r"(?P<y>\d{4})", "y": r"(?P<y>\d{2})", "m": r"(?P<m>\d{1,2})", "d": r"(?P<d>\d{1,2})",
     "b": "(?P<m>[A-Za-z]{3})", "B": "(?P<m>[A-Za-z]{3})[a-z]*", "a": "[A-Za-z]{3}",
@@ -84,6 +87,7 @@ class Wanted(NamedTuple):
     unit: str | None = None  # s, ms, us, ns or excel, of times that are numbers; none: as they are
     zone: str | None = None  # where the clock stood, for times without a zone
     day_first: bool | None = None  # whether 1/2/2021 is the first of February
+    commas: bool = False  # there are decimal commas: where that is no matter, the day is first
 
     def check(self) -> None:
         """Raise ConfigError if one of them cannot be used."""
@@ -130,16 +134,23 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
         read |= {kind: read_cells(cells, TYPES[kind]) for kind in ("timestamp", "instant")}
         if min(column.null_count for column in read.values()):
             unwanted = {True: "month", False: "day", None: ""}[wanted.day_first]
-            forms = [form + zone for zone in ("", "Z") for form in _FORMS if form != unwanted]
+            some = cells.take(np.linspace(0, len(cells) - 1, min(len(cells), 30)).astype(int))
+            forms = [form for form in _FORMS if form != unwanted and _may_be(some, form)]
+            forms = [form + zone for zone in ("", "Z") for form in forms]
             read |= {form: parse(cells, form)[0] for form in forms}
     kind = min(read, key=lambda kind: read[kind].null_count)
     if read[kind].null_count == len(cells):
         return None
     other = kind.replace("day", "month")
     if other != kind and other in read and read[other].null_count == read[kind].null_count:
-        dots = "." in cells[0].as_py()
+        dots = wanted.commas or "." in cells[0].as_py()
         kind = min(kind, other, key=lambda k: (*_roughness(read[k]), (k != other) != dots))
     return kind_of_numbers(numbers, name, cells) if kind == "number" else kind
+
+
+def _may_be(cells: Any, form: str) -> bool:
+    patterns = [*map(re.compile, _FORMS[form])]
+    return any(pattern.match(cell) for cell in cells.to_pylist() for pattern in patterns)
 
 
 def is_ambiguous(cells: Any) -> bool:
@@ -201,6 +212,15 @@ def read_cells(cells: Any, to: Any) -> Any:
     try:
         return pc.cast(cells, to, safe=False)
     except pa.ArrowInvalid:
+        pass
+    if pa.types.is_string(cells.type):  # most that cannot be read are known at once
+        dated = pa.types.is_timestamp(to)
+        pattern = _NUMERIC if not dated else _NAIVE if to.tz is None else _ZONED
+        kept = pc.match_substring_regex(cells, pattern)
+        cells = pc.if_else(kept, cells, pa.scalar(None, pa.string()))
+    try:
+        return pc.cast(cells, to, safe=False)
+    except pa.ArrowInvalid:
         return pa.array([_read_one(cell, to) for cell in cells], to)
 
 
@@ -224,7 +244,10 @@ def _counted(numbers: Any, cells: Any, unit: str) -> Any:
             ticks = whole.fill_null(0).to_numpy(zero_copy_only=False).astype(object) * UNITS[unit]
             ticks = ticks.astype(np.float64) if max(abs(ticks), default=0) >= 2**63 else ticks
         else:
-            ticks = np.rint(np.where(lost, 0.0, values) * 1e6) * (UNITS[unit] / 1e6)
+            size = min(10**6, UNITS[unit])  # what a float of this century can tell apart
+            floats = np.rint(np.where(lost, 0.0, values) * size)
+            lost |= np.abs(floats) * (UNITS[unit] // size) >= 2.0**63
+            ticks = np.where(lost, 0.0, floats).astype(np.int64) * (UNITS[unit] // size)
     lost |= np.abs(ticks.astype(np.float64)) >= 2.0**63
     return pa.array(np.where(lost, 0, ticks).astype(np.int64), pa.timestamp("ns"), mask=lost)
 

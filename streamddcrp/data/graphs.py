@@ -69,15 +69,19 @@ def as_parents(parents: Any, n_rows: int) -> Parents:
     return Parents(values, np.ascontiguousarray(offsets))
 
 
-def check(parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray) -> None:
+def check(
+    parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray, waiting: int = 0
+) -> None:
     """Refuse parents that break a rule: SchemaError with the first offending row in ``row``.
 
     ``first``: arrival index of the first row; ``r``: how many items back a parent may lie;
-    ``kept`` (r, W), ``n_kept`` (r,): parents of the items before.
+    ``kept`` (r, W), ``n_kept`` (r,): parents of the items before; ``waiting``: rows that have been
+    checked, of which an error does not count the numbers.
     """
     row, rule, i, j = check_parents(first, r, parents.items, parents.offsets, kept, n_kept)
     if row < 0:
         return
+    row -= waiting
     where = f"row {row}, parents: "
     if rule == ABSENT:
         what = (

@@ -11,6 +11,7 @@ import numpy as np
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import positive
 
 FAMILIES: dict[str, type["Decay"]] = {}
 _Family = TypeVar("_Family", bound="type[Decay]")
@@ -108,7 +109,19 @@ class Decay(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Sum(Decay):
+class Pair(Decay):
+    """A decay of two; ``kind`` and ``parts`` are their names in a configuration."""
+
+    left: Decay
+    right: Decay
+    kind: ClassVar[str]
+    parts: ClassVar[str]
+
+    def to_config(self) -> dict[str, Any]:
+        return {"family": self.kind, self.parts: [self.left.to_config(), self.right.to_config()]}
+
+
+class Sum(Pair):
     """Sum of two decays, f(d) = f_1(d) + f_2(d).
 
     Examples
@@ -118,20 +131,15 @@ class Sum(Decay):
     array([2.    , 1.3679, 0.1353])
     """
 
-    left: Decay
-    right: Decay
+    __slots__ = ()
+    kind, parts = "sum", "terms"
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
         return np.logaddexp(self.left.log_weight(d), self.right.log_weight(d))
 
-    def to_config(self) -> dict[str, Any]:
-        terms = [self.left.to_config(), self.right.to_config()]
-        return {"family": "sum", "terms": terms}
 
-
-@dataclass(frozen=True, slots=True)
-class Product(Decay):
+class Product(Pair):
     """Product of two decays, f(d) = f_1(d) f_2(d).
 
     Examples
@@ -143,16 +151,12 @@ class Product(Decay):
     array([1.    , 0.3679, 0.    ])
     """
 
-    left: Decay
-    right: Decay
+    __slots__ = ()
+    kind, parts = "product", "factors"
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
         return np.asarray(self.left.log_weight(d) + self.right.log_weight(d))
-
-    def to_config(self) -> dict[str, Any]:
-        factors = [self.left.to_config(), self.right.to_config()]
-        return {"family": "product", "factors": factors}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +174,7 @@ class Scaled(Decay):
     decay: Decay
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "factor", positive("Scaled", "factor", self.factor))
+        object.__setattr__(self, "factor", positive("Scaled: factor", self.factor))
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
         return np.asarray(math.log(self.factor) + self.decay.log_weight(distances))
@@ -203,27 +207,6 @@ def checked_distances(distances: ArrayLike) -> FloatArray:
         wrong = d[~(d >= 0.0)].flat[0]
         raise SchemaError(f"distances: expected values >= 0 (infinity is allowed), got {wrong}")
     return d
-
-
-def positive(owner: str, name: str, value: float) -> float:
-    """Return a finite, positive parameter as a float."""
-    return _number(owner, name, value, positive=True)
-
-
-def finite(owner: str, name: str, value: float) -> float:
-    """Return a finite parameter as a float."""
-    return _number(owner, name, value, positive=False)
-
-
-def _number(owner: str, name: str, value: float, *, positive: bool) -> float:
-    try:
-        number = math.nan if isinstance(value, str | bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number) or (positive and number <= 0.0):
-        rule = "a finite number > 0" if positive else "a finite number"
-        raise ConfigError(f"{owner}: {name} must be {rule}, got {value!r}")
-    return number
 
 
 def log_eps(eps: float) -> float:

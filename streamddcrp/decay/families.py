@@ -7,21 +7,22 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from streamddcrp.arguments import values_of
 from streamddcrp.decay.base import (
     FAMILIES,
     Decay,
+    Pair,
     Product,
     Scaled,
     Sum,
     checked_distances,
     family,
-    finite,
     log_eps,
-    positive,
 )
 from streamddcrp.errors import ConfigError
 from streamddcrp.numerics import EXPONENTIAL, LINEAR_WINDOW, LOGISTIC, NO_DECAY, WINDOW
 from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import finite, positive
 
 
 @family("none")
@@ -67,7 +68,7 @@ class Window(Decay):
     code: ClassVar[int] = WINDOW
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "width", positive(type(self).__name__, "width", self.width))
+        object.__setattr__(self, "width", positive(f"{type(self).__name__}: width", self.width))
 
     @property
     def location(self) -> float:
@@ -104,7 +105,7 @@ class Exponential(Decay):
     code: ClassVar[int] = EXPONENTIAL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", positive("Exponential", "scale", self.scale))
+        object.__setattr__(self, "scale", positive("Exponential: scale", self.scale))
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
@@ -138,8 +139,8 @@ class Logistic(Decay):
     code: ClassVar[int] = LOGISTIC
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "location", finite("Logistic", "location", self.location))
-        object.__setattr__(self, "scale", positive("Logistic", "scale", self.scale))
+        object.__setattr__(self, "location", finite("Logistic: location", self.location))
+        object.__setattr__(self, "scale", positive("Logistic: scale", self.scale))
 
     def log_weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
@@ -205,20 +206,7 @@ class UserDecay(Decay):
 
     def weight(self, distances: ArrayLike) -> FloatArray:
         d = checked_distances(distances)
-        try:
-            with np.errstate(all="ignore"):
-                f = np.asarray(self.function(d), dtype=np.float64)
-        except Exception as error:
-            raise ConfigError(
-                f"UserDecay: the function failed on an array of distances of shape {d.shape} "
-                f"({type(error).__name__}: {error}); it must take arrays, as numpy functions do, "
-                f"or be wrapped in numpy.vectorize"
-            ) from error
-        if f.shape != d.shape:
-            raise ConfigError(
-                f"UserDecay: the function returned shape {f.shape} for distances of shape "
-                f"{d.shape}; it must return one weight a distance"
-            )
+        f: FloatArray = values_of("UserDecay: the function", self.function, d)
         wrong = ~((f >= 0.0) & (f < np.inf))
         if wrong.any():
             raise ConfigError(
@@ -281,10 +269,9 @@ def decay_from_config(config: Mapping[str, Any]) -> Decay:
     """Rebuild an equal decay from what `Decay.to_config` returned: its family and parameters."""
     options = {str(key): value for key, value in config.items()}
     name = options.pop("family", None)
-    if name == "sum":
-        return _pair(Sum, "sum", "terms", options)
-    if name == "product":
-        return _pair(Product, "product", "factors", options)
+    for kind in (Sum, Product):
+        if name == kind.kind:
+            return _pair(kind, options)
     if name == "scaled":
         if set(options) != {"factor", "decay"} or not isinstance(options["decay"], Mapping):
             raise ConfigError(f'decay: "scaled" takes "factor" and "decay", got {options!r}')
@@ -292,22 +279,19 @@ def decay_from_config(config: Mapping[str, Any]) -> Decay:
     return _family(name, (), options)
 
 
-def _pair(
-    kind: type[Sum] | type[Product], name: str, key: str, options: dict[str, Any]
-) -> Sum | Product:
-    parts = options.get(key)
+def _pair(kind: type[Pair], options: dict[str, Any]) -> Pair:
+    parts = options.get(kind.parts)
     well_formed = (
-        set(options) == {key}
+        set(options) == {kind.parts}
         and isinstance(parts, list | tuple)
         and len(parts) == 2
         and all(isinstance(part, Mapping) for part in parts)
     )
     if not well_formed:
         raise ConfigError(
-            f'decay: "{name}" takes a list of two decays under "{key}", got {options!r}'
+            f'decay: "{kind.kind}" takes a list of two decays under "{kind.parts}", got {options!r}'
         )
-    left, right = options[key]
-    return kind(decay_from_config(left), decay_from_config(right))
+    return kind(*map(decay_from_config, options[kind.parts]))
 
 
 def _family(

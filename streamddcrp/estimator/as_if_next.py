@@ -22,19 +22,19 @@ class AsIfNext:
     score_one: Any
 
     def predict_many(self, batch: object, t: Any = None, **side: Sequence[Any]) -> IntArray:
-        """Return ``predict_one`` of each row of a batch, (N,): its id, were it to come next.
+        """Return ``predict_one`` of each row of a batch, (N,), as if that row came next.
 
         Parameters
         ----------
         batch, t
             As for ``step_many``.
         **side : sequence of length N
-            What ``predict_one`` takes besides, such as ``group``, for each row.
+            Other arguments of ``predict_one``, such as ``group``, for each row.
 
         Notes
         -----
-        Learns nothing, so no row knows of those before it in the batch. Costs ``predict_one`` a
-        row; ``step_many``, which learns, is many times as fast.
+        Learns nothing, so rows do not depend on earlier ones of the batch. Costs one
+        ``predict_one`` a row; ``step_many``, which learns, is many times as fast.
         """
         return np.array(self._each(self.predict_one, batch, t, side), dtype=np.int64)
 
@@ -46,9 +46,9 @@ class AsIfNext:
         """Say what each part of a row adds to its surprise; changes nothing.
 
         The part d adds score(x) - score(x without d) = -log p(x_d | the others), its surprise once
-        the rest is known. The excess is what of it was not expected in the regime that the stream
-        is in, where the model says what it expects, and else the same. Parts do not add up to the
-        score: correlated ones share what they say.
+        the rest is known. Where the model says what it expects, the excess is the surprise in the
+        present regime minus its expectation, otherwise the surprise itself. Parts do not add up to
+        the score, because correlated ones share information.
 
         Parameters
         ----------

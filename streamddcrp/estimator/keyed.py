@@ -48,8 +48,8 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
     Parameters
     ----------
     model : estimator
-        What each key gets a clone of. It needs ``to_bytes`` and ``from_bytes``, and says by
-        ``nbytes`` how much memory it takes.
+        Each key gets a clone of it. It needs ``to_bytes``, ``from_bytes`` and ``nbytes``, the
+        memory that it takes.
     by : str
         Feature or column that holds the key: text or whole numbers.
     memory_limit : str or int, default "1GB"
@@ -61,10 +61,10 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
 
     Notes
     -----
-    A visit of a key, that is its rows in one batch, costs one call of the model, and O(size of
-    the state) where the state has to be read, and written again, or copied so that the batch can
-    be undone: pass many rows per key at a time. What leaves memory between two calls of `save`
-    goes to a temporary file in $SQLITE_TMPDIR, $TMPDIR or /var/tmp, so that a crash leaves the
+    A visit of a key (its rows in one batch) costs one call of the model, and O(size of the state)
+    if the state has to be read and written, or copied so that the batch can be undone: pass many
+    rows per key at a time. Models that leave memory between two calls of `save`
+    go to a temporary file in $SQLITE_TMPDIR, $TMPDIR or /var/tmp, so that a crash leaves the
     last save untouched.
 
     Examples
@@ -253,6 +253,11 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return self._residents.n_tables
 
     @property
+    def n_seen(self) -> int:
+        """Number of rows learned, of all keys. Slow: it reads all states."""
+        return sum(self._peek(key).n_seen for key in self.keys)
+
+    @property
     def objective(self) -> float:
         """Sum of the models' objectives: for bounds, one on the evidence of all streams. Slow."""
         return math.fsum(self._peek(key).objective for key in self.keys)
@@ -310,12 +315,12 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         -------
         pyarrow.Table
             A row for each key after its warm-up, the least usual first: ``key``; ``state``, as in
-            `step_many`, with ``name`` and ``verdict``; ``rows`` that it has lasted, ``since`` when;
-            ``share`` of the key's rows before that were in it, 0 where it is new and 1 where it has
-            lasted longer than all before; ``longer``, the probability of a stay of so many rows, as
-            in `SeqDDCRP.transitions`; ``group``, the same number where two keys and more came to a
-            new regime within 8 rows of the first by the same column, moved the same way; ``why``,
-            by what it differs from the one before.
+            `step_many`, with ``name`` and ``verdict``; ``rows``, how long it has lasted, and
+            ``since`` when; ``share`` of the key's earlier rows in this state, 0 if it is new and 1
+            if it has lasted longer than all of them; ``longer``, the probability of so long a stay,
+            as in `SeqDDCRP.transitions`; ``group``, the same number for keys that entered a new
+            regime within 8 rows of the first, with the same column moving the same way; ``why``,
+            how it differs from the regime before.
         """
         kind = pa.int64() if self._integer else pa.string()
         if not hasattr(self._fresh, "_standing"):

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamddcrp.contract import LIVE, P_NEW
+from streamddcrp.estimator.stored import past_of
 from streamddcrp.estimator.views import with_parameters
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.particles.kernels.names import LOG_EVIDENCE
@@ -16,41 +17,10 @@ from streamddcrp.particles.state import Names
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 
-def probabilities(state: Any, p_new: float) -> dict[int, float]:
-    """Return the probability of each table of any particle after a prediction; -1 is a new one."""
-    held = np.flatnonzero(state.names.n_holders)
-    openers, probs = state.names.opener[held], state.scratch.at_name[held]
-    return dict(zip(openers.tolist(), probs.tolist(), strict=True)) | {-1: p_new}
-
-
 def live_names(names: Names) -> IntArray:
     """Return the names of live tables, the oldest first."""
     live = np.flatnonzero(names.weight >= LIVE)
     return live[np.argsort(names.opener[live])]
-
-
-def summary_of(
-    names: Names,
-    total: FloatArray,
-    likelihood: Likelihood,
-    features: Sequence[str],
-    more: dict[str, Any] | None = None,
-) -> pa.Table:
-    """Return one row per live table, from ``total`` (N, S), its statistics summed over particles.
-
-    They count with the particles' weights; ``more``: further columns.
-    """
-    live = live_names(names)
-    last_seen, prob = names.last_seen[live], names.weight[live]
-    columns = {
-        "id": names.opener[live],
-        "weight": np.ascontiguousarray(total[live, 0]),
-        "prob": prob,
-        "born": names.opener[live],
-        "last_seen": pa.array(last_seen, mask=last_seen < 0),
-        **(more or {}),
-    }
-    return with_parameters(columns, total[live] / prob[:, None], likelihood, features)
 
 
 @dataclass
@@ -77,6 +47,25 @@ class ParticleEngine:
     def _restored(config: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         """Return the state that `_arrays` described, for rows of the width of ``config``."""
         raise NotImplementedError
+
+    @staticmethod
+    def _check(config: Any, arrays: dict[str, NDArray[Any]]) -> None:
+        """Refuse stored arrays that do not belong together."""
+        raise NotImplementedError
+
+    @classmethod
+    def continued(
+        cls,
+        likelihood: Likelihood,
+        config: Any,
+        arrays: dict[str, Any],
+        n_features: int,
+        **more: Any,
+    ) -> Self:
+        """Return the engine that `to_state` described; ``more``: fields of a model's own."""
+        past = past_of(likelihood, arrays, n_features)
+        cls._check(config, arrays)
+        return cls(likelihood, config, cls._restored(config, arrays), n_features, past, **more)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays of the state for a checkpoint."""
@@ -109,12 +98,29 @@ class ParticleEngine:
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
         out = self._predict(config, state, np.ascontiguousarray(rows[0]), t, *side)
-        return out, lambda: probabilities(state, float(out[P_NEW]))
+
+        def probabilities() -> dict[int, float]:
+            held = np.flatnonzero(state.names.n_holders)
+            openers, probs = state.names.opener[held], state.scratch.at_name[held]
+            known = zip(openers.tolist(), probs.tolist(), strict=True)
+            return dict(known) | {-1: float(out[P_NEW])}
+
+        return out, probabilities
 
     def summary(self, features: Sequence[str]) -> pa.Table:
-        """Return one row per live table."""
-        total, more = self._statistics()
-        return summary_of(self.state.names, total, self.likelihood, features, more)
+        """Return one row per live table; statistics are means over the particles that have it."""
+        (total, more), names = self._statistics(), self.state.names
+        live = live_names(names)
+        last_seen, prob = names.last_seen[live], names.weight[live]
+        columns = {
+            "id": names.opener[live],
+            "weight": np.ascontiguousarray(total[live, 0]),
+            "prob": prob,
+            "born": names.opener[live],
+            "last_seen": pa.array(last_seen, mask=last_seen < 0),
+            **more,
+        }
+        return with_parameters(columns, total[live] / prob[:, None], self.likelihood, features)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and settings for a checkpoint."""

@@ -13,7 +13,6 @@ from streamddcrp.data.batches import widest
 from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.recent import TimeLine
-from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.estimator.stored import check_types
 from streamddcrp.estimator.views import events_since, in_pieces, no_tables
 from streamddcrp.likelihoods import (
@@ -59,10 +58,61 @@ class Waiting(NamedTuple):
         return self.X[a:z], self.t[a:z], *(one.rows(a, z) for one in self.side)
 
 
-_NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
+NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
 
 
-class ParticleModel(TimeLine, RowModel):
+class WarmingUp(TimeLine):
+    """A model of rows whose engine begins once the first ``warmup`` of them have come."""
+
+    def __init__(self, warmup: int, *, is_open: bool = False) -> None:
+        whole("warmup", warmup, 1)
+        super().__init__(is_open=is_open)
+        self.warmup = warmup
+        self._engine: Any = None
+        self._waiting = NOTHING
+
+    @property
+    def _has_begun(self) -> bool:
+        return self._engine is not None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        waiting = self._waiting.X.nbytes + self._waiting.t.nbytes + self._nbytes_kept
+        return waiting + (0 if self._engine is None else self._engine.state.nbytes)
+
+    @property
+    def log_evidence(self) -> float:
+        """Estimate of the log evidence of everything learned so far; NaN in warm-up.
+
+        Its exponential is unbiased given what the first rows fixed; the log is too low by half its
+        variance over seeds.
+        """
+        if self._engine is None:
+            return math.nan if self._n_seen else 0.0
+        return float(self._engine.log_evidence)
+
+    objective = log_evidence
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        arrays: dict[str, Any] = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
+        meta = self._progress() | {"filter": None}
+        if self._engine is not None:
+            more, meta["filter"] = self._engine.to_state()
+            arrays |= more
+        return arrays, meta
+
+    def _check_waiting(self) -> None:
+        """Refuse stored rows of a warm-up that this model would not have kept."""
+        X, t = self._waiting.X, self._waiting.t
+        D = self._vectorizer.n_features if len(X) else X.shape[-1]
+        check_one("waiting.x", X, (len(X), D), np.float64, VALUE)
+        check_one("waiting.t", t, (len(X),), np.float64, FINITE)
+        check_types(self._waiting.types, D)
+        refuse_if(len(X) > self.warmup or bool(np.isinf(X).any()), "warm-up")
+
+
+class ParticleModel(WarmingUp):
     """A model that follows rows of numbers by particles, once the first rows have given the scale.
 
     A model supplies `_blank` and `_continued`, which make its engine. Side inputs of the rows
@@ -80,14 +130,8 @@ class ParticleModel(TimeLine, RowModel):
         is_auto = isinstance(likelihood, str) and likelihood == "auto"
         # None: to be chosen. It may lack numbers, which the first rows then supply.
         self._family: Likelihood | None = None if is_auto else make_likelihood(likelihood)
-        whole("warmup", warmup, 1)
-        super().__init__(
-            is_open=isinstance(self._family, DirichletMultinomial)
-            and self._family.n_features is None
-        )
-        self.warmup = warmup
-        self._engine: Any = None
-        self._waiting = _NOTHING  # during warm-up
+        is_open = isinstance(self._family, DirichletMultinomial) and self._family.n_features is None
+        super().__init__(warmup, is_open=is_open)
 
     # -- what a model supplies -------------------------------------------------------------------
 
@@ -153,7 +197,7 @@ class ParticleModel(TimeLine, RowModel):
         if n > wait:
             rows = waiting.rows(wait, n)
             out[max(wait - n_old, 0) :] = in_pieces(self._backlog, engine, N_EVENTS, *rows)
-        self._engine, self._family, self._waiting = engine, engine.likelihood, _NOTHING
+        self._engine, self._family, self._waiting = engine, engine.likelihood, NOTHING
         return out
 
     def _started(
@@ -174,10 +218,6 @@ class ParticleModel(TimeLine, RowModel):
         )  # fmt: skip
         return best_of(blank, family, *rows)
 
-    @property
-    def _has_begun(self) -> bool:
-        return self._engine is not None
-
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         self._engine.likelihood.check_rows(X, names)
 
@@ -188,27 +228,9 @@ class ParticleModel(TimeLine, RowModel):
     # -- looking at the model --------------------------------------------------------------------
 
     @property
-    def nbytes(self) -> int:
-        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
-        waiting = self._waiting.X.nbytes + self._waiting.t.nbytes + self._nbytes_kept
-        return waiting + (0 if self._engine is None else self._engine.state.nbytes)
-
-    @property
     def n_tables(self) -> int:
         """Number of live tables: those that particles of at least half the weight have."""
         return 0 if self._engine is None else int(self._engine.state.counts[N_LIVE])
-
-    @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of everything learned so far; NaN in warm-up.
-
-        Its exponential is unbiased; itself it is low by half its variance over seeds.
-        """
-        if self._engine is None:
-            return math.nan if self._n_seen else 0.0
-        return float(self._engine.log_evidence)
-
-    objective = log_evidence
 
     def events(self) -> list[Event]:
         """Return births and deaths of tables since the last call.
@@ -240,21 +262,8 @@ class ParticleModel(TimeLine, RowModel):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays: dict[str, Any] = {"waiting.x": self._waiting.X, "waiting.t": self._waiting.t}
-        meta: dict[str, Any] = self._progress() | {"types": self._waiting.types, "filter": None}
-        if self._engine is not None:
-            more, meta["filter"] = self._engine.to_state()
-            arrays |= more
-        return arrays, meta
-
-    def _check_waiting(self) -> None:
-        """Refuse stored rows of a warm-up that this model would not have kept."""
-        X, t = self._waiting.X, self._waiting.t
-        D = self._vectorizer.n_features if len(X) else X.shape[-1]
-        check_one("waiting.x", X, (len(X), D), np.float64, VALUE)
-        check_one("waiting.t", t, (len(X),), np.float64, FINITE)
-        check_types(self._waiting.types, D)
-        refuse_if(len(X) > self.warmup or bool(np.isinf(X).any()), "warm-up")
+        arrays, meta = super()._state()
+        return arrays, meta | {"types": self._waiting.types}
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._waiting = Waiting(arrays["waiting.x"], arrays["waiting.t"], meta["types"])

@@ -34,11 +34,11 @@ class Explanation(ResultCard):
     score : float
         Surprise of the row in nats, as `score_one` gives it.
     excess : float
-        The score less its expectation under the regime the stream is in, the prior's share apart.
-        The sum of the surprises where a model does not say what it expects.
+        The score minus its expectation under the present regime, without the prior's share; the
+        sum of the surprises if a model does not say what it expects.
     shared : float
-        Share of the excess that is left when the best single part is left out: 0 where one part
-        explains all, near 1 where many do so together; 0 for an unsurprising row.
+        Share of the excess that remains without the best single part: 0 if one part explains
+        everything, near 1 if many do so together; 0 for an unsurprising row.
     regime : int or None
         The regime that was expected: the settled state before the row.
 
@@ -75,7 +75,7 @@ class Explanation(ResultCard):
 
 
 class Explanations(Sequence[Explanation]):
-    """What the rows of a batch say, one `Explanation` each.
+    """Explanations of the rows of a batch, one `Explanation` each.
 
     Parameters
     ----------
@@ -103,9 +103,9 @@ class Explanations(Sequence[Explanation]):
         return Explanations(found) if isinstance(at, slice) else found
 
     def table(self) -> pa.Table:
-        """Return a row for each row: ``score``, ``excess``, ``shared``, ``regime``, and of parts.
+        """Return a row for each row: ``score``, ``excess``, ``shared``, ``regime``, and parts.
 
-        ``excess_<part>`` in the order of `names`; null where the row has no such part.
+        Parts are columns ``excess_<part>`` in the order of `names`, null where a row lacks one.
         """
         columns: dict[str, Any] = {
             name: [getattr(row, name) for row in self]

@@ -1,24 +1,84 @@
 """Models of rows that draw their last ones."""
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from streamddcrp.estimator.row_model import Recent
-from streamddcrp.typing import IntArray
+from streamddcrp.contract import LABEL, SCORE
+from streamddcrp.data.times import is_stamp
+from streamddcrp.estimator.row_model import RowModel
+from streamddcrp.typing import FloatArray, IntArray
+
+ROWS = 1_000  # that are kept for a picture
+COLUMNS = 32  # of them
+_TIME, _LABEL, _SCORE, _VALUES = range(4)
 
 
-class TimeLine:
+class Recent:
+    """A ring, of fixed size, of the last rows (32 columns at most), labels and scores."""
+
+    def __init__(self, n_columns: int) -> None:
+        self.n = 0  # rows so far
+        self._width = min(n_columns, COLUMNS)
+        self.ring: Any = np.full((ROWS, _VALUES + self._width), np.nan)
+        self._form = f"{_VALUES + self._width}d"
+        self._stride = self.ring.strides[0]
+
+    def add(self, X: FloatArray, t: FloatArray, labels: FloatArray, scores: FloatArray) -> None:
+        """Keep rows (N, D), N at least 1, with times, labels and scores (N,)."""
+        if len(X) == 1:
+            self.add_one(X[0].tolist(), t[0], labels[0], scores[0])
+            return
+        rows = np.arange(max(0, len(X) - ROWS), len(X))
+        at = (self.n + rows) % ROWS
+        self.ring[at, _TIME], self.ring[at, _LABEL] = t[rows], labels[rows]
+        self.ring[at, _SCORE] = scores[rows]
+        self.ring[at, _VALUES:] = X[rows, : self._width]
+        self.n += len(X)
+
+    def add_one(self, values: Sequence[float], t: float, label: float, score: float) -> None:
+        """Keep one row, without an array being made."""
+        at = self.n % ROWS * self._stride
+        struct.pack_into(self._form, self.ring, at, t, label, score, *values[: self._width])
+        self.n += 1
+
+    @property
+    def last_label(self) -> int:
+        """Label of the last row, -1 before the first."""
+        return int(self.ring[(self.n - 1) % ROWS, _LABEL]) if self.n else -1
+
+    def rows(self) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
+        """Return times, labels, scores (N,) and values (N, D), in order."""
+        kept = self.ring[np.arange(max(0, self.n - ROWS), self.n) % ROWS]
+        return kept[:, _TIME], kept[:, _LABEL].astype(np.int64), kept[:, _SCORE], kept[:, _VALUES:]
+
+
+class TimeLine(RowModel):
     """A model of rows that can draw its last ones: values by regime, surprise, regimes.
 
     The rows are not part of the state: a model that was loaded draws those it has learned since.
     """
 
-    _keeps_rows = True
-    _recent: Recent | None
-    _stamped: bool
-    _n_seen: int
-    _feature_names: Any
+    _recent: Recent | None = None
+    _stamped = False  # whether the last time was a time stamp
+
+    def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
+        """Keep rows that have just been learned, with what was said of them before."""
+        n = len(X)
+        if not n:
+            return
+        if self._recent is None:  # an open vocabulary has no columns to draw
+            self._recent = Recent(0 if self._vectorizer.open else X.shape[1])
+        self._stamped = given is not None and is_stamp(given)
+        if t is None:
+            t = np.arange(self._n_seen - n, self._n_seen, dtype=np.float64)
+        self._recent.add(X, t, *self._said(out))
+
+    def _said(self, out: Any) -> tuple[FloatArray, FloatArray]:
+        """Return labels and scores (N,) of what `_advance` returned."""
+        return out[:, LABEL], out[:, SCORE]
 
     @property
     def _nbytes_kept(self) -> int:
@@ -29,21 +89,21 @@ class TimeLine:
         return ()
 
     def plot(self) -> Any:
-        """Draw the time line of the last rows as a figure of matplotlib, which must be there.
+        """Draw the time line of the last rows as a figure of matplotlib, which must be installed.
 
         On top is a lane for each regime, below it the surprise of each row, its most surprising
         moments numbered; then a panel for each of up to 12 columns, with dots in the colours of the
-        regimes as they were predicted when the rows came. Those are the last 1,000 rows, of which
-        32 columns are kept; a model that was loaded draws the rows it has learned since.
+        regimes predicted when the rows came. The last 1,000 rows are drawn, with up to 32 columns
+        kept; a model that was loaded draws the rows it has learned since.
         """
         from streamddcrp.plots.clock import Clock  # noqa: PLC0415 -- only for pictures
         from streamddcrp.plots.series import Labelled  # noqa: PLC0415
         from streamddcrp.plots.timeline import plot_series  # noqa: PLC0415
 
         t, labels, scores, values = (Recent(0) if self._recent is None else self._recent).rows()
-        n, seen, clocked = len(t), self._n_seen, getattr(self, "_clocked", False)
+        n, seen = len(t), self._n_seen
         rows = np.arange(seen - n, seen)
-        times: Any = t if clocked else rows
+        times: Any = t if self._clocked else rows
         if self._stamped:
             times = (1e6 * t).round().astype("datetime64[us]").astype("datetime64[ns]")
         names = tuple(self._feature_names())

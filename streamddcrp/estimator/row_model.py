@@ -1,7 +1,6 @@
 """What models that take rows of numbers have in common."""
 
-import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,60 +9,16 @@ import pyarrow as pa
 from streamddcrp.contract import LABEL, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
 from streamddcrp.data.batches import batch_times, read_batch, row_types
-from streamddcrp.data.times import is_stamp
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator import stored
 from streamddcrp.estimator.as_if_next import AsIfNext
 from streamddcrp.estimator.interrupts import undisturbed
 from streamddcrp.estimator.scikit import ScikitLearn
 from streamddcrp.estimator.views import Backlog, index_of, predictions, with_index, with_times
-from streamddcrp.typing import FloatArray, IntArray, Probabilities
+from streamddcrp.typing import FloatArray, Probabilities
 
 Features = Mapping[Any, Any]
 Predicted = tuple[FloatArray, Probabilities] | None  # None in warm-up
-
-ROWS = 1_000  # that are kept for a picture
-COLUMNS = 32  # of them
-_TIME, _LABEL, _SCORE, _VALUES = range(4)
-
-
-class Recent:
-    """A ring, of fixed size, of the last rows (32 columns at most), labels and scores."""
-
-    def __init__(self, n_columns: int) -> None:
-        self.n = 0  # rows so far
-        self._width = min(n_columns, COLUMNS)
-        self.ring: Any = np.full((ROWS, _VALUES + self._width), np.nan)
-        self._form = f"{_VALUES + self._width}d"
-        self._stride = self.ring.strides[0]
-
-    def add(self, X: FloatArray, t: FloatArray, labels: FloatArray, scores: FloatArray) -> None:
-        """Keep rows (N, D), N at least 1, with times, labels and scores (N,)."""
-        if len(X) == 1:
-            self.add_one(X[0].tolist(), t[0], labels[0], scores[0])
-            return
-        rows = np.arange(max(0, len(X) - ROWS), len(X))
-        at = (self.n + rows) % ROWS
-        self.ring[at, _TIME], self.ring[at, _LABEL] = t[rows], labels[rows]
-        self.ring[at, _SCORE] = scores[rows]
-        self.ring[at, _VALUES:] = X[rows, : self._width]
-        self.n += len(X)
-
-    def add_one(self, values: Sequence[float], t: float, label: float, score: float) -> None:
-        """Keep one row, without an array being made."""
-        at = self.n % ROWS * self._stride
-        struct.pack_into(self._form, self.ring, at, t, label, score, *values[: self._width])
-        self.n += 1
-
-    @property
-    def last_label(self) -> int:
-        """Label of the last row, -1 before the first."""
-        return int(self.ring[(self.n - 1) % ROWS, _LABEL]) if self.n else -1
-
-    def rows(self) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
-        """Return times, labels, scores (N,) and values (N, D), in order."""
-        kept = self.ring[np.arange(max(0, self.n - ROWS), self.n) % ROWS]
-        return kept[:, _TIME], kept[:, _LABEL].astype(np.int64), kept[:, _SCORE], kept[:, _VALUES:]
 
 
 class RowLearner(stored.Stored):
@@ -188,12 +143,8 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
         super().__init__(is_open=is_open)
         self._n_seen = 0
         self._events_read = 0
-        self._recent: Recent | None = None  # not part of the state
-        self._stamped = False  # whether the last time was a time stamp
 
     # -- what a model supplies -------------------------------------------------------------------
-
-    _keeps_rows = False  # whether it draws its last rows, as `TimeLine` does
 
     @property
     def _has_begun(self) -> bool:
@@ -228,34 +179,21 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
             ``n_tables`` (int64). The floats are null in warm-up. Where times are given, they come
             first, as ``time``.
         """
-        return with_index(
-            index_of(batch, index), with_times(self._named(self._learn_batch(batch, t)), t)
-        )
+        return self._stepped(batch, t, index)
 
-    def _named(self, out: FloatArray) -> pa.RecordBatch:
+    def _stepped(self, batch: object, t: object, index: bool, *side: Any) -> pa.RecordBatch:
+        """Learn a batch and return what `step_many` does; ``side`` as for `_learn_row`."""
+        held = index_of(batch, index)
+        return with_index(held, with_times(self._named(self._learn_batch(batch, t, *side)), t))
+
+    def _named(self, out: Any) -> pa.RecordBatch:
         """Return the outputs of a step by name."""
         return predictions(out)
-
-    def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
-        """Keep rows that have just been learned, with what was said of them before."""
-        n = len(X)
-        if not n or not self._keeps_rows:
-            return
-        if self._recent is None:  # an open vocabulary has no columns to draw
-            self._recent = Recent(0 if self._vectorizer.open else X.shape[1])
-        self._stamped = given is not None and is_stamp(given)
-        if t is None:
-            t = np.arange(self._n_seen - n, self._n_seen, dtype=np.float64)
-        self._recent.add(X, t, *self._said(out))
-
-    def _said(self, out: Any) -> tuple[FloatArray, FloatArray]:
-        """Return labels and scores (N,) of what `_advance` returned."""
-        return out[:, LABEL], out[:, SCORE]
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Features, t: Any = None) -> int:
-        """Return the id of the most probable table; the next id where that is a new one."""
+        """Return the id of the most probable table; the next id if that is a new one."""
         return self._label_of(self._predict(x, t))
 
     def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:

@@ -64,7 +64,7 @@ class ScikitLearn(Options):
             As for `step_many`.
         y : ignored
         **side
-            ``t``, or what else `step_many` takes of each row.
+            ``t``, or other arguments of `step_many` for each row.
 
         Returns
         -------

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from streamddcrp.arguments import generator
 from streamddcrp.cards import ResultCard
-from streamddcrp.errors import MissingExtraError
+from streamddcrp.errors import import_extra
 from streamddcrp.likelihoods import Likelihood, make_likelihood
 from streamddcrp.likelihoods.auto import choose_likelihood
 from streamddcrp.typing import FloatArray, IntArray
@@ -115,6 +115,11 @@ class Draws(ResultCard):
         """Return the number of draws S."""
         return len(self.chain)
 
+    @property
+    def best(self) -> int:
+        """The draw with the highest log joint density."""
+        return int(self.log_joint.argmax())
+
     def traces(self) -> dict[str, FloatArray]:
         """Return the numbers followed along each chain, each (chains, draws).
 
@@ -142,7 +147,7 @@ class Draws(ResultCard):
             For each trace: ``mean``, ``sd``, ``mcse`` (standard error of the mean by Monte Carlo),
             ``ess_bulk``, ``ess_tail`` (effective sample sizes) and ``r_hat``, split and of ranks
             (Vehtari et al. 2021): above 1.01 the chains have not mixed. Of a trace that never
-            changes all but the mean and sd are NaN.
+            changes, all but the mean and sd are NaN.
 
         Raises
         ------
@@ -195,13 +200,6 @@ def _r_hat(x: FloatArray) -> float:
 
 
 def _arviz() -> Any:
-    """Import ArviZ, or say how to install it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # announces its next version
-            import arviz  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError(
-            "diagnostics need ArviZ: pip install 'streamddcrp[diagnostics]'"
-        ) from error
-    return arviz
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # announces its next version
+        return import_extra("arviz", "diagnostics need ArviZ", "diagnostics")

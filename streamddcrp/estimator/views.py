@@ -17,6 +17,7 @@ from streamddcrp.contract import (
     LIVE_TABLES,
     P_CHANGE,
     P_NEW,
+    PIECE,
     SCORE,
     Engine,
     Event,
@@ -33,7 +34,6 @@ _OURS = {  # columns of results
     "final_label", "features", "feature_probs", "threshold", "alarm", "began", "ended", "why",
 }  # fmt: skip
 _NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
-PIECE = 64  # rows that make fewer events than a ring of `streamddcrp.contract` holds
 
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
@@ -91,11 +91,15 @@ def with_index(index: pa.RecordBatch | None, results: pa.RecordBatch) -> pa.Reco
     return pa.RecordBatch.from_arrays([*results.columns, *index.columns], schema=schema)
 
 
+def empty_table(**kinds: pa.DataType) -> pa.Table:
+    """Return a table without rows, of columns of these types."""
+    return pa.schema(list(kinds.items())).empty_table()
+
+
 def no_tables(**more: pa.DataType) -> pa.Table:
     """Return the summary of a model that has learned nothing; ``more`` columns after weight."""
-    arrivals = {"born": pa.int64(), "last_seen": pa.int64()}
-    kinds = {"id": pa.int64(), "weight": pa.float64(), **more, **arrivals}
-    return pa.schema(list(kinds.items())).empty_table()
+    whole = pa.int64()
+    return empty_table(id=whole, weight=pa.float64(), **more, born=whole, last_seen=whole)
 
 
 def with_parameters(

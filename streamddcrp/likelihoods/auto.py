@@ -78,6 +78,23 @@ def choose_family(rows: FloatArray, types: Sequence[str] | None) -> Likelihood:
     return _joined(_parts(rows, types)[1])
 
 
+def numbers_of(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
+    """Return which columns (D,) a family takes for numbers."""
+    return _taken_for(family, NormalGamma, n_columns)
+
+
+def counts_of(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
+    """Return which columns (D,) a family takes for counts."""
+    return _taken_for(family, GammaPoisson, n_columns)
+
+
+def _taken_for(family: Likelihood, kind: type[Likelihood], n_columns: int) -> NDArray[np.bool_]:
+    found = np.full(n_columns, isinstance(family, kind))
+    for part, at in family.parts if isinstance(family, Product) else ():
+        found[list(at)] = isinstance(part, kind)
+    return found
+
+
 def with_correlations(
     family: Likelihood, X: FloatArray, labels: FloatArray
 ) -> tuple[Likelihood, int]:
@@ -86,18 +103,20 @@ def with_correlations(
     By first rows (N, D) and the tables ``labels`` (N,) of independent columns. The family itself,
     and 0, where they show nothing of it.
     """
-    parts = _parts_of(family, X.shape[1])
-    live = [j for part, at in parts if isinstance(part, NormalGamma) for j in at if varies(X[:, j])]
+    numbers = numbers_of(family, X.shape[1])
+    live = [j for j in np.flatnonzero(numbers) if varies(X[:, j])]
     full = as_one(X[:, live], labels)
     if full is None:
         return family, 0
-    rest = [(part, [j for j in at if j not in live]) for part, at in parts]
+    rest = [(part, [j for j in at if j not in live]) for part, at in _parts_of(family, X.shape[1])]
     others = [(part, np.array(at)) for part, at in rest if at]
     return _joined([(full, np.array(live)), *others]), len(live) * (len(live) - 1) // 2
 
 
 def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
     """Return a chosen family by which the columns that are ``odd``, (D,), are numbers."""
+    if not (odd & ~numbers_of(family, len(odd))).any():
+        return family
     parts = _parts_of(family, len(odd))
     found: list[tuple[Likelihood, IntArray]] = []
     numbers = np.flatnonzero(odd).tolist()

@@ -54,7 +54,7 @@ class Likelihood:
         """How often a row counts in the column with the slowest noise."""
         return float(np.min(self.power))
 
-    @property
+    @Cached
     def n_features(self) -> int | None:
         """Number of features D that the parameters fit, None for any."""
         if self.plane is not None:

@@ -1,6 +1,7 @@
 """What families know by column: prior parameters, and the centre and spread of first rows."""
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,8 +42,12 @@ def column_parameter(
     owner: str, name: str, value: ArrayLike, *, least: float | None = None
 ) -> float | tuple[float, ...]:
     """Return a float, or a tuple for each feature, checked: ``least`` or more; None: positive."""
-    if type(value) is float and 0.0 < value < math.inf and (least is None or value >= least):
+    lowest = 5e-324 if least is None else max(least, -sys.float_info.max)
+    if type(value) is float and lowest <= value < math.inf:
         return value
+    few = value if isinstance(value, list | tuple) and 0 < len(value) < 64 else [None]
+    if all(type(x) is float and lowest <= x < math.inf for x in few):
+        return tuple(few)
     array = as_array(owner, name, value)
     if array.ndim > 1 or array.size == 0:
         raise ConfigError(

@@ -17,7 +17,7 @@ from streamddcrp.typing import FloatArray
 
 WORTH = 40.0  # rows that the common covariance counts as
 KAPPA = 0.1  # weight of the prior mean, in rows: tables lie three deviations from it
-MOST_COLUMNS = 64  # of one covariance
+MOST_COLUMNS = 12  # of one covariance: more of them cost over three times as much a row
 FEWEST_ROWS = 32
 FEW = 4  # rows of a table that shows no correlations by itself
 LEVEL = 0.01  # of the tests for them

@@ -120,40 +120,39 @@ class Alarm(Stored):
 
     Consecutive alarming rows form one alarm, which ends when 10 rows (``average``, if that is more)
     have stayed below the threshold. Only its first row enters the calibration, and every score is
-    capped slightly above the threshold, so that an anomaly hardly lifts it, however long or large,
-    also before there is a threshold, when scores are compared with those seen;
-    what has the given rate is the beginning of alarms. Where more than 2 rate m + 3 alarms began
-    among the m rows, these no longer say what is usual, and scores enter as they are.
+    capped slightly above the threshold, so that an anomaly hardly lifts it, however long or large;
+    before there is a threshold, scores are compared with earlier ones. The rate is that of
+    beginnings of alarms. If more than 2 rate m + 3 alarms began among the m rows, these no longer
+    show what is usual, and scores enter uncapped.
 
-    With ``labels`` scores are surprises in nats, and what is judged is the excess over what was
-    expected before the row: the mean score of the regime that the row before was in, or in part
-    that of all rows, while the regime has less than 100. So a regime that varies more surprises by
-    its first rows, and by no later ones, and an alarm ends once its surprise is usual there. What
-    consecutive rows have in excess adds up, less one nat a row (Page's rule), for up to 100 rows:
-    so a drift and a small shift are found that no single row tells of. Were a new regime not new,
-    each of its rows would have surprised as its first did: so 20 rows that stay there count as
-    much. A regime that comes back after more than 20 rows is as new as at first, as long as it has
-    less than a twentieth of the rows and came rate n + 3 times in n rows, or less: a model knows it
-    again, but it is not usual. New regimes of the first 200 rows are; those of the first 1 / rate
-    rows have four visits from the start. Of rows that add up the highest enters the calibration. An
-    excess below one nat is no alarm.
+    With ``labels`` scores are surprises in nats, and a row is judged by its excess over what was
+    expected before it: the mean score of the regime of the row before, blended with that of all
+    rows while the regime has fewer than 100. So a regime with more variation surprises only by its
+    first rows, and an alarm ends once its surprise is usual for the regime. The excess of
+    consecutive rows adds up, less one nat a row (Page's rule), over at most 100 rows: this finds
+    drifts and small shifts that no single row shows. The first 20 rows that stay in a new regime
+    count as much as its first row. A regime that comes back after more than 20 rows counts as new
+    again as long as it has less than a twentieth of the rows and came at most rate n + 3 times in n
+    rows: the model recognises it, but it is not usual. Regimes born in the first 200 rows are
+    usual; those born in the first 1 / rate rows start with four visits. Of rows that add up the
+    highest enters the calibration. An excess below one nat is no alarm.
 
     With ``keys`` each key has its own threshold and its own alarms, by the excess over its level,
-    with or without labels. One with fewer than 1 / rate rows is judged by the excesses that keys
-    like it had, and by the highest of its own; so a new machine in a large fleet has a threshold
-    within a few rows. Alike are keys of the same age, below 8 and 64 rows, and later those with as
-    many regimes that lasted for 20 rows: where most machines have three ways of working, the third
-    is expected of one that has shown two, and the fourth of none (conformal prediction in
-    categories, as Mondrian's). That is always by the exponential tail, which none enters above the
-    threshold, and of many that fail at once only the first few do.
+    with or without labels. A key with fewer than 1 / rate rows is judged by the excesses of similar
+    keys and by the highest of its own, so a new machine in a large fleet has a threshold within a
+    few rows. Keys are similar if they have the same age, below 8 and 64 rows, and later if as many
+    of their regimes lasted for 20 rows: where most machines have three ways of working, a third is
+    expected of a machine that has shown two, but a fourth is not (conformal prediction in
+    categories, as Mondrian's). This always uses the exponential tail. Scores enter it only up to
+    the threshold, and of many keys that fail at once only the first few do.
 
     Parameters
     ----------
     rate : float, default 0.001
-        Probability that a row in control begins an alarm: one false alarm in 1 / rate rows. It is
-        no share of rows in alarm: an alarm has as many rows as it lasts.
+        Probability that a row in control begins an alarm: one false alarm in 1 / rate rows. The
+        share of rows in alarm is larger, since an alarm lasts for several rows.
     average : int, default 1
-        Rows whose mean score is judged. Above 1 for anomalies that last, but are small in any row.
+        Rows whose mean score is judged; above 1 for anomalies that last but are small in each row.
     per : str, optional
         In place of ``rate``: one false alarm of all keys together per time ("day", "6h"), or per
         number of rows ("5000 rows"). Times need ``t``; the rate then follows the mean interval
@@ -223,7 +222,7 @@ class Alarm(Stored):
         return max(LEAST_ROWS, 1.0 / (FURTHEST * self._rate)) if self._rate else math.inf
 
     def averaged(self, score: float, label: int | None = None) -> float:
-        """Return what a score, of a regime, would be judged as next; learn nothing."""
+        """Return the value by which a score, of a regime, would be judged next; learn nothing."""
         cells: Any = (cells[:1].copy() for cells in self._own)
         own, out = _Own(*cells), Alarms.none(np.empty(1))
         labels = np.array(() if label is None else [label], np.int64)

@@ -26,9 +26,9 @@ def change_points(
 ) -> tuple[IntArray, bool]:
     """Return the rows at which a change is declared: at most one in a run.
 
-    A change is declared where its probability rises above ``threshold``; the next one can only be
-    declared once the probability has been below 1 - ``threshold``, that is once the model is as
-    sure that the present run goes on.
+    A change is declared where its probability rises above ``threshold``; the next one only after
+    the probability has been below 1 - ``threshold``, when the model is equally sure that the
+    present run goes on.
 
     Parameters
     ----------
@@ -73,9 +73,9 @@ def change_points(
 def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     """Return the rows at which a regime begins, by the tables that its rows sit at.
 
-    A regime may be a mixture of tables, and visit another one for a few rows: 0 0 1 0 0 1 0 0 is
-    one regime. So each regime has shares of the labels of its own, and the rows are divided such
-    that this is most probable, each change and each visit at a price.
+    A regime may be a mixture of tables, or visit another table for a few rows: 0 0 1 0 0 1 0 0 is
+    one regime. So each regime has its own shares of the labels, and the most probable division of
+    the rows is found, with a price for each change and each visit.
 
     `SeqDDCRP.recent_labels` gives labels that use later rows; with them, fewer
     regimes are missed and broken than with labels given on arrival.
@@ -100,7 +100,7 @@ def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
     Notes
     -----
     A regime of N rows, n_l of them with label l of L, has the log evidence of a
-    Dirichlet-multinomial in which a row counts for a half, as neighbours follow each other:
+    Dirichlet-multinomial in which a row counts for a half, because neighbours are correlated:
 
         sum over l of [log Gamma(n_l / 2 + 2 / L) - log Gamma(2 / L)] - log Gamma(N / 2 + 2).
 

@@ -36,10 +36,10 @@ class Evidence(ResultCard):
     runs : ndarray of float64, shape (G,)
         Log evidence of each run.
     n_tables_probs : ndarray of float64, shape (K + 1,), or None
-        Posterior probability that the rows opened 0 to K tables, of runs weighted by their
-        evidence. Of `DDCRPSampler` and `SeqDDCRP`.
+        Posterior probability that the rows opened 0 to K tables, with runs weighted by their
+        evidence. For `DDCRPSampler` and `SeqDDCRP`.
     bound : float, optional
-        Of a `SeqDDCRP`: its lower bound after the same rows.
+        For a `SeqDDCRP`, its lower bound after the same rows.
     """
 
     log_evidence: float
@@ -56,7 +56,7 @@ class Evidence(ResultCard):
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an interval that holds the log evidence with this probability, by Student's t.
 
-        It does where runs differ by about a nat; where they differ by more, take more particles.
+        Reliable if runs differ by about a nat; if they differ by more, use more particles.
         """
         if not 0.0 < level < 1.0:
             raise ConfigError(f"level must be above 0 and below 1, got {level!r}")
@@ -73,9 +73,9 @@ def estimate_evidence(
     Parameters
     ----------
     model : DDCRPSampler, GraphCRP, GroupDP, TimeVaryingIBP or SeqDDCRP
-        Its options are taken; it neither learns nor changes. A likelihood that it would choose or
-        scale on the first rows is that of the first run. A `SeqDDCRP` learns the rows for its
-        bound; a `DDCRPSampler` of 100 particles with the same prior then gives the evidence.
+        Only its options are used; it does not change. A likelihood that depends on the first rows
+        is that of the first run. A copy of a `SeqDDCRP` learns the rows for the bound, and a
+        `DDCRPSampler` of 100 particles with the same prior estimates the evidence.
     X : rows
         As for ``model.learn_many``.
     n_runs : int, default 10
@@ -128,9 +128,9 @@ def estimate_evidence(
 def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
     """Return how probable it is that the last rows come from 0, 1, 2, .. regimes.
 
-    The posterior given these rows alone, under the prior that the model has by now. Labels say
-    which tables there are; this says how sure their number is. It is right as often as it
-    says where the prior is true, and where regimes last; too sure where the prior was learned from
+    The posterior given these rows alone, under the model's present prior. Labels say
+    which tables there are; this says how certain their number is. It is calibrated if the prior is
+    true and regimes last, and too sure if the prior was learned from
     tables that hold several clusters. Equation (11) of ``docs/math/states_over_tables.md``.
 
     Parameters
@@ -138,7 +138,7 @@ def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
     model : SeqDDCRP
         It does not change. The rows are those of its `recent_labels`.
     least : int, default 8
-        Rows from which a table counts: single odd rows are tables, too, but hardly regimes.
+        Smallest number of rows of a table that counts: single odd rows are tables, not regimes.
 
     Returns
     -------
@@ -148,7 +148,7 @@ def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
     Raises
     ------
     ConfigError
-        ``model`` is no `SeqDDCRP`, or ``least`` no whole number of at least 1.
+        ``model`` is not a `SeqDDCRP`, or ``least`` is not a whole number of at least 1.
 
     Examples
     --------

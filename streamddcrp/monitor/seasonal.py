@@ -20,12 +20,11 @@ from streamddcrp.typing import FloatArray
 class Seasonal(Options, RowLearner, base.Transformer):
     """Subtract the season of each column as it is learned, and keep the level.
 
-    What is left shows shifts, trends and faults that daily or weekly cycles would hide. The season
+    The remainder shows shifts, trends and faults that daily or weekly cycles would hide. The season
     is a sum of harmonics, learned together with a level that may jump, so that neither a shift of
-    the level nor a fault is taken for a part of it; a step that comes in every period is. Where
-    several columns step in the same row, this is clearer than in one. The amplitude may change. Of
-    each harmonic, the share is subtracted that is not noise: a given period is believed, and what
-    is not known yet is left in.
+    the level nor a fault is taken for a part of it, but a step in every period is. Several columns
+    that step in the same row make this clearer. The amplitude may change. Of each harmonic only the
+    part that is not noise is subtracted; a period that is given is not tested.
 
     Parameters
     ----------
@@ -45,15 +44,14 @@ class Seasonal(Options, RowLearner, base.Transformer):
     -----
     O(H^2) time a row and column, 1 to 5 microseconds, and O(H^2) memory a column, with H harmonics:
     up to 12 of the shortest period and 24 of longer ones, as far as the rows can show them. "auto"
-    keeps 4096 rows until it has decided, and takes .2 to 5 s for that in all, in portions of some
-    30 ms with each row from a stage on. Memory of a season: 8 of its longest periods, at least 25
-    rows per coefficient.
+    keeps 4096 rows until it has decided, which takes 0.2 to 5 s in total, in portions of some 30 ms
+    a row. A season remembers 8 of its longest periods, or 25 rows per coefficient if that is more.
 
-    Gaps are no problem where rows have times; without times a missing row must come as a row of
-    missing values. A missing value changes nothing, but the season goes on.
+    Rows with times may have gaps; without times a missing row must come as a row of missing values.
+    A missing value changes nothing, and the season continues.
 
-    In a pipeline of river's, which hands over no times and learns a row before it transforms it,
-    rows would be counted wrongly: use ``SeqDDCRP(season=...)``.
+    A pipeline of river passes no times and learns a row before it transforms it, so rows would be
+    counted wrongly: use ``SeqDDCRP(season=...)`` there.
 
     Examples
     --------

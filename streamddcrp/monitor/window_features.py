@@ -30,12 +30,11 @@ Features = Mapping[Any, Any]
 class WindowFeatures(Options, Stored, base.Transformer):
     """Turn a periodic signal into a row of features for each period.
 
-    A clusterer that is shown a periodic signal point by point finds the phases of the period; shown
-    what stretches of a few periods look like, it finds the signal's regimes. A window is four
-    periods long and begins one period after the last. It gives, for each column, the mean; the log
-    standard deviation of the values and of their steps; the skewness of both; and the log amplitude
-    in six bands of frequency; each less its mean, and divided by its standard deviation, over the
-    first 20 windows.
+    Shown a periodic signal point by point, a clusterer finds the phases of the period; shown
+    stretches of a few periods, it finds the signal's regimes. A window is four periods long and
+    begins one period after the last. For each column it gives the mean, the log standard deviation
+    of the values and of their steps, the skewness of both, and the log amplitude in six frequency
+    bands, each standardised over the first 20 windows.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ class WindowFeatures(Options, Stored, base.Transformer):
     The first 20 windows, 23 periods, come out together once they are complete. A missing value is
     taken to be the value before it. O(log P) time a row and O(P) memory for a period of P rows.
 
-    Features of overlapping windows are smooth, so tables should be as broad as the first windows:
+    Features of overlapping windows change smoothly, so tables should be as broad as these windows:
     ``SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.5))``.
 
     Examples

@@ -227,8 +227,8 @@ def point_estimate(
     """Return the partition of least expected loss that a local search finds.
 
     Single customers move to the table where the expected loss is least, in random order, until none
-    moves. Starts: the best of the samples, of the cuts of a dendrogram of the similarities (up to
-    3000 customers), and partitions into which customers are placed one by one.
+    moves. It starts from the best sample, the best cut of a dendrogram of the similarities (up to
+    3000 customers), and partitions built by placing customers one by one.
 
     Parameters
     ----------

@@ -1,6 +1,5 @@
 """What all pictures share: matplotlib, imported when one is drawn, and how they look."""
 
-import importlib
 import io
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamddcrp.errors import MissingExtraError
+from streamddcrp.errors import import_extra
 from streamddcrp.typing import FloatArray
 
 LONGEST = 60  # letters of a name
@@ -50,12 +49,7 @@ STYLE = {
 
 def matplotlib(part: str) -> Any:
     """Import a part of matplotlib, or say how to install it."""
-    try:
-        return importlib.import_module(f"matplotlib.{part}")
-    except ImportError as error:
-        raise MissingExtraError(
-            "pictures need matplotlib: pip install 'streamddcrp[plot]'"
-        ) from error
+    return import_extra(f"matplotlib.{part}", "pictures need matplotlib", "plot")
 
 
 def pyplot() -> Any:

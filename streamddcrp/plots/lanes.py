@@ -14,10 +14,11 @@ EARLY = "#BDBDBD"  # the warm-up, which is hatched
 CAUSE = "#5A6B7B"  # features that are on: one colour, for the lane says which
 N_CAUSES = 12  # drawn: those that came and went most
 CROWDED = 40  # returns above which a lane's bars must speak for themselves
+_MARK = {"linestyle": "none", "markeredgecolor": INK, "markeredgewidth": 0.9}
 MARKS: dict[str, dict[str, Any]] = {
-    "birth": {"marker": "o", "markersize": 5.5, "markerfacecolor": "white"},
-    "return": {"marker": ">", "markersize": 5.5, "markerfacecolor": "white"},
-    "last": {"marker": "x", "markersize": 5.0},
+    "birth": {**_MARK, "marker": "o", "markersize": 5.5, "markerfacecolor": "white"},
+    "return": {**_MARK, "marker": ">", "markersize": 5.5, "markerfacecolor": "white"},
+    "last": {**_MARK, "marker": "x", "markersize": 5.0, "markeredgewidth": 1.4},
 }
 MARK_NAMES = {"return": "back again", "last": "last seen"}
 ASIDE = {"birth": 0.0, "return": 0.0, "last": 5.0}  # points to the right, off the bar
@@ -111,31 +112,14 @@ def _mark(ax: Any, at: Any, lane: int, kind: str) -> None:
         return
     inches = ASIDE[kind] / 72
     aside = matplotlib("transforms").ScaledTranslation(inches, 0, ax.figure.dpi_scale_trans)
-    ax.plot(
-        at,
-        np.full(len(at), lane),
-        linestyle="none",
-        markeredgecolor=INK,
-        markeredgewidth=1.4 if kind == "last" else 0.9,
-        zorder=4,
-        clip_on=False,
-        transform=ax.transData + aside,
-        **MARKS[kind],
-    )
+    there = {"zorder": 4, "clip_on": False, "transform": ax.transData + aside}
+    ax.plot(at, np.full(len(at), lane), **there, **MARKS[kind])
 
 
 def _draw_legend(ax: Any, births: str, *, early: bool, unnamed: bool) -> None:
     line, patch = matplotlib("lines").Line2D, matplotlib("patches").Patch
     handles: list[Any] = [
-        line(
-            [],
-            [],
-            linestyle="none",
-            markeredgecolor=INK,
-            markeredgewidth=1.4 if kind == "last" else 0.9,
-            label=births if kind == "birth" else MARK_NAMES[kind],
-            **mark,
-        )
+        line([], [], label=births if kind == "birth" else MARK_NAMES[kind], **mark)
         for kind, mark in MARKS.items()
     ]
     if unnamed:

@@ -131,7 +131,8 @@ def draw_layers(
     legend = ax.legend(
         [*handles, *marks], [*labels, *(mark.get_label() for mark in marks)], frameon=False,
         loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9, handlelength=1.2,
-        title=f"words ({counted})", title_fontsize=9, alignment="left",
+        title=f"{'id' if all(map(str.isdigit, names)) else 'words'} ({counted})", title_fontsize=9,
+        alignment="left",
     )  # fmt: skip
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -154,19 +154,10 @@ def _draw_feature(ax: Any, x: FloatArray, findings: Findings, d: int, groups: An
         name += ": grey as measured, coloured less its season"
     ax.plot(*_broken(x, line), **look, linewidth=0.8, zorder=1, rasterized=len(x) > RASTER)
     size = float(np.clip(110.0 / np.sqrt(max(len(x), 1)), 1.6, 5.0))
+    dots = {"markersize": size, "markeredgewidth": 0, "zorder": 2, "rasterized": len(x) > RASTER}
     for rows, colour in groups:
         if rows.any():
-            ax.plot(
-                x[rows],
-                y[rows],
-                linestyle="none",
-                marker="o",
-                markersize=size,
-                markeredgewidth=0,
-                color=colour,
-                zorder=2,
-                rasterized=len(x) > RASTER,
-            )
+            ax.plot(x[rows], y[rows], "o", color=colour, **dots)
     if len(series.features) > 1:
         for rank, place in enumerate(findings.moments, start=1):
             if d in odd_features(series, place) and not np.isnan(y[place]):

@@ -92,8 +92,8 @@ class Postgres(Server):
         )  # fmt: skip
         return done.stdout.splitlines()
 
-    def restart(self):
-        self.stop(signal.SIGINT)  # "fast": connections are cut off
+    def restart(self, how=signal.SIGINT):  # "fast": connections are cut off
+        self.stop(how)
         self.start()
 
 

@@ -56,6 +56,15 @@ def tgz(name, text):
 
 
 FILES = {
+    "RollingSystemDemand.csv": (lines(["HDR,ROLLING SYSTEM DEMAND"], lambda i: f"VD,{at(i, 300):%Y%m%d%H%M%S},{Y[i] * 1000:.0f}", tail=["FTR,300"]), "", T(300), "c3"),
+    "DoS_dataset.csv": (lines([], lambda i: f"{1615593600 + i / 1000:.6f},0316,{8 if i % 4 else 2},05,a1,{'f8,09,21,21,00,fa,R' if i % 4 else 'R'}"), "", [datetime(2021, 3, 13) + timedelta(milliseconds=i) for i in range(N)], "?"),
+    "short.lvm": (lines(["LabVIEW Measurement\t", "Separator\tTab", "***End_of_Header***\t", "\t", "Channels\t2\t\t", "Samples\t300\t300\t", "Date\t2021/03/01\t2021/03/01\t", "***End_of_Header***\t\t\t", "X_Value\tVoltage\tCurrent\tComment"], lambda i: f"{i / 100:.6f}\t{X[i]}\t{Y[i]}"), "", None, "X_Value,Voltage,Current"),
+    "journal_bytes.json": ("".join(J({"__REALTIME_TIMESTAMP": str(1615593600000000 + i * 10**6), "PRIORITY": "6", "MESSAGE": [72, 105, 33] if i % 9 == 0 else f"usb {i % 3} found"}) + "\n" for i in range(N)), "--text MESSAGE", None, "MESSAGE"),
+    "SYSLOG01.CSV": (lines(["Date;Time;Register 40001;Status"], lambda i: f"{at(i % 60, 10).replace(day=1):01/03/2021;%H:%M:%S};{c1(X[i])};OK", order=range(60)), "--time Date,Time", [datetime(2021, 3, 1) + timedelta(seconds=10 * i) for i in range(60)], 1, 60),
+    "sar_all.txt": (lines(["Linux 5.4.0 (host) \t03/13/21 \t_x86_64_\t(4 CPU)", "", "00:00:01        CPU     %user     %idle"], lambda i: f"{at(i, 60):%H:%M:%S}        all     {X[i]}     {Y[i]}", tail=["Average:        all     15.00     45.00"]), "", None, "%user,%idle"),
+    "API_GDP.csv": (lines(['"Data Source","World Development Indicators",', "", '"Country Name","Indicator Name","1968","1969",'], lambda i: f'"Land {i}","GDP (current US$)","{X[i] * 5e10}","{Y[i] * 3e10}",'), "", None, "1968,1969"),
+    "yfinance_named.csv": (lines(["Price,Close,High,Volume", "Ticker,AAPL,AAPL,AAPL", "Date,,,"], lambda i: f"{at(i, 86400):%Y-%m-%d},{X[i]},{Y[i]},{Y[i] * 1e5:.0f}"), "--time Date", T(86400), 3),
+    "home-assistant.jsonl": ("".join(J({"last_updated_ts": 1615593600.25 + 30 * i, "state": X[i]}) + "\n" for i in range(N)), "--time last_updated_ts", [datetime(2021, 3, 13) + timedelta(seconds=30 * i + 0.25) for i in range(N)], 1),
     "HR.csv": (lines(["1615593600.000000", "1.000000"], lambda i: f"{60 + X[i]:.2f}"), "", "?", 1),
     "ACC.csv": (lines(["1615593600.000000, 1615593600.000000, 1615593600.000000", "32.000000, 32.000000, 32.000000"], lambda i: f"{-X[i]:.0f},{Y[i]:.0f},{i % 7}"), "", "?", 3),
     "cast.cnv": (lines(["* Sea-Bird SBE 9 Data File:", "* FileName = C:\\DATA\\A.hex", "** Ship: RV Polar", "# nquan = 3", "# name 0 = prDM: Pressure, Digiquartz [db]", "# name 1 = t090C: Temperature [ITS-90, deg C]", "# name 2 = sal00: Salinity [PSU]", "# interval = seconds: 0.0416667", "# start_time = Mar 13 2021 10:00:00", "# bad_flag = -9.990e-29", "*END*"],

@@ -86,7 +86,7 @@ def test_the_broker_is_started_again(broker, tmp_path):
 
 @pytest.mark.slow
 def test_killed_fifty_times(broker, tmp_path):
-    killed(broker, tmp_path, 6000, 50, restarts=5, seed=1)
+    killed(broker, tmp_path, 6000, 50, restarts=10, seed=1)
 
 
 def test_what_came_while_the_job_was_away(broker, tmp_path):

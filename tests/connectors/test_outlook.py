@@ -21,7 +21,9 @@ from click.testing import CliRunner
 
 import streamddcrp
 from streamddcrp.checkpoint import SqliteStore
+from streamddcrp.contract import Part
 from streamddcrp.errors import ConfigError
+from streamddcrp.estimator.reasons import explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.cli import main
 from streamddcrp_connectors.live import delivery
@@ -169,7 +171,7 @@ def test_a_pager_that_is_away_for_an_hour_of_alarms(tmp_path):
 
 ALARM = {"id": "a:0", "row": 3, "time": "2026-11-27T00:10:00Z", "key": "m3", "score": 19.7,
          "threshold": 8.97, "status": "firing", "began": 3, "n": 2, "keys": "m3, m5",
-         "text": "2 of 20 keys (machine) began something new within 10s: m3, m5"}  # fmt: skip
+         "text": "machine: 2 of 20 began something new within 10s: flow low (m3, m5)"}  # fmt: skip
 
 
 def told(row):
@@ -290,11 +292,14 @@ def test_messages_are_the_same_whatever_the_batches(size, group, tmp_path):
                 part = slice(start, min(start + size, 900))
                 cells = {"row": np.arange(part.start, part.stop), "score": scores[part]}
                 cells["time"] = np.arange(part.start, part.stop) // 3 * 1.0
+                cells |= {"state": [int(row < 610) for row in cells["row"]]}
                 cells |= {"key": keys[part]} if keyed else {}
                 results = pa.record_batch(cells)
                 judged = alarming.judge(results)
-                why = [f"flow {row}" for row in results["row"].filter(pa.array(judged.began))]
-                found += alarming.tell(results, judged, why).to_pylist()
+                rows = results["row"].filter(pa.array(judged.began)).to_pylist()
+                parts = [Part("flow", row, 0.0, 1.0, excess=9.0) for row in rows]
+                causes = [explanation([part], 9.0, 9.0, regime=1) for part in parts]
+                found += alarming.tell(results, judged, causes).to_pylist()
                 state = json.loads(json.dumps(alarming.save(store)))
                 store.commit("model", {}, "run", state)
                 alarming = Alarming(AlarmRule(0.001, group=group, by="pump"))
@@ -308,12 +313,13 @@ def test_messages_are_the_same_whatever_the_batches(size, group, tmp_path):
         assert sorted(found, key=sort) == sorted(told(900, keyed=keyed), key=sort)
     first = next(row for row in found if row["row"] == 600)
     assert (first["status"], first["threshold"] < 20) == ("firing", True)
-    if group:
-        assert first["text"] == "3 of 3 keys (pump) began something new within 3: a, b, c"
-    else:
-        assert first["text"] == "pump a began something new: flow 600"
+    why = "flow 600, expected 0.0 ± 1.0: 600 standard deviations high"
+    several = "pump: 3 of 3 began something new within 3: flow high in all (a, b, c)"
+    assert first["text"] == (several if group else f"pump a began something new: {why}")
     over = next(row for row in found if row["began"] == 600 and row["status"] == "resolved")
     assert over["row"] > 601 + 30
+    said = "pump: 2 of 3 calm again within 3, not as before in all (a, b)"
+    assert over["text"] == (said if group else "pump a calm again, not as before")
 
 
 def test_silent_alarms_are_counted_and_logged(tmp_path, caplog):

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from streamddcrp_connectors.cli import main
+from streamddcrp_connectors.options import names_out
 from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.sources import open_source
@@ -125,7 +126,7 @@ FILES = {  # name: text, options, columns of the time, features
     "samples.csv": (
         lines(["'Elapsed time','ECG','ECG'", "'hh:mm:ss.mmm','mV','mV'"],
               lambda i: f"'{i // 60:7d}:{i % 60:02d}.000',{X[i]},{Y[i]}"),
-        "", None, "'ECG','ECG'_2",
+        "", None, "ECG,ECG_2",
     ),
     "open-meteo-52.52N13.42E38m.csv": (
         lines(["latitude,longitude,elevation,utc_offset_seconds,timezone,timezone_abbreviation",
@@ -478,33 +479,8 @@ FILES = {  # name: text, options, columns of the time, features
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_obvious_command_runs_row_for_row(tmp_path, name):
-    text, options, time, features = FILES[name]
-    path = tmp_path / name
-    path.write_text(text)
-    done = CliRunner().invoke(main, ["run", str(path), *shlex.split(options)])
-    assert done.exit_code == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    numbers = [row["row"] for row in rows if row["row"] is not None]
-    assert sorted(numbers) == list(range(N)), done.stderr
-    assert "refused" not in done.stderr
-    shown = CliRunner().invoke(main, ["look", str(path), *shlex.split(options)])
-    assert shown.exit_code == 0, shown.stderr
-    command = shown.stdout.splitlines()[-1].removeprefix("to run it: streamddcrp ")
-    parts = shlex.split(command)
-    named = dict(zip(parts[2::2], parts[3::2], strict=True))
-    assert named.get("--features", named.get("--text")) == features
-    assert named.get("--time") == (time and time.replace(" + ", ","))
-    again = CliRunner().invoke(main, parts)  # what `look` says is what `run` does
-    assert again.stdout == done.stdout
-
-
-@pytest.mark.parametrize("name", imitations.FILES)
-def test_rows_and_times_are_those_of_the_file(tmp_path, name):
-    text, options, times, features, *n_rows = imitations.FILES[name]
-    path = tmp_path / name
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+def read(path, options):
+    """Read a file as the command would, in two ways of cutting; return its columns and rows."""
     parts = shlex.split(options)
     named = dict(zip(parts[::2], parts[1::2], strict=True))
     columns = Columns.of(named.get("--time"), None, None, named.get("--text"))
@@ -514,17 +490,38 @@ def test_rows_and_times_are_those_of_the_file(tmp_path, name):
             found = [refusals(batch) for batch, _ in source.read_after(None)]
         assert not any(refused for _, refused in found)
         tables.append(joined([batch for batch, _ in found]).to_pandas())
-        assert len(tables[-1]) == (n_rows or [N])[0]
     assert tables[0].equals(tables[1])
+    return source.columns, tables[0]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_columns_and_rows_are_those_of_the_file(tmp_path, name):
+    text, options, time, features = FILES[name]
+    path = tmp_path / name
+    path.write_text(text)
+    columns, rows = read(path, options)
+    assert len(rows) == N
+    assert " + ".join(columns.times) == (time or "")
+    if not columns.text or "--text" in options:
+        assert names_out(columns.features) == features
+
+
+@pytest.mark.parametrize("name", imitations.FILES)
+def test_rows_and_times_are_those_of_the_file(tmp_path, name):
+    text, options, times, features, *n_rows = imitations.FILES[name]
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    columns, rows = read(path, options)
+    assert len(rows) == (n_rows or [N])[0]
     if isinstance(features, int):
-        assert len(source.columns.features) == features
+        assert len(columns.features) == features
     elif features != "?":
-        assert ",".join(source.columns.features) == features
+        assert ",".join(columns.features) == features
     if times is None:
-        assert source.columns.time is None
+        assert columns.time is None
     elif times != "?":
-        read = tables[0][source.columns.time].dt.tz_localize(None).sort_values()
-        late = read.to_numpy() - np.array(sorted(times), "datetime64[ns]")
+        found = rows[columns.time].dt.tz_localize(None).sort_values()
+        late = found.to_numpy() - np.array(sorted(times), "datetime64[ns]")
         assert (np.abs(late) <= np.timedelta64(2, "us")).all()  # seconds in a float
 
 
@@ -636,12 +633,12 @@ def test_a_line_that_lacks_its_end_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        "yfinance.csv", "modbus.csv", "query_range.json", "market_chart.json", "bulk.ndjson",
-        "alpha_vantage.json", "HR.csv", "track.nmea",
+        "yfinance.csv", "modbus.csv", "query_range.json", "bulk.ndjson", "HR.csv", "track.nmea",
+        "PRSA_data.csv", "BTC-USD Historical Data.csv", "sales.csv", "hdfs.log",
     ],
 )  # fmt: skip
 def test_look_says_of_a_file_what_run_does(tmp_path, name):
-    text, options, *_ = imitations.FILES[name]
+    text, options, *_ = (FILES | imitations.FILES)[name]
     path = tmp_path / name
     path.write_text(text)
     parts = [str(path), *shlex.split(options)]
@@ -651,14 +648,26 @@ def test_look_says_of_a_file_what_run_does(tmp_path, name):
     done = [CliRunner().invoke(main, each) for each in (["run", *parts], shlex.split(command))]
     assert done[0].exit_code == 0
     assert done[0].stdout == done[1].stdout
+    rows = [json.loads(line)["row"] for line in done[0].stdout.splitlines()]
+    n_rows = len(read(path, options)[1])
+    assert sorted(row for row in rows if row is not None) == list(range(n_rows)), done[0].stderr
 
 
-def test_rows_of_many_widths_are_refused_in_a_csv_file(tmp_path):
-    path = tmp_path / "can.csv"
-    path.write_text("".join(f"{i / 100},0316,{'05,' * (i % 5 + 1)}R\n" for i in range(N)))
-    done = CliRunner().invoke(main, ["run", str(path)])
-    assert done.exit_code == 2
-    assert "cells where the header names" in done.stderr
+@pytest.mark.parametrize(("often", "n_refused"), [(4, 0), (150, 2)])
+def test_cells_that_rows_often_lack_are_missing_and_a_line_that_was_cut_is_refused(
+    tmp_path, often, n_refused
+):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        lines(["when,x,y"], lambda i: f"{at(i, 60)},{X[i]}" + f",{Y[i]}" * (i % often != 3))
+    )
+    with closing(open_source(path, Columns(), batch_rows=7)) as source:
+        found = [refusals(batch) for batch, _ in source.read_after(None)]
+    assert sum(len(refused) for _, refused in found) == n_refused
+    rows = joined([batch for batch, _ in found])
+    assert rows["x"].null_count == n_refused
+    lacking = [i for i, y in enumerate(rows["y"].to_pylist()) if y is None]
+    assert lacking == [*range(3, N, often)]
 
 
 def test_a_word_for_the_date_is_no_row_but_a_damaged_date_is(tmp_path):

@@ -17,10 +17,11 @@ from scipy.special import gammaln
 
 from streamddcrp.contract import FADE, FORGET, MERGE, RESTART, SPLIT, SWAP, SWEEP_UP
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.seqddcrp.engine import step
+from streamddcrp.models.seqddcrp.engine import run
 from streamddcrp.models.seqddcrp.kernels.layout import (
     LAG,
     LOG_ALPHA,
+    N_COLUMNS,
     N_EVENTS,
     N_GROUPS,
     N_ROWS,
@@ -73,7 +74,8 @@ class DenseStream:
         self.X.append(np.array(x, float))
         self.t.append(float(state.sums[LAG] + state.sums[SPEED] * t))
         given = np.empty((1, 0)) if given is None else given
-        self.state, out = step(cfg, state, self.X[-1][None], np.array([float(t)]), given)
+        out = np.empty((1, N_COLUMNS))
+        self.state = run(cfg, state, self.X[-1][None], np.array([float(t)]), given, out)
         frozen = self._freeze(excess, old, len(self.X) - 1)
         self._take_sides(ids, frozen)
         if since == cfg.sweep_every and np.isfinite(cfg.memory):

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from streamddcrp.decay.base import Decay, positive
+from streamddcrp.decay.base import Decay
 from streamddcrp.errors import OrderError, SchemaError
 from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import positive
 
 
 def prior_links(decay: Decay, alpha: float, times: int | ArrayLike) -> FloatArray:
@@ -36,7 +37,7 @@ def prior_links(decay: Decay, alpha: float, times: int | ArrayLike) -> FloatArra
            [0.6667, 0.3333, 0.    ],
            [0.4   , 0.4   , 0.2   ]])
     """
-    log_alpha = np.log(positive("prior_links", "alpha", alpha))
+    log_alpha = np.log(positive("prior_links: alpha", alpha))
     if isinstance(times, int | np.integer):
         if isinstance(times, bool) or times < 0:
             message = f"times: expected a number of customers >= 0 or their times, got {times!r}"

@@ -115,14 +115,14 @@ def test_tables_of_direct_neighbours_are_connected(seed, n, width):
             assert connected_components(part, directed=False, return_labels=False) == 1
 
 
-@given(seed=SEEDS, form=st.sampled_from(["links", "partition"]), decay=st.sampled_from(DECAYS[1:]))
-def test_state_after_moves_of_the_decay(seed, form, decay):
+@given(seed=SEEDS, sequential=st.booleans(), decay=st.sampled_from(DECAYS[1:]))
+def test_state_after_moves_of_the_decay(seed, sequential, decay):
     """What `check` counts anew, and links that the decay chosen allows."""
     rng = np.random.default_rng(seed)
     X, family = rng.normal(0, 3, (20, 1)), NormalGamma(0.0, 0.1, 1.5, 1.0)
     values = (2.0, 3.5, 8.0)
-    distances, prior = Distances.by_index(20), HyperGrid((0.2, 1.0), values, form)
-    grid = Griddy(prior, distances, decay, 0.5)
+    distances = Distances.by_index(20, sequential=sequential)
+    grid = Griddy(HyperGrid((0.2, 1.0), values), distances, decay, 0.5)
     candidates, _, value = grid.start
     chain = Chain(family.prepare(X)[0], family.family, family.hyper(1), candidates)
     stats, moved = family.suffstats(X), set()

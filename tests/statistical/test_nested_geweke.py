@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from streamddcrp.models.trees.gibbs import Corpus, State
+from streamddcrp.models.trees.gibbs import Corpus, Seats, State
 from streamddcrp.models.trees.kernels.gibbs import log_joint, sweep
 from tests.oracles.sampling import effective_size
 
 SIZES, V = (3, 1, 4, 2, 3), 4
 FIRST = np.concatenate([[0], np.cumsum(SIZES)])
 N, GAMMA, ETA, ALPHA = len(SIZES), 0.9, 0.5, np.array([1.5, 1.0, 0.6])
-LAW = (GAMMA, ETA, V * ETA)
+LAW = (GAMMA, np.full(3, ETA), np.full(3, V * ETA))
 
 
 def paths(rng):
@@ -50,7 +50,7 @@ def functions(path, z, words):
     leaf = path[:, 2]
     together = (leaf[:, None] == leaf).sum()
     pairs = (state.counts**2).sum()
-    value = log_joint(FIRST, z, path, ALPHA, LAW, *state)
+    value = log_joint(Seats(words, FIRST, z, path), ALPHA, LAW, state)
     return [
         (state.level >= 0).sum(), together, (path[:, 1] == path[0, 1]).sum(), z.mean(),
         (z == 2).sum(), pairs, value, words.mean(), together * (z == 2).sum(), words[0] * words[4],
@@ -69,7 +69,7 @@ def test_joint_distribution():
     for _ in range(40_000):
         words = words_given(rng, path, z)
         state = State.of(Corpus(words, FIRST, V), path, z)
-        assert sweep(rng, 0, 1, words, FIRST, z, path, ALPHA, LAW, *state) == N
+        assert sweep(rng, 0, 1, Seats(words, FIRST, z, path), ALPHA, LAW, state) == N
         back.append(functions(path, z, words))
     a, b = np.array(forward, float), np.array(back, float)
     n_eff = np.array([effective_size(trace) for trace in b.T])

@@ -130,7 +130,7 @@ def test_make_decay(spec, expected):
         (("logistic",), "takes location, scale; got none"),
         (("none", 1.0), "takes no parameter"),
         (("exponential", 1.0, 2.0), "takes scale; got"),
-        (("exponential", -1.0), "scale must be a finite number > 0, got -1.0"),
+        (("exponential", -1.0), "scale must be a positive number, got -1.0"),
         (("exponential", "8"), "got '8'"),
         (("window", 0), "width must be"),
         (("window", INF), "width must be"),

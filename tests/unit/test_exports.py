@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 
@@ -49,6 +50,30 @@ def test_signatures_show_the_options():
             shown = inspect.signature(exported).parameters
             made = exported.__new__ if issubclass(exported, tuple) else exported.__init__
             assert list(shown) == list(inspect.signature(made).parameters)[1:], name
+
+
+def test_models_can_be_asked_the_same():
+    """All but transformers, which give rows, and the model of words, which gives no labels."""
+    asked = ("n_seen", "events", "summary", "plot", "predict_many", "score_many", "step_many")
+    for name in set(streamddcrp.__all__) - {"Seasonal", "WindowFeatures", "LinkLanguageModel"}:
+        model = getattr(streamddcrp, name)
+        if hasattr(model, "learn_one"):
+            assert [method for method in asked if not hasattr(model, method)] == [], name
+
+
+def test_options_are_documented_in_the_order_of_the_signature():
+    """Those of most users under Parameters, then those of experts under Other Parameters."""
+    for name in streamddcrp.__all__:
+        model = getattr(streamddcrp, name)
+        if hasattr(model, "learn_one"):
+            parts = re.split(r"^(\w[\w ]+)\n-+$", inspect.getdoc(model), flags=re.MULTILINE)
+            told = [
+                text
+                for of, text in zip(parts[1::2], parts[2::2], strict=True)
+                if "Parameters" in of
+            ]
+            found = re.findall(r"^(\w[\w, ]*) : ", "".join(told), re.MULTILINE)
+            assert ", ".join(found).split(", ") == list(inspect.signature(model).parameters), name
 
 
 def test_unknown_name_is_an_attribute_error():

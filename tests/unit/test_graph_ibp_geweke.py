@@ -60,7 +60,7 @@ def test_geweke(parents, known, moves):
         room = np.zeros((N, MOST), np.bool_)
         room[:, : Z.shape[1]] = Z
         n_owners = room.sum(axis=0)
-        sweep(X, room, n_owners, *arrays, ALPHA, RATIO, shape, rate, 0, number)
+        sweep(X, room, n_owners, arrays, ALPHA, (RATIO, shape, rate), 0, number)
         Z = room[:, n_owners > 0]
         if moves:
             density = partial(log_likelihood, family, X)

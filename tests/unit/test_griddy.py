@@ -44,23 +44,21 @@ def posterior(family, values, alphas, *, sequential):
 
 
 @pytest.mark.parametrize(
-    ("form", "family", "values", "alphas", "expected"),
+    ("family", "values", "alphas", "expected"),
     [
-        ("partition", "exponential", (1.0, 2.0, 4.0), (0.3, 0.7, 1.5), EXPONENTIAL),
-        ("links", "exponential", (1.0, 2.0, 4.0), (0.3, 0.7, 1.5), EXPONENTIAL),
-        ("partition", "window", (1.5, 2.5, 4.5), (0.3, 1.5), WINDOW),
-        ("links", "window", (1.5, 2.5, 4.5), (0.3, 1.5), WINDOW),
-        ("links", "exponential", (1.0, 3.0), (0.3, 1.5), None),  # general
+        ("exponential", (1.0, 2.0, 4.0), (0.3, 0.7, 1.5), EXPONENTIAL),
+        ("window", (1.5, 2.5, 4.5), (0.3, 1.5), WINDOW),
+        ("exponential", (1.0, 3.0), (0.3, 1.5), None),  # general
     ],
 )
-def test_values_are_drawn_from_their_posterior(form, family, values, alphas, expected):
+def test_values_are_drawn_from_their_posterior(family, values, alphas, expected):
     sequential = expected is not None
     exact = posterior(family, values, alphas, sequential=sequential)
     if sequential:
         np.testing.assert_allclose(exact, expected, atol=1e-9)
     samples = sample_ddcrp(
         X5, NIG, alpha=0.7, decay=(family, 2.0), sequential=sequential, n_sweeps=affordable(15_000),
-        n_chains=1, hyper=HyperGrid(alphas, values, form), seed=0,
+        n_chains=1, hyper=HyperGrid(alphas, values), seed=0,
     )  # fmt: skip
     a = np.searchsorted(values, samples.decay_parameter)
     b = np.searchsorted(alphas, samples.alpha)
@@ -72,9 +70,10 @@ def test_values_are_drawn_from_their_posterior(form, family, values, alphas, exp
 
 
 def test_posterior_of_the_grid_with_irregular_times():
-    """Rows of links that share no weights: both forms against sums over all links, at a state."""
+    """Rows of links that share no weights, against sums over all links, at a state."""
     t = np.array([0.0, 0.7, 0.9, 3.1, 3.2])
     distances, alphas, widths = Distances.by_time(t), (0.3, 1.5), (1.0, 2.0, 8.0)
+    general = Distances.by_time(t, sequential=False)
     decay = make_decay(("exponential", 2.0))
     chain = Chain(NIG.prepare(X5)[0], NIG.family, NIG.hyper(1), distances.candidates(decay, 0.7))
     rng, n_tables = np.random.default_rng(3), set()
@@ -82,17 +81,17 @@ def test_posterior_of_the_grid_with_irregular_times():
         chain.sweep(rng)
         links, labels = chain.links, chain.labels
         same = (labels[:, None] == labels) & np.tri(5, k=-1, dtype=bool)
-        for form in ("partition", "links"):
+        for where in (distances, general):  # given the tables, and given the links
             expected = np.empty((2, 3))
             for (a, alpha), (b, width) in product(enumerate(alphas), enumerate(widths)):
-                candidates = distances.candidates(("exponential", width), alpha)
+                candidates = where.candidates(("exponential", width), alpha)
                 log_p = candidates.log_prior()
                 own = links == np.arange(5)
                 within = np.where(same, np.exp(log_p), 0.0).sum(axis=1)
                 given = log_p[np.arange(5), links]
                 chosen = np.log(within, where=~own, out=given.copy())
-                expected[a, b] = (chosen if form == "partition" else given).sum()
-            grid = Griddy(HyperGrid(alphas, widths, form), distances, decay, 0.7)
+                expected[a, b] = (given if where is general else chosen).sum()
+            grid = Griddy(HyperGrid(alphas, widths), where, decay, 0.7)
             found = grid.log_probs(chain)
             np.testing.assert_allclose(
                 found - found[0, 0], expected - expected[0, 0], rtol=1e-10, atol=1e-10
@@ -125,11 +124,11 @@ def test_log_joint_is_at_the_values_of_the_draw():
 
 
 def test_a_window_given_its_links_never_shrinks_below_the_longest():
-    grid = HyperGrid(decay=(1.5, 2.5, 4.5), form="links")
     samples = sample_ddcrp(
-        X5, NIG, alpha=0.7, decay=("window", 4.5), n_sweeps=500, n_chains=1, hyper=grid, seed=2
-    )
-    longest = (np.arange(5) - samples.links).max(axis=1)
+        X5, NIG, alpha=0.7, decay=("window", 4.5), n_sweeps=500, n_chains=1, sequential=False,
+        hyper=HyperGrid(decay=(1.5, 2.5, 4.5)), seed=2,
+    )  # fmt: skip
+    longest = np.abs(np.arange(5) - samples.links).max(axis=1)
     assert (longest < samples.decay_parameter).all()
     assert len(np.unique(samples.decay_parameter)) == 3
 
@@ -141,7 +140,6 @@ def test_a_window_given_its_links_never_shrinks_below_the_longest():
         ("both", {"decay": "none"}, "no positive parameter"),
         (HyperGrid(decay=(1.0, 2.0)), {"decay": lambda d: 1.0 / (1.0 + d)}, "no parameter"),
         (HyperGrid(decay=(-1.0, 2.0)), {}, "scale"),
-        (HyperGrid(decay=(1.0, 2.0), form="partition"), {"sequential": False}, "partition"),
     ],
 )
 def test_bad_grids_are_named(hyper, options, words):
@@ -157,7 +155,6 @@ def test_bad_grids_are_named(hyper, options, words):
         ({"alpha": ()}, "alpha has no values"),
         ({"alpha": (0.0,)}, "alpha"),
         ({"decay": (float("nan"),)}, "decay"),
-        ({"alpha": (1.0,), "form": "both"}, "form"),
     ],
 )
 def test_bad_grid_values_are_named(arguments, words):

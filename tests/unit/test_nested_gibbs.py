@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.models.trees.gibbs import State, sample_nested_topics
+from streamddcrp.models.trees.gibbs import Seats, State, sample_nested_topics
 from streamddcrp.models.trees.kernels.gibbs import log_joint
 from tests.oracles import nested_crp
 from tests.oracles.sampling import (
@@ -80,7 +80,9 @@ def test_slots_grow_and_counts_stay_right():
         path, z = draws.paths[s].astype(int), draws.levels[s].astype(int)
         state = State.of(draws.corpus, path, z)
         law = (20.0, np.full(3, 0.3), np.full(3, 0.3 * 12))
-        value = log_joint(draws.corpus.first, z, path, draws.alpha, law, *state)
+        value = log_joint(
+            Seats(draws.corpus.words, draws.corpus.first, z, path), draws.alpha, law, state
+        )
         assert value == pytest.approx(draws.log_joint[s], abs=1e-8)
         assert (state.level >= 0).sum() == draws.n_nodes[s]
         assert state.docs[0] == 80

@@ -101,7 +101,7 @@ def test_a_move_raises_the_bound_by_what_it_says_and_is_undone_otherwise():
     model.learn_many(np.array([rng.multinomial(25, law[d % 4]) for d in range(60)]))
     tree, won = model._tree, 0
     for node in range(1, tree.n_nodes):
-        which = np.flatnonzero(tree.window.ends[: tree.window.n] == node)
+        which = np.flatnonzero(tree.window.docs.ends[: tree.window.n] == node)
         if len(which):
             before, gain = tree.bound(), Trial(tree).try_move([which], barred=node)
             assert tree.bound() - before == pytest.approx(gain, abs=1e-6)
@@ -323,9 +323,13 @@ def test_the_bound_is_that_of_the_window_after_nodes_went():
     keep = np.ones(tree.n_nodes, dtype=bool)
     keep[-1] = False
     tree.reorder(keep)
-    assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)
+    assert tree.real[LOCAL] == pytest.approx(
+        (w.docs.weights[: w.n] * w.docs.own[: w.n]).sum(), abs=1e-6
+    )
     model.refine()
-    assert tree.real[LOCAL] == pytest.approx((w.weights[: w.n] * w.own[: w.n]).sum(), abs=1e-6)
+    assert tree.real[LOCAL] == pytest.approx(
+        (w.docs.weights[: w.n] * w.docs.own[: w.n]).sum(), abs=1e-6
+    )
 
 
 def test_words_that_come_once_are_forgotten_and_others_stay():

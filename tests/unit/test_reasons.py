@@ -508,6 +508,19 @@ def test_a_row_that_was_learned_is_explained_as_before(season):
     assert other.explain_learned(row, 702) is None
 
 
+@pytest.mark.parametrize("size", [1, 5])
+def test_rows_of_a_new_regime_are_explained_by_the_one_before(size):
+    X = np.random.default_rng(8).normal(size=(405, 2))
+    X[400:, 1] += 9.0
+    model = SeqDDCRP(likelihood="normal_gamma")
+    model.step_many(X[:400])
+    for a in range(400, 405, size):
+        model.step_many(X[a : a + size])
+        for i in range(size):
+            found = model.explain_learned(dict(enumerate(X[a + i])), size - i)
+            assert (found.parts[0].name, abs(found.parts[0].expected) < 0.5) == ("1", True)
+
+
 def test_of_a_key_a_row_that_was_learned_is_explained():
     rng = np.random.default_rng(6)
     fleet = Keyed(SeqDDCRP(likelihood="normal_gamma"), by="k")

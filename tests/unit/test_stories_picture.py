@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from streamddcrp.models.text.embedding_stream import EmbeddingStream
 from streamddcrp.models.text.text_stream import TextStream
 
 THEMES = ("oil prices opec barrel", "cup final goal team", "vote election party poll",
@@ -143,3 +144,24 @@ def test_the_picture_has_a_scale_and_names_twelve_layers():
     colours = [to_hex(part.get_facecolor()[0]).upper() for part in ax.collections]
     assert colours[:12] == list(COLOURS)
     assert not set(colours[12:]) & set(COLOURS)
+
+
+def test_vectors_have_the_picture_of_texts():
+    pytest.importorskip("matplotlib").use("Agg")
+    rng = np.random.default_rng(0)
+    about = rng.normal(size=(6, 32))
+    X = about[rng.integers(3, size=1_500) + np.arange(1_500) // 500]
+    X = X + rng.normal(0, 0.2, (1500, 32))
+    model, twin, row = EmbeddingStream(lag=100), EmbeddingStream(lag=100), 0
+    model.learn_many(X)
+    for n in (1, 700, 3, 1_500):
+        twin.learn_many(X[row : row + n])
+        row += n
+        twin = EmbeddingStream.from_bytes(twin.to_bytes())
+    tracks = model.trajectories()
+    assert twin.trajectories() == tracks
+    labels = model.final_labels(window=True)["label"].to_numpy()
+    for story in np.unique(labels[labels >= 0]):
+        mine = tracks["id"].to_numpy() == story
+        assert tracks["mass"].to_numpy()[mine].sum() == (labels == story).sum()
+    assert len(model.plot(stories=4).collections) == min(4, len(set(labels[labels >= 0])))

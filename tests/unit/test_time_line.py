@@ -11,7 +11,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 
 from streamddcrp import DDCRPSampler, SeqDDCRP, TimeVaryingIBP  # noqa: E402
 from streamddcrp.data.times import is_stamp  # noqa: E402
-from streamddcrp.estimator.row_model import COLUMNS, ROWS, Recent  # noqa: E402
+from streamddcrp.estimator.recent import COLUMNS, ROWS, Recent  # noqa: E402
 
 START = datetime(2024, 5, 1)
 

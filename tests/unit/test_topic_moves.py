@@ -22,13 +22,13 @@ def slow_bound(model):
     tree = model._tree
     w, s, K, V = tree.window, tree.settings, tree.n_nodes, tree.n_words
     counts, mass, total = np.zeros((K, V)), np.zeros(K), 0.0
-    for d, (a, b) in enumerate(pairwise(w.offsets[: w.n + 1])):
-        at, n, phi = int(w.ends[d]), w.counts[a:b], w.phi[a:b]
+    for d, (a, b) in enumerate(pairwise(w.docs.offsets[: w.n + 1])):
+        at, n, phi = int(w.docs.ends[d]), w.docs.counts[a:b], w.docs.phi[a:b]
         assert tree.level[at] == len(s.alpha)
         mass[at] += 1.0
         total += log_beta(s.alpha + n @ phi) - log_beta(s.alpha) - (n @ xlogy(phi, phi)).sum()
         while at >= 0:
-            np.add.at(counts[at], w.words[a:b], n * phi[:, tree.level[at] - 1])
+            np.add.at(counts[at], w.docs.words[a:b], n * phi[:, tree.level[at] - 1])
             at = tree.parent[at]
     for i in range(K):
         prior = np.full(V, s.eta[tree.level[i] - 1])

@@ -59,7 +59,7 @@ def test_documents_that_count_more_and_more_count_as_many_as_they_are():
     state = TopicTree.empty(settings, 6)
     offsets, words = np.arange(0, 5 * n + 1, 5), rng.integers(0, 6, 5 * n)
     tree, docs = state.arrays, Documents(
-        offsets, words, np.ones(5 * n), np.zeros((5 * n, 2)), np.zeros(n), np.full(n, -1),
+        words, np.ones(5 * n), np.zeros((5 * n, 2)), offsets, np.zeros(n), np.full(n, -1),
         np.zeros(n),
     )  # fmt: skip
     learn(0, n, True, tree, docs, settings, np.empty((n + 1, 4)))

@@ -9,6 +9,13 @@ from scipy.stats import multivariate_normal
 
 from streamddcrp.compilation import entry
 from streamddcrp.models.text.embedding_stream import Sets
+from streamddcrp.models.text.kernels.gaps import (
+    TEMPERS,
+    close_gaps,
+    fit_settings,
+    gap,
+    sum_products,
+)
 from streamddcrp.models.text.kernels.sets import dimensions, partition, prepare_sets
 from streamddcrp.records import empty
 
@@ -18,6 +25,26 @@ def best_partition(sets, n, half, rho, alpha):
     """`partition` with one alpha."""
     prepare_sets(sets, n, half, rho)
     return partition(sets, n, alpha, alpha, alpha)
+
+
+@entry
+def gap_between(sets, n, k, l):
+    """`gap`."""
+    sum_products(sets, n)
+    return gap(sets, n, k, l)
+
+
+@entry
+def n_closed(sets, n):
+    """`close_gaps`."""
+    return close_gaps(sets, n)
+
+
+@entry
+def fitted(sets, n, rhos, rho, half, alpha):
+    """`fit_settings` with one alpha, of sets as they are."""
+    sum_products(sets, n)
+    return fit_settings(rhos, rho, sets, n, half, alpha, alpha, alpha)
 
 
 @entry
@@ -96,3 +123,62 @@ def test_independent_dimensions_are_counted(D, n_stories):
     wide = np.hstack([X, np.zeros((300, 2 * D))])
     found = n_dimensions(sets_of(wide), 300, 3.0 * D)
     assert 0.7 * D < found < 1.3 * D
+
+
+def test_a_gap_is_measured_on_the_line_between_two_means():
+    """By the vectors themselves, each left out of the mean of its own set; two laws against one."""
+    labels = [0] * 9 + [1] * 6 + [2] * 5
+    X, D = unit_vectors(3, labels, 20, 0.3), np.array(labels)
+    sets = sets_of(X)
+    sets.z[:] = labels
+    p = {}
+    for i, k in enumerate(labels[:15]):
+        others = np.arange(20) != i
+        p[i] = X[i] @ (X[(D == 0) & others].mean(0) - X[(D == 1) & others].mean(0)), k
+    values, side = (np.array(column) for column in zip(*p.values(), strict=True))
+    within = np.concatenate([values[side == k] - values[side == k].mean() for k in (0, 1)]).var()
+    nats = 7.5 * np.log(values.var() / within) - 9 * np.log(15 / 9) - 6 * np.log(15 / 6)
+    assert gap_between(sets, 20, 0, 1) == pytest.approx(nats - np.log(15), rel=1e-9)
+
+
+def test_parts_of_a_story_are_joined_and_stories_are_not():
+    """Two stories that spread in three dimensions of their own, each cut where it is widest."""
+    rng = np.random.default_rng(4)
+    y, z = np.repeat([0, 1], 60), rng.normal(size=(120, 3))
+    X = rng.normal(0.0, 0.04, (120, 100)) + np.eye(100)[y]
+    for k in (0, 1):
+        X[y == k, 10 + 3 * k : 13 + 3 * k] += 0.5 * z[y == k]
+    sets = sets_of(X / np.linalg.norm(X, axis=1)[:, None])
+    sets.z[:] = 2 * y + (z[:, 0] > 0.0)
+    assert n_closed(sets, 120) == 2
+    np.testing.assert_array_equal(sets.z == sets.z[0], y == 0)
+
+
+def test_settings_are_those_under_which_vectors_find_their_sets():
+    """P(own set | all others), by the densities of sets with and without each vector."""
+    labels, D, alpha = [0, 1, 0, 2, 1, 0, 1, 0, 1, 0], 24, 2.0
+    X, y = unit_vectors(5, labels, D, 0.6), np.array(labels)
+    y[9] = 1  # a wrong one, so that sharper is not always better
+    alone = multivariate_normal(np.zeros(D), np.eye(D) / D)
+
+    def found(rho, part):
+        total = 0.0
+        for i in range(len(X)):
+            x, odds = X[i : i + 1], {-1: alpha}
+            for k in range(3):
+                own = X[(y == k) & (np.arange(len(X)) != i)]
+                if len(own):
+                    gain = log_density(np.vstack([own, x]), rho) - log_density(own, rho)
+                    odds[k] = len(own) * math.exp(part * (gain - alone.logpdf(x[0])))
+            total += math.log(odds.get(y[i], alpha) / sum(odds.values()))
+        return total
+
+    rhos, parts = (0.7, 0.4, 0.1), [0.5**g for g in range(TEMPERS)]
+    nats = {(rho, part): found(rho, part) for rho in rhos for part in parts}
+    best = max(nats, key=nats.__getitem__)
+    sets = sets_of(X)
+    sets.z[:] = y
+    got = fitted(sets, len(X), np.array(rhos), 0.7, 0.5 * D, alpha)
+    assert nats[best] > nats[0.7, 1.0] + 3.0
+    assert got == (*best, alpha)
+    assert fitted(sets, len(X), np.array(best[:1]), best[0], 0.5 * D * best[1], alpha)[1] == 1.0

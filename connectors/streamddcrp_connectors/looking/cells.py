@@ -19,12 +19,13 @@ _FLAGS = (
     ("down", "up"), ("nok", "ok"), ("inactive", "active"), ("stopped", "running"),
 )  # fmt: skip
 _SENTINELS = (
-    -99.0, -99.9, -99.99, -200.0, -999.0, -999.9, -999.99, -9999.0, -9999.9, -9999.99, -99999.0,
-    999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99, 99999.0, 99999.9, 999999.0,
+    -0.99, -9.9, -9.99, -99.0, -99.9, -99.99, -200.0, -999.0, -999.9, -999.99, -9999.0,
+    -9999.9, -9999.99, -99999.0, 999.0, 999.9, 999.99, 9999.0, 9999.9, 9999.99,
+    99999.0, 99999.9, 999999.0,
 )  # fmt: skip
 _COUNTERS = re.compile(
     r"(|c1|#|instant|rownames|row|__index_level_0__|record|obs|seq|unnamed: 0|"
-    r"(.*[_ ])?(id|idx|index|no\.?|nr\.?|num|number|#)|row_?id|row_?number|[A-Za-z]+Id)",
+    r"(.*[_ .])?(id|idx|index|seq|no\.?|nr\.?|num|number|#)|row_?id|row_?number|[A-Za-z]+Id)",
     re.I,
 )
 _UNIT = r"[%€$£¥]|[A-Za-zµμ°Ω][A-Za-zµμ°Ω²³/^\d]{0,7}"
@@ -243,12 +244,15 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
 
 def _of_numbers(name: str, cells: Any, numbers: Any, habit: Habit) -> Habit:
     values = numbers.drop_null().cast(pa.float64()).to_numpy()
+    values = values[~np.isnan(values)]
     clock = "" if habit.unit else _clock_of_numbers(name, cells.drop_null(), numbers)
     counts = len(values) > 2 and bool((np.diff(values) == 1).all())
     if not clock and counts and _COUNTERS.fullmatch(name):
         return Habit("counter", marks=habit.marks)
     if not len(values):
         return Habit("empty", marks=habit.marks)
+    if clock == "year" and values.min() >= 1e11:  # 202103010000: no measurement is so written
+        return Habit("time", clock, marks=habit.marks)
     return habit._replace(clock=clock, sentinels=_sentinels_of(values))
 
 
@@ -266,7 +270,7 @@ def _sentinels_of(values: Any) -> tuple[float, ...]:
     """Return numbers that repeat, far from all others, as no measurement does.
 
     One of three nines or more, and a minus, need not repeat, if it is three times as far from the
-    others as these are from each other.
+    others as these are from each other. Small ones do so among more than twenty others only.
     """
     found: list[float] = []
     for mark in _SENTINELS:
@@ -278,7 +282,7 @@ def _sentinels_of(values: Any) -> tuple[float, ...]:
             wide = len(rest) > 20 and rest.min() - mark > 3.0 * np.ptp(rest)
             far = wide and mark <= -999.0
         elif mark < 0:
-            far = rest.min() >= mark / 10.0
+            far = rest.min() >= mark / 10.0 and (mark <= -99.0 or len(rest) > 20)
         else:
             far = rest.max() < mark / 3.0 and (rest.min() >= 0.0 or -rest.min() < mark / 3.0)
         if far:

@@ -35,6 +35,7 @@ RULE = re.compile(
 )  # with bars
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}$")
 _HOUR = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?$")
+_NOTES = re.compile("(comment|remark|note)s?", re.I)  # of columns that rows may do without
 _FORMS = re.compile(r"\d+[sdn]")  # lengths and types of columns
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATED = re.compile(
@@ -59,6 +60,7 @@ class Dialect:
     names: tuple[str, ...] = ()  # of the columns, if they are not those of the header
     glued: bool = False  # the sign of a number may follow the number before it at once
     ragged: bool = False  # no header, and rows of too many widths for a table
+    short: bool = False  # the last cells of a row may be left out: they are missing
 
     def said(self) -> str:
         """Say in a few words what is not as usual; nothing where all is."""
@@ -77,6 +79,7 @@ class Dialect:
             words.append(
                 "no header (the columns are c1, c2, ..; --header if the first line names them)"
             )
+        words += ["some rows have fewer cells, the last of which are missing"] * self.short
         return ", ".join(words)
 
 
@@ -177,8 +180,11 @@ def _cut(text: str, sep: str) -> _Cut:
     if marked:
         _sort_out(cut, marked)
     like = [row for row in cut.rows if len(row) == cut.width]
-    table = cut.rows[next(n for n, row in enumerate(cut.rows) if len(row) == cut.width) :]
-    cut.share = sum(len(row) >= cut.width > 1 for row in table) * len(like) / len(table) ** 2
+    first = next(n for n, row in enumerate(cut.rows) if len(row) == cut.width)
+    n_rows = len(cut.rows) - first
+    n_short = sum(place > first for place in _shorts(cut, first)) if sep != " " else 0
+    n_whole = sum(len(row) >= cut.width > 1 for row in cut.rows[first:])
+    cut.share = (n_whole + n_short) * (len(like) + n_short) / n_rows**2
     cells = [cell for row in like[-200:] for cell in row]
     if sep == " ":  # a clock belongs to the date before it; a log has marks of its own
         pairs = zip(["", *cells], cells, strict=False)
@@ -278,14 +284,54 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
         rows, line, header, names = cut.rows[start:], cut.lines[start], start < below, ()
     n_lines = 1 + "".join(rows[0]).count("\n")  # of the header
     extra = cut.lines[below] - line - n_lines if start + header < below < len(cut.rows) else 0
+    names = _with_index(cut.rows[start:below], names) if header else names
     values = [row for row in cut.rows[below:] if len(row) == cut.width]
     if "decimal" not in given:
         decimal, thousands = _find_decimal(values, found.sep)
         found = replace(found, decimal=decimal, thousands=thousands)
-    if not names and (not header or line in cut.padded):
-        names = tuple(rows[0]) if header else ("",) * cut.width
-    skip = given.get("skip", 0) + line
-    return replace(found, skip=skip, header=bool(header), extra=extra, names=named(names))
+    wide = len(rows[0]) > cut.width and all(map(_NOTES.fullmatch, rows[0][cut.width :]))
+    if not names and (not header or wide or line in cut.padded):
+        names = tuple(rows[0][: cut.width]) if header else ("",) * cut.width
+    shorts = _shorts(cut, below)
+    before = next(p for p in range(start, -1, -1) if header or p - 1 not in shorts)
+    line = cut.lines[before] if before < start else line
+    found = replace(found, skip=given.get("skip", 0) + line, extra=extra, short=bool(shorts))
+    return replace(found, header=bool(header), names=named(names))
+
+
+def _with_index(rows: list[list[str]], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names, the first as pandas writes it: alone, in a line below the others."""
+    for row in rows[1:]:
+        if row[0].strip() and _n_filled(row) == 1 < len(row) == len(rows[0]):
+            return (row[0], *(names or rows[0])[1:])
+    return names
+
+
+def _shorts(cut: _Cut, first: int) -> list[int]:
+    """Return the places of rows that lack their last cells, if one in fifty does, or more.
+
+    Fewer, or a single one, are lines that were cut, which are refused. ``first`` is the place of
+    the first row that may be whole.
+    """
+    even = [p for p in range(first, len(cut.rows)) if len(cut.rows[p]) == cut.width]
+    places = [p for p in range(even[-1] if even else 0) if 1 < len(cut.rows[p]) < cut.width]
+    full = _full(cut, [cut.rows[p] for p in even[-200:]]) if places else {}
+    least = min(full, default=cut.width)
+
+    def is_like(row: list[str]) -> bool:
+        held = (p for p in full if p < len(row) and not _is_missing(row[p]))
+        return least < len(row) and all(full[p](row[p]) for p in held)
+
+    places = [p for p in places if is_like(cut.rows[p])]
+    return places if sum(p > first for p in places) > max(1, len(even) / 50) else []
+
+
+def _full(cut: _Cut, rows: list[list[str]]) -> dict[int, Any]:
+    """Return the places where all rows have dates, or numbers, each with the test of it."""
+    full: dict[int, Any] = {}
+    for test in (_is_dated, is_number) if rows else ():
+        full |= {p: test for p in range(cut.width) if all(test(row[p]) for row in rows)}
+    return full
 
 
 def _is_start(rows: list[list[str]]) -> bool:
@@ -346,9 +392,7 @@ def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
     """
     half = [row for row in cut.rows[len(cut.rows) // 2 :][:200] if len(row) == cut.width]
     half = [row for row in half if _n_filled(row)]
-    full: dict[int, Any] = {}
-    for test in (_is_dated, is_number) if half else ():
-        full |= {p: test for p in range(cut.width) if all(test(row[p]) for row in half)}
+    full = _full(cut, half)
     always = {p: half[0][p] for p in full if len({row[p] for row in half}) == 1}
 
     def numbers(row: list[str]) -> dict[int, bool]:
@@ -368,6 +412,8 @@ def _body(cut: _Cut, first: int) -> tuple[int, int] | None:
     top, counted = None, False  # counted: a title has numbers
     for place in range(below - 1, -1, -1) if first < below else ():
         row, found = cut.rows[place], numbers(cut.rows[place])
+        if top is None and len(row) > cut.width and all(map(_NOTES.fullmatch, row[cut.width :])):
+            return place, below
         if len(row) != cut.width or 2 * _n_filled(row) <= usual:
             if top is not None:
                 break
@@ -533,6 +579,11 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
     return decimal, ""
 
 
+def bare(name: str) -> str:
+    """Return a name less blanks and single quotes around it."""
+    return re.sub(r"^'(.+)'$", r"\1", name.strip())
+
+
 def named(names: Sequence[str]) -> tuple[str, ...]:
     """Give a column without a name one by its place, c1, c2, .., and a name that returns a number.
 
@@ -543,7 +594,7 @@ def named(names: Sequence[str]) -> tuple[str, ...]:
     """
     made: dict[str, None] = {}
     for place, name in enumerate(names, 1):
-        name = whole = name.strip() or f"c{place}"  # noqa: PLW2901 -- as it is to be called
+        name = whole = bare(name) or f"c{place}"  # noqa: PLW2901 -- as it is to be called
         again = 1
         while name in made:
             again += 1

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.data.clock import Wanted, find_kind, is_ambiguous, parse
+from streamddcrp.data.clock import Wanted, find_kind, is_ambiguous, parse, read_cells
 from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 
@@ -66,13 +66,22 @@ def survey(
         if name in times or name == key:
             continue
         empty = habit.kind == "empty" and not (some and _is_unnamed(name))
-        if habit.kind == "number" and habit.clock in ("ms", "us", "ns"):
+        if habit.kind == "number" and _is_stamps(name, table.column(name), habit.clock):
             left_out[name] = _WHY["time"]
         elif habit.kind in ("number", "flag") or empty:
             features.append(name)
         else:
             left_out[name] = _WHY[habit.kind]
     return Survey(habits, tuple(times), kind, tuple(features), left_out, key, unordered)
+
+
+def _is_stamps(name: str, cells: Any, clock: str) -> bool:
+    """Whether numbers of that size are other times: called so, or whole and mostly in order."""
+    if clock not in ("ms", "us", "ns") or may_be_time(name):
+        return clock in ("ms", "us", "ns")
+    values = read_cells(trimmed(cells).drop_null(), pa.float64()).to_numpy(zero_copy_only=False)
+    values = values[np.isfinite(values)]
+    return bool((values == np.trunc(values)).all()) and _falls(np.diff(values)) <= len(values) / 10
 
 
 def _is_unnamed(name: str) -> bool:

@@ -87,7 +87,8 @@ class LivePage:
             return
         if self._job is None:
             self._job = _job(rows, epoch.summary.source, epochs=epoch.summary.has_epochs)
-            self._job["calibrating"] = epoch.calibrating if epoch.calibrating < 1e9 else 0
+            alone = rows.columns.key is None and epoch.calibrating < 1e9
+            self._job["calibrating"] = epoch.calibrating if alone else 0
             self._tell(JSON, json.dumps({"job": self._job}).encode())
         if self._put - self._written > WAITING:
             self._dropped += results.num_rows
@@ -271,7 +272,7 @@ def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
     if "state" in known:  # what people see, as in reports
         cells["label"] = results.column("state")
     if judged is not None:
-        cells |= {name: pa.array(getattr(judged, name)) for name in judged._fields[1:]}
+        cells |= {name: pa.array(of_rows) for name, of_rows in judged._asdict().items()}
         each = np.full(len(judged.began), None)
         each[judged.began] = why or None
         cells["why"] = pa.array(each, pa.string())

@@ -73,12 +73,12 @@ class Page:
         hub.ended = said.get("ended", hub.ended)
 
     def keep(self, *, now: bool = False) -> None:
-        """Write the history if it is time to."""
+        """Write the history if it is time to; at the end also what people did after the rows."""
         streams = self.hub.streams
-        if self._folder is None or streams is None or streams.n_rows == self._kept:
+        if self._folder is None or streams is None:
             return
         begun = time.monotonic()
-        if now or begun >= self._next:
+        if now or (begun >= self._next and streams.n_rows != self._kept):
             from streamddcrp_connectors.page.kept import save_history  # noqa: PLC0415
 
             save_history(self._folder, streams)

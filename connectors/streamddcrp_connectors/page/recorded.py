@@ -90,10 +90,9 @@ def _read(results: str, source: str | None, columns: Any, events: str | None) ->
         name: pa.array(table[name]) for name in ("row", "time", "key") if name in table
     }
     cells["label"] = pa.array(table.get("state", table["label"]))  # as in reports
-    cells["score"] = pa.array(table["score"], from_pandas=True)
     keys = cells["key"].to_pylist() if "key" in cells else None
     judged = Alarm().step_many(table["score"], keys=keys, labels=table["label"])
-    cells |= {name: pa.array(getattr(judged, name)) for name in judged._fields[1:]}
+    cells |= {name: pa.array(of_rows) for name, of_rows in judged._asdict().items()}
     cells |= {f"f{i}": rows.column(name) for i, name in enumerate(features) if rows is not None}
     whole = pa.record_batch(cells)
     for start in range(0, whole.num_rows, PIECE):

@@ -100,6 +100,11 @@ class Feed:
     def since(self, last_id: int) -> list[dict[str, Any]]:
         return [entry for entry in self._entries if entry["id"] > last_id]
 
+    def why(self) -> str | None:
+        """Return why the last alarm began."""
+        entries = reversed(self._entries)
+        return next((entry["why"] for entry in entries if entry["kind"] == "alarm"), None)
+
     def state(self) -> dict[str, Any]:
         return {"last_id": self.last_id, "entries": list(self._entries)}
 
@@ -224,6 +229,7 @@ class Stream:
             "threshold": _number(last[0, at.THRESHOLD]),
             "alarm": self.on,
             "alarmed": _number(self.alarmed),
+            "why": self.feed.why() if np.isfinite(self.alarmed) else None,
             "t": float(last[0, at.END]),
         }
 

@@ -40,8 +40,8 @@ def report(results: str, source: str, **options: Any) -> None:
     seen. The page (.html) has the same picture, linked to tables. The summary (.txt) goes to
     standard output, too.
 
-    Of several keys without --only, it says which differ from their past and which share a new
-    regime.
+    For several keys without --only, it lists those that differ from their past and those that share
+    a new regime.
 
     For texts (--text) the picture shows the stories over time, and the page lists the words and
     typical texts of each.

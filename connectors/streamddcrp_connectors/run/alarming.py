@@ -2,7 +2,9 @@
 
 import base64
 import logging
+import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ import pyarrow as pa
 from streamddcrp import Alarm
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.data.batches import batch_times
+from streamddcrp.estimator.reasons import LEAST, Explanation
 from streamddcrp.monitor.alarm import Alarms
 from streamddcrp_connectors.run.columns import arrow_stream, read_stream
 from streamddcrp_connectors.run.lateness import seconds_of
@@ -23,6 +26,10 @@ _LOG = logging.getLogger("streamddcrp.run")
 FIRING, RESOLVED = "firing", "resolved"
 _COLUMNS = ("row", "time", "key", "file", "label", "score")
 _MOST = 10_000  # alarms that wait for a message
+_NAMED = 1000  # keys that a message has
+_SHARED = 3  # reasons that a sentence about several keys has
+_BRIEF = "brief"
+_AFTER = {True: "as before", False: "not as before"}  # a regime after an alarm
 _OP = "alarm"  # under which a store keeps what is known of keys
 
 
@@ -45,7 +52,7 @@ class Alarming:
     >>> results = pa.record_batch({"row": np.arange(502), "label": [0] * 502, "score": scores})
     >>> alarming = Alarming(AlarmRule(0.001))
     >>> judged = alarming.judge(results)
-    >>> told = alarming.tell(results, judged, ["flow low"] * judged.began.sum())
+    >>> told = alarming.tell(results, judged, [None] * judged.began.sum())
     >>> told.select(["row", "score", "status"]).to_pylist()[-1]
     {'row': 500, 'score': 40.0, 'status': 'firing'}
     """
@@ -54,7 +61,8 @@ class Alarming:
         self.n_silenced = 0
         self._names = names  # which have the silences that people set
         self.change(rule)
-        self._began: dict[str, int] = {}  # rows at which the alarms that are on began, by key
+        self._began: dict[str, Any] = {}  # by key: row of the alarm that is on, and regime before
+        self.known = False  # whether any row had a threshold
         self._changed: set[str] = set()  # keys, since the last `save`
         self._waiting: Any = None  # alarms whose message is not complete
         self._since = 0.0
@@ -75,6 +83,7 @@ class Alarming:
         store.put_aside(_OP, self.alarm.parts(sorted(self._changed)))
         self._changed.clear()
         state: dict[str, Any] = {"began": self._began, "silenced": self.n_silenced}
+        state["known"] = self.known
         state["alarm"] = base64.b64encode(self.alarm.to_bytes(keys=False)).decode()
         if self._waiting is not None:
             state["waiting"] = base64.b64encode(arrow_stream([self._waiting])).decode()
@@ -89,13 +98,13 @@ class Alarming:
             self.alarm = kept
             self.alarm.join(store.states(_OP))
         self._began, self.n_silenced = dict(state["began"]), state["silenced"]
+        self.known = state["known"]
         if "waiting" in state:
             self._waiting = read_stream(base64.b64decode(state["waiting"]))
 
     def judge(self, results: Any, verdicts: Any = None) -> Alarms:
         """Judge the rows of results, as a sink gets them; ``verdicts`` as for `Alarm.step_many`."""
-        names = results.schema.names
-        keys = None
+        names, keys = results.schema.names, None
         if "key" in names:
             keys = results.column("key").cast(pa.string()).to_pylist()
             self._changed.update(keys)
@@ -104,37 +113,49 @@ class Alarming:
         labels = (
             results.column("label").to_numpy(zero_copy_only=False) if "label" in names else None
         )
-        return self.alarm.step_many(scores, keys=keys, t=t, labels=labels, verdicts=verdicts)
+        judged = self.alarm.step_many(scores, keys=keys, t=t, labels=labels, verdicts=verdicts)
+        self.known = self.known or bool(np.isfinite(judged.threshold).any())
+        return judged
 
     def tell(
-        self, results: Any, judged: Alarms, why: Sequence[str | None], names: Names | None = None
-    ) -> Any:
+        self, results: Any, judged: Alarms, causes: Sequence[Explanation | None],
+        names: Names | None = None,
+    ) -> Any:  # fmt: skip
         """Return the messages that are complete: of alarms that begin (firing) and end (resolved).
 
         Each is the row of its first alarm, with its ``score`` as it was judged, ``threshold``,
         ``status``, the row at which it ``began``, ``why``, how many alarms it is about, ``n``, the
-        first ``keys`` of these, and a ``text``. ``why`` is given for each row at which an alarm
-        begins. With ``names`` there are the columns ``name`` and ``verdict``, too.
+        first 1,000 ``keys`` of these, and a ``text``. ``causes`` are those of the rows at which
+        alarms begin. With ``names`` there are the columns ``name`` and ``verdict``, too.
         """
         at = np.flatnonzero(judged.began | judged.ended)
         kept = [name for name in _COLUMNS if name in results.schema.names]
         news = results.select(kept).take(pa.array(at, pa.int64()))
         news = news.set_column(kept.index("score"), "score", pa.array(judged.score[at]))
-        keys, began = self._keys(news), []
-        for key, row, begins in zip(
-            keys, news.column("row").to_pylist(), judged.began[at].tolist(), strict=True
-        ):
-            began.append(row if begins else self._began.pop(key, row))
-            if begins:
-                self._began[key] = row
+        keys, began, whys, briefs, given = self._keys(news), [], [], [], iter(causes)
+        states = results.column("state") if "state" in results.schema.names else None
+        for place, key, row in zip(at.tolist(), keys, news.column("row").to_pylist(), strict=True):
+            state = None if states is None else states[place].as_py()
+            if judged.began[place]:
+                cause = next(given)
+                self._began[key] = [row, None if cause is None else cause.regime]
+                began.append(row)
+                alone = results.column("score")[place].as_py() > judged.threshold[place]
+                whys.append(_why(cause, None if alone else state))
+                briefs.append(_brief(cause))
+            else:
+                first, before = self._began.pop(key, (row, None))
+                began.append(first)
+                after = None if None in (before, state) else _AFTER[before == state]
+                whys.append(after)
+                briefs.append([after] if after else [])
         statuses = np.where(judged.began[at], FIRING, RESOLVED).tolist()
         news = news.append_column("threshold", pa.array(judged.threshold[at]))
         news = news.append_column("status", pa.array(statuses, pa.string()))
         news = news.append_column("began", pa.array(began, pa.int64()))
         news = news if names is None else names.put_on(news)
-        reasons = iter(why)
-        whys = [next(reasons) if status == FIRING else None for status in statuses]
         news = news.append_column("why", pa.array(whys, pa.string()))
+        news = news.append_column(_BRIEF, pa.array(briefs, pa.list_(pa.string())))
         stamped = "time" in kept and pa.types.is_timestamp(news.schema.field("time").type)
         others = () if self._names is None else self._names.quiet
         silent = self._silences.cover(keys, _seconds(news) if stamped else None, others)
@@ -185,38 +206,63 @@ class Alarming:
     def _told(self, news: Any, cuts: Any) -> Any:
         """Make one message of each group of rows, which begin at ``cuts``."""
         keys = self._keys(news)
-        first = news.take(pa.array(cuts[:-1], pa.int64()))
+        first = news.take(pa.array(cuts[:-1], pa.int64())).drop_columns([_BRIEF])
         groups = [keys[a:b] for a, b in pairwise(cuts.tolist())]
-        named = [", ".join(group[:MENTIONED]) for group in groups]
+        named = [", ".join(group[:_NAMED]) for group in groups]
+        briefs = [
+            of[_BRIEF].to_pylist() for of in (news.slice(a, b - a) for a, b in pairwise(cuts))
+        ]
         first_rows = first.to_pylist()
-        texts = [self._text(of, row) for of, row in zip(groups, first_rows, strict=True)]
+        texts = [self._text(*of) for of in zip(groups, first_rows, briefs, strict=True)]
         first = first.append_column("n", pa.array(np.diff(cuts)))
         if "key" in news.schema.names:
             first = first.append_column("keys", pa.array(named, pa.string()))
         return first.append_column("text", pa.array(texts, pa.string()))
 
-    def _text(self, keys: list[str], first: dict[str, Any]) -> str:
-        """Say in a sentence what happened, and of a single alarm why."""
-        regime = first.get("name")
+    def _text(self, keys: list[str], first: dict[str, Any], briefs: list[list[str]]) -> str:
+        """Say in a sentence what happened, and why; of several what they have in common."""
+        regime = f" ({first['name']})" if first.get("name") else ""
+        colon, what = ":", f" began something new{regime}"
         if first["status"] == RESOLVED:
-            what = "ended an alarm"
+            colon, what = ",", f" calm again{regime}"
         elif first.get("verdict") == "fault":
-            what = f"entered {regime or 'a regime'}, marked as a fault"
-        else:
-            what = f"began something new ({regime})" if regime else "began something new"
+            what = f" entered {first.get('name') or 'a regime'}, marked as a fault"
         if len(keys) == 1:
-            who = f"{self._by} {keys[0]}" if keys[0] else "the stream"
-            return f"{who} {what}: {first['why']}" if first["why"] else f"{who} {what}"
+            said = f"{self._by} {keys[0]}" if keys[0] else "the stream"
+            return f"{said}{what}{colon} {first['why']}" if first["why"] else said + what
         names = list(dict.fromkeys(keys))
-        of = f"{len(names):,} of {self.alarm.n_keys:,} keys ({self._by}) {what}"
+        counts = Counter(brief for of in briefs for brief in of).most_common(_SHARED)
+        shared = [f"{brief} in {n if n < len(keys) else 'all'}" for brief, n in counts if n > 1]
+        why = f"{colon} {', '.join(shared)}" if shared else ""
         more = ", ..." if len(names) > MENTIONED else ""
-        return f"{of} within {self._group}: {', '.join(names[:MENTIONED])}{more}"
+        return (
+            f"{self._by}: {len(names):,} of {self.alarm.n_keys:,}{what} within {self._group}{why} "
+            f"({', '.join(names[:MENTIONED])}{more})"
+        )
 
     @staticmethod
     def _keys(news: Any) -> list[str]:
         if "key" not in news.schema.names:
             return [""] * len(news)
         return [str(key) for key in news.column("key").to_pylist()]
+
+
+def _why(cause: Explanation | None, added_up: int | None) -> str | None:
+    """Return why an alarm began; where rows of the regime ``added_up`` did it, that they did."""
+    if cause is None or not cause.why:
+        return None
+    adds_up = added_up is not None and cause.regime == added_up
+    return f"small deviations that add up, now {cause.why}" if adds_up else cause.why
+
+
+def _brief(cause: Explanation | None) -> list[str]:
+    """Return in a word or two each what an alarm may have in common with others."""
+    sides = {True: " high", False: " low"}
+    return [
+        part.name + ("" if math.isnan(part.deviations) else sides[part.deviations > 0.0])
+        for i, part in enumerate(() if cause is None else cause.parts[:_SHARED])
+        if not i or part.excess >= LEAST
+    ]
 
 
 def _seconds(news: Any) -> Any:

@@ -177,6 +177,9 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
     """
     times: tuple[str, ...] | None = columns.times
     named = columns.features is not None
+    if dialect.decimal == ",":
+        clock = columns.reading.clock._replace(commas=True)
+        columns = replace(columns, reading=replace(columns.reading, clock=clock))
     if named:  # in rows of JSON a column may come later
         there = {*table.schema.names}
         table = table.select([name for name in columns.raw if name in there])

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
 from streamddcrp.errors import SchemaError
 from streamddcrp_connectors.looking.cells import Cells
-from streamddcrp_connectors.looking.dialect import RULE, SEPARATORS, Dialect, named, unglued
+from streamddcrp_connectors.looking.dialect import RULE, SEPARATORS, Dialect, bare, named, unglued
 from streamddcrp_connectors.run.columns import (
     Columns,
     Refusal,
@@ -52,6 +53,7 @@ class CsvRows:
         self.cells = Cells(dialect)
         self._where = where
         self._told: set[str] = set()
+        self.clock: str | None = None  # a column of clocks, in which no row has a word
         self.said = ""
         self._sep = "\t" if dialect.sep in (" ", "::") else dialect.sep
         self.names = [*dialect.names] or self._header(header)
@@ -61,6 +63,11 @@ class CsvRows:
         cells = rb"(?m)^((?:[^\t\n]*\t){%d}[^\t\n]*)" % (len(self.names) - 1)
         word = rb"\t[^\t\n0-9]*[A-Za-z][^\t\n0-9]*"  # behind the last cell
         self._noted = re.compile(cells + rb"(?:" + word + rb")+(?=\r?$)")
+        cell, sign = rb"[^%b\"\r\n]*" % re.escape(self._sep.encode()), re.escape(self._sep.encode())
+        self._short = re.compile(
+            rb"(?m)^(?![\r\n]|\Z)(?:%b%b){0,%d}%b(?=\r?$)" % (cell, sign, len(self.names) - 2, cell)
+            if dialect.short else b"(?!)"
+        )  # fmt: skip
         lines = head.decode(dialect.encoding, "replace").encode().splitlines()
         self._again = [line for line in lines if dialect.sep.encode() in line.strip()]
 
@@ -89,7 +96,7 @@ class CsvRows:
         if not any(names):
             raise SchemaError(f"{where} is empty: its first line must name the columns")
         made = [*named(names)]
-        again = [new for new, name in zip(made, names, strict=True) if name and new != name]
+        again = [new for new, name in zip(made, names, strict=True) if name and new != bare(name)]
         if again:
             self.said = f"columns of one name are numbered: {', '.join(again[:8])}"
         return made
@@ -115,6 +122,8 @@ class CsvRows:
             parts, uneven = self._parse_apart(lines, columns, 0)
             raw = pa.concat_batches([self._parse(b"", columns)[0], *parts])
         batch, kind = canonical(raw, columns, kind, cells=self.cells)
+        if self.clock is not None:
+            batch = _less_words(batch, raw.column(self.clock), columns)
         if not broken and not uneven:
             return batch, kind
         n_rows = len(broken) + len(uneven) + raw.num_rows
@@ -165,7 +174,14 @@ class CsvRows:
             block, n = re.subn(self._noted, rb"\1", block)
             if n:
                 self._tell("words behind the last column are left out")
+        if dialect.short:
+            block = self._short.sub(self._filled, block)
         return block
+
+    def _filled(self, row: re.Match[bytes]) -> bytes:
+        """Add the cells that a row lacks."""
+        lacking = len(self.names) - 1 - row[0].count(self._sep.encode())
+        return row[0] + self._sep.encode() * lacking
 
     def _tell(self, what: str) -> None:
         if what not in self._told:
@@ -257,7 +273,8 @@ class CsvRows:
             uneven[row.number - 1] = Refusal(reason, row.text)
             return "skip"
 
-        schema = pa.schema([(name, pa.string()) for name in columns.raw])
+        names = [*dict.fromkeys(filter(None, (*columns.raw, self.clock)))]
+        schema = pa.schema([(name, pa.string()) for name in names])
         empty = pa.record_batch([pa.array([], pa.string()) for _ in schema], schema=schema)
         if not block.strip(b"\r\n"):
             return empty, {}
@@ -271,12 +288,23 @@ class CsvRows:
             ),
             convert_options=pc_csv.ConvertOptions(
                 column_types=schema,
-                include_columns=list(columns.raw),
+                include_columns=names,
                 null_values=[""],
                 strings_can_be_null=True,
             ),
         )
         return pa.concat_batches([empty, *table.to_batches()]), uneven
+
+
+def _less_words(batch: Any, clocks: Any, columns: Columns) -> Any:
+    """Refuse rows that have a word where the others have a clock, such as averages of all."""
+    words = pc.fill_null(pc.match_substring_regex(clocks, "^[A-Za-z]{4}"), False)
+    if not pc.any(words).as_py():
+        return batch
+    batch, refused = refusals(batch)
+    for row in np.flatnonzero(words.to_numpy(zero_copy_only=False)).tolist():
+        refused[row] = Refusal("a word in the place of a clock", clocks[row].as_py())
+    return assemble(columns, batch.columns, refused, lambda _: None)
 
 
 def _is_clean(block: bytes) -> bool:

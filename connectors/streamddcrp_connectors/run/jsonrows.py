@@ -123,7 +123,7 @@ class JsonRows:
                 array, read = _words(cells, (int, str))
                 rule = KEY_RULE
             elif columns.text:
-                array, read = _words(cells, (str,))
+                array, read = _words([*map(_decoded, cells)], (str,))
                 rule = TEXT_RULE
             elif name in self._written or self._has_marks(name):
                 words = pa.array(map(_text_of, cells), pa.string())
@@ -163,7 +163,7 @@ class JsonRows:
         if not isinstance(row, dict):
             raise ValueError("not a JSON object of column names and values")
         if self._nested and (b"[" in line or line.count(b"{") > 1):
-            row = _object([*_leaves(row)])
+            row = _object([*_leaves(row)]) | {name: row[name] for name in features if name in row}
         for name in names:
             if name not in row:
                 ways = "write null where a value is missing, or give --missing-columns null"
@@ -247,6 +247,13 @@ def _number(cell: Any) -> float | None:
 def _words(cells: list[Any], kinds: tuple[type, ...]) -> Made:
     words = [_encodable(str(cell)) if type(cell) in kinds else None for cell in cells]
     return _made(cells, words, pa.string())
+
+
+def _decoded(cell: Any) -> Any:
+    """Return a list of bytes, as journald writes what cannot be printed, as text."""
+    if not isinstance(cell, list) or any(type(n) is not int or not 0 <= n < 256 for n in cell):
+        return cell
+    return bytes(cell).decode("utf-8", "replace")
 
 
 def _encodable(text: str | None) -> str | None:

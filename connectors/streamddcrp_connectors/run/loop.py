@@ -8,6 +8,7 @@ first commit is made before any row is read, so that a sink can rely on its posi
 """
 
 import logging
+import math
 import signal
 import time
 from base64 import b64decode, b64encode
@@ -208,8 +209,15 @@ class Run:
         self._end()
 
     def _end(self) -> None:
-        """Learn what was waited with."""
+        """Learn what was waited with; say where no row could have been an alarm."""
         self._epoch(None, self._cursor["source"], end=True)
+        alarming, rows = self._alarming, self._summary.rows
+        if self.alarms is not None and alarming is not None and not alarming.known and rows:
+            wanted = alarming.alarm.calibrating
+            _LOG.warning(
+                "no alarm was possible yet: the rate asked for needs about %s rows that are alike, "
+                "of %s that came", "100" if math.isinf(wanted) else f"{wanted:,.0f}", f"{rows:,}",
+            )  # fmt: skip
 
     def _finish(self) -> None:
         """Write the labels that are as good as final, and complete the outputs.
@@ -317,7 +325,7 @@ class Run:
         )  # fmt: skip
         if judged is not None and alarming is not None:
             names = self.names if self._cursor["named"] else None
-            alarms = alarming.tell(results, judged, epoch.why, names)
+            alarms = alarming.tell(results, judged, causes, names)
         outputs.write(results, epoch.events, alarms, refused)
         return replace(epoch, alarms=alarms)
 

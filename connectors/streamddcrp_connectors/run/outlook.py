@@ -92,9 +92,10 @@ def _heard() -> Iterator[list[str]]:
 
 def _described(name: str, column: Any, laws: dict[str, str], *, text: bool) -> list[str]:
     """Return the cells of one line: name, kind, range, step, missing, law."""
-    missing = column.null_count / max(len(column), 1)
-    lost = f"{missing:.1%} missing" if missing else ""
     held = column.drop_null()
+    held = held.filter(pc.invert(pc.is_nan(held))) if pa.types.is_floating(held.type) else held
+    missing = 1.0 - len(held) / max(len(column), 1)
+    lost = f"{missing:.1%} missing" if missing else ""
     if text:
         letters = pc.mean(pc.utf8_length(held)).as_py() or 0
         return [name, "text", f"{letters:.0f} letters each", "", lost, ""]

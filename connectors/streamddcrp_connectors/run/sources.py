@@ -35,7 +35,7 @@ from streamddcrp_connectors.run.contents import HEAD, SUFFIXES, is_document, pac
 from streamddcrp_connectors.run.places import Place, is_pattern
 from streamddcrp_connectors.run.plugins import SOURCES, find, installed, is_installed
 from streamddcrp_connectors.run.textsource import Offset, TextSource, sniff
-from streamddcrp_connectors.run.typed import look
+from streamddcrp_connectors.run.typed import flat, look
 
 __all__ = ["Offset", "Source", "open_source"]
 
@@ -216,8 +216,8 @@ class _TypedFile(ABC):
             try:
                 raw = next(batches, None)
                 if raw is not None:
-                    raw = raw.select(list(self.columns.raw))
                     raw.validate(full=True)  # a damaged file must not crash what reads it
+                    raw = flat(raw).select(list(self.columns.raw))
             except (pa.ArrowException, OSError) as error:
                 raise SchemaError(f"{self.name} is damaged after row {row}: {error}") from error
             if raw is None:

@@ -153,6 +153,9 @@ class TextSource:
                 columns, found = chosen(columns, table, dialect, self.name)
                 self.kind, self._found = found.kind, found
                 self._rows.cells = Cells(dialect, found.habits)
+                if isinstance(self._rows, CsvRows):
+                    clocks = (name for name in found.left_out if found.habits[name].kind == "clock")
+                    self._rows.clock = next(clocks, None)
                 self.understood += said_of(table, found, columns.reading.clock, key)
             self.columns = columns.resolve(names, self.name)
         except ConfigError:

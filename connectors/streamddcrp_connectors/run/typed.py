@@ -30,11 +30,13 @@ class Typed(NamedTuple):
 
 def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, where: str) -> Typed:
     """Choose the columns that were not named, by the first rows."""
+    schema = flat(_none_of(schema)).schema
     columns = columns.check(schema.names, where)
     try:
         first = next(iter(batches()), None)
         if first is not None:
             first.validate(full=True)
+            first = flat(first)
         texts = [] if first is None else [_as_text(column) for column in first.columns]
     except (pa.ArrowException, OSError) as error:
         raise SchemaError(f"{where} is damaged after row 0: {error}") from error
@@ -52,6 +54,24 @@ def look(schema: Any, batches: Callable[[], Iterator[Any]], columns: Columns, wh
     return Typed(columns, Cells(dialect, found.habits, typed=True), kind, found, said)
 
 
+def flat(batch: Any) -> Any:
+    """Return a batch with the fields of structs as columns, by names with dots."""
+    while any(pa.types.is_struct(field.type) for field in batch.schema):
+        columns: dict[str, Any] = {}
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            if pa.types.is_struct(field.type):
+                names = (f"{field.name}.{part.name}" for part in field.type)
+                columns |= dict(zip(names, column.flatten(), strict=True))
+            else:
+                columns[field.name] = column
+        batch = pa.record_batch([*columns.values()], names=[*columns])
+    return batch
+
+
+def _none_of(schema: Any) -> Any:
+    return pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def _as_text(column: Any) -> Any:
     """Return a column as text; lists and the like become words."""
     if pa.types.is_dictionary(column.type):
@@ -65,9 +85,7 @@ def _as_text(column: Any) -> Any:
 
 def _check_types(schema: Any, columns: Columns, where: str) -> None:
     """Refuse columns of an unusable type before any row is read."""
-    names = list(columns.raw)
-    none = pa.record_batch([pa.nulls(0, schema.field(name).type) for name in names], names=names)
     try:
-        canonical(none, columns, None, cells=Cells())
+        canonical(_none_of(schema).select(list(columns.raw)), columns, None, cells=Cells())
     except SchemaError as error:
         raise SchemaError(f"{where}: {error}") from error

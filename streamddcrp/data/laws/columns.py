@@ -19,7 +19,19 @@ from streamddcrp.data.laws.filters import (
     scale_of,
 )
 from streamddcrp.data.laws.held import Held
+from streamddcrp.data.laws.scales import (
+    AS_IT_IS,
+    OF_COUNTS,
+    POWERS,
+    back,
+    is_whole,
+    log_slopes,
+    onto,
+    scale_by_rows,
+)
 from streamddcrp.errors import ConfigError, SchemaError
+from streamddcrp.likelihoods import Likelihood
+from streamddcrp.likelihoods.auto import with_numbers
 from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
@@ -29,12 +41,11 @@ AGAIN = (512, 1024)  # rows after which all compete again in columns that may dr
 LAST = 4096  # rows after which laws are kept
 BEST = 6  # laws of a column that stay in the contest
 FAR_LARGER = 4.0  # times, of the variance of jumps, from which on all laws compete again
-DRIFT, JUMPS, CHANGE = 10.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
+DRIFT, JUMPS, CHANGE = 4.0, 5.0, 10.0  # nats: a drift, jumps beside it, another law than before
 HELD = "; a value that is sent again is left out"
 BLOCK, FURTHER = 16, 8  # rows of a block, and blocks over which a column that rests stays put
 WALK = 6.0  # medians of a walk's steps, times the root of their number, that it hardly gets to
 LASTING = 0.99  # phi from which a drift is of the kind that lasts
-SHOWN = 128  # rows in which a column has shown whether it jumps
 
 
 @dataclass(slots=True)
@@ -93,7 +104,7 @@ class Contest:
     def best(self, before: Sequence[Law | None]) -> list[Law | None]:
         """Return the law of each column; another one than before must lead it clearly."""
         laws = self.filters.laws
-        (phi, q, _, _, trend), jumps = laws.law.T, laws.kind[:, 0]
+        (phi, q, _, _, trend, _), jumps = laws.law.T, laws.kind[:, 0]
         old = np.repeat([law or (np.nan,) * 4 for law in before], BEST, axis=0)
         same = (old == np.column_stack([phi, q, jumps, trend])).all(axis=1)
         credits = _credit(self.score, q > 0.0, jumps, trend) + CHANGE * same
@@ -138,6 +149,8 @@ class Laws:
         self._filters: Filters | None = None  # None: nothing is subtracted
         self._contest: Contest | None = None
         self._chosen: list[Law | None] = []  # None: the column rests, or may have no law
+        self._scales: FloatArray | None = None  # of the contest; None: all as they are
+        self._in_use: FloatArray | None = None  # of the columns that something is subtracted from
         self._resting = set[int]()  # columns that are levels, though a drift predicts their rows
         self._said: list[tuple[Law, int, int]] = []  # what the log has been told
         self.n_looked = 0  # rows after which laws were chosen last
@@ -180,12 +193,28 @@ class Laws:
     def step(self, X: FloatArray) -> FloatArray:
         """Return rows (N, D), each less what its columns' laws foresee; learn them."""
         if self._contest is not None:
-            self._contest.step(X)
-        return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+            self._contest.step(onto(X, self._scales))
+        return X if self._filters is None else self._less(self._filters, X)
 
-    def ahead(self, n_columns: int) -> FloatArray:
-        """Return what would be subtracted from the next row, (D,)."""
-        return np.zeros(n_columns) if self._filters is None else self._filters.ahead()
+    def _less(self, filters: Filters, X: FloatArray) -> FloatArray:
+        net = filters.step(onto(X, self._in_use), np.zeros(X.shape[1]))
+        return back(net, X, self._in_use)
+
+    def less(self, x: FloatArray) -> FloatArray:
+        """Return a row (D,) less what would be subtracted from it; learn nothing."""
+        if self._filters is None:
+            return x
+        return back(onto(x, self._in_use) - self._filters.ahead(), x, self._in_use)
+
+    def log_factors(self, X: FloatArray, net: FloatArray) -> float:
+        """Return the log of what densities of rows (N, D) are multiplied by, less foreseen."""
+        return float((log_slopes(X, self._in_use) - log_slopes(net, self._in_use)).sum())
+
+    def as_numbers(self, family: Likelihood) -> Likelihood:
+        """Return a family by which columns that something is subtracted from are numbers."""
+        if self._filters is None:
+            return family
+        return with_numbers(family, self._filters.laws.kind[:, 1] > 0)
 
     def look_for_held(self, X: FloatArray, free: Sequence[bool], names: Sequence[Any]) -> bool:
         """Judge by rows (N, D) which ``free`` columns hold values; return whether that changed."""
@@ -207,13 +236,16 @@ class Laws:
         `begin` uses them. ``free`` (D,): which columns may have a law. ``from_scratch``: judge all
         laws by these rows only.
         """
-        before, planned = self._chosen or [None] * X.shape[1], self._plan(X.shape[1])
+        before, planned = self._chosen or [None] * X.shape[1], self._planned(X.shape[1])
         given = [self._given.get(str(name), "auto") for name in names]
         pairs = zip(given, free, strict=True)
         options = [option if is_free else "level" for option, is_free in pairs]
         if self._contest is None:
             self._contest = Contest.of(X.shape[1])
         from_scratch = from_scratch or n_rows <= FIRST[-1]
+        if from_scratch:
+            self._scale_by(X, options)
+        X = onto(X, self._scales)
         self._contest.begin(X, options, from_scratch=from_scratch, again=n_rows in AGAIN)
         self._chosen = self._contest.best(before)
         for d, law in enumerate(self._chosen):
@@ -226,7 +258,21 @@ class Laws:
         self.n_looked = min(n_rows, LAST)
         if self.n_looked == LAST:
             self._contest = None
-        return planned != self._plan(X.shape[1])
+        return planned != self._planned(X.shape[1])
+
+    def _scale_by(self, X: FloatArray, options: Sequence[str]) -> None:
+        """Choose by rows (N, D) the scales on which laws compete."""
+        found = [
+            scale_by_rows(x, whole=is_whole(x)) if option != "level" else (AS_IT_IS, 0.0)
+            for x, option in zip(X.T, options, strict=True)
+        ]
+        self._scales = np.array(found).T if any(p != AS_IT_IS for p, _ in found) else None
+
+    def _planned(self, n_columns: int) -> list[tuple[Law, int, float]]:
+        """Return what is planned for each column, and the power of its scale."""
+        powers = [AS_IT_IS] * n_columns if self._scales is None else self._scales[0].tolist()
+        plan = self._plan(n_columns)
+        return [(*one, power * one[1]) for one, power in zip(plan, powers, strict=True)]
 
     @property
     def is_given(self) -> bool:
@@ -235,18 +281,25 @@ class Laws:
 
     def leave(self) -> None:
         """Subtract nothing: the tables tell the rows as well without."""
-        self._filters = None
+        self._filters = self._in_use = None
 
     def begin(self, X: FloatArray) -> FloatArray:
         """Use the laws chosen last from rows (N, D) on; return these less what they foresee."""
-        plan = self._plan(X.shape[1])
-        filters = Filters.of(X.shape[1])
-        for d, (law, subtracted) in enumerate(plan):
-            scale = scale_of(X[:, d])
+        filters, self._in_use = Filters.of(X.shape[1]), None
+        if self._scales is not None:
+            used = [subtracted > 0 for _, subtracted in self._plan(X.shape[1])]
+            scales = np.where(used, self._scales, [[AS_IT_IS], [0.0]])
+            self._in_use = None if (scales[0] == AS_IT_IS).all() else scales
+        Z = onto(X, self._in_use)
+        for d, (law, subtracted) in enumerate(self._plan(X.shape[1])):
+            scale = scale_of(Z[:, d])
             if subtracted and scale is not None:
                 filters.begin(d, law, scale, subtracted)
-        self._filters = filters if filters.laws.kind[:, 1].any() else None
-        return X if self._filters is None else self._filters.step(X, np.zeros(X.shape[1]))
+        if not filters.laws.kind[:, 1].any():
+            self.leave()
+            return X
+        self._filters = filters
+        return self._less(filters, X)
 
     def say(self, names: Sequence[Any]) -> None:
         """Write to the log which laws are others than it says."""
@@ -261,17 +314,14 @@ class Laws:
         """Return the laws of the columns that drift, and what is subtracted from each column.
 
         What drifts may confirm a change, but names no regime beside what rests between jumps. Where
-        no column rests, one that drifts and jumps goes on as it is: only its level names regimes;
-        and so does one that forgets soon, in rows too few to have shown whether it jumps.
+        no column rests, one that drifts and jumps goes on as it is: only its level names regimes.
         """
         rests, found = LEVEL in self._chosen, list[tuple[Law, int]]()
-        least = 0.0 if self.is_given or self.n_looked >= SHOWN else LASTING
         for law in self._chosen or [None] * n_columns:
             if law is None or not law.drifts:
                 found.append((LEVEL, NOTHING))
                 continue
-            lasts = law.phi >= least and not law.jumps
-            foreseen = rests or lasts or law.trend
+            foreseen = rests or law.trend or not law.jumps
             found.append((law, INNOVATION) if foreseen else (LEVEL, NOTHING))
         return found
 
@@ -299,9 +349,13 @@ class Laws:
         arrays: dict[str, Any] = {}
         if self._filters is not None:
             arrays |= self._filters.arrays("law.")
+            if self._in_use is not None:
+                arrays["law.scales"] = self._in_use.copy()
         if self._contest is not None:
             arrays |= self._contest.filters.arrays("contest.law.")
             arrays["contest.law.score"] = self._contest.score.copy()
+        if self._scales is not None:
+            arrays["contest.law.scales"] = self._scales.copy()
         if self.held.any:
             arrays |= self.held.arrays()
         resting = {"resting": sorted(self._resting)} if self._resting else {}
@@ -323,13 +377,25 @@ class Laws:
         self.held.restore(arrays, n_columns)
         if "law.laws.law" in arrays:
             self._filters = Filters.of(n_columns)
+            self._in_use = _stored_scales("law.scales", arrays, n_columns)
             self._filters.restore(arrays, "law.")
+        self._scales = _stored_scales("contest.law.scales", arrays, n_columns)
         if "contest.law.score" in arrays:
             score = arrays["contest.law.score"]
             check_one("contest.law.score", score, (BEST * n_columns,), np.float64, FINITE)
             self._contest = Contest(Filters.of(BEST * n_columns), score.copy())
             self._contest.filters.restore(arrays, "contest.law.")
         self._said = self._used(n_columns) if looked >= FIRST[-1] else []
+
+
+def _stored_scales(name: str, arrays: Mapping[str, Any], n_columns: int) -> FloatArray | None:
+    """Return scales as they are stored, if they are; raises CheckpointError."""
+    if name not in arrays:
+        return None
+    check_one(name, arrays[name], (2, n_columns), np.float64, FINITE)
+    power, added = arrays[name]
+    refuse_if(not np.isin(power, POWERS).all() or not np.isin(added, (0.0, OF_COUNTS)).all(), name)
+    return np.array(arrays[name])
 
 
 def _rests(x: FloatArray, *, known: bool) -> bool:

@@ -80,12 +80,12 @@ class State(NamedTuple):
 class Rules(NamedTuple):
     """The laws of the columns."""
 
-    law: Annotated[FloatArray, "D 5", rec.FINITE]  # phi, q, variance of a jump, center, trend
+    law: Annotated[FloatArray, "D 6", rec.FINITE]  # phi, q, jump, center, trend, least noise
     kind: Annotated[IntArray, "D 2", rec.Within(0, 1)]  # whether it jumps, what is subtracted
 
     def of(self, d: int) -> Law:
         """Return the law of a column."""
-        phi, q, _, _, trend = self.law[d].tolist()
+        phi, q, _, _, trend, _ = self.law[d].tolist()
         return Law(phi, q, jumps=bool(self.kind[d, 0]), trend=bool(trend))
 
 
@@ -114,7 +114,7 @@ class Filters:
     def begin(self, d: int, law: Law, scale: "Scale", subtracted: int) -> None:
         """Give a column a law, before its first value."""
         jump = scale.jump * (1.0 - law.phi) ** 2 if law.trend else scale.jump
-        self.laws.law[d] = law.phi, law.q, jump, scale.center, law.trend
+        self.laws.law[d] = law.phi, law.q, jump, scale.center, law.trend, scale.least
         self.laws.kind[d] = law.jumps, subtracted
         state, drift = self.columns, law.q / (1.0 - law.phi**2) if law.phi < 1.0 else 0.0
         state.log_w[d, 0], state.n[d] = 0.0, 0
@@ -154,16 +154,21 @@ class Filters:
         mine = {name.removeprefix(part): x for name, x in arrays.items() if name.startswith(part)}
         rec.restore(self, lengths_of(len(self.laws.law)), mine)
         law = self.laws.law
-        in_range = (law >= [0.0, 0.0, 0.0, -np.inf, 0.0]) & (law <= [1.0, 1e6, 1e300, np.inf, 1.0])
+        least = [0.0, 0.0, 0.0, -np.inf, 0.0, 0.0]
+        in_range = (law >= least) & (law <= [1.0, 1e6, 1e300, np.inf, 1.0, 1e280])
         rec.refuse_if(not in_range.all(), "laws")
 
 
 class Scale(NamedTuple):
-    """What a filter expects at first: the variance of noise, that of jumps over it, the level."""
+    """What a filter expects at first: the variance of noise, that of jumps over it, the level.
+
+    ``least``: of the noise, that of a value within the interval that it is rounded to.
+    """
 
     noise: float
     jump: float
     center: float
+    least: float
 
 
 def lengths_of(n_columns: int) -> dict[str, int]:
@@ -181,16 +186,26 @@ def scale_of(y: FloatArray, least_jump: float = 0.0) -> Scale | None:
         return None
     steps, variance = np.abs(np.diff(y)), float(y.var())
     moved = steps[steps > 0.0]
-    usual = float(np.median(steps if 2 * len(moved) > len(steps) else moved)) / GAUSSIAN
+    usual = _median(steps if 2 * len(moved) > len(steps) else moved) / GAUSSIAN
     if len(moved) < OFTEN * len(steps):
         usual = 0.0
     noise = max(usual**2, LEAST_SHARE * variance)
     if least_jump >= JUMP_VARIANCE and 2.0 * variance <= least_jump * noise:
         return None
     distinct = np.unique(y)
-    cell = float(np.median(np.diff(distinct))) if len(distinct) < ROUNDED * len(y) else 0.0
-    noise = max(noise, cell * cell / 12.0)
+    cell = _median(np.diff(distinct)) if len(distinct) < ROUNDED * len(y) else 0.0
+    least = cell * cell / 12.0
+    noise = max(noise, least)
     if not LEAST_NOISE < noise < 1.0 / LEAST_NOISE:  # squares would be lost
         return None
     jump = max(JUMP_VARIANCE, 2.0 * variance / noise)
-    return Scale(noise, jump, float(np.median(y))) if jump > least_jump else None
+    return Scale(noise, jump, _median(y), least) if jump > least_jump else None
+
+
+def _median(y: FloatArray) -> float:
+    """Return the median of known values; NumPy's own takes longer where they are few."""
+    half = len(y) // 2
+    if len(y) % 2:
+        return float(np.partition(y, half)[half])
+    below, above = np.partition(y, (half - 1, half))[half - 1 : half + 1].tolist()
+    return float(0.5 * (below + above))

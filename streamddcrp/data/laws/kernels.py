@@ -20,7 +20,8 @@ RECALLED = 0.02  # variance by which a level may have moved when it returns
 LARGEST = 1e6  # factor by which the variance of a jump may grow
 FURTHEST = 9.0  # squared size of a jump, over its variance, up to which it is Gaussian
 ITS_TIME = 3  # rows for which a new level is kept after an outlier, if not given up
-SETTLED = 10  # values by which a level is one to be remembered, and outliers by which one is lost
+SETTLED = 10  # values by which a level is one to be remembered
+LOST = 40  # outliers in succession by which a level is lost
 SURE = -0.1  # log weight of the hypothesis, from which a level is remembered
 NEAR, ABOUT = 3.0, 0.5  # deviations of a level, and of the noise, within which it is one known
 LEAST = -20.0  # log weight below which a hypothesis is given up
@@ -78,7 +79,7 @@ def _branch(y, law, d, jumps, state):
     error = y - (1.0 - trend) * guess[best, 0] - guess[best, 1]
     spread = _spread(trend, guess[best])
     near = error * error * state.noise[d, 0] < NEAREST * spread * state.noise[d, 1]
-    lost = state.lost[d] >= SETTLED
+    lost = state.lost[d] >= LOST
     if near or not (jumps or lost):
         for k in range(HYPOTHESES):
             if log_w[k] > NEVER and jumps:
@@ -147,7 +148,7 @@ def _weigh(y, trend, d, slots, state, seen):
 
 
 @kernel
-def _update(trend, d, slots, state, seen):
+def _update(trend, least, d, slots, state, seen):
     """Learn a value in each hypothesis [3], and what it says of the noise [6]."""
     log_w, guess, certain, square, jumped = state.log_w[d], state.guess[d], 0.0, 0.0, 0.0
     for k in range(slots):
@@ -167,7 +168,7 @@ def _update(trend, d, slots, state, seen):
             guess[k, 3] -= drift * level / spread
             guess[k, 4] -= level * level / spread
     state.noise[d, 0] = KEEP * state.noise[d, 0] + 0.5 * certain
-    state.noise[d, 1] = KEEP * state.noise[d, 1] + 0.5 * square
+    state.noise[d, 1] = max(KEEP * state.noise[d, 1] + 0.5 * square, least * state.noise[d, 0])
     state.lost[d] = 0 if certain > 0.5 else state.lost[d] + 1
     state.jumps[d] += jumped
     state.n[d] += 1
@@ -235,9 +236,9 @@ def _remember(d, state):
 def step_laws(law, kind, state, seen, X, out, score):
     """Subtract from each value of ``X`` (N, D) what its column's law foresees, then learn it.
 
-    ``law`` (D, 5): phi, q, variance of a jump, center, and whether it is a trend. ``kind`` (D, 2):
-    whether the level may jump; whether drift and level are subtracted. ``seen`` (SLOTS, 3): work
-    space. NaN is missing. ``score`` (D,): the log densities are added.
+    ``law`` (D, 6): phi, q, variance of a jump, center, whether it is a trend, and the least noise.
+    ``kind`` (D, 2): whether the level may jump; whether drift and level are subtracted. ``seen``
+    (SLOTS, 3): work space. NaN is missing. ``score`` (D,): the log densities are added.
     """
     for i in range(X.shape[0]):
         for d in range(X.shape[1]):
@@ -252,7 +253,7 @@ def step_laws(law, kind, state, seen, X, out, score):
                 continue
             slots = _branch(y, law, d, kind[d, 0], state)
             score[d] += _weigh(y, law[d, 4], d, slots, state, seen)
-            _update(law[d, 4], d, slots, state, seen)
+            _update(law[d, 4], law[d, 5], d, slots, state, seen)
             _prune(d, slots, state)
             if kind[d, 0] and law[d, 4] == 0.0:
                 _remember(d, state)

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial import KDTree
 
-from streamddcrp.arguments import checked, number_array
+from streamddcrp.arguments import checked, number_array, values_of
 from streamddcrp.data import as_matrix, as_times, check_matrix, check_times
 from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.decay.families import NoDecay
@@ -293,18 +293,7 @@ class _Function(Distances):
         self._function = function
 
     def between(self, i: IntArray, j: IntArray) -> FloatArray:
-        try:
-            d = np.asarray(self._function(i, j), dtype=np.float64)
-        except Exception as error:
-            raise ConfigError(
-                f"function: failed on two arrays of {i.size} indices ({type(error).__name__}: "
-                f"{error}); it must take arrays, or be wrapped in numpy.vectorize"
-            ) from error
-        if d.shape != i.shape:
-            raise ConfigError(
-                f"function: returned shape {d.shape} for {i.size} pairs; it must return one "
-                f"distance per pair, or be wrapped in numpy.vectorize"
-            )
+        d: FloatArray = values_of("function:", self._function, i, j)
         _check_values(i, j, d, "function")
         return d
 

@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.decay import Decay
-from streamddcrp.models.ddcrp.kernels.filter import predict, step_rows
+from streamddcrp.models.ddcrp.kernels.filter import step_rows
 from streamddcrp.models.ddcrp.state import Config, State, arrays_of, in_ring, state_from_arrays
 from streamddcrp.numerics import CALLER_GIVEN
 from streamddcrp.particles.kernels.names import N_SEEN
@@ -68,12 +67,3 @@ def step(
 
 def _grown(state: State, config: Config) -> State:
     return state_from_arrays(config, arrays_of(state))
-
-
-def predict_row(
-    config: Config, state: State, x: FloatArray, t: float, given: FloatArray
-) -> FloatArray:
-    """Return the outputs (6,) for one row; leaves the tables' probabilities in scratch."""
-    out = np.empty(N_OUTPUTS)
-    entry_point(predict)(config, state, np.ascontiguousarray(x), t, given, 0, out)
-    return out

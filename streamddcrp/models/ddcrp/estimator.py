@@ -1,6 +1,5 @@
 """The sequential distance-dependent CRP mixture by a particle filter, as a streaming estimator."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,13 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from river import base
 
+from streamddcrp.compilation import entry_point
+from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.estimator.particle_engine import ParticleEngine
 from streamddcrp.estimator.particle_model import PartitionModel
-from streamddcrp.estimator.stored import past_of, refuse_unless_plain
+from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
-from streamddcrp.models.ddcrp.engine import given_weights, predict_row, step
+from streamddcrp.models.ddcrp.engine import given_weights, step
+from streamddcrp.models.ddcrp.kernels.filter import predict
 from streamddcrp.models.ddcrp.state import (
     Config,
     State,
@@ -37,6 +39,7 @@ class DDCRPFilter(ParticleEngine):
 
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
+    _check = staticmethod(check_arrays)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state)
@@ -46,21 +49,6 @@ class DDCRPFilter(ParticleEngine):
         label: IntArray = self.state.ring.label
         first, end = self.state.counts[[FIRST, N_SEEN]]
         return label[:, np.arange(first, end) % label.shape[1]]
-
-    @classmethod
-    def begin(
-        cls, options: Mapping[str, Any], likelihood: Likelihood, *, n_features: int, clocked: bool,
-        first_time: float, time_unit: float, arrays: Mapping[str, Any] | None = None,
-    ) -> "DDCRPFilter":  # fmt: skip
-        """Return a new filter, or the one of `to_state`; ``options`` as for `make_config`."""
-        hyper = likelihood.hyper(n_features)
-        config = make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **options)
-        if arrays is not None:
-            check_arrays(config, arrays)
-        state = empty_state(config) if arrays is None else state_from_arrays(config, arrays)
-        past = None if arrays is None else past_of(likelihood, arrays, n_features)
-        decay: Decay = options["decay"]
-        return cls(likelihood, config, state, n_features, past, first_time, time_unit, decay=decay)
 
     def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
         config, state = self._for_width(X.shape[1])
@@ -74,9 +62,10 @@ class DDCRPFilter(ParticleEngine):
     def _predict(
         self, config: Config, state: State, x: FloatArray, t: float, *side: Any
     ) -> FloatArray:
-        time = self._own_time(np.array([t]))
+        time, out = self._own_time(np.array([t])), np.empty(N_OUTPUTS)
         given = given_weights(self.decay, config, state, time)
-        return predict_row(config, state, x, float(time[0]), given)
+        entry_point(predict)(config, state, x, float(time[0]), given, 0, out)
+        return out
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, tables, particles = self.state.names, self.state.tables, self.state.particles
@@ -100,31 +89,35 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     Each arrival links to an earlier one with a probability that decays with their distance, or
     opens a table; linked arrivals share the parameter of a conjugate family. On a stream a particle
     filter follows it: every particle is one seating of all arrivals, and predictions are means over
-    the particles. No approximation but their number, bounded memory, and an unbiased estimate of
-    the evidence. A table's id is the arrival index of the row that opened it.
+    the particles. The only approximation is their number; memory is bounded, and the estimate of
+    the evidence unbiased. A table's id is the arrival index of the row that opened it.
 
     Parameters
     ----------
     alpha : float, default 0.3
         Weight of opening a table against the decay weights of earlier arrivals.
-    gamma : float, optional
-        With a number, the opener of a table may take the parameter of an earlier one: in proportion
-        to how often that was opened, and a new one to ``gamma``. So a regime returns, as with
-        recall in `SeqDDCRP`, and no table is ever forgotten. Default: every table has a new one.
     decay : tuple, str, Decay or callable, default ("exponential", 16.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 10
-        More of them predict better and cost as much more.
+        More particles predict better, at proportional cost.
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
+    gamma : float, optional
+        With a number, the opener of a table may take the parameter of an earlier table, in
+        proportion to how often that was opened, or a new one, in proportion to ``gamma``. So a
+        regime can return, as with recall in `SeqDDCRP`, and no table is ever forgotten. Default:
+        every table has a new parameter.
     warmup : int, default 64
         Rows that wait where likelihood or time unit must be learned from them; then they are
         filtered at once. Until then the label is 0 and there is no score.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
-    seed : int, default 0
 
     Notes
     -----
@@ -147,13 +140,13 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         self,
         *,
         alpha: float = 0.3,
-        gamma: float | None = None,
         decay: DecaySpec = ("exponential", 16.0),
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 10,
+        seed: int = 0,
+        gamma: float | None = None,
         warmup: int = 64,
         time_unit: float | None = None,
-        seed: int = 0,
     ) -> None:
         self.alpha = alpha
         self.gamma = gamma
@@ -175,7 +168,7 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     def n_tables_probs(self) -> FloatArray:
         """Posterior probability that the rows so far opened 0, 1, 2, .. tables, from particles.
 
-        With a decay and no ``gamma``, a regime that comes back when its rows are forgotten opens
+        With a decay and no ``gamma``, a regime that comes back after its rows were forgotten opens
         another table.
         """
         if self._engine is None:
@@ -194,15 +187,24 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
         unit = 1.0 if self.time_unit is None else self.time_unit
         if clocked and self.time_unit is None:
             unit = typical_gap(times)
-        return DDCRPFilter.begin(
-            self._options, likelihood, n_features=n_features, clocked=clocked,
-            first_time=first_time, time_unit=unit,
+        config = self._config(likelihood, n_features, clocked=clocked)
+        return DDCRPFilter(
+            likelihood, config, empty_state(config), n_features, first_time=first_time,
+            time_unit=unit, decay=self._options["decay"],
         )  # fmt: skip
+
+    def _config(self, likelihood: Likelihood, n_features: int, *, clocked: bool) -> Config:
+        hyper = likelihood.hyper(n_features)
+        return make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **self._options)
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> DDCRPFilter:
-        clock = {name: value for name, value in meta.items() if name != "likelihood"}
-        refuse_unless_plain(clock, numbers=("first_time", "time_unit"), flags=("clocked",))
-        positive("time_unit", clock["time_unit"])
-        return DDCRPFilter.begin(self._options, likelihood, arrays=arrays, **clock)
+        clock = "first_time", "time_unit"
+        refuse_unless_plain(meta, numbers=clock, flags=("clocked",))
+        positive("time_unit", meta["time_unit"])
+        config = self._config(likelihood, meta["n_features"], clocked=meta["clocked"])
+        return DDCRPFilter.continued(
+            likelihood, config, arrays, meta["n_features"], decay=self._options["decay"],
+            **{name: meta[name] for name in clock},
+        )  # fmt: skip

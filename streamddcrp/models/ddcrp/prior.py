@@ -89,7 +89,7 @@ def prior_summary(
     n_draws: int = 200,
     seed: int | None = 0,
 ) -> PriorSummary:
-    """Return how many tables, of which sizes, a prior expects.
+    """Return the number and sizes of tables that a prior expects.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def alpha_for(
     n_tables: float | None = None,
     table_size: float | None = None,
 ) -> float:
-    """Return the alpha under which a sequential prior expects what you expect.
+    """Return the alpha that gives a sequential prior the expected number or size of tables.
 
     Parameters
     ----------

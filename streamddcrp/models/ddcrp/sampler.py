@@ -19,7 +19,6 @@ from streamddcrp.decay import (
     Window,
     make_decay,
 )
-from streamddcrp.decay.base import finite
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Plan, fitted
 from streamddcrp.likelihoods import LikelihoodSpec
@@ -28,13 +27,13 @@ from streamddcrp.models.ddcrp.chain import Chain, DDCRPSamples
 from streamddcrp.models.ddcrp.distances import Distances
 from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
+from streamddcrp.validation import finite
 
 _MANY = 10_000_000  # links above which a sweep with all customers alone takes too long
 _AT_ONCE = 200_000  # updates between two looks at the progress bar
 PARAMETER: dict[type[Decay], str] = {
     Window: "width", Exponential: "scale", Logistic: "location", LinearWindow: "width",
 }  # fmt: skip
-FORMS = ("partition", "links")
 
 
 def decay_parameter(decay: Decay) -> float:
@@ -55,21 +54,17 @@ class HyperGrid:
         Values of the weight of a self-link. Default: it stays as it is.
     decay : sequence of float, optional
         Values of the decay's parameter: the width of a window, the scale of an exponential, the
-        location of a logistic decay. Default: it stays as it is.
-    form : {"partition", "links"}, optional
-        Draw the decay given the tables, with the links summed over and then resampled, or given
-        the links. Given its links, a window can never become shorter than the longest of them. Only
-        sequential links can be summed over. Default: "partition" where links are sequential.
+        location of a logistic decay. Default: it stays as it is. It is drawn given the tables, with
+        the links summed over, where links are sequential; else given the links.
 
     Examples
     --------
     >>> HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0))
-    HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0), form=None)
+    HyperGrid(alpha=(0.3, 1.0), decay=(5.0, 10.0, 20.0))
     """
 
     alpha: Sequence[float] | None = None
     decay: Sequence[float] | None = None
-    form: str | None = None
 
     def __post_init__(self) -> None:
         if self.alpha is None and self.decay is None:
@@ -82,8 +77,6 @@ class HyperGrid:
                 object.__setattr__(self, name, tuple(check(value) for value in values))
                 if len(values) == 0:
                     raise ConfigError(f"HyperGrid: {name} has no values")
-        if self.form not in {None, *FORMS}:
-            raise ConfigError(f"HyperGrid: form must be one of {FORMS} or None, got {self.form!r}")
 
 
 def make_grid(spec: object, alpha: float, decay: Decay) -> HyperGrid:
@@ -131,12 +124,7 @@ class Griddy:
         self._log_total = np.column_stack(
             [np.logaddexp(log_alpha, c.log_mass).sum(axis=1) for c in self._candidates]
         )
-        form = grid.form or ("partition" if distances.sequential else "links")
-        if form == "partition" and not distances.sequential:
-            raise ConfigError(
-                "HyperGrid: form='partition' is for sequential links; take form='links'"
-            )
-        self._partition = form == "partition" and len(decays) > 1
+        self._partition = distances.sequential and len(decays) > 1
         a = int(np.abs(self._alphas - alpha).argmin())
         near = np.abs(np.array(self._parameters) - decay_parameter(decay))
         # the links at the grid values nearest to what was given, and these values
@@ -171,7 +159,7 @@ class Griddy:
 
 
 def _number(value: float) -> float:
-    return finite("HyperGrid", "decay", value)
+    return finite("HyperGrid: decay", value)
 
 
 def _with(decay: Decay, value: float) -> Decay:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ MOST_FEATURES = 64
 ROUNDS = 4  # of proposals in a sweep; a fixed number, or the moves would not be reversible
 Features = NDArray[np.bool_]
 Proposal = tuple[Features, float] | None  # with the log ratio of priors and of proposals
+Rate = Callable[[Features], float]  # log of the expected number of features with owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,6 @@ class GraphIBPSamples(Draws):
     n_features: IntArray
     alpha: FloatArray
     ratio: FloatArray
-
-    @property
-    def best(self) -> int:
-        """The draw with the highest log joint density."""
-        return int(self.log_joint.argmax())
 
     def shared(self) -> FloatArray:
         """Mean number of features that two items have in common, shape (N, N)."""
@@ -129,7 +125,7 @@ class _Chain:
         alpha: float | None, n_cooled: int, rng: np.random.Generator,
     ) -> None:  # fmt: skip
         self.rows, self.graph, self.family, self.rng = rows, graph, family, rng
-        self.arrays, self.expected, self.draws_mass = flat(graph), total(graph), alpha is None
+        self.flat, self.expected, self.draws_mass = flat(graph), total(graph), alpha is None
         self.Z = np.zeros((len(rows), MOST_FEATURES), np.bool_)
         self.n_owners = np.zeros(MOST_FEATURES, np.int64)
         self.mass = 1.0 if alpha is None else alpha
@@ -143,10 +139,8 @@ class _Chain:
         now, at = self.family, self.number
         if at < len(self.cooled[0]):  # features of much noise first, then what they leave over
             now = replace(now, noise_shape=self.cooled[0][at], noise_rate=self.cooled[1][at])
-        sweep(
-            self.rows, self.Z, self.n_owners, *self.arrays, self.mass, self.ratio, now.shape,
-            now.rate, self.seed, at,
-        )  # fmt: skip
+        noise = self.ratio, now.shape, now.rate
+        sweep(self.rows, self.Z, self.n_owners, self.flat, self.mass, noise, self.seed, at)
         used = move_features(
             self.used, self.graph, self.mass,
             partial(_log_marginal, now, self.rows, self.ratio), self.rng, MOST_FEATURES,
@@ -217,10 +211,10 @@ def move_features(
       owners; split: one of the K' features is cut at one of its n - 1 places. The ratio of the
       proposals is ``P / (K' (n - 1))``; that of the K! cancels with the places a column may go.
     """
-    log_p = log_likelihood(Z)
+    log_p, rate = log_likelihood(Z), partial(_rate, graph, alpha)
     for _ in range(ROUNDS):
         for propose in (_combine, _merge_or_split):
-            proposed = propose(Z, graph, alpha, rng)
+            proposed = propose(Z, rate, rng)
             if proposed is None or proposed[0].shape[1] > most:
                 continue
             new, log_ratio = proposed
@@ -230,46 +224,38 @@ def move_features(
     return Z
 
 
-def _combine(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
+def _combine(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
     K = Z.shape[1]
     if K < 2:
         return None
     a, c = rng.choice(K, 2, replace=False)
     new = Z.copy()
     new[:, a] ^= Z[:, c]
-    rate = _rate(new[:, a], graph, alpha)
-    return (new, rate - _rate(Z[:, a], graph, alpha)) if rate > -math.inf else None
+    log_rate = rate(new[:, a])
+    return (new, log_rate - rate(Z[:, a])) if log_rate > -math.inf else None
 
 
-def _merge_or_split(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
-    return (_merge if rng.random() < 0.5 else _split)(Z, graph, alpha, rng)
+def _merge_or_split(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
+    return (_merge if rng.random() < 0.5 else _split)(Z, rate, rng)
 
 
-def _merge(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
+def _merge(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
     pairs = _pairs(Z)
     if not len(pairs):
         return None
     a, c = pairs[rng.integers(len(pairs))]
     new = Z.copy()
     new[:, a] |= Z[:, c]
-    log_ratio = _rate(new[:, a], graph, alpha)
+    log_ratio = rate(new[:, a])
     if log_ratio == -math.inf:
         return None
-    log_ratio -= _rate(Z[:, a], graph, alpha) + _rate(Z[:, c], graph, alpha)
+    log_ratio -= rate(Z[:, a]) + rate(Z[:, c])
     log_ratio += math.log(len(pairs))
     log_ratio -= math.log((Z.shape[1] - 1) * (int(new[:, a].sum()) - 1))
     return np.delete(new, c, axis=1), log_ratio
 
 
-def _split(
-    Z: Features, graph: DecomposableGraph, alpha: float, rng: np.random.Generator
-) -> Proposal:
+def _split(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
     K = Z.shape[1]
     if K == 0:
         return None
@@ -280,11 +266,11 @@ def _split(
     cut = owners[rng.integers(1, len(owners))]
     new = np.column_stack([Z, Z[:, k]])  # anywhere: the order of columns does not matter
     new[cut:, k], new[:cut, K] = False, False
-    log_ratio = _rate(new[:, k], graph, alpha) + _rate(new[:, K], graph, alpha)
+    log_ratio = rate(new[:, k]) + rate(new[:, K])
     if log_ratio == -math.inf:
         return None
     log_ratio += math.log(K * (len(owners) - 1)) - math.log(len(_pairs(new)))
-    return new, log_ratio - _rate(Z[:, k], graph, alpha)
+    return new, log_ratio - rate(Z[:, k])
 
 
 def _pairs(Z: Features) -> IntArray:
@@ -293,7 +279,7 @@ def _pairs(Z: Features) -> IntArray:
     return np.argwhere(last[:, None] < first[None])
 
 
-def _rate(owners: Features, graph: DecomposableGraph, alpha: float) -> float:
+def _rate(graph: DecomposableGraph, alpha: float, owners: Features) -> float:
     """Log of the expected number of features with these owners."""
     if not owners.any():
         return -math.inf
@@ -347,10 +333,20 @@ def log_prior(graph: DecomposableGraph, Z: ArrayLike, alpha: float) -> float:
     return log_p
 
 
-def flat(
-    graph: DecomposableGraph,
-) -> tuple[IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
-    """Return signs of cliques (1) and separators (-1), members, sets of each item, neighbours."""
+class Flat(NamedTuple):
+    """A graph as arrays; those of x are ``xs[x_at[i] : x_at[i + 1]]``."""
+
+    signs: IntArray  # of cliques, 1, and separators, -1
+    set_at: IntArray
+    sets: IntArray  # their members
+    holder_at: IntArray
+    holders: IntArray  # sets of each item
+    near_at: IntArray
+    near: IntArray  # its neighbours
+
+
+def flat(graph: DecomposableGraph) -> Flat:
+    """Lay out a graph."""
     sets = [sorted(one) for one in graph.cliques + graph.separators]
     signs = [1] * len(graph.cliques) + [-1] * len(graph.separators)
     near: list[list[int]] = [[] for _ in graph.parents]
@@ -359,4 +355,4 @@ def flat(
         for j in mine:
             near[j].append(k)
     of_item = holders(sets, len(near))
-    return np.array(signs), *concatenated(sets), *concatenated(of_item), *concatenated(near)
+    return Flat(np.array(signs), *concatenated(sets), *concatenated(of_item), *concatenated(near))

@@ -1,6 +1,5 @@
 """The time-varying Indian buffet process as a streaming estimator: causes that come and go."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,21 +10,21 @@ from streamddcrp.contract import LIVE_TABLES, P_NEW, SCORE, Event
 from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
+from streamddcrp.estimator.particle_model import NOTHING, Waiting, WarmingUp
 from streamddcrp.estimator.reasons import Explanation
-from streamddcrp.estimator.recent import TimeLine
-from streamddcrp.estimator.row_model import Features, RowModel
+from streamddcrp.estimator.row_model import Features
 from streamddcrp.estimator.stored import refuse_unless_plain
-from streamddcrp.estimator.views import events_since, index_of, with_index, with_times
+from streamddcrp.estimator.views import empty_table, events_since
 from streamddcrp.likelihoods import LinearGaussian, NormalGamma
 from streamddcrp.models.features import engine, views
 from streamddcrp.models.features.state import make_config
 from streamddcrp.plots.series import Cause
-from streamddcrp.records import FINITE, VALUE, check_one, refuse_if
+from streamddcrp.records import FINITE, check_one, refuse_if
 from streamddcrp.typing import Axes, FloatArray, IntArray, Probabilities
-from streamddcrp.validation import choice, whole
+from streamddcrp.validation import choice
 
 
-class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
+class TimeVaryingIBP(WarmingUp, base.Transformer):
     """Latent features that come and go: a time-varying Indian buffet process.
 
     A row is the sum of the loadings of the features that are on, a baseline, and noise. Any number
@@ -42,22 +41,25 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         that are rarely on survive.
     alpha : float, default 1.0
         Expected number of features of a row; ``alpha (1 + 1/2 + .. + 1/window)`` are alive.
-    sigma_x, sigma_y : float, optional
-        Standard deviations of noise and loadings, in the units of the rows. Default: unknown, and
-        learned; columns of unlike spread are then brought to one scale.
-    baseline : bool, optional
-        Whether a row with nothing on looks like a baseline that is learned, rather than like zero.
-        Default: where the first rows have a column that stays on one side of zero.
     missing : bool, default False
         Whether values may be missing (None, null). Otherwise they are refused.
     n_particles : int, default 50
     moves : int, default 20
         Rows of the window whose features each particle resamples after an arrival. This is what
         finds the right features; 5 is enough where speed matters more.
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
+    sigma_x, sigma_y : float, optional
+        Standard deviations of noise and loadings, in the units of the rows. Default: unknown, and
+        learned; columns of unlike spread are then brought to one scale.
+    baseline : bool, optional
+        Whether a row with nothing on looks like a baseline that is learned, rather than like zero.
+        Default: where the first rows have a column that stays on one side of zero.
     warmup : int, default 50
         Rows that wait until baseline and scale are read off them; then they are learned at once.
         Not needed where ``sigma_x`` and ``baseline`` are given.
-    seed : int, default 0
 
     Notes
     -----
@@ -81,19 +83,21 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     {0: 1, 1: 0}
     """
 
+    _engine: engine.FeatureEngine | None
+
     def __init__(
         self,
         *,
         window: int = 50,
         alpha: float = 1.0,
-        sigma_x: float | None = None,
-        sigma_y: float | None = None,
-        baseline: bool | None = None,
         missing: bool = False,
         n_particles: int = 50,
         moves: int = 20,
-        warmup: int = 50,
         seed: int = 0,
+        sigma_x: float | None = None,
+        sigma_y: float | None = None,
+        baseline: bool | None = None,
+        warmup: int = 50,
     ) -> None:
         self.window = window
         self.alpha = alpha
@@ -103,20 +107,15 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         self.missing = missing
         self.n_particles = n_particles
         self.moves = moves
-        self.warmup = warmup
         self.seed = seed
         self._likelihood = LinearGaussian(sigma_x, sigma_y)
         self._config = make_config(
             window=window, alpha=alpha, n_particles=n_particles, moves=moves, seed=seed,
             ratios=self._likelihood.ratios,
         )  # fmt: skip
-        whole("warmup", warmup, 1)
         if baseline is not None and not isinstance(baseline, bool):
             raise ConfigError(f"baseline must be True, False or None, got {baseline!r}")
-        super().__init__()
-        self._engine: engine.FeatureEngine | None = None
-        self._waiting: FloatArray = np.empty((0, 0))  # rows of the warm-up
-        self._waiting_times: FloatArray = np.empty(0)
+        super().__init__(warmup)
         self._combinations = views.Combinations()
 
     # -- learning --------------------------------------------------------------------------------
@@ -129,9 +128,10 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         live features before the row; last come ``features`` (list of int64, ids of those that are
         on) and ``feature_probs`` (list of float64).
         """
-        return with_index(
-            index_of(batch, index), with_times(views.predictions(*self._learn_batch(batch, t)), t)
-        )
+        return self._stepped(batch, t, index)
+
+    def _named(self, out: Any) -> pa.RecordBatch:
+        return views.predictions(*out)
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
         self._check_rows(X, self._feature_names())
@@ -160,25 +160,20 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         if self._engine is not None:
             return self._engine.step(X, t)
         wait = 0 if self.sigma_x is not None and self.baseline is not None else self.warmup
-        rows = np.concatenate([self._waiting.reshape(len(self._waiting), X.shape[1]), X])
-        times = np.concatenate([self._waiting_times, t])
-        n_old, n = len(self._waiting), len(X)
+        waiting, n_old = self._waiting.and_then(X, t, [], ()), len(self._waiting.X)
+        rows, times = waiting.X, waiting.t
         if len(rows) < max(wait, 1):
-            self._waiting, self._waiting_times = rows, times
-            return engine.nothing_reported(n)
+            self._waiting = waiting
+            return engine.nothing_reported(len(X))
         scales = engine.scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
         self._engine = engine.FeatureEngine.started(
             scales, self._config, self._likelihood, rows[:wait], times[:wait]
         )
-        self._waiting, self._waiting_times = np.empty((0, 0)), np.empty(0)
+        self._waiting = NOTHING
         reported = self._engine.step(rows[wait:], times[wait:])
         return engine.joined([engine.nothing_reported(max(wait - n_old, 0)), reported])
 
     # -- predicting ------------------------------------------------------------------------------
-
-    @property
-    def _has_begun(self) -> bool:
-        return self._engine is not None
 
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
         NormalGamma().check_rows(X, names)  # what no family of numbers takes
@@ -257,29 +252,11 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     n_tables = n_features  # under the name that all models have
 
     @property
-    def nbytes(self) -> int:
-        """Bytes that the arrays of the model take in memory."""
-        waiting = self._waiting.nbytes + self._nbytes_kept
-        return waiting + (0 if self._engine is None else self._engine.state.nbytes)
-
-    @property
     def noise(self) -> dict[Any, float]:
         """Standard deviation of the noise of each column, as learned so far; NaN in warm-up."""
         columns = self._vectorizer.columns or ()
         values = np.full(len(columns), np.nan) if self._engine is None else self._engine.noise
         return dict(zip(columns, values.tolist(), strict=True))
-
-    @property
-    def log_evidence(self) -> float:
-        """Estimate of the log evidence of everything learned so far; NaN in warm-up.
-
-        Its exponential is unbiased, given baseline and scales.
-        """
-        if self._engine is None:
-            return math.nan if self._n_seen else 0.0
-        return self._engine.log_evidence
-
-    objective = log_evidence
 
     def events(self) -> list[Event]:
         """Return births, deaths and merges of features since the last call.
@@ -303,8 +280,8 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
         index of the first row that had it, ``loading_NAME`` what it adds to a column.
         """
         if self._engine is None:
-            kinds = {"id": pa.int64(), "prob": pa.float64(), "owners": pa.float64()}
-            return pa.schema([*kinds.items(), ("born", pa.int64())]).empty_table()
+            whole, real = pa.int64(), pa.float64()
+            return empty_table(id=whole, prob=real, owners=real, born=whole)
         return views.summary(self._engine, self._feature_names())
 
     def loadings(self) -> dict[int, FloatArray]:
@@ -356,26 +333,16 @@ class TimeVaryingIBP(TimeLine, RowModel, base.Transformer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        waiting = {"waiting.x": self._waiting, "waiting.t": self._waiting_times}
-        arrays: dict[str, Any] = waiting | self._combinations.arrays()
-        meta = self._progress() | {"filter": None}
-        if self._engine is not None:
-            more, meta["filter"] = self._engine.to_state()
-            arrays |= more
-        return arrays, meta
+        arrays, meta = super()._state()
+        return arrays | self._combinations.arrays(), meta
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-        self._waiting, self._waiting_times = arrays["waiting.x"], arrays["waiting.t"]
-        D = self._vectorizer.n_features
-        n = len(self._waiting)
-        refuse_if(n >= max(self.warmup, 1), "warm-up")
-        check_one(
-            "waiting.x", self._waiting, (n, D if n else self._waiting.shape[-1]), np.float64, VALUE
-        )
-        check_one("waiting.t", self._waiting_times, (n,), np.float64, FINITE)
+        self._waiting = Waiting(arrays["waiting.x"], arrays["waiting.t"])
+        self._check_waiting()
         self._combinations.restore(arrays)
         if meta["filter"] is not None:
             refuse_unless_plain(meta["filter"], numbers=("log_unit",), flags=("baseline",))
+            D = self._vectorizer.n_features
             for name in ("centre", "scale"):
                 check_one(f"scales.{name}", arrays[f"scales.{name}"], (D,), np.float64, FINITE)
             refuse_if(arrays["rows.x"].shape[-1] != D, "columns")

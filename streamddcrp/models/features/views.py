@@ -8,6 +8,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from streamddcrp.contract import DEATH, LIVE_TABLES, P_NEW, SCORE, EventRing
+from streamddcrp.estimator.views import empty_table
 from streamddcrp.models.features.engine import FeatureEngine, Reported
 from streamddcrp.models.features.kernels.slots import N_EVENTS
 from streamddcrp.plots.series import Cause
@@ -145,8 +146,7 @@ def summary(of: FeatureEngine, columns: Sequence[str]) -> pa.Table:
 def assignments(of: FeatureEngine | None) -> pa.Table:
     """Return which features the last rows have: ``row``, ``features``, ``final``."""
     if of is None:
-        empty = {"row": pa.int64(), "features": pa.list_(pa.int64()), "final": pa.bool_()}
-        return pa.schema(list(empty.items())).empty_table()
+        return empty_table(row=pa.int64(), features=pa.list_(pa.int64()), final=pa.bool_())
     rows, ids = of.settled()
     names = of.state.names
     labels = np.sort(names.label[names.label >= 0])

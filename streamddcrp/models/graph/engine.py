@@ -235,6 +235,7 @@ class GraphEngine(ParticleEngine):
 
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
+    _check = staticmethod(check_arrays)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.state)

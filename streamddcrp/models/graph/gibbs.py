@@ -28,6 +28,16 @@ class Sets(NamedTuple):
     starts: IntArray
 
 
+class Clusters(NamedTuple):
+    """Labels of items, (N,), places of clusters: sizes, (N, P), (N, Q), and the prior's post."""
+
+    labels: IntArray
+    size: IntArray
+    stats: FloatArray
+    post: FloatArray
+    prior: FloatArray
+
+
 class Work(NamedTuple):
     """Work space of a sweep, (N,) each but ``log_weight``, one more."""
 
@@ -154,61 +164,63 @@ class _Chain:
     def __init__(
         self, graph: graphs.DecomposableGraph, rows: FloatArray, config: Any, alpha: Any, rng: Any
     ) -> None:
-        n = len(rows)
-        self.graph, self.rows, self.config, self.rng = graph, rows, config, rng
+        n, family, hyper = len(rows), config.family, config.hyper
+        self.graph, self.rows, self.rng = graph, rows, rng
         self.prior = None if not math.isnan(config.alpha) else (float(alpha[1]), float(alpha[2]))
-        self.alpha = config.alpha if self.prior is None else self.prior[0] / self.prior[1]
+        if self.prior is not None:
+            config = config._replace(alpha=self.prior[0] / self.prior[1])
+        self.config = config
         sizes = np.array([len(p) for p in graph.parents], np.float64)
         self.n_parents, self.times = np.unique(sizes, return_counts=True)
-        self.cliques, self.separators = _sets(graph.cliques, n), _sets(graph.separators, n)
-        self.order = np.arange(n)
-        self.labels, self.size = np.arange(n), np.ones(n, np.int64)
-        family, hyper = config.family, config.hyper
-        self.stats = np.zeros((n + 1, int(n_stats(family, hyper))))
-        self.post = np.zeros((n + 1, int(n_post(family, hyper))))
-        self.prior_post = np.zeros(self.post.shape[1])
-        posterior(family, hyper, self.stats[n], self.prior_post)
-        self.begin(self.labels)
-        zeros = np.zeros(n, np.int64)
-        self.work = Work(zeros, zeros.copy(), np.zeros(n + 1), zeros.copy())
+        self.sets = _sets(graph.cliques, n), _sets(graph.separators, n)
+        stats, post = np.zeros((n, int(n_stats(family, hyper)))), int(n_post(family, hyper))
+        self.clusters = Clusters(
+            np.arange(n), np.ones(n, np.int64), stats, np.zeros((n, post)), np.zeros(post)
+        )
+        posterior(family, hyper, stats[0], self.clusters.prior)
+        self.begin(np.arange(n))
+        whole = np.zeros((3, n), np.int64)
+        self.work = Work(whole[0], whole[1], np.zeros(n + 1), whole[2])
+
+    @property
+    def labels(self) -> IntArray:
+        """Places of the items' clusters."""
+        return self.clusters.labels
 
     def begin(self, labels: IntArray) -> None:
         """Start from a partition: labels below N."""
-        family, hyper = self.config.family, self.config.hyper
-        self.labels = np.array(labels, np.int64)
-        self.size = np.bincount(self.labels, minlength=len(labels))
-        self.stats[:] = 0.0
-        for x, k in zip(self.rows, self.labels, strict=True):
-            add_stats(family, hyper, x, 1.0, self.stats[k])
-        for stats, post in zip(self.stats, self.post, strict=True):
+        family, hyper, clusters = self.config.family, self.config.hyper, self.clusters
+        clusters.labels[:] = labels
+        clusters.size[:] = np.bincount(labels, minlength=len(labels))
+        clusters.stats[:] = 0.0
+        for x, k in zip(self.rows, clusters.labels, strict=True):
+            add_stats(family, hyper, x, 1.0, clusters.stats[k])
+        for stats, post in zip(clusters.stats, clusters.post, strict=True):
             posterior(family, hyper, stats, post)
 
     def _sweep(self, order: IntArray) -> None:
-        sweep(
-            self.config.family, self.config.hyper, self.rows, order, self.cliques, self.separators,
-            self.alpha, self.config.discount, self.labels, self.size, self.stats, self.post,
-            self.prior_post, self.work, self.rng.random(len(order)),
-        )  # fmt: skip
+        uniforms = self.rng.random(len(order))
+        sweep(self.config, self.rows, order, self.sets, self.clusters, self.work, uniforms)
 
     def sweep(self) -> None:
         """Draw all clusters once, then alpha."""
-        self._sweep(self.order)
+        self._sweep(np.arange(len(self.rows)))
         if self.prior is not None:
-            k = len(np.unique(self.labels))
-            self.alpha = draw_alpha(
-                self.alpha, *self.prior, k, self.n_parents, self.times.astype(np.float64), self.rng
-            )
+            alpha = draw_alpha(
+                self.config.alpha, *self.prior, len(np.unique(self.labels)), self.n_parents,
+                self.times.astype(np.float64), self.rng,
+            )  # fmt: skip
+            self.config = self.config._replace(alpha=alpha)
 
     def draw(self) -> tuple[Any, ...]:
         """Return log joint, names of clusters, their number, and alpha."""
         labels = named(self.labels).astype(np.int32)
-        return self.log_joint(), labels, len(np.unique(labels)), self.alpha
+        return self.log_joint(), labels, len(np.unique(labels)), self.config.alpha
 
     def log_joint(self) -> float:
-        marginals = self.post[np.unique(self.labels), 0].sum()
-        return float(marginals) + graphs.log_prior(
-            self.graph, self.labels, self.alpha, self.config.discount
-        )
+        marginals, config = self.clusters.post[np.unique(self.labels), 0].sum(), self.config
+        prior = graphs.log_prior(self.graph, self.labels, config.alpha, config.discount)
+        return float(marginals) + prior
 
 
 def _sets(sets: list[frozenset[int]], n: int) -> Sets:

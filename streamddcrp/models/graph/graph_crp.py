@@ -11,8 +11,7 @@ from streamddcrp.data.graphs import NO_PARENTS, Parents, as_parents, check
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.row_model import Features, Predicted
-from streamddcrp.estimator.stored import past_of, refuse_unless_plain
-from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
+from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import engine
 from streamddcrp.models.graph.config import Concentration, Config, make_config
@@ -35,33 +34,37 @@ class GraphCRP(PartitionModel, base.Clusterer):
     Parameters
     ----------
     window : int, default 50
-        Number of parents; where items name their own, how many items back these may lie.
+        Number of parents; if items name their parents, how many items back these may lie.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
-        Concentration: opening a cluster weighs as much as so many parents. With a prior it is
-        integrated out, which costs half as much again.
-    discount : float, default 0.0
-        d of a Pitman-Yor process, 0 <= d < 1: a cluster of n parents weighs n - d, and a new one
-        alpha + d k beside k clusters of parents. Needs a number as ``alpha``, as does
-    n_clusters : int, optional
-        K, the largest number of clusters in any set of neighbours, such as an item and its parents,
-        with weights of a symmetric Dirichlet: n + alpha / K for a cluster of n parents, and
-        (K - k) alpha / K for a new one. Over the whole stream there may be more.
-    whole_graph : bool, default False
-        Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): one that
-        no parent is in weighs alpha / K, and k counts all clusters so far. So a cluster need not be
-        connected, and one that was silent for a window can come back under its id.
+        Concentration: the weight of opening a cluster, in parents. With a prior it is integrated
+        out, which costs half as much again.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
         that are left out, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 100
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
+    discount : float, default 0.0
+        d of a Pitman-Yor process, 0 <= d < 1: a cluster of n parents weighs n - d, and a new one
+        alpha + d k beside k clusters of parents. Needs a number as ``alpha``.
+    n_clusters : int, optional
+        K, the largest number of clusters in any set of neighbours, such as an item and its parents,
+        with weights of a symmetric Dirichlet: n + alpha / K for a cluster of n parents, and
+        (K - k) alpha / K for a new one. Over the whole stream there may be more. Needs a number as
+        ``alpha``.
+    whole_graph : bool, default False
+        Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): a
+        cluster without parents weighs alpha / K, and k counts all clusters so far. So a cluster
+        need not be connected, and one that was silent for a window can come back under its id.
     rejuvenate : int, default 0
-        How many of the last items may be resampled after an arrival: ``moves`` of them are, in each
-        particle. Not where items name their parents.
+        How many of the last items may be resampled after an arrival; ``moves`` of them are, in each
+        particle. Not available if items name their parents.
     moves : int, default 1
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them; then they are learned at
         once. Until then the label is 0 and there is no score.
-    seed : int, default 0
 
     Notes
     -----
@@ -94,15 +97,15 @@ class GraphCRP(PartitionModel, base.Clusterer):
         *,
         window: int = 50,
         alpha: Concentration = ("gamma", 1.0, 1.0),
+        likelihood: LikelihoodSpec = "auto",
+        n_particles: int = 100,
+        seed: int = 0,
         discount: float = 0.0,
         n_clusters: int | None = None,
         whole_graph: bool = False,
-        likelihood: LikelihoodSpec = "auto",
-        n_particles: int = 100,
         rejuvenate: int = 0,
         moves: int = 1,
         warmup: int = 64,
-        seed: int = 0,
     ) -> None:
         self.window = window
         self.alpha = alpha
@@ -115,15 +118,13 @@ class GraphCRP(PartitionModel, base.Clusterer):
         self.moves = moves
         self.seed = seed
         super().__init__(likelihood, warmup)
-        self._config(given=False)  # checks the options
+        self._config(None, 1, given=False)  # checks the options
 
-    def _config(self, *, given: bool, **likelihood: Any) -> Config:
-        names = (
-            "window", "alpha", "discount", "n_clusters", "whole_graph", "n_particles",
-            "rejuvenate", "moves", "seed",
-        )  # fmt: skip
-        options = {name: getattr(self, name) for name in names}
-        return make_config(given=given, **options, **likelihood)
+    def _config(self, likelihood: Likelihood | None, n_features: int, *, given: bool) -> Config:
+        family = 0 if likelihood is None else likelihood.family
+        hyper = None if likelihood is None else likelihood.hyper(n_features)
+        options = {k: v for k, v in self.get_params().items() if k not in ("likelihood", "warmup")}
+        return make_config(given=given, family=family, hyper=hyper, **options)
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -158,8 +159,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
         The ``label`` of a new table is the row's arrival index; ``p_change`` is the probability of
         another table than that of the row before.
         """
-        held = index_of(batch, index)
-        return with_index(held, with_times(predictions(self._learn_batch(batch, t, parents)), t))
+        return self._stepped(batch, t, index, parents)
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], parents: Any = None
@@ -196,15 +196,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
             ring, n_ring = self._engine.state.recent.parents, self._engine.state.recent.n_parents
         coming = self._coming.and_then(new)
         n_old = len(self._coming.offsets) - 1
-        try:
-            check(coming, self._n_seen - n_old, self.window, ring, n_ring)
-        except SchemaError as error:
-            if error.row is None or n_old == 0:
-                raise
-            row = error.row - n_old
-            raise SchemaError(
-                str(error).replace(f"row {error.row}", f"row {row}"), row=row
-            ) from None
+        check(coming, self._n_seen - n_old, self.window, ring, n_ring, n_old)
         return (new,)
 
     @property
@@ -215,22 +207,14 @@ class GraphCRP(PartitionModel, base.Clusterer):
         self, likelihood: Likelihood, n_features: int, *parents: Parents, clocked: bool,
         first_time: float, times: FloatArray,
     ) -> engine.GraphEngine:  # fmt: skip
-        config = self._config(
-            given=bool(parents), family=likelihood.family, hyper=likelihood.hyper(n_features)
-        )
+        config = self._config(likelihood, n_features, given=bool(parents))
         return engine.GraphEngine(likelihood, config, engine.empty_state(config), n_features)
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
     ) -> engine.GraphEngine:
-        n_features = meta["n_features"]
-        past = past_of(likelihood, arrays, n_features)
-        config = self._config(
-            given=meta["given"], family=likelihood.family, hyper=likelihood.hyper(n_features)
-        )
-        engine.check_arrays(config, arrays)
-        state = engine.state_from_arrays(config, arrays)
-        return engine.GraphEngine(likelihood, config, state, n_features, past)
+        config = self._config(likelihood, meta["n_features"], given=meta["given"])
+        return engine.GraphEngine.continued(likelihood, config, arrays, meta["n_features"])
 
     # -- predicting ------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from river import base
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
-from streamddcrp.estimator.views import index_of, predictions, with_index, with_times
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import group_state
 from streamddcrp.models.graph.config import CLUSTER, Concentration, concentration
@@ -32,7 +31,7 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     Each group has a Dirichlet process of its own, and ``n_shared`` auxiliary items tie them: a row
     joins a cluster that has n auxiliary items and m rows of its group with weight n + m, a new one
-    with weight alpha. The more auxiliary items there are, beside alpha, the more alike groups are:
+    with weight alpha. The more auxiliary items, relative to alpha, the more alike the groups:
     their distributions correlate by n_shared / (alpha + n_shared) on every set. At most n_shared
     clusters can be shared. It is an alternative to the hierarchical Dirichlet process in which
     everything can be integrated out.
@@ -45,31 +44,33 @@ class GroupDP(ParticleModel, base.Clusterer):
         Concentration of every group. With a prior it is integrated out.
     markov : bool, default False
         Whether the group of a row is the cluster of the row before: an infinite hidden Markov
-        model of one sequence. ``transitions`` is then what follows what; no groups are given. Only
-        clusters with auxiliary items, so n_shared at most, can follow themselves or several others.
+        model of one sequence, without given groups; see ``transitions``. Only clusters with
+        auxiliary items, at most n_shared, can follow themselves or several others.
     likelihood : "auto", tuple or Likelihood, default "auto"
         "auto" picks a family for each column from the first rows. Autoregressive families are not
         supported.
     n_particles : int, default 50
+    seed : int, default 0
+
+    Other Parameters
+    ----------------
     moves : int, default 5
-        Auxiliary items resampled after each arrival, in each particle: they are drawn from the
-        prior, and only these moves adapt them to the rows.
+        Auxiliary items resampled after each arrival, in each particle. They are drawn from the
+        prior, so only these moves adapt them to the rows.
     max_tables : int, default 1000
-        Most clusters in memory, of all particles together. Where there are more, the one with the
-        fewest rows for the time that it has been away is forgotten; the log says so once.
+        Most clusters in memory, of all particles together. Beyond that, the one with the fewest
+        rows relative to its absence is forgotten; the log says so once.
     max_groups : int, default 1000
-        Most groups in memory. When one more comes, the other one with the fewest rows for the time
-        that it has been away is forgotten.
+        Most groups in memory. For a new one, the one with the fewest rows relative to its absence
+        is forgotten.
     warmup : int, default 64
         Rows that wait where the likelihood must be learned from them.
-    seed : int, default 0
 
     Notes
     -----
-    What is forgotten is as if its rows had never come: they no longer count where later rows
-    choose, and a group or cluster that comes back is a new one. Clusters that have rows of other
-    groups keep what they learned of a forgotten one. Until a cluster is forgotten the evidence is
-    unbiased.
+    Forgotten rows no longer count when later rows choose, and a group or cluster that comes back is
+    a new one. Clusters that have rows of other groups keep what they learned from a forgotten
+    group. The evidence is unbiased until a cluster is forgotten.
 
     Memory and the time of a row grow with the pairs of group and cluster that have rows: at most
     max_tables + max_groups n_shared of them in each particle. The algorithm is described in
@@ -94,11 +95,11 @@ class GroupDP(ParticleModel, base.Clusterer):
         markov: bool = False,
         likelihood: LikelihoodSpec = "auto",
         n_particles: int = 50,
+        seed: int = 0,
         moves: int = 5,
         max_tables: int = 1000,
         max_groups: int = 1000,
         warmup: int = 64,
-        seed: int = 0,
     ) -> None:
         self.n_shared = n_shared
         self.alpha = alpha
@@ -141,8 +142,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         self, batch: object, t: object = None, group: Any = None, *, index: bool = False
     ) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it; return what `GraphCRP.step_many` does."""
-        held = index_of(batch, index)
-        return with_index(held, with_times(predictions(self._learn_batch(batch, t, group)), t))
+        return self._stepped(batch, t, index, group)
 
     def _advance(
         self, X: FloatArray, t: FloatArray | None, types: list[str], group: Any = None
@@ -189,12 +189,10 @@ class GroupDP(ParticleModel, base.Clusterer):
             len({*paths}) < len(paths) or node != arrays["groups.node"].tolist(),
             "groups and their nodes",
         )
-        group_state.check_arrays(config, arrays)
         refuse_if(len(nodes) != max(int(arrays["groups.n"][0]) - 1, 0), "nodes")
-        return GroupEngine(
-            likelihood, config, group_state.state_from_arrays(config, arrays), meta["n_features"],
-            paths=paths, nodes=list(nodes),
-        )  # fmt: skip
+        return GroupEngine.continued(
+            likelihood, config, arrays, meta["n_features"], paths=paths, nodes=list(nodes)
+        )
 
     # -- predicting ------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from streamddcrp.models.graph.group_state import (
     Config,
     State,
     arrays_of,
+    check_arrays,
     dense,
     empty_state,
     grown,
@@ -154,6 +155,7 @@ class GroupEngine(ParticleEngine):
 
     _empty = staticmethod(empty_state)
     _restored = staticmethod(state_from_arrays)
+    _check = staticmethod(check_arrays)
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return arrays_of(self.config, self.state)

@@ -22,12 +22,12 @@ _MOST = 1 << 24  # words of a vocabulary: memory may have room for each from the
 class BaseMeasure:
     """Probabilities of the words a new table may show, over a vocabulary of a stated size.
 
-    Some words are listed with their probabilities. What these leave of 1 is shared equally by the
-    other ``n_words`` - V words of the vocabulary, which need not be known beforehand: new words are
-    taken for them as they come. So g sums to 1 over an open vocabulary, as an evidence demands.
+    Some words are listed with their probabilities. The rest of the probability is shared equally by
+    the other ``n_words`` - V words of the vocabulary, which need not be known beforehand: new words
+    take their places as they come. So g sums to 1 over an open vocabulary, as an evidence requires.
 
-    Made by `uniform`, `from_probabilities` or `from_counts`. Probabilities estimated from the very
-    text that is then scored make every evidence too good: take them from other text.
+    Made by `uniform`, `from_probabilities` or `from_counts`. Probabilities estimated from the text
+    that is then scored make every evidence too good: estimate them from other text.
 
     Examples
     --------

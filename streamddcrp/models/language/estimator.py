@@ -45,7 +45,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
     Each token links to an earlier one of its document with a weight that decays with their
     distance, or opens a table that draws a word from the base measure; linked tokens are the same
     word. Evidence, predictive probabilities, posterior links and the number of tables are in closed
-    form. In use it is a cache model: words that came lately come again.
+    form. In practice it is a cache model: recent words are likely to recur.
 
     Parameters
     ----------
@@ -53,11 +53,11 @@ class LinkLanguageModel(Options, Stored, base.Base):
         Weight of opening a table against the decay weights of earlier tokens.
     decay : tuple, str, Decay or callable, default ("exponential", 100.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
-        Distances count tokens, or are differences of the times handed over as ``t``.
+        Distances count tokens, or are differences of the times ``t``.
     base_measure : int, array_like, mapping or BaseMeasure, default 50_000
         How likely a new table is to show each word: the number of equally likely words; or
         probabilities of the tokens 0, 1, .. or of words, summing to 1; or a `BaseMeasure`. New
-        words are taken up as they come until the vocabulary has its size.
+        words are added as they come until the vocabulary is full.
 
     Notes
     -----

@@ -1,6 +1,7 @@
 """The engine of SeqDDCRP: it steps over rows, grows where needed, and calls the kernels."""
 
 import struct
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,16 +91,27 @@ class Engine:
         own.scratch.prior_post[:], own.scratch.stale[:] = np.nan, 1.0
         return replace(self, config=self.config._replace(hyper=hyper), state=own)
 
-    def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
-        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7)."""
+    def step(
+        self, X: FloatArray, t: FloatArray, keep: Callable[[], None] | None = None
+    ) -> FloatArray:
+        """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7).
+
+        ``keep``: called before later rows may write over events, and at the end.
+        """
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
         times = self.in_time(t)
         given = given_weights(self.decay, config, state, times, clocked=self.clocked)
-        self.config, self.n_features, self.past = config, X.shape[1], past  # nothing fails now
-        before = state.counts[_BEFORE].tolist()
-        self.state, out = step(config, state, rows, times, given)
-        note_times(self.state, before, t, times)
+        # nothing fails now
+        self.config, self.state, self.n_features, self.past = config, state, X.shape[1], past
+        rows, times, given = map(np.ascontiguousarray, (rows, times, given))
+        out, done = np.empty((len(X), layout.N_COLUMNS)), 0
+        while done < len(X):
+            before, begin = self.state.counts[_BEFORE].tolist(), done
+            self.state, done = _run(config, self.state, rows, times, given, out, begin)
+            note_times(self.state, before, t[begin:done], times[begin:done])
+            if keep is not None:
+                keep()
         slopes = self.likelihood.log_slopes(X)
         if slopes is not None:
             out[:, SCORE] -= slopes
@@ -363,28 +375,31 @@ def given_weights(
     return weights
 
 
-def step(
-    config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray
-) -> tuple[State, FloatArray]:
-    """Predict and learn rows (N, D) at times (N,); return the state, perhaps larger, and (N, 7)."""
-    X, t, given = np.ascontiguousarray(X), np.ascontiguousarray(t), np.ascontiguousarray(given)
-    out = np.empty((len(X), layout.N_COLUMNS))
-    return run(config, state, X, t, given, out), out
-
-
 def run(
     config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray, out: FloatArray,
     done: int = 0,
 ) -> State:  # fmt: skip
-    """Do `step` with contiguous arrays, into ``out``; ``done`` rows have been learned before."""
-    kernel = entry_point(step_rows)
+    """Predict and learn rows (N, D) at times (N,), all contiguous; return the state, maybe larger.
+
+    ``out`` (N, 9): the predictions; ``done`` rows have been learned before.
+    """
+    while done < len(X):
+        state, done = _run(config, state, X, t, given, out, done)
+    return state
+
+
+def _run(
+    config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray, out: FloatArray,
+    done: int,
+) -> tuple[State, int]:  # fmt: skip
+    """Do `run` until events are to be kept; return also how many rows have been learned."""
     while True:
-        done = kernel(
+        done = entry_point(step_rows)(
             config, state.rows, state.groups, state.atoms, state.table, state.events, state.counts,
             state.sums, state.scratch, X, t, given, done, out,
         )  # fmt: skip
-        if done == len(X):
-            return state
+        if done == len(X) or state.n_tables + 4 <= len(state.table.ids):
+            return state, done
         state = grown(state, config, 2 * len(state.table.ids))
 
 

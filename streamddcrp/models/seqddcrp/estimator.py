@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from streamddcrp.contract import SCORE
+from streamddcrp.contract import PIECE, SCORE
 from streamddcrp.data import as_time
 from streamddcrp.data.batches import widest
 from streamddcrp.data.laws.columns import Laws
@@ -23,7 +23,6 @@ from streamddcrp.estimator.interrupts import pause, undisturbed
 from streamddcrp.estimator.recent import TimeLine
 from streamddcrp.estimator.row_model import Features, Predicted
 from streamddcrp.estimator.stored import check_types, refuse_unless_plain
-from streamddcrp.estimator.views import PIECE
 from streamddcrp.likelihoods import (
     BetaBernoulli,
     DirichletMultinomial,
@@ -75,28 +74,64 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     preset : {"process", "short-series"}, default "process"
         What the stream is like: a process whose regimes last and return, or a series of some
         hundred points with few changes (autoregression, tables seldom opened or reused).
+    likelihood : "auto", tuple or Likelihood, default "auto"
+        "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
+        Omitted numbers, as in ``("autoregression", 1)``, come from the first rows.
+    season : None, "calendar", "auto", str, float or list of str or float, default "calendar"
+        Cycles to subtract from each column before its rows are clustered: "day", "week", another
+        period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables then
+        describe levels without the season, all columns are taken for numbers, and the warm-up has
+        at least 512 rows. "calendar" subtracts a daily and a weekly cycle from up to 8 columns of
+        numbers once they have proved themselves, with ``likelihood="auto"``; where rows have no
+        times, the clearest period and seven times that. The last 1,024 rows are then learned again
+        while others come. Without such a season nothing changes. None subtracts nothing.
+    columns : mapping of name to {"auto", "level", "slow"}, optional
+        With ``likelihood="auto"``, the law of columns of numbers. "slow": the column drifts by
+        itself, as temperatures do, and only what its past does not predict is clustered. "level":
+        the column as it is. "auto", the default: whichever predicts its values better, judged
+        after 32, 64, .. 4096 rows; `column_laws` and the log say what was found. Unless it is
+        "level", a value that is merely sent again counts as missing in a column that holds its
+        values.
     decay : "auto", tuple, str, Decay or callable, default "auto"
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
-        the warm-up best; 8 where there is no warm-up. A short reach expects the next row where the
-        last one sits: regimes last. A long one suits rows that come in no order. 1 is not tried
-        where the noise of a column is correlated from row to row.
-    likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
-        Numbers that are left out, as in ``("autoregression", 1)``, come from the first rows.
+        the warm-up best; 8 where there is no warm-up. A short reach suits regimes that last, a long
+        one rows that come in no order. 1 is not tried where the noise of a column is correlated
+        from row to row.
     alpha : float, optional
         Weight of opening a table against the decay weights of earlier arrivals. Default: learned.
+    memory : float, default 250
+        Number of rows beyond the window that a table remembers, a quarter of it where its level
+        moves; infinity forgets nothing.
+    recall : bool, default True
+        False is the plain model of the paper (gamma to infinity): every table is a new one.
+    warmup : int, default 256
+        Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
+        32, .. rows the one that has predicted them best takes over, and tables keep their ids.
+        Before the eighth row the label is 0 and there is no score.
+
+    Other Parameters
+    ----------------
     gamma : float, optional
         Concentration of the atoms: large values make new tables rarely reuse an old parameter.
         Default: by the preset, 3 or 10.
     learn_prior : bool, default True
         Whether the base measure follows the tables (empirical Bayes); for Gaussian columns and
         regressions.
-    memory : float, default 250
-        Rows that a table remembers of those that have left the window, a quarter of them where its
-        level moves on; infinity forgets nothing.
-    recall : bool, default True
-        False is the plain model of the paper (gamma to infinity): every table is a new one.
+    temper : bool, default True
+        With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat
+        those before them, count only in part, as the first rows suggest. More than three columns of
+        numbers that move together are replaced by a few weighted sums of them and one column for
+        the remainder. Scores and the bound are then those of this composite likelihood. Up to 12
+        columns of numbers have covariances within tables, and count in full, where these predict
+        the first rows better.
+    warp : bool, default True
+        With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
+        learned on a scale on which it is closer to a Gaussian, if that makes the first rows more
+        probable.
+    time_unit : float, optional
+        Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
+        median gap between the warm-up rows, so that distances count typical gaps.
     window : int, default 128
         Arrivals whose links may still change. Each costs time and memory.
     sweep_every : int, default 8
@@ -109,45 +144,14 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     birth_threshold : float, default 0.05
         An arrival opens a table if it would do so with at least this probability.
     max_tables : int, default 64
-        Most tables in memory. With recall, absent ones stay until their room is needed.
-    warmup : int, default 256
-        Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
-        32, .. rows the one that has predicted them best takes over, and tables keep their ids.
-        Before the eighth row the label is 0 and there is no score.
-    temper : bool, default True
-        With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat the
-        ones before them, count in part only, by the first rows; more than three columns of numbers
-        that move together are learned as a few sums of columns, and what these leave as one column.
-        Scores and the bound are then those of this composite likelihood. Where covariances within
-        tables predict the first rows better, columns of numbers have these, and count in full.
-    warp : bool, default True
-        With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
-        learned on a scale on which it is closer to a Gaussian, where the first rows are more
-        probable so.
-    time_unit : float, optional
-        Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
-        median gap between the warm-up rows, so that distances count typical gaps.
-    season : None, "calendar", "auto", str, float or list of str or float, default "calendar"
-        Cycles to subtract from each column before its rows are clustered: "day", "week", another
-        period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables are
-        then of levels without the season, all columns are taken for numbers, and the warm-up has at
-        least 512 rows. "calendar" subtracts a day, and a week, once they have proved themselves,
-        from up to 8 columns of numbers, with ``likelihood="auto"``; where rows have no times, the
-        period that they show most clearly, and seven of it. The last 1,024 rows are then learned
-        again, while others come; without such a season, it changes nothing. None subtracts nothing.
-    columns : mapping of name to {"auto", "level", "slow"}, optional
-        With ``likelihood="auto"``, the law of columns of numbers. "slow": a column drifts by
-        itself, as temperatures do, and what its past does not foresee is clustered. "level": the
-        column as it is. "auto", the default of each: whichever predicts its values better, after
-        32, 64, .. 4096 rows; `column_laws` and the log say what was found. But for "level", a
-        value that is only sent again counts as missing, in a column that holds its values.
+        Most tables in memory. With recall, absent ones stay until room is needed.
 
     Notes
     -----
-    Where tables often come to nothing, as in data with outliers, a row of a table that has too few
-    rows yet is marked in the column ``outlier`` of `step_many`, and has the label of the regime
-    around it. The column ``state`` is the label without the rows that only look otherwise: the most
-    probable regime, by a hidden Markov model, once it has been that for two rows running.
+    Where tables are often short-lived, as in data with outliers, a row of a table that still has
+    too few rows is marked in the column ``outlier`` of `step_many` and gets the label of the regime
+    around it. The column ``state`` is a steadier label: the most probable regime, by a hidden
+    Markov model, once it has been so for two rows running.
 
     O((L + G) K) an arrival plus O(L (L + G + K) K / B) for its share of the sweeps, with L
     ``window``, B ``sweep_every``, K live tables, G <= K groups; memory O(L (L + G + K) + K P),
@@ -170,25 +174,25 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self,
         *,
         preset: str = "process",
-        decay: DecaySpec = AUTO,
         likelihood: LikelihoodSpec = AUTO,
+        season: Periods = CALENDAR,
+        columns: Mapping[Any, str] | None = None,
+        decay: DecaySpec = AUTO,
         alpha: float | None = None,
-        gamma: float | None = None,
-        learn_prior: bool = True,
         memory: float = 250.0,
         recall: bool = True,
+        warmup: int = 256,
+        gamma: float | None = None,
+        learn_prior: bool = True,
+        temper: bool = True,
+        warp: bool = True,
+        time_unit: float | None = None,
         window: int = 128,
         sweep_every: int = 8,
         n_sweeps: int = 1,
         look_back: int = 128,
         birth_threshold: float = 0.05,
         max_tables: int = 64,
-        warmup: int = 256,
-        temper: bool = True,
-        warp: bool = True,
-        time_unit: float | None = None,
-        season: Periods = CALENDAR,
-        columns: Mapping[Any, str] | None = None,
     ) -> None:
         self.preset = preset
         self.decay = decay
@@ -427,21 +431,20 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self, engine: Engine, X: FloatArray, given: FloatArray | None, t: FloatArray, done: int
     ) -> list[FloatArray]:
         """Learn the rows after the first ``done``, each block by all parts of the model."""
-        out = []
+        out, piece = [], _BLOCK if self._watch is None else PIECE
+        learn = engine.step if len(X) <= PIECE else partial(engine.step, keep=self._keep_events)
         for a in range(done, len(X), _BLOCK):
             if a > done:
                 pause()
             b = min(a + _BLOCK, len(X))
             with undisturbed:
                 net = self._less_season(X, given, a, b)
-                for i in range(a, b, PIECE):
+                for i in range(a, b, piece):
                     if i > a:
                         pause()
-                    z = min(i + PIECE, b)
+                    z = min(i + piece, b)
                     rows = net[i - a : z - a]
-                    out.append(self._watched(engine, X[i:z], rows, t[i:z], engine.step, rows))
-                    if len(X) > PIECE:
-                        self._keep_events()
+                    out.append(self._watched(engine, X[i:z], rows, t[i:z], learn, rows))
         return out
 
     def _watched(

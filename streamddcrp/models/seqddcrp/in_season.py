@@ -4,13 +4,12 @@ import logging
 from copy import deepcopy
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.laws.columns import Laws
 from streamddcrp.data.seasons.subtracted import Subtraction
-from streamddcrp.likelihoods import Likelihood, NormalGamma, Product
-from streamddcrp.likelihoods.auto import choose_family
+from streamddcrp.likelihoods import Likelihood, NormalGamma
+from streamddcrp.likelihoods.auto import choose_family, counts_of, numbers_of
 from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.warmup import CLEAR_LEAD, WarmUp
@@ -65,7 +64,7 @@ class InSeason:
             family = self._family_by_now
             if self._season.is_first and not self._early.is_over:
                 family = self._family_by_rows
-            if not self._season.keep_to(_numbers(family, self._vectorizer.n_features)):
+            if not self._season.keep_to(numbers_of(family, self._vectorizer.n_features)):
                 self._season.settle()
                 _log.info(
                     'season: left in, as its columns are no numbers; season="auto" takes them '
@@ -100,14 +99,16 @@ class InSeason:
         assert self._early is not None  # for mypy
         assert self._season is not None
         names, width, scores = self._vectorizer.names, self._vectorizer.n_features, []
-        free = _numbers(family, width).tolist()
+        free = numbers_of(family, width).tolist()
         for season in (self._season.before(), self._season):
             laws = Laws() if self._laws is None else deepcopy(self._laws)
             rows = self._early.rows_less_season(season, laws, width)
             if laws.subtracts:
                 laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
                 rows = laws.begin(rows)
-            score = self._early.predicted(self._recipe, family, rows, names, self._origin)
+            score = self._early.predicted(
+                self._recipe, laws.as_numbers(family), rows, names, self._origin
+            )
             scores.append(score - self._early.log_factors(season))
         return scores[1] > scores[0] + least
 
@@ -136,17 +137,18 @@ class InSeason:
         if early is None or laws is None or not (from_scratch or early.n_rows == laws.next_look):
             return False
         names, width = self._vectorizer.names, self._vectorizer.n_features
-        free = [*_numbers(self._family_by_now, width)]  # only numbers have laws
-        others_held = laws.look_for_held(early.rows(width), free, names)
+        kept, family = early.rows(width), self._family_by_now
+        free = numbers_of(family, width)  # only numbers have laws, and counts, which become numbers
+        others_held = laws.look_for_held(kept, free.tolist(), names)
+        if self._is_auto:
+            free |= counts_of(family, width) & (np.nanmax(kept, axis=0, initial=0.0) > 1.0)
         rows = early.rows_less_season(self._season, laws, width)
         changed = laws.look(
-            rows, early.n_rows, free, names, from_scratch=from_scratch or others_held
+            rows, early.n_rows, free.tolist(), names, from_scratch=from_scratch or others_held
         )
         if not (changed and early.is_over) or laws.subtracts or others_held:
             return (changed or others_held) and early.is_over
-        return early.would_predict(
-            laws, self._recipe, self._family_by_now, names, self._origin, self._season
-        )
+        return early.would_predict(laws, self._recipe, family, names, self._origin, self._season)
 
     def _forget_early_rows(self) -> None:
         """End the warm-up where it is over, no contest goes on and no season is sought."""
@@ -193,11 +195,3 @@ class InSeason:
             return NormalGamma()
         rows = self._early.rows(self._vectorizer.n_features)
         return choose_family(rows, self._types)
-
-
-def _numbers(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
-    """Return which columns (D,) a family takes for numbers."""
-    found = np.full(n_columns, isinstance(family, NormalGamma))
-    for part, at in family.parts if isinstance(family, Product) else ():
-        found[list(at)] = isinstance(part, NormalGamma)
-    return found

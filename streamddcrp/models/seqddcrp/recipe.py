@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,16 @@ from streamddcrp.typing import FloatArray
 
 _GAPS = np.arange(1.0, 65.0)
 _ENDLESS = 10.0  # taken for the weight of earlier arrivals where it grows without end
+
+
+def _mass_of(decay: Decay) -> float:
+    """Return the weight of the last arrivals together."""
+    return _mass(decay) if isinstance(decay, Exponential) else float(np.sum(decay.weight(_GAPS)))
+
+
+@lru_cache(64)
+def _mass(decay: Exponential) -> float:
+    return float(np.sum(decay.weight(_GAPS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +66,7 @@ class Recipe:
         """Return checked settings, with alpha started so that a row opens a table as expected."""
         alpha, rate = self.alpha or 1.0, math.inf
         if self.alpha is None:
-            mass = _ENDLESS if decay.code == NO_DECAY else float(np.sum(decay.weight(_GAPS)))
-            alpha = opening * mass
+            alpha = opening * (_ENDLESS if decay.code == NO_DECAY else _mass_of(decay))
             rate = 1.0 / alpha
         tied, halo = halo_of(decay, alpha, self.settings["window"], clocked=clocked)
         return make_config(

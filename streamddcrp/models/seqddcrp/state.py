@@ -429,15 +429,14 @@ def _has_room(config: Config, state: State) -> bool:
     """Whether rows and groups find room up to the next block, as they do in every state made."""
     counts, groups = state.counts, state.groups
     w, n_groups, n_active = (int(counts[at]) for at in (N_ROWS, N_GROUPS, N_ACTIVE))
-    active = state.atoms.active[:n_active]
+    active, atom = state.atoms.active[:n_active].tolist(), groups.atom[:n_groups].tolist()
     if counts[SINCE_BLOCK] >= config.sweep_every or w - config.window > counts[SINCE_BLOCK]:
         return False
-    if w > counts[N_SEEN] or (n_active == 0 and w > 0) or len(np.unique(active)) < n_active:
+    if w > counts[N_SEEN] or (n_active == 0 and w > 0) or len(set(active)) < n_active:
         return False
     age = counts[N_SEEN] - w - groups.arrival[:n_groups]  # before the oldest row
     if bool((age <= 0).any()):
         return False
     if not config.tied:
         return bool((age <= config.halo).all() and (np.diff(age) < 0).all())  # one a row
-    known = np.unique(groups.atom[:n_groups])
-    return n_groups - int(np.count_nonzero(known >= 0)) <= 1
+    return n_groups - len(set(atom) - {-1}) <= 1

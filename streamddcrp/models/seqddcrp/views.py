@@ -32,6 +32,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, choice, whole
 
 _EXPLAINED = ("birth", "return", "split")
+_NEW = 20  # rows for which a regime is not what was usual
 
 
 class TableViews(RowModel):
@@ -134,11 +135,11 @@ class TableViews(RowModel):
         """Return one row for each live table.
 
         ``id``; ``weight``, the expected number of rows that it remembers; ``rows`` and ``visits``,
-        how many rows were most probably there, and in how many runs; ``stay``, how many rows a stay
-        lasts, null where `transitions` does not say; ``born`` and ``last_seen``, arrival indices
-        (``last_seen`` is null where no row was ever most probably there); the parameters, those of
-        the likelihood's `point_estimates`, one column for each feature; last ``name`` and
-        ``verdict``, see `mark`.
+        how many rows were most probably there, and in how many runs; ``stay``, the length of a stay
+        in rows, null if `transitions` does not give it; ``born`` and ``last_seen``, arrival indices
+        (``last_seen`` is null if no row was most probably there); the parameters from the
+        likelihood's `point_estimates`, one column for each feature; last ``name`` and ``verdict``,
+        see `mark`.
         """
         if self._stream is None:
             return no_tables(rows=pa.int64(), visits=pa.int64(), stay=pa.float64())
@@ -183,21 +184,20 @@ class TableViews(RowModel):
     def transitions(self) -> pa.Table:
         """Return how long states last, and what usually follows them; one row for each state.
 
-        Of the column ``state`` of `step_many`, and of stays that have ended; of at most 16 states,
-        those with most stays. The present stay counts as one that goes on.
+        By the column ``state`` of `step_many`, for the 16 states with most stays. The present stay
+        counts as censored.
 
         Returns
         -------
         pyarrow.Table
-            ``state`` (int64); ``stays`` (int64), how many have ended; ``rows`` (float64), how many
-            a stay lasts on average, the posterior median, with ``rows_low`` and ``rows_high``
-            between which it is with probability .95, where rows end it independently of each other;
-            ``present``, rows that the present stay has lasted, and ``longer``, how probable it was
-            by the stays before to last that long: near 0, it lasts longer than usual; null where
-            no stay in that state has ended;
+            ``state`` (int64); ``stays`` (int64), how many have ended; ``rows`` (float64), the
+            posterior median of the mean length of a stay, with its 0.95 interval ``rows_low`` to
+            ``rows_high``, if rows end a stay independently of each other; ``present``, the length
+            of the present stay so far, and ``longer``, how probable earlier stays make one that
+            long: near 0, it is unusually long; null if no stay in that state has ended;
             ``following``, a list of ``state`` and ``probability``, the most probable first: the
-            posterior mean of a Dirichlet distribution with weight 1 for all states together, and
-            -1 for one that has not been yet. Equation (9) of ``docs/math/states_over_tables.md``.
+            posterior mean of a Dirichlet distribution with weight 1 for all states together, with
+            -1 for a state not seen yet. Equation (9) of ``docs/math/states_over_tables.md``.
         """
         state = None if self._stream is None else self._stream.state
         return _STAYS.empty_table() if state is None else stays_of(state)
@@ -232,7 +232,7 @@ class TableViews(RowModel):
         return dict.fromkeys(names, "level") if self._laws is None else self._laws.in_words(names)
 
     def reference(self, ids: Sequence[int] | None = None) -> Reference:
-        """Return tables as they are now, to tell how surprising later rows are to them.
+        """Return a frozen copy of tables, to measure the surprise of later rows.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class TableViews(RowModel):
         Raises
         ------
         ConfigError
-            During warm-up, and for an id that no live table has.
+            In warm-up, or if no live table has an id.
         """
         return reference_of(self._stream, self._vectorizer, ids)
 
@@ -272,7 +272,7 @@ class TableViews(RowModel):
             x = self._laws.held.step(x[None], learn=False)[0]
         if self._season is not None:
             x = self._season.less(x[None], np.array([t]))[0]
-        return x if self._laws is None else x - self._laws.ahead(len(x))
+        return x if self._laws is None else self._laws.less(x)
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
         row, names, time = self._as_row(x, t)
@@ -294,7 +294,7 @@ class TableViews(RowModel):
         Returns
         -------
         Explanation or None
-            None where the row is not of that batch, or what came before it is needed and is not.
+            None if the row is not of that batch, or needs earlier rows that are no longer kept.
         """
         if self._stream is None:
             return None
@@ -304,15 +304,18 @@ class TableViews(RowModel):
     def _usual(self, ago: int) -> Reference:
         """Return what the state before a row of the last batch expects.
 
-        Where that has no table of its own, or is not known, what the table before the row expects.
+        Where that has no table of its own, is not known, or is itself new, what the table before
+        expects that has been there for longer.
         """
         assert self._stream is not None  # for mypy
         state = self._stream.state
-        live = set(state.table.ids[live_columns(state)].tolist())
+        columns, row = live_columns(state), int(state.counts[layout.N_SEEN]) - ago
+        born = dict(zip(state.table.ids[columns].tolist(), state.table.born[columns], strict=True))
         label: int | None = int(self._states[-ago - 1]) if ago < len(self._states) else -1
-        if label not in live:
-            label = self._stream.before(-1, int(state.counts[layout.N_SEEN]) - ago)
-        return self.reference([label] if label is not None and label in live else None)
+        if born.get(label, row) > row - _NEW:
+            before = self._stream.before(-1 if label is None else label, row)
+            label = label if before is None and label in born else before
+        return self.reference([label] if label is not None and label in born else None)
 
     def _explain_learned(self, row: FloatArray, ago: int, usual: Reference) -> Explanation | None:
         """Explain a row (D,) of the last batch by its surprise to a reference."""

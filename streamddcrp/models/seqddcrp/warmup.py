@@ -227,9 +227,10 @@ class WarmUp:
             least = -CLEAR_LEAD if laws.subtracts and self.n_rows > self.last else CLEAR_LEAD
             net = laws.begin(plain)
             judged = laws.subtracts and not laws.is_given
-            if judged and self._lead(recipe, family, plain, net, names, first_time) <= least:
+            if judged and self._lead(recipe, family, laws, plain, net, names, first_time) <= least:
                 laws.leave()
                 net = plain
+            family = laws.as_numbers(family)
             laws.say(names)
         if not np.array_equal(net, rows, equal_nan=True):
             family, rows = family.on_grid(rows), net
@@ -249,15 +250,18 @@ class WarmUp:
         net = trial.begin(plain)
         if not trial.subtracts or trial.is_given:
             return trial.subtracts
-        return self._lead(recipe, family, plain, net, names, first_time) > CLEAR_LEAD
+        return self._lead(recipe, family, trial, plain, net, names, first_time) > CLEAR_LEAD
 
     def _lead(
-        self, recipe: Recipe, family: Likelihood, plain: FloatArray, net: FloatArray,
+        self, recipe: Recipe, family: Likelihood, laws: Laws, plain: FloatArray, net: FloatArray,
         names: list[str], first_time: float | None,
     ) -> float:  # fmt: skip
         """Return by how much rows less what is foreseen are predicted better than plain ones."""
-        scores = [self.predicted(recipe, family, X, names, first_time) for X in (plain, net)]
-        return scores[1] - scores[0]
+        before, after = (
+            self.predicted(recipe, kind, X, names, first_time)
+            for kind, X in ((family, plain), (laws.as_numbers(family), net))
+        )
+        return after - before + laws.log_factors(plain[-JUDGED:], net[-JUDGED:])
 
     def predicted(
         self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],

@@ -73,6 +73,9 @@ class TemporalDPM(EpochViews, base.Clusterer):
     window : int, optional
         Epochs that count; a component that was silent for longer dies. Default: three times the
         scale that is learned, 1 to 7; 3 with a ``decay``.
+
+    Other Parameters
+    ----------------
     lag : int, default 3
         Epochs before the last one that may still be revised.
     n_sweeps : int, default 4

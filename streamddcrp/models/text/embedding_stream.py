@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from streamddcrp.models.text.events import check_kinds
 from streamddcrp.models.text.kernels import layout, nucleation
 from streamddcrp.models.text.kernels.events import CLOSED
 from streamddcrp.models.text.kernels.vectors import predict_vector
+from streamddcrp.models.text.story_line import StoryLine
 from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
@@ -193,28 +195,31 @@ def predict(
 class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     """Stories in a stream of embedded texts: what `TextStream` does, for vectors.
 
-    The same prior, decay and later looks; a story is a direction. Vectors are scaled to length 1.
-    Good encoders separate stories better than words do, at the cost of the encoder.
+    Prior, decay and revisions are the same; a story is a direction. Vectors are scaled to length 1.
+    Good encoders separate stories better than words do, at the cost of encoding.
 
     Parameters
     ----------
-    alpha : float, optional
-        Weight of a new story against texts that arrive now. Default: 0.06 ``decay`` at first, then
-        learned.
+    scale : str, default "story"
+        How broad a story is: "event", "story" or "topic".
     decay : float, str, tuple or None, default 500.0
         As for `TextStream`: a number of texts in which the weight of a text falls to 1/e, or a
         time, or None: learned, see `decay_scale`.
     lag : int, default 500
         Number of texts after which a label is final.
-    scale : str, default "story"
-        How broad a story is: "event", "story" or "topic".
-    rho : float, optional
-        Expected cosine of two vectors of one story. More of it, more and tighter stories. Default:
-        learned, up to .5 for events, .3 for stories and .05 for topics.
-    temper : float, optional
-        Exponent on the likelihood, because embedding dimensions are redundant. Default: learned.
     births : int, default 3
         Number of vectors from which the birth of a story is reported.
+
+    Other Parameters
+    ----------------
+    alpha : float, optional
+        Weight of a new story against texts that arrive now. Default: 0.06 ``decay`` at first, then
+        learned.
+    rho : float, optional
+        Expected cosine of two vectors of one story; larger, more and tighter stories. Default:
+        learned, up to 0.5 for events, 0.3 for stories and 0.05 for topics.
+    temper : float, optional
+        Exponent on the likelihood, because embedding dimensions are redundant. Default: learned.
 
     Notes
     -----
@@ -222,15 +227,18 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     1,000, the last ``lag`` of them (at most 500) are clustered together, from their products alone,
     under several values of ``rho``; the one with the largest evidence is taken, with its ``alpha``.
     ``temper`` follows from how far the products of vectors of different stories spread. Evidence
-    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale; the
-    bounds were chosen on vectors of research/notes/texts-measured.md. Vectors without a story are
-    clustered together every quarter of the lag, since some few near vectors may be a story where
-    two of them are not. A zero vector has the label -1, changes no story and is no surprise. The
-    score is relative to the density of a story of its own.
+    alone would go on to stories of nearly the same texts, so ``rho`` is bounded by the scale. And
+    vectors of a story spread in fewer dimensions than those of different ones, so that it may be
+    cut: by the scale "story", parts without a gap between them are joined, and ``rho`` and
+    ``temper`` are those under which vectors then find their stories best. The bounds were chosen on
+    vectors of research/notes/texts-measured.md. Vectors without a story are clustered together
+    every quarter of the lag, because a few near vectors may form a story where two of them do not.
+    A zero vector gets the label -1, changes no story and has the score 0. The score is relative to
+    the density of a new story.
 
-    Vectors that all have a direction in common, such as those of a singular value decomposition of
-    counts of words, would be one story. Where vectors of different stories have an expected cosine
-    of .15 or more, that direction is learned and taken away; see `background`.
+    Vectors that share one direction, such as those of a singular value decomposition of word
+    counts, would all be one story. Where vectors of different stories have an expected cosine
+    of 0.15 or more, that direction is learned and taken away; see `background`.
 
     Examples
     --------
@@ -249,13 +257,13 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     def __init__(
         self,
         *,
-        alpha: float | None = None,
+        scale: str = "story",
         decay: float | str | tuple[str, float] | None = 500.0,
         lag: int = 500,
-        scale: str = "story",
+        births: int = 3,
+        alpha: float | None = None,
         rho: float | None = None,
         temper: float | None = None,
-        births: int = 3,
     ) -> None:
         super().__init__()
         self.alpha = alpha
@@ -267,6 +275,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         self.births = births
         self._begin(0)  # the number of dimensions is not known yet
         self._finals = FinalLabels()
+        self._line = StoryLine()
         self._squares: Any = 0.0  # sums over the first vectors
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
@@ -281,14 +290,15 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         if self._n_seen < _MANY:
             self._tell_of_scales(unit)
         index = np.arange(self._n_seen, self._n_seen + len(X), dtype=np.float64)
-        times, parts = index if t is None else t, []
-        for a in range(0, len(X), PIECE):
-            if a:
+        times, parts, done = index if t is None else t, list[FloatArray](), 0
+        while done < len(X):
+            if done:
                 self._keep_events()
                 pause()
-            piece = slice(a, a + PIECE)
-            parts.append(step(self._config, self._memory, unit[piece], times[piece]))
-            self._keep_finals(parts[-1])
+            piece = slice(done, done + min(self._line.room, PIECE))
+            learn = partial(step, self._config, self._memory, unit[piece], times[piece])
+            parts.append(self._followed(times[piece], learn))
+            done += len(parts[-1])
             self._clocked = t is not None
             self._last_time = None if t is None else float(t[piece][-1])
             self._n_seen += len(parts[-1])
@@ -351,7 +361,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
 
     @property
     def background(self) -> FloatArray:
-        """The direction that is taken away, (D,), its squared length the expected cosine; or 0."""
+        """The direction that is subtracted, (D,), of squared length the expected cosine; or 0."""
         mu: FloatArray = self._memory.background.copy()
         return mu
 
@@ -384,14 +394,16 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         return pa.table(columns)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        arrays: dict[str, Any] = {"finals": self._finals.last()}
+        arrays, line = self._line.state()
+        arrays["finals"] = self._finals.last()
         if self._has_begun:
             D, n = self._vectorizer.n_features, int(self._memory.counts[layout.N_SLOTS])
             arrays |= rec.arrays_of(self._memory, _lengths(self._config, D, n))
-        return arrays, self._progress()
+        return arrays, self._progress() | {"line": line}
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
         self._finals.restore(arrays["finals"])
+        self._line = StoryLine.restore(arrays, meta["line"])
         if self._has_begun:
             D = self._vectorizer.n_features
             rec.check_one("background", arrays["background"], (D,), np.float64, rec.FINITE)

@@ -1,9 +1,9 @@
 """Short texts as a stream: which story each belongs to."""
 
-import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -30,12 +30,12 @@ from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.lines import Lines
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import PIECE, StoriesOverTime, decay_scale, spelled, stories
+from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale, names, spelled, stories
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 
-class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
+class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
     """Stories in a stream of short texts: headlines, messages, tickets.
 
     A sequential distance-dependent CRP whose tables are stories with Pitman-Yor language models. A
@@ -47,13 +47,18 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
 
     Parameters
     ----------
-    alpha : float, optional
-        Weight of a new story against texts that arrive now: more of it, more stories. Default: by
-        ``scale``.
+    scale : {"auto", "story", "event", "topic", "template"}, default "auto"
+        How broad a story is. "story", "event" and "topic" set ``alpha`` to 0.06, 0.15 and 0.01 of
+        the number of texts that come in the time ``decay``. "topic" is for the broad classes of a
+        newspaper: a rare word that texts share counts less, the longer they are, and where they
+        have 40 words or more on average, stories are merged and split by their distance from all
+        texts. "template" is for messages of machines: lines that differ in variable parts only,
+        such as "connection from <*> closed", form one story. "auto": "template" if the first 1,024
+        texts are such lines, else "story".
     decay : float, str, tuple or None, default 500.0
-        The number of texts in which the weight of a text falls to 1/e. A text such as "1d",
-        "6h", "30min" or ``("time", 3600.0)``: the same as a time, in seconds for time stamps.
-        None: learned, see `decay_scale`.
+        The number of texts in which the weight of a text falls to 1/e; or a time, such as "1d",
+        "6h", "30min" or ``("time", 3600.0)``, in seconds for time stamps; or None: learned, see
+        `decay_scale`.
     lag : int, default 500
         Number of texts after which a label is final.
     stop_words : str, tuple of str or None, default "english"
@@ -61,26 +66,24 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
         ("german"; the extra ``words``), the ones given, or none. "auto": the English ones, and
         those of the languages that the texts turn out to be in, see `languages`.
     keep : tuple of str, optional
-        What of raw texts is read as words instead of being left out: "links" (https://…, t.co/…),
-        "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>). Else the first ticker of a text is the
-        word "$", and any other one "$$".
-    scale : {"auto", "story", "event", "topic", "template"}, default "auto"
-        How broad a story is: it sets ``alpha``, to 0.06, 0.15 or 0.01 of the number of texts that
-        come in the time ``decay``. With "topic" a rare word that texts share says less, the less
-        the longer texts are, and where they have 40 words or more in the mean, stories are merged
-        and split by how far they are from all texts: for the broad classes of a newspaper.
-        "template" is for messages of machines: a story is what lines have in common that differ in
-        variable parts only, such as "connection from <*> closed". "auto": "template" where the
-        first 1,024 texts turn out to be such, else "story".
+        Parts of raw texts to read as words instead of leaving them out: "links" (https://…,
+        t.co/…), "retweets" ("RT @name:"), "tickers" ($IBM, <IBM.N>). Otherwise the first ticker of
+        a text is the word "$", and any other "$$".
     births : int, default 3
         Number of texts from which the birth of a story is reported.
+
+    Other Parameters
+    ----------------
+    alpha : float, optional
+        Weight of a new story against texts that arrive now; larger, more stories. Default: by
+        ``scale``.
 
     Notes
     -----
     Words that many texts have and that say nothing about the rest of them are set aside. About
     100,000 headlines or tweets a second on one core, in some MB of memory. A document is a text, a
     list of words, or a dict of counts of words; a word counts once a document. A text without words
-    has the label -1 and the score 0; so does pure boilerplate, but with a score of its own. The
+    gets the label -1 and the score 0; so does pure boilerplate, but with a score of its own. The
     first 65,536 different words of a document count, and the first 64 bytes of a word. There are no
     random numbers. The algorithm is described in `streamddcrp.models.text`.
 
@@ -101,13 +104,13 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
     def __init__(
         self,
         *,
-        alpha: float | None = None,
+        scale: str = "auto",
         decay: float | str | tuple[str, float] | None = 500.0,
         lag: int = 500,
         stop_words: str | Sequence[str] | None = "english",
         keep: Sequence[str] | None = None,
-        scale: str = "auto",
         births: int = 3,
+        alpha: float | None = None,
     ) -> None:
         self.alpha = alpha
         self.decay = decay
@@ -190,13 +193,8 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
             if self._lines is not None:
                 n = min(n, self._lines.until_look(self.n_seen))
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
-            row = self.n_seen - self._lag  # the first whose label gets final, if not negative
-            begin, end = self._time_of(max(row, 0), times), self._time_of(row + n - 1, times)
             piece, form = self._read(texts._replace(offsets=offsets))
-            part = self._step(piece, times)
-            self._line.add(self._keep_finals(part), begin, end)
-            if not self._line.room:
-                self._line.close(self._names)
+            part = self._followed(times, partial(self._step, piece, times))
             parts.append(part)
             done += n
             if self._languages is not None and n and is_due(self.n_seen):
@@ -246,13 +244,6 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
             self._step(read_texts([]), np.empty(0))
         if not again:
             self._lines, self._templates = None, templates if were else None
-
-    def _time_of(self, row: int, more: FloatArray) -> float:
-        """Return the time of a row of the window, or of those that are about to come."""
-        past, seen = self._memory.window.t, self.n_seen
-        if row < seen:
-            return float(past[row % len(past)])
-        return float(more[row - seen]) if row - seen < len(more) else math.nan
 
     def _times(self, t: FloatArray | None, n: int) -> FloatArray:
         check_clocked(self._clocked, t is not None)
@@ -435,7 +426,7 @@ class TextStream(StoriesOverTime, AsIfNext, Stored, base.Clusterer):
         ]
 
     def _names(self, ids: IntArray) -> list[str]:
-        return [self._said(words) for words in super()._names(ids)]
+        return [self._said(words) for words in names(self._memory, self._table, ids)]
 
     def _said(self, words: str) -> str:
         """Return words as they are shown: templates in place of their numbers."""

@@ -1,6 +1,8 @@
 """What users see of a stream of texts or vectors: stories and their sizes, labels, events."""
 
 import logging
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,10 +26,13 @@ PIECE = 512  # documents that make fewer events than the rings hold
 
 
 class StoryModel(ScikitLearn):
-    """What `TextStream` and `EmbeddingStream` share: final labels and events of stories."""
+    """What `TextStream` and `EmbeddingStream` share: final labels, events, stories over time."""
 
     _config: Any
     _memory: Any
+    _line: StoryLine
+    _clocked: bool | None
+    summary: Any
     _finals: views.FinalLabels
     _events_read: int
     _backlog: views.Backlog
@@ -48,11 +53,10 @@ class StoryModel(ScikitLearn):
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each document of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        ``label`` is the story that it is assigned to on arrival, the next id for a new one;
-        ``p_change`` the probability of another one than that of the document before, null for
-        vectors. Behind these columns, both int64, is the document whose label this one made final,
-        that which came ``lag`` before: ``final_row`` (its arrival index) and ``final_label``, null
-        at first.
+        ``label`` is the story assigned on arrival, with the next id for a new one; ``p_change`` the
+        probability that it differs from that of the document before, null for vectors. Two more
+        columns of int64 describe the document that came ``lag`` before, whose label became final:
+        ``final_row`` (its arrival index) and ``final_label``, null at first.
         """
         seen, held = self.n_seen, views.index_of(batch, index)
         out = self._learn_batch(batch, t)
@@ -72,8 +76,8 @@ class StoryModel(ScikitLearn):
         Parameters
         ----------
         window : bool, default False
-            Append the labels of the last ``lag`` documents as they are now: at the end of a stream
-            these are all there will be. They come again when they are final.
+            Append the current labels of the last ``lag`` documents, for the end of a stream. If it
+            goes on, they come again when they are final.
 
         Returns
         -------
@@ -104,40 +108,48 @@ class StoryModel(ScikitLearn):
     def events(self) -> list[StoryEvent]:
         """Return what happened to stories since the last call, in the order of time.
 
-        All of the last call that learned, and of those before it the last 8,192, of vectors 4,096.
-        `StoryEvent` says what they mean.
+        All events of the last call that learned, and the last 8,192 (of vectors 4,096) before it;
+        see `StoryEvent`.
         """
         read, self._events_read = self._events_read, int(self._memory.counts[layout.N_EVENTS])
         return events_since(self._memory.events, self._events_read, read, self._backlog)
 
-    def _keep_finals(self, out: FloatArray) -> IntArray:
-        """Keep the labels that a step made final, and return them."""
+    def _followed(self, times: FloatArray, step: Callable[[], FloatArray]) -> FloatArray:
+        """Learn documents by a step, and keep the labels that it makes final."""
+        row = self.n_seen - self._lag  # the first whose label gets final, if not negative
+        begin, end = (self._moment(i, times) for i in (max(row, 0), row + len(times) - 1))
+        out = step()
         if not self._told_of_none and (out[:, LABEL] < 0).any():
             self._told_of_none = True
             _log.warning("a row without %s has the label -1: it is in no story", self._nothing)
         final = out[:, layout.FINAL_LABEL]
         labels = final[~np.isnan(final)].astype(np.int64)
         self._finals.add(labels)
-        return labels
+        self._line.add(labels, begin, end)
+        if not self._line.room:
+            self._line.close(self._names)
+        return out
+
+    def _moment(self, row: int, more: FloatArray) -> float:
+        """Return the time of a row of the window, or of those that are about to come."""
+        past, seen = self._memory.window.t, self.n_seen
+        if row < seen:
+            return float(past[row % len(past)])
+        return float(more[row - seen]) if row - seen < len(more) else math.nan
 
     def _keep_events(self) -> None:
         """Copy the events of a piece of a batch, before those of the next are written."""
         self._backlog.keep(self._memory.events, int(self._memory.counts[layout.N_EVENTS]))
 
-
-class StoriesOverTime(StoryModel):
-    """What became of the stories of a model that keeps a line of them."""
-
-    _table: WordTable
-    _line: StoryLine
-    _clocked: bool | None
-
     def merged(self) -> dict[int, int]:
         """Return what became of stories that were merged: id to the id it has now.
 
-        Of the last 8,192 merges.
+        Of the last 8,192 merges; stories of vectors are not merged.
         """
-        log, made = self._memory.events, int(self._memory.counts[layout.N_MERGES])
+        log = self._memory.events
+        if not hasattr(log, "older"):
+            return {}
+        made = int(self._memory.counts[layout.N_MERGES])
         out: dict[int, int] = {}
         for number in range(made - 1, max(0, made - len(log.older)) - 1, -1):  # the last first
             i = number % len(log.older)
@@ -153,9 +165,9 @@ class StoriesOverTime(StoryModel):
         pyarrow.Table
             One row per stretch of the stream and story: ``epoch`` (number of the stretch; there are
             at most 128, of as many documents each), ``begin`` and ``end`` (times), ``id``, ``mass``
-            (number of documents) and ``words``. The 40 largest stories of a stretch have rows of
-            their own, the others share one, of id -1. Labels are final but those of the last
-            ``lag``.
+            (number of documents) and ``words``, "" for vectors. The 40 largest stories of a stretch
+            have rows of their own, the others share one, of id -1. Labels are final but those of
+            the last ``lag``.
         """
         labels, window = live_labels(self._memory, self._lag), self._memory.window
         rows = np.arange(self.n_seen - len(labels), self.n_seen)
@@ -180,9 +192,7 @@ class StoriesOverTime(StoryModel):
         from streamddcrp.plots.figures import are_dates  # noqa: PLC0415 -- only for pictures
         from streamddcrp.plots.stream import plot_stories  # noqa: PLC0415
 
-        tables = self._memory.tables
-        live = set(tables.id[tables.live[: self.n_tables]].tolist())
-        merged = self.merged()
+        live, merged = set(self.summary()["id"].to_pylist()), self.merged()
         tracks = self.trajectories()
         if dates is None:
             dates = bool(self._clocked) and are_dates(tracks["begin"].to_numpy())
@@ -190,7 +200,7 @@ class StoriesOverTime(StoryModel):
         return plot_stories(tracks, live, ax, largest=stories, scale=scale, merged=merged)
 
     def _names(self, ids: IntArray) -> list[str]:
-        return names(self._memory, self._table, ids)
+        return [""] * len(ids)
 
 
 def live_labels(state: Any, lag: int) -> IntArray:

@@ -64,8 +64,8 @@ def fit_nested_topics(
 ) -> NestedTopicsFit:
     """Fit a tree of topics to a corpus: a stream's pass, then passes over all documents.
 
-    In a further pass each document is placed again, and small nodes are dissolved, leaves split and
-    siblings merged; what lowers the bound is undone.
+    In a further pass each document is placed again, small nodes are dissolved, leaves split and
+    siblings merged; moves that lower the bound are undone.
 
     Parameters
     ----------

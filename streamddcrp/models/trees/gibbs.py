@@ -50,6 +50,15 @@ def as_corpus(counts: Any, n_words: int | None = None) -> Corpus:
     return Corpus(words, ends[X.indptr].astype(np.int64), X.shape[1])
 
 
+class Seats(NamedTuple):
+    """Where the documents of a corpus are: the nodes of their paths, and the levels of tokens."""
+
+    words: IntArray
+    first: IntArray
+    z: IntArray  # (T,)
+    path: IntArray  # (N, L) slots, -1 before a document is assigned
+
+
 class State(NamedTuple):
     """Nodes in K slots, the root in slot 0."""
 
@@ -110,11 +119,6 @@ class NestedTopicSamples(Draws):
     gamma: float
     eta: FloatArray
     alpha: FloatArray
-
-    @property
-    def best(self) -> int:
-        """The draw with the highest log joint density."""
-        return int(self.log_joint.argmax())
 
     @checked
     def tree(
@@ -223,27 +227,24 @@ class _Chain:
         self, corpus: Corpus, prior: tuple[float, FloatArray, FloatArray], alpha: FloatArray,
         rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        self.corpus, self.prior, self.alpha, self.rng = corpus, prior, alpha, rng
-        depth = len(alpha)
-        self.path = np.full((len(corpus.first) - 1, depth), -1)
-        self.z = rng.choice(depth, len(corpus.words), p=alpha / alpha.sum())
+        self.prior, self.alpha, self.rng, depth = prior, alpha, rng, len(alpha)
+        z = rng.choice(depth, len(corpus.words), p=alpha / alpha.sum())
+        path = np.full((len(corpus.first) - 1, depth), -1)
+        self.seats = Seats(corpus.words, corpus.first, z, path)
         self.state = State.root(corpus.n_words, 16 * depth)
         self.sweep(_FIRST)
 
     def sweep(self, rounds: int = 1) -> None:
         """Draw the path and the levels of every document ``rounds`` times."""
-        d, words, first = 0, self.corpus.words, self.corpus.first
-        while d < len(self.path):
-            d = sweep(
-                self.rng, d, rounds, words, first, self.z, self.path, self.alpha, self.prior,
-                *self.state,
-            )  # fmt: skip
-            if d < len(self.path):
+        d, n = 0, len(self.seats.path)
+        while d < n:
+            d = sweep(self.rng, d, rounds, self.seats, self.alpha, self.prior, self.state)
+            if d < n:
                 n_words, slots = self.state.counts.shape
                 self.state = resized(self.state, {"V": n_words, "K": 2 * slots})
 
     def draw(self) -> tuple[Any, ...]:
         """Return log joint, paths, levels, and number of nodes."""
-        joint = log_joint(self.corpus.first, self.z, self.path, self.alpha, self.prior, *self.state)
+        joint = log_joint(self.seats, self.alpha, self.prior, self.state)
         n_nodes = int((self.state.level >= 0).sum())
-        return joint, self.path.astype(np.int32), self.z.astype(np.int8), n_nodes
+        return joint, self.seats.path.astype(np.int32), self.seats.z.astype(np.int8), n_nodes

@@ -13,6 +13,7 @@ from streamddcrp.data.batches import read_batch
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.stored import refuse_unless_plain
+from streamddcrp.estimator.views import empty_table
 from streamddcrp.models.trees.binary_tree import BinaryTree, binary_prior
 from streamddcrp.models.trees.components import ComponentTree, wide_prior
 from streamddcrp.models.trees.pictures import plot_component_tree
@@ -40,19 +41,22 @@ class NestedCRPComponents(TreeModel):
     ----------
     depth : int, default 3
         Levels, at least 2; vectors of a point.
-    gamma : float, default 1.0
-        Concentration of the sticks: larger, more paths.
-    max_nodes : int, default 32
-        Nodes, at most. Large data are fitted better and better by more, so this sets the size of
-        their tree: a warning says so, and `n_refused` counts.
-    window : int, default 2048
-        Points that are swept again and again; older ones count as they were last.
-    warmup : int, default 256
-        Points from which mean, scale and the first path are found; until then the label is 0.
-    seed : int, default 0
-        Of the proposals of new paths.
     likelihood : {"gaussian", "bernoulli"}, default "gaussian"
         "bernoulli": every value is 0 or 1, and the sum of mean and vectors is the log odds of a 1.
+    max_nodes : int, default 32
+        Most nodes. More nodes always fit large data better, so this sets the size of the tree; a
+        warning says so once, and `n_refused` counts refused moves.
+    seed : int, default 0
+        Of the proposals of new paths.
+
+    Other Parameters
+    ----------------
+    gamma : float, default 1.0
+        Concentration of the sticks: larger, more paths.
+    window : int, default 2048
+        Points that are swept repeatedly; older ones keep their last assignment.
+    warmup : int, default 256
+        Points from which mean, scale and the first path are found; until then the label is 0.
 
     Notes
     -----
@@ -82,12 +86,12 @@ class NestedCRPComponents(TreeModel):
         self,
         *,
         depth: int = 3,
-        gamma: float = 1.0,
+        likelihood: str = "gaussian",
         max_nodes: int = 32,
+        seed: int = 0,
+        gamma: float = 1.0,
         window: int = 2048,
         warmup: int = 256,
-        seed: int = 0,
-        likelihood: str = "gaussian",
     ) -> None:
         super().__init__()
         self.depth = depth
@@ -304,9 +308,11 @@ class NestedCRPComponents(TreeModel):
         """Return one row per node: id, parent (null: root), level, weight, born, length, vector."""
         tree = self._tree
         if tree is None:
-            whole = {name: pa.int64() for name in ("id", "parent", "level")}
-            kinds = whole | {"weight": pa.float64(), "born": pa.int64(), "length": pa.float64()}
-            return pa.schema([*kinds.items(), ("vector", pa.list_(pa.float64()))]).empty_table()
+            whole, real = pa.int64(), pa.float64()
+            return empty_table(
+                id=whole, parent=whole, level=whole, weight=real, born=whole, length=real,
+                vector=pa.list_(real),
+            )  # fmt: skip
         M = tree.weights.M[1:]
         vectors = pa.array(list(M), pa.list_(pa.float64()))
         length = np.linalg.norm(M, axis=1)

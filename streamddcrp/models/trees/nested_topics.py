@@ -43,24 +43,27 @@ class NestedCRPTopics(TreeModel):
         Levels, at least 2.
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
+    forgetting : float, default 1.0
+        Above 0.5. At 1 all documents count alike; below, the n-th counts n^(1 - forgetting) and all
+        together count n, so that old ones are forgotten.
+    max_nodes : int, default 512
+        Near this limit the smallest paths are removed; a warning says so once.
+
+    Other Parameters
+    ----------------
     eta : float or tuple of float, optional
         Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
         and narrower topics. Default: 1.0 for the root, 0.1 for leaves, and twice as much for each
         level above them: with less, an inner node would have one leaf, its twin.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 0.5, 0.5, ..).
-    forgetting : float, default 1.0
-        Above 0.5. 1: all documents count alike. Below: the n-th counts n^(1 - forgetting) and all
-        together n, so that old ones are forgotten.
     window : int, default 512
         Documents that may still change their place.
     revisits : int, default 3
         Documents of the window that are placed again after each arrival.
-    max_nodes : int, default 512
-        When there are almost so many, the smallest paths are removed; a warning says so once.
     max_words : int, default 50000
-        When tidying up finds more words, the rarest that are not in the window are forgotten, and
-        in any case words that came less than once in 16 windows.
+        Beyond this number, the rarest words outside the window are forgotten; words that came less
+        than once in 16 windows always are.
 
     Notes
     -----
@@ -95,12 +98,12 @@ class NestedCRPTopics(TreeModel):
         *,
         depth: int = 3,
         gamma: float = 1.0,
+        forgetting: float = 1.0,
+        max_nodes: int = 512,
         eta: float | Sequence[float] | None = None,
         alpha: Sequence[float] | None = None,
-        forgetting: float = 1.0,
         window: int = 512,
         revisits: int = 3,
-        max_nodes: int = 512,
         max_words: int = 50_000,
     ) -> None:
         super().__init__()
@@ -158,9 +161,7 @@ class NestedCRPTopics(TreeModel):
         -1 for documents without words, and for levels below a node that was dropped.
         """
         tree = self._tree
-        w = tree.window
-        first = max(0, w.n - self.window)
-        ends = w.ends[first : w.n]
+        ends = tree.window.last(self.window)[0].ends
         return np.where(ends[:, None] >= 0, ids_of(tree, np.maximum(ends, 0)), -1)
 
     def _learn(self, rows: Any) -> FloatArray:
@@ -170,7 +171,7 @@ class NestedCRPTopics(TreeModel):
             due = tree.next_stop
             stop = min(N, start + due - tree.n_seen)
             bags = self._encode(rows[start:stop], learn=True)
-            out[start:stop, : P_NEW + 1] = tree.learn(*bags)
+            out[start:stop, : P_NEW + 1] = tree.learn(bags)
             tidied = tidy_if_due(tree)
             sizes = np.add.reduceat(np.append(bags.counts, 0.0), bags.offsets[:-1])
             empty = bags.offsets[1:] == bags.offsets[:-1]
@@ -194,11 +195,11 @@ class NestedCRPTopics(TreeModel):
     def _forget_words(self) -> None:
         """Forget the words that come too rarely: lossy counting, Manku and Motwani (2002)."""
         tree, V = self._tree, len(self._vocabulary)
-        weight, w = tree.counts[:V].sum(axis=1) * tree.scale, tree.window
+        weight, docs = tree.counts[:V].sum(axis=1) * tree.scale, tree.window.docs
         used = _MEMORY * self.window * weight >= tree.n_seen - tree.first[:V]
         if self.max_words < V:
             used[np.lexsort((np.arange(V), -weight))[int(_SPARE * self.max_words) :]] = False
-        used[w.words[: w.offsets[w.n]]] = True
+        used[docs.words[: docs.offsets[tree.window.n]]] = True
         if used.all():
             return
         _log.info("%d words: the rarest are forgotten, and %d are kept", V, used.sum())
@@ -264,7 +265,7 @@ class NestedCRPTopics(TreeModel):
             seen = documents.read_document(given)
         bags = self._encode([held])
         total = float(bags.counts.sum())
-        logs = self._tree.complete_many(*self._encode([seen]), *bags)
+        logs = self._tree.complete_many(self._encode([seen]), bags)
         return float(-logs[0] / total) if total else math.nan
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
@@ -295,11 +296,11 @@ class NestedCRPTopics(TreeModel):
         n = len(seen)
         if n != len(held.offsets) - 1:
             raise SchemaError(f"given has {n} documents, held_out {len(held.offsets) - 1}")
-        return self._tree.complete_many(*self._encode(seen), *held)
+        return self._tree.complete_many(self._encode(seen), held)
 
     def _place(self, rows: Any) -> tuple[IntArray, FloatArray, FloatArray]:
         bags = self._encode(rows)
-        slots, out, levels = self._tree.place_many(*bags)
+        slots, out, levels = self._tree.place_many(bags)
         slots[np.diff(bags.offsets) == 0] = 0
         return slots, out, levels
 

@@ -75,7 +75,7 @@ def _fold(tree: TopicTree) -> None:
     if tree.scale >= _FOLD:
         return
     scale, tree.real[SCALE] = tree.scale, 1.0
-    for array in (tree.counts, tree.rows, tree.mass, tree.window.weights):
+    for array in (tree.counts, tree.rows, tree.mass, tree.window.docs.weights):
         np.multiply(array, scale, out=array)
     tree.real[LOCAL] *= scale
 
@@ -108,7 +108,7 @@ class Trial:
         the first of each group opens a path below the inner node ``forced``, the others follow it.
         """
         tree, which = self.tree, np.concatenate(groups)
-        w, K, ids = tree.window, tree.n_nodes, int(tree.whole[NEXT_ID])
+        w, K, ids = tree.window.docs, tree.n_nodes, int(tree.whole[NEXT_ID])
         if not _make_room(tree, len(which)):
             return 0.0
         old = w.ends[which].copy(), w.own[which].copy()
@@ -118,7 +118,7 @@ class Trial:
         words = np.unique(w.words[spots])
         counts = tree.counts[words]
         for group in groups:
-            move(group, barred, forced, tree.arrays, w.arrays, tree.settings)
+            move(group, barred, forced, tree.arrays, w, tree.settings)
         new = tree.n_nodes
         ends = np.zeros(new, dtype=bool)
         ends[np.concatenate([old[0], w.ends[which]])] = True
@@ -130,7 +130,7 @@ class Trial:
             self.rest = rest
             tree.note_births(K)
             return gain
-        put_back(which, *old, phi, tree.arrays, w.arrays)
+        put_back(which, *old, phi, tree.arrays, w)
         tree.counts[words, K:new] = 0.0
         tree.rows[K:new] = tree.mass[K:new] = 0.0
         tree.whole[N_NODES], tree.whole[NEXT_ID] = K, ids
@@ -192,7 +192,7 @@ def _movable_nodes(tree: TopicTree) -> IntArray:
 
 def _documents(tree: TopicTree, node: int) -> IntArray:
     """Return the documents of the window whose path goes through a node."""
-    now = tree.window.ends[: tree.window.n]
+    now = tree.window.docs.ends[: tree.window.n]
     here = now == node
     for _ in range(1, tree.depth):
         now = np.where(now > 0, tree.parent[now], -1)
@@ -202,12 +202,12 @@ def _documents(tree: TopicTree, node: int) -> IntArray:
 
 def _spots(tree: TopicTree, which: IntArray) -> IntArray:
     """Return where the distinct words of documents stand in the window, one after the other."""
-    first, last = tree.window.offsets[which], tree.window.offsets[which + 1]
+    first, last = tree.window.docs.offsets[which], tree.window.docs.offsets[which + 1]
     return np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
 
 
 def _length(tree: TopicTree, which: IntArray) -> int:
-    w = tree.window
+    w = tree.window.docs
     return int((w.offsets[which + 1] - w.offsets[which]).sum())
 
 
@@ -215,7 +215,7 @@ def _dissolve(trial: Trial, node: int) -> int:
     tree = trial.tree
     size = float(tree.sizes()[node])
     which = _documents(tree, node)
-    have = float((tree.window.weights[which]).sum() * tree.scale)
+    have = float((tree.window.docs.weights[which]).sum() * tree.scale)
     if not len(which) or size - have > _OUTSIDE + 0.1 * size:
         return 0
     trial.try_move([which], barred=node)
@@ -254,7 +254,7 @@ def _graft(trial: Trial, node: int) -> int:
     if len(children):
         others = others[tree.parent[others] == parent]
     if len(others):
-        words = np.unique(tree.window.words[_spots(tree, np.concatenate(groups))])
+        words = np.unique(tree.window.docs.words[_spots(tree, np.concatenate(groups))])
         some = tree.counts[words]
         own = some[:, top] if len(children) else some[:, top] + some[:, node]
         eta = float(tree.settings.eta[tree.level[top] - 1])
@@ -269,7 +269,7 @@ def _graft(trial: Trial, node: int) -> int:
 
 def _unlike(tree: TopicTree, which: IntArray, level: int) -> IntArray:
     """Return a part of some documents, by two means of words by cosine; the first one leads."""
-    w = tree.window
+    w = tree.window.docs
     spots = _spots(tree, which)
     sizes = w.offsets[which + 1] - w.offsets[which]
     own = w.counts[spots] * w.phi[spots, level - 1 :].sum(axis=1)
@@ -344,7 +344,7 @@ def _merge(tree: TopicTree, i: int, j: int) -> None:
     tree.rows[i] += tree.rows[j]
     tree.parent[:K], tree.mass[:K] = merged(tree.parent[:K], tree.mass[:K], i, j)
     tree.rows[j] = -1.0
-    ends = tree.window.ends[: tree.window.n]
+    ends = tree.window.docs.ends[: tree.window.n]
     ends[ends == j] = i
     tree.n_merged += 1
     tree.events.append(event("merge", int(tree.ids[j]), tree.n_seen, int(tree.ids[i])))

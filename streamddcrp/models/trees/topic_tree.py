@@ -12,11 +12,12 @@ import numpy as np
 from scipy.special import digamma
 
 from streamddcrp.contract import Event
+from streamddcrp.data.documents import Bags
 from streamddcrp.estimator.stored import read_events, refuse_unless_plain
 from streamddcrp.models.trees import tree
 from streamddcrp.models.trees.kernels import topics
 from streamddcrp.models.trees.kernels.gain import node_bounds, reorder
-from streamddcrp.models.trees.window import Window, check_window, padded
+from streamddcrp.models.trees.window import Window, check_window
 from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, counters, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -46,6 +47,13 @@ NodeArrays = namedtuple("NodeArrays", "parent level born ids counts first rows m
 _SLOTS = ("parent", "level", "born", "ids", "rows", "mass")
 _COUNTERS = ("next_tidy", "n_born", "n_merged", "n_pruned")
 FIRST_TIDY = 64  # documents
+
+
+def padded(array: Any, *room: int) -> Any:
+    """Return an array with zeros behind it, of given lengths."""
+    out = np.zeros((*room, *array.shape[len(room) :]), array.dtype)
+    out[tuple(map(slice, array.shape))] = array
+    return out
 
 
 class StoredTopics(NamedTuple):
@@ -189,45 +197,38 @@ class TopicTree:
         """Documents that will have been learned when nodes go next."""
         return min(self.n_seen - self.n_seen % CHUNK + CHUNK, self.next_tidy)
 
-    def place_many(
-        self, offsets: IntArray, words: IntArray, n: FloatArray
-    ) -> tuple[IntArray, FloatArray, FloatArray]:
+    def place_many(self, bags: Bags) -> tuple[IntArray, FloatArray, FloatArray]:
         """Find where documents belong; learn nothing.
 
         Return slots (N,) of the likeliest nodes; (N, 3) their probability, the log evidence, and
         the chance of a new path; and (N, L) expected proportions of levels.
         """
-        N = len(offsets) - 1
+        N = len(bags.offsets) - 1
         slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.depth))
         fine = self.settings._replace(tol=_FINE)
-        topics.place_many(self.arrays, fine, offsets, words, n, slots, out, levels)
+        topics.place_many(self.arrays, fine, bags, slots, out, levels)
         return slots, out, levels
 
-    def complete_many(
-        self, offsets: IntArray, words: IntArray, n: FloatArray, held_offsets: IntArray,
-        held: IntArray, held_n: FloatArray,
-    ) -> FloatArray:  # fmt: skip
+    def complete_many(self, given: Bags, held: Bags) -> FloatArray:
         """Return the log probability of held-out words given others of the documents, (N,)."""
-        out = np.zeros(len(offsets) - 1)
+        out = np.zeros(len(given.offsets) - 1)
         settings = self.settings._replace(tol=_FINE, eta=self.learned_eta)
-        topics.complete_many(
-            self.arrays, settings, offsets, words, n, held_offsets, held, held_n, out
-        )
+        topics.complete_many(self.arrays, settings, given, held, out)
         return out
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn(self, offsets: IntArray, words: IntArray, n: FloatArray) -> FloatArray:
-        """Learn documents, up to `next_stop`, of words ``words[offsets[d]:offsets[d + 1]]``.
+    def learn(self, bags: Bags) -> FloatArray:
+        """Learn documents, up to `next_stop`.
 
         Return (N, 4), on arrival: id of the likeliest node, its probability, log evidence, chance
         of a new path.
         """
-        room = int(words.max(initial=-1)) + 1
+        room = int(bags.words.max(initial=-1)) + 1
         if room > len(self.counts):
             self.make_words(max(room, 2 * len(self.counts)))
-        self.whole[topics.NEXT_VISIT] -= self.window.append(offsets, words, n, self.settings.window)
-        return self._run(self.window.n - len(offsets) + 1, self.window.n, fresh=True)
+        self.whole[topics.NEXT_VISIT] -= self.window.append(bags, self.settings.window)
+        return self._run(self.window.n - len(bags.offsets) + 1, self.window.n, fresh=True)
 
     def trim(self) -> None:
         """Let go of the documents before the window, of which some may still be in memory."""
@@ -243,9 +244,7 @@ class TopicTree:
         while first < last:
             before = self.n_nodes
             out = np.zeros((last - first + 1, 4))
-            at = topics.learn(
-                first, last, fresh, self.arrays, self.window.arrays, self.settings, out
-            )
+            at = topics.learn(first, last, fresh, self.arrays, self.window.docs, self.settings, out)
             self.note_births(before)
             parts.append(out[: at - first])
             first = at
@@ -287,17 +286,17 @@ class TopicTree:
         for i in gone.tolist():
             self.events.append(tree.event("death", int(self.ids[i]), self.n_seen))
         self.n_pruned += len(gone)
-        w, eta = self.window, self.settings.eta
+        n, docs, eta = self.window.n, self.window.docs, self.settings.eta
         fresh = digamma(eta) - digamma(max(self.n_words, 1) * eta)  # E log of a word's probability
         self.real[topics.LOCAL] += float((self.rows[gone] * fresh[self.level[gone] - 1]).sum())
         paths = self.paths()
-        for d in np.flatnonzero(np.isin(w.ends[: w.n], gone)).tolist():
-            spots = slice(w.offsets[d], w.offsets[d + 1])
-            w.own[d] += w.counts[spots] @ w.phi[spots] @ (fresh * np.isin(paths[w.ends[d]], gone))
+        for d in np.flatnonzero(np.isin(docs.ends[:n], gone)).tolist():
+            spots, lost = slice(*docs.offsets[[d, d + 1]]), np.isin(paths[docs.ends[d]], gone)
+            docs.own[d] += docs.counts[spots] @ docs.phi[spots] @ (fresh * lost)
 
     def keep_words(self, used: np.ndarray) -> None:
         """Forget the words that are not ``used`` (V,), none of which is in the window."""
-        V, w, n = self.n_words, self.window, int(used.sum())
+        V, docs, n = self.n_words, self.window.docs, int(used.sum())
         self.rows -= self.counts[:V][~used].sum(axis=0)
         np.maximum(self.rows, 0.0, out=self.rows)
         for array in (self.counts, self.first):
@@ -306,8 +305,8 @@ class TopicTree:
         if len(self.first) > 4 * n + 64:
             self.make_words(max(2 * n, 64))
         self.whole[topics.N_WORDS] = n
-        at = int(w.offsets[w.n])
-        w.words[:at] = (np.cumsum(used) - 1)[w.words[:at]]
+        at = int(docs.offsets[self.window.n])
+        docs.words[:at] = (np.cumsum(used) - 1)[docs.words[:at]]
 
     def make_words(self, room: int) -> None:
         """Resize the arrays of words to ``room`` words."""
@@ -323,12 +322,12 @@ class TopicTree:
             array[n:K] = 0
         self.parent[:n], self.level[:n] = parent, level
         self.whole[topics.N_NODES] = n
-        ends = self.window.ends[: self.window.n]
+        ends = self.window.docs.ends[: self.window.n]
         ends[ends >= 0] = to[ends[ends >= 0]]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values; counts are kept where they are not 0."""
-        K, w = self.n_nodes, self.window
+        K, docs = self.n_nodes, self.window.docs
         arrays = {name: array[:K] for name, array in tree.attributes(self, _SLOTS).items()}
         words, nodes = np.nonzero(self.counts[: self.n_words, :K])
         arrays |= {
@@ -337,10 +336,10 @@ class TopicTree:
             "real": self.real, "learned_eta": self.learned_eta,
             "first": self.first[: self.n_words].copy(),
         }  # fmt: skip
-        documents, gone = w.stored(self.settings.window)
-        arrays |= documents
+        last, gone = self.window.last(self.settings.window)
+        arrays |= {f"window.{name}": array for name, array in last._asdict().items()}
         arrays["whole"][topics.NEXT_VISIT] -= gone
-        room = [len(self.parent), len(self.counts), len(w.offsets) - 1, len(w.words)]
+        room = [len(self.parent), len(self.counts), len(docs.weights), len(docs.words)]
         events = [asdict(event) for event in self.events]
         return arrays, tree.attributes(self, _COUNTERS) | {"events": events, "room": room}
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from typing import Any, Self
 
 import pyarrow as pa
 from river import base
 
 from streamddcrp.contract import Event
-from streamddcrp.errors import ConfigError, MissingExtraError
+from streamddcrp.errors import ConfigError, import_extra
 from streamddcrp.estimator.as_if_next import AsIfNext
 from streamddcrp.estimator.row_model import RowLearner
 from streamddcrp.estimator.scikit import ScikitLearn
@@ -123,12 +122,7 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
 
         Nodes have the other entries of `tree` as attributes. MissingExtraError without networkx.
         """
-        try:
-            networkx = import_module("networkx")
-        except ImportError:
-            raise MissingExtraError(
-                "networkx is not installed; pip install 'streamddcrp[graph]'"
-            ) from None
+        networkx = import_extra("networkx", "graphs need networkx", "graph")
         root = self.tree()
         graph, pending = networkx.DiGraph(), [root] if root else []
         while pending:

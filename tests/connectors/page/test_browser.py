@@ -203,7 +203,7 @@ def test_columns_are_chosen_and_all_is_in_sight(feeder, visit):
     bottom = "document.querySelector('#chart').getBoundingClientRect().bottom"
     assert look(page, bottom) <= 900  # the axis of times is the lowest part of the picture
     counts = "document.querySelector('#counts').textContent"
-    until(page, counts, lambda x: x == "In the last rows: 2 (75 %), 1 (25 %)")
+    until(page, counts, lambda x: x == "How many in the last rows: 2 (75 %), 1 (25 %)")
     page.click("#columns summary")
     page.get_by_label("c7", exact=True).set_checked(True)
     page.get_by_label("c3", exact=True).set_checked(True)

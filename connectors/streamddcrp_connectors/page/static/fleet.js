@@ -72,7 +72,8 @@ export class Fleet {
     const when = facts.raised ? this.clock.near(facts.alarmed, facts.t) : ""
     const calm = facts.threshold === null ? calibrating(facts, this.needed) : facts.since === null ? "no alarm" : `no alarm, ${regime} since ${this.clock.near(facts.since, facts.t)}`
     const seen = facts.silent !== null ? `${facts.alarm ? "alarm, " : ""}silent${facts.silent ? `: ${facts.silent}` : ""}` : facts.alarm && facts.by ? `alarm, seen by ${facts.by}` : calm
-    const state = facts.raised ? `▲ alarm ${facts.alarm ? "now" : when}` : seen
+    const why = facts.why ? `: ${facts.why.split(/[:;]/)[0]}` : ""
+    const state = facts.raised ? `▲ alarm ${facts.alarm ? "now" : when}${why}` : seen
     if (card.state.textContent !== state) card.state.textContent = state
     card.box.classList.toggle("raised", facts.raised)
     card.rank = facts.alarm && facts.raised ? 0 : facts.raised ? 1 : 2

@@ -37,7 +37,7 @@ function put(box, words) {
 export function inWords(counts) {
   const likely = counts.map((p, n) => [Math.round(100 * p), n]).filter(([p]) => p >= 1)
   const said = likely.sort((a, b) => b[0] - a[0]).slice(0, 3).map(([p, n]) => `${n} (${p} %)`)
-  return said.length ? `In the last rows: ${said.join(", ")}` : ""
+  return said.length ? `How many in the last rows: ${said.join(", ")}` : ""
 }
 
 /** The table of regimes or stories, a body of two rows each; they stay where they are while somebody writes in one. */

@@ -17,13 +17,14 @@ MOST_OWN = 8  # features that one item alone has
 
 
 @kernel
-def sweep(
-    X, Z, n_owners, signs, set_at, sets, holder_at, holders, near_at, near, alpha, ratio, shape,
-    rate, seed, number,
-):  # fmt: skip
-    """Resample the features of every item in order, ``Z`` (N, K); ``shape`` 0: noise is known."""
+def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
+    """Resample the features of every item in order, ``Z`` (N, K); ``graph``: see `flat`.
+
+    ``noise``: its variance over that of loadings; shape, 0 where it is known, and rate.
+    """
     N, D = X.shape
     K = Z.shape[1]
+    ratio, shape, rate = noise
     cov, mean = np.zeros((K, K)), np.zeros((K, D))
     slots, on = np.zeros(K, np.int64), np.zeros(K, np.int64)
     v, e, odds = np.zeros(K), np.zeros(D), np.zeros(K)
@@ -53,8 +54,8 @@ def sweep(
                 if Z[i, k]:
                     on[n_on] = k
                     n_on += 1
-        noise = 1.0 + n_own / ratio
-        s, square = remove_row(cov, mean, slots, n_slots, on, n_on, X[i], noise, v, e)
+        spread = 1.0 + n_own / ratio
+        s, square = remove_row(cov, mean, slots, n_slots, on, n_on, X[i], spread, v, e)
         left = full_shape
         if shape > 0.0:
             rate -= square / (2.0 * s)
@@ -62,9 +63,7 @@ def sweep(
         # one feature after the other, with the item's own ones as they were
         for a in range(n_slots):
             k = slots[a]
-            odds[k] = _log_odds(
-                Z, i, k, signs, set_at, sets, holder_at, holders, near_at, near, seen, todo
-            )
+            odds[k] = _log_odds(Z, i, k, graph, seen, todo)
             if odds[k] == np.inf:
                 continue
             if odds[k] == -np.inf:
@@ -80,7 +79,7 @@ def sweep(
                     Z[i, k] = has
                 n_on = _on(Z, i, slots, n_slots, on)
                 s, square = _fit(cov, mean, on, n_on, X[i], e)
-                one = log_density(s + noise, square, D, left, rate)
+                one = log_density(s + spread, square, D, left, rate)
                 gain += one if has else -one
             u = uniform(seed, number, i, 0, k)
             if not u < 1.0 / (1.0 + math.exp(-max(min(gain, 700.0), -700.0))):
@@ -88,7 +87,7 @@ def sweep(
                 n_owners[k] -= 1
         n_on = _on(Z, i, slots, n_slots, on)
         s, square = _fit(cov, mean, on, n_on, X[i], e)
-        own = alpha * _alone(i, signs, set_at, holder_at, holders)
+        own = alpha * _alone(i, graph)
         most = min(MOST_OWN, K - n_slots)
         for n in range(most + 1):
             prior = n * math.log(own) - math.lgamma(n + 1.0)
@@ -135,20 +134,20 @@ def _fit(cov, mean, on, n_on, x, e):
 
 
 @inner
-def _alone(i, signs, set_at, holder_at, holders):
+def _alone(i, graph):
     """Return lambda, docs/math/graphs.md (10), of a feature that item i alone has."""
     value = 1.0
-    for h in range(holder_at[i], holder_at[i + 1]):
-        s = holders[h]
-        size = set_at[s + 1] - set_at[s]
-        value *= 1.0 / size if signs[s] > 0 else float(size)
+    for h in range(graph.holder_at[i], graph.holder_at[i + 1]):
+        s = graph.holders[h]
+        size = graph.set_at[s + 1] - graph.set_at[s]
+        value *= 1.0 / size if graph.signs[s] > 0 else float(size)
     return value
 
 
 @inner
-def _log_odds(Z, i, k, signs, set_at, sets, holder_at, holders, near_at, near, seen, todo):
+def _log_odds(Z, i, k, graph, seen, todo):
     """Log prior odds that item i has feature k; inf where it must, -inf where it cannot."""
-    touches = False
+    near_at, near, set_at, touches = graph.near_at, graph.near, graph.set_at, False
     for j in range(near_at[i], near_at[i + 1]):
         touches |= Z[near[j], k]
     if not touches:
@@ -156,14 +155,14 @@ def _log_odds(Z, i, k, signs, set_at, sets, holder_at, holders, near_at, near, s
     if Z[i, k] and not _connected_without(Z, i, k, near_at, near, seen, todo):
         return np.inf
     value = 0.0
-    for h in range(holder_at[i], holder_at[i + 1]):
-        s = holders[h]
+    for h in range(graph.holder_at[i], graph.holder_at[i + 1]):
+        s = graph.holders[h]
         size = set_at[s + 1] - set_at[s]
         n = 0
         for m in range(set_at[s], set_at[s + 1]):
-            if sets[m] != i and Z[sets[m], k]:
+            if graph.sets[m] != i and Z[graph.sets[m], k]:
                 n += 1
-        value += signs[s] * (math.log(max(n, 1)) - math.log(size - n))
+        value += graph.signs[s] * (math.log(max(n, 1)) - math.log(size - n))
     return value
 
 

@@ -15,13 +15,15 @@ def _root(link, i):
 
 
 @inner
-def _is_cut_vertex(k, of_item, starts, members, labels, first_clique, last_clique, link):
+def _is_cut_vertex(k, cliques, labels, link):
     """Whether the rest of k's cluster is connected only through k: if k's neighbours in it are."""
-    for a in range(first_clique, last_clique):
+    of_item, members, starts = cliques.of_item, cliques.members, cliques.starts
+    first, last = cliques.item_starts[k], cliques.item_starts[k + 1]
+    for a in range(first, last):
         for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
             link[members[m]] = members[m]
     n_parts = 0
-    for a in range(first_clique, last_clique):
+    for a in range(first, last):
         for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
             i = members[m]
             if i != k and labels[i] == labels[k] and link[i] == i:
@@ -29,10 +31,10 @@ def _is_cut_vertex(k, of_item, starts, members, labels, first_clique, last_cliqu
                 link[i] = -1 - i  # counted once, for now
     if n_parts < 2:
         return False
-    for a in range(first_clique, last_clique):
+    for a in range(first, last):
         for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
             link[members[m]] = members[m]
-    for a in range(first_clique, last_clique):
+    for a in range(first, last):
         one = -1
         for m in range(starts[of_item[a]], starts[of_item[a] + 1]):
             i = members[m]
@@ -49,17 +51,16 @@ def _is_cut_vertex(k, of_item, starts, members, labels, first_clique, last_cliqu
 
 
 @inner
-def _count(
-    k, of_item, starts, members, labels, first, last, sign, alpha, discount, tally, seen,
-    log_weight, n_near,
-):  # fmt: skip
+def _count(k, sets, labels, sign, config, work, n_near):
     """Add ``sign`` log n_j of the cliques, or separators, with k in them; list the clusters met.
 
     Return how many, and the log weight of a cluster that was not met. With a discount that is the
     sum of log (alpha + discount K), K clusters in a set; then what is added is relative to it.
     """
-    opens = 0.0
-    for a in range(first, last):
+    of_item, members, starts = sets.of_item, sets.members, sets.starts
+    alpha, discount, opens = config.alpha, config.discount, 0.0
+    tally, seen, log_weight = work.tally, work.seen, work.log_weight
+    for a in range(sets.item_starts[k], sets.item_starts[k + 1]):
         begin, end = starts[of_item[a]], starts[of_item[a] + 1]
         met = 0
         for m in range(begin, end):
@@ -86,10 +87,7 @@ def _count(
 
 
 @kernel
-def sweep(
-    family, hyper, X, order, cliques, separators, alpha, discount, labels, size, stats, post,
-    prior_post, work, uniforms,
-):  # fmt: skip
+def sweep(config, X, order, sets, clusters, work, uniforms):
     """Resample every item's cluster once from its full conditional.
 
     That is the ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its
@@ -97,37 +95,28 @@ def sweep(
     over that in the separators. With a discount d a count n becomes n - d, and a set of K clusters
     without this one counts alpha + d K.
 
-    ``cliques``, ``separators`` : (of_item, item_starts, members, starts), the sets that hold each
-    item, and their members. ``labels`` (N,) are places in ``stats`` (N, P); ``size`` (N,) are
-    the numbers of members.
+    ``sets`` : cliques and separators, those that hold each item, and their members.
     """
-    tally, seen, log_weight, link = work.tally, work.seen, work.log_weight, work.link
+    family, hyper, discount = config.family, config.hyper, config.discount
+    labels, size, stats, post = clusters.labels, clusters.size, clusters.stats, clusters.post
+    (cliques, separators), seen, log_weight = sets, work.seen, work.log_weight
     for at in range(len(order)):
         k = order[at]
         x, old = X[k], labels[k]
-        c, s = cliques, separators
-        if size[old] > 1 and _is_cut_vertex(
-            k, c.of_item, c.starts, c.members, labels, c.item_starts[k], c.item_starts[k + 1], link
-        ):
+        if size[old] > 1 and _is_cut_vertex(k, cliques, labels, work.link):
             continue
         add_stats(family, hyper, x, -1.0, stats[old])
         size[old] -= 1
         if size[old] > 0:
             posterior(family, hyper, stats[old], post[old])
-        n, opens = _count(
-            k, c.of_item, c.starts, c.members, labels, c.item_starts[k], c.item_starts[k + 1], 1.0,
-            alpha, discount, tally, seen, log_weight, 0,
-        )  # fmt: skip
-        n, less = _count(
-            k, s.of_item, s.starts, s.members, labels, s.item_starts[k], s.item_starts[k + 1], -1.0,
-            alpha, discount, tally, seen, log_weight, n,
-        )  # fmt: skip
+        n, opens = _count(k, cliques, labels, 1.0, config, work, 0)
+        n, less = _count(k, separators, labels, -1.0, config, work, n)
         opens += less
         for b in range(n):
             log_weight[b] += opens + log_predictive(family, hyper, post[seen[b]], x)
         if discount == 0.0:
-            opens = math.log(alpha)
-        log_weight[n] = opens + log_predictive(family, hyper, prior_post, x)
+            opens = math.log(config.alpha)
+        log_weight[n] = opens + log_predictive(family, hyper, clusters.prior, x)
         chosen = draw_log(log_weight, n + 1, uniforms[at])
         if chosen < n:
             new = seen[chosen]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
-from streamddcrp.contract import LABEL, LABEL_PROB, LIVE, LIVE_TABLES, P_CHANGE, P_NEW, SCORE
+from streamddcrp.contract import LABEL, LABEL_PROB, LIVE, LIVE_TABLES, P_CHANGE, P_NEW, PIECE, SCORE
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.prior import learn_prior
 from streamddcrp.models.seqddcrp.kernels import layout, state, vectors
@@ -14,7 +14,7 @@ from streamddcrp.models.seqddcrp.kernels.halves import come_in_no_order
 from streamddcrp.models.seqddcrp.kernels.known import is_known, judge, report, see
 from streamddcrp.models.seqddcrp.kernels.moves import MOVES_EVERY, look_back, merge
 from streamddcrp.models.seqddcrp.kernels.pace import forget
-from streamddcrp.models.seqddcrp.kernels.reasons import note
+from streamddcrp.models.seqddcrp.kernels.reasons import NOTES, note
 from streamddcrp.models.seqddcrp.kernels.run import change_of_run
 from streamddcrp.models.seqddcrp.kernels.split import split
 from streamddcrp.models.seqddcrp.kernels.states import compare_columns, follow, found, note_return
@@ -355,12 +355,17 @@ def step_rows(
 ):
     """Predict and learn rows ``start`` onward; stop early when a column has to be made room for.
 
+    Or, after some rows, when there are events or notes that are to be copied from their rings.
+
     Returns
     -------
-    int : the first row not yet learned; less than N when the capacity for tables is used up
+    int : the first row not yet learned
     """
+    made = counts[layout.N_EVENTS] + scratch.noted[NOTES]
     for b in range(start, X.shape[0]):
         if counts[layout.N_TABLES] + 4 > table.ids.shape[0]:  # one on arrival, three by moves
+            return b
+        if b - start >= PIECE and counts[layout.N_EVENTS] + scratch.noted[NOTES] > made:
             return b
         if _was_asked(counts, scratch, X[b], t[b]):
             log_total = scratch.asked[LOG_TOTAL]

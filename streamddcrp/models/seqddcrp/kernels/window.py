@@ -206,11 +206,14 @@ def _pass_all_on(rows, counts, scratch, n):
     for i in range(n, counts[N_ROWS]):
         for r in range(common):
             _pass_on(rows, scratch, i, r)
-        links, group_links = rows.links[i], rows.group_links[i]
-        for r in range(common, n):
-            group_links[scratch.joined[r]] += links[r]
-        for g in range(counts[N_GROUPS]):
-            rows.group_log_weight[i, g] += grown[g]
+    for r in range(common, n):
+        g = scratch.joined[r]
+        for i in range(n, counts[N_ROWS]):
+            rows.group_links[i, g] += rows.links[i, r]
+    for g in range(counts[N_GROUPS]):
+        if grown[g] != 0.0:
+            for i in range(n, counts[N_ROWS]):
+                rows.group_log_weight[i, g] += grown[g]
 
 
 @uncounted

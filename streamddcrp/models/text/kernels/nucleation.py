@@ -9,6 +9,7 @@ from streamddcrp.models.text.kernels import layout, vectors
 from streamddcrp.models.text.kernels.background import dot, find_background, is_zero
 from streamddcrp.models.text.kernels.clock import advance, learn_scales, weight_now
 from streamddcrp.models.text.kernels.events import BORN, CLOSED
+from streamddcrp.models.text.kernels.gaps import close_gaps, fit_settings
 from streamddcrp.models.text.kernels.sets import choose, copy, dimensions, partition, prepare_sets
 from streamddcrp.models.text.kernels.silence import SWEEP, is_over
 
@@ -67,9 +68,18 @@ def learn(config, tables, window, counts, sums, background, sets):
     if config.learned:
         least, most = LEAST_ALPHA * usual, MOST_ALPHA * usual
     half = 0.5 * D * sums[vectors.TEMPER]
-    sums[vectors.RHO], alpha = choose(
-        config.rho, sets, n, half, usual * sums[vectors.FACTOR], least, most
+    rho, alpha = choose(
+        config.rho[config.wider :], sets, n, half, usual * sums[vectors.FACTOR], least, most
     )
+    sums[vectors.RHO] = rho
+    if config.wider > 0:
+        copy(sets.best, sets.z, n)
+        close_gaps(sets, n)
+        sums[vectors.RHO], part, alpha = fit_settings(
+            config.rho, rho, sets, n, half, alpha, least, most
+        )
+        if config.temper == 0.0:
+            sums[vectors.TEMPER] *= part
     sums[vectors.FACTOR] = alpha / usual
     for k in range(counts[layout.N_SLOTS]):
         if tables.size[k] > 0:
@@ -87,6 +97,8 @@ def gather_loose(config, tables, window, events, counts, sums, background, scrat
     alpha = unit_alpha(counts, sums, n) * sums[vectors.FACTOR]
     prepare_sets(sets, n, 0.5 * window.x.shape[1] * sums[vectors.TEMPER], sums[vectors.RHO])
     partition(sets, n, alpha, alpha, alpha)
+    if config.wider > 0:
+        close_gaps(sets, n)
     copy(sets.z, sets.best, n)
     scratch.taken[:] = 0
     for a in range(n):

@@ -305,24 +305,25 @@ def _work(K, L, first):
 
 
 @kernel
-def sweep(
-    rng, start, rounds, words, first, z, path, alpha, prior, parent, level, docs, tokens, counts
-):
+def sweep(rng, start, rounds, seats, alpha, prior, state):
     """Visit documents from ``start``, ``rounds`` times each, to where slots run out, or N."""
-    L = path.shape[1]
-    corpus, tree = (words, first, z, path), (parent, level, docs, tokens, counts)
-    work = _work(len(level), L, first)
-    for d in range(start, len(path)):
-        if (level < 0).sum() < L - 1:  # slots for a whole new path
+    N, L = seats.path.shape
+    corpus = seats.words, seats.first, seats.z, seats.path
+    tree = state.parent, state.level, state.docs, state.tokens, state.counts
+    work = _work(len(state.level), L, seats.first)
+    for d in range(start, N):
+        if (state.level < 0).sum() < L - 1:  # slots for a whole new path
             return d
         for _ in range(rounds):
             _visit(rng, d, corpus, alpha, prior, tree, work)
-    return len(path)
+    return N
 
 
 @kernel
-def log_joint(first, z, path, alpha, prior, parent, level, docs, tokens, counts):
+def log_joint(seats, alpha, prior, state):
     """Log p(paths) + log p(levels) + log p(words | paths, levels)."""
+    first, z, path, level = seats.first, seats.z, seats.path, state.level
+    docs, tokens, counts = state.docs, state.tokens, state.counts
     gamma, etas, wholes = prior
     L, out = path.shape[1], 0.0
     n_at = np.empty(L)

@@ -323,12 +323,13 @@ def put_back(which, old_ends, old_own, old_phi, tree, docs):
 
 
 @kernel
-def place_many(tree, s, offsets, words, n, out_slot, out, out_levels):
+def place_many(tree, s, bags, out_slot, out, out_levels):
     """Place documents without learning them.
 
     ``out_slot`` (N,): slot of the likeliest node; ``out`` (N, 3): its probability, the log
     evidence, the chance of a new path; ``out_levels`` (N, L): expected proportions of levels.
     """
+    offsets, words, n = bags.offsets, bags.words, bags.counts
     alpha, L = s.alpha, len(s.alpha)
     work = chosen, chances, levels, _ = _work(offsets, s)
     for d in range(len(offsets) - 1):
@@ -347,13 +348,15 @@ def place_many(tree, s, offsets, words, n, out_slot, out, out_levels):
 
 
 @kernel
-def complete_many(tree, s, offsets, words, n, held_offsets, held, held_n, out):
+def complete_many(tree, s, given, asked, out):
     """Log probability of held-out words given others of the same document, (N,).
 
     log sum_k q(k) prod_j sum_l E[theta_l] E[beta_l,w_j], expectations under the posterior given
     the document's given words: they have moved the proportions, and the topics of the path.
     Held-out words below 0 are unknown, and left out.
     """
+    offsets, words, n = given.offsets, given.words, given.counts
+    held_offsets, held, held_n = asked.offsets, asked.words, asked.counts
     eta, alpha, L = s.eta, s.alpha, len(s.alpha)
     V, scale = max(tree.whole[N_WORDS], 1), tree.real[SCALE]
     work = chosen, chances, levels, phis = _work(offsets, s)
