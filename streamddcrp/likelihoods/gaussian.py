@@ -11,13 +11,13 @@ from scipy.special import gammaincinv, stdtrit
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import columns as col
-from streamddcrp.likelihoods.base import Likelihood, lacking
+from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
 from streamddcrp.likelihoods.plane import find_plane
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.warp import Warp, find_warp, log_slopes
-from streamddcrp.typing import FloatArray, IntArray
+from streamddcrp.typing import FloatArray
 
 MOST_WARPED = 3  # columns; with more, correlations matter more than shapes
 
@@ -267,9 +267,9 @@ class NormalWishart(Likelihood):
 
     Lambda ~ W(scatter^-1, dof) and mu | Lambda ~ N(mean, (kappa Lambda)^-1). A missing value is
     replaced by the prior mean, in `SeqDDCRP` by what the likeliest table expects; `NormalGamma`
-    integrates it out. O(D^2) time per row and table,
-    O(D^3) when a table's posterior is renewed, O(D^2) memory per table. Point estimates: ``mean``,
-    the posterior mean of mu, and ``sd``, standard deviations of E[Lambda]^-1.
+    integrates it out. O(D^2) time per row and table, O(D^3) when a table's posterior is renewed,
+    O(D^2) memory per table. Point estimates: ``mean``, the posterior mean of mu, and ``sd``,
+    standard deviations of E[Lambda]^-1.
 
     Parameters
     ----------
@@ -354,10 +354,6 @@ class NormalWishart(Likelihood):
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
         return X.copy() if np.isnan(X).any() else X, None  # a model may fill what is missing
-
-    def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        whole = np.where(np.isnan(x), col.columns(self.mean, len(x)), x)
-        return lacking(whole, at)  # predictions integrate out what is missing
 
     def sample(self, rng: Generator, stats: ArrayLike, size: int | None = None) -> FloatArray:
         D, hyper, post = self._posteriors(stats)

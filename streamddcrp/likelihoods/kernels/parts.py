@@ -148,8 +148,14 @@ def explain(
     -log sum_k w_k p(row | k), and what each part adds to it; ``out[1]`` likewise of
     -log p(row | home), where each column counts once, whatever its share and power: these keep
     columns that repeat each other from outvoting others, but a column is as odd as it is.
-    ``whole``: a copy of ``hyper``, altered. O(n K) densities, O(K) of a full covariance.
+    ``whole``: a copy of ``hyper``, altered. What rows lack of full covariances is filled in, see
+    `families.fill`. O(n K) densities, O(K) of a full covariance.
     """
+    lacked = rows[0].copy()
+    filled = families.fill(family, hyper, post, rows[0], post.shape[0])
+    for d in range(rows.shape[1]):
+        if math.isnan(lacked[d]):
+            rows[1:, d] = rows[0, d]
     code, h, c, _, q = families.part_of(family, hyper, 0)
     at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART
     for d in range(rows.shape[1]):
@@ -177,6 +183,7 @@ def explain(
     for j in range(2):
         for i in range(1, rows.shape[0]):
             out[j, i] = out[j, 0] - out[j, i]
+    out[0, 0] += filled
     return outlook(family, whole, post[home], rows[0], view)
 
 

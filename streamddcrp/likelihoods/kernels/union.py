@@ -66,13 +66,17 @@ def mixture_scores(
     family: int, hyper: Array, post: Array, log_weights: Array, X: Array, log_joint: Array,
     out: Array,
 ) -> None:  # fmt: skip
-    """-log sum_m w_m p(x | m) of each row of ``X`` (N, D), to ``out`` (N,). O(N K D)."""
+    """-log sum_m w_m p(x | m) of each row of ``X`` (N, D), to ``out`` (N,). O(N K D).
+
+    What rows lack of full covariances is filled in, see `families.fill`.
+    """
     K = log_weights.shape[0]
     for i in range(X.shape[0]):
+        filled = families.fill(family, hyper, post, X[i], K)
         families.log_predictives(family, hyper, post, X[i], K, log_joint)
         log_joint += log_weights
         top = log_joint.max()
         total = 0.0
         for m in range(K):
             total += math.exp(log_joint[m] - top)
-        out[i] = -(top + math.log(total))
+        out[i] = filled - (top + math.log(total))

@@ -13,7 +13,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.reasons import explained
 from streamddcrp.estimator.stored import Stored, past_of
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
-from streamddcrp.likelihoods.kernels.families import fill, log_predictives, n_post, posteriors
+from streamddcrp.likelihoods.kernels.families import log_predictives, n_post, posteriors
 from streamddcrp.likelihoods.kernels.union import mixture_scores
 from streamddcrp.likelihoods.restored import take_up
 from streamddcrp.models.seqddcrp.engine import Engine
@@ -116,12 +116,8 @@ class Reference(Stored):
             hyper = self._likelihood.hyper(X.shape[1])
             more = self._likelihood.n_stats(X.shape[1]) - self._stats.shape[1]
             post = self._posteriors(hyper, np.pad(self._stats, ((0, 0), (0, more))))
-        code, filled = self._likelihood.family, np.zeros(len(X))
-        for i in np.flatnonzero(np.isnan(rows).any(axis=1)):
-            filled[i] = fill(code, hyper, post, rows[i], len(post))
-        out, space = np.empty(len(X)), np.empty(len(post))
+        out, space, code = np.empty(len(X)), np.empty(len(post)), self._likelihood.family
         mixture_scores(code, hyper, post, np.log(self.weights), rows, space, out)
-        out += filled
         slopes = self._likelihood.log_slopes(X)
         return out if slopes is None else out - slopes
 
