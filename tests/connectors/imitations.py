@@ -57,7 +57,7 @@ def tgz(name, text):
 
 FILES = {
     "RollingSystemDemand.csv": (lines(["HDR,ROLLING SYSTEM DEMAND"], lambda i: f"VD,{at(i, 300):%Y%m%d%H%M%S},{Y[i] * 1000:.0f}", tail=["FTR,300"]), "", T(300), "c3"),
-    "DoS_dataset.csv": (lines([], lambda i: f"{1615593600 + i / 1000:.6f},0316,{8 if i % 4 else 2},05,a1,{'f8,09,21,21,00,6f,R' if i % 4 else 'R'}"), "", [datetime(2021, 3, 13) + timedelta(milliseconds=i) for i in range(N)], "?"),
+    "DoS_dataset.csv": (lines([], lambda i: f"{1615593600 + i / 1000:.6f},0316,{8 if i % 4 else 2},05,a1,{'f8,09,21,21,00,fa,R' if i % 4 else 'R'}"), "", [datetime(2021, 3, 13) + timedelta(milliseconds=i) for i in range(N)], "?"),
     "short.lvm": (lines(["LabVIEW Measurement\t", "Separator\tTab", "***End_of_Header***\t", "\t", "Channels\t2\t\t", "Samples\t300\t300\t", "Date\t2021/03/01\t2021/03/01\t", "***End_of_Header***\t\t\t", "X_Value\tVoltage\tCurrent\tComment"], lambda i: f"{i / 100:.6f}\t{X[i]}\t{Y[i]}"), "", None, "X_Value,Voltage,Current"),
     "journal_bytes.json": ("".join(J({"__REALTIME_TIMESTAMP": str(1615593600000000 + i * 10**6), "PRIORITY": "6", "MESSAGE": [72, 105, 33] if i % 9 == 0 else f"usb {i % 3} found"}) + "\n" for i in range(N)), "--text MESSAGE", None, "MESSAGE"),
     "SYSLOG01.CSV": (lines(["Date;Time;Register 40001;Status"], lambda i: f"{at(i % 60, 10).replace(day=1):01/03/2021;%H:%M:%S};{c1(X[i])};OK", order=range(60)), "--time Date,Time", [datetime(2021, 3, 1) + timedelta(seconds=10 * i) for i in range(60)], 1, 60),

@@ -66,6 +66,13 @@ def test_every_source_and_sink(invoke, tmp_path, kind, sink):
     assert again.exit_code == 0, again.stderr
 
 
+@pytest.mark.parametrize(("rate", "wanted"), [(0.01, "100"), (0.0001, "1,000")])
+def test_a_run_too_short_for_its_alarms_says_so(invoke, good, tmp_path, rate, wanted, caplog):
+    arguments = ["--alarms", tmp_path / "a.jsonl", "--alarm-rate", rate]
+    invoke("run", good, *COLUMNS, *arguments, "--sink", tmp_path / "out.jsonl")
+    assert f"needs about {wanted} rows that are alike" in caplog.text
+
+
 def test_standard_input(invoke, good):
     with_file = invoke("run", good, *COLUMNS).stdout
     assert invoke("run", "-", *COLUMNS, input=good.read_bytes()).stdout == with_file

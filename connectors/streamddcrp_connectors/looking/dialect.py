@@ -181,7 +181,8 @@ def _cut(text: str, sep: str) -> _Cut:
         _sort_out(cut, marked)
     like = [row for row in cut.rows if len(row) == cut.width]
     first = next(n for n, row in enumerate(cut.rows) if len(row) == cut.width)
-    n_rows, n_short = len(cut.rows) - first, _n_short(cut, first) if sep != " " else 0
+    n_rows = len(cut.rows) - first
+    n_short = sum(place > first for place in _shorts(cut, first)) if sep != " " else 0
     n_whole = sum(len(row) >= cut.width > 1 for row in cut.rows[first:])
     cut.share = (n_whole + n_short) * (len(like) + n_short) / n_rows**2
     cells = [cell for row in like[-200:] for cell in row]
@@ -288,13 +289,14 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     if "decimal" not in given:
         decimal, thousands = _find_decimal(values, found.sep)
         found = replace(found, decimal=decimal, thousands=thousands)
-    beyond = rows[0][cut.width :]  # a name of notes
-    wide = bool(beyond) and all(map(_NOTES.fullmatch, beyond))
+    wide = len(rows[0]) > cut.width and all(map(_NOTES.fullmatch, rows[0][cut.width :]))
     if not names and (not header or wide or line in cut.padded):
         names = tuple(rows[0][: cut.width]) if header else ("",) * cut.width
-    skip, short = given.get("skip", 0) + line, _n_short(cut, below) > 0
-    found = replace(found, skip=skip, header=bool(header), extra=extra, short=short)
-    return replace(found, names=named(names))
+    shorts = _shorts(cut, below)
+    before = next(p for p in range(start, -1, -1) if header or p - 1 not in shorts)
+    line = cut.lines[before] if before < start else line
+    found = replace(found, skip=given.get("skip", 0) + line, extra=extra, short=bool(shorts))
+    return replace(found, header=bool(header), names=named(names))
 
 
 def _with_index(rows: list[list[str]], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -305,21 +307,23 @@ def _with_index(rows: list[list[str]], names: tuple[str, ...]) -> tuple[str, ...
     return names
 
 
-def _n_short(cut: _Cut, first: int) -> int:
-    """Count the rows amid others that lack their last cells, if one in fifty does, or more.
+def _shorts(cut: _Cut, first: int) -> list[int]:
+    """Return the places of rows that lack their last cells, if one in fifty does, or more.
 
-    Fewer, or a single one, are lines that were cut, which are refused.
+    Fewer, or a single one, are lines that were cut, which are refused. ``first`` is the place of
+    the first row that may be whole.
     """
     even = [p for p in range(first, len(cut.rows)) if len(cut.rows[p]) == cut.width]
-    amid = cut.rows[first : even[-1]] if even else []
-    shorts = [row for row in amid if 1 < len(row) < cut.width]
-    full = _full(cut, [cut.rows[p] for p in even[-200:]]) if shorts else {}
-    n_alike = sum(
-        min(full, default=cut.width) < len(row)
-        and all(full[p](row[p]) for p in full if p < len(row) and not _is_missing(row[p]))
-        for row in shorts
-    )
-    return n_alike if n_alike > max(1, len(amid) / 50) else 0
+    places = [p for p in range(even[-1] if even else 0) if 1 < len(cut.rows[p]) < cut.width]
+    full = _full(cut, [cut.rows[p] for p in even[-200:]]) if places else {}
+    least = min(full, default=cut.width)
+
+    def is_like(row: list[str]) -> bool:
+        held = (p for p in full if p < len(row) and not _is_missing(row[p]))
+        return least < len(row) and all(full[p](row[p]) for p in held)
+
+    places = [p for p in places if is_like(cut.rows[p])]
+    return places if sum(p > first for p in places) > max(1, len(even) / 50) else []
 
 
 def _full(cut: _Cut, rows: list[list[str]]) -> dict[int, Any]:
