@@ -151,12 +151,13 @@ def explain(
     ``whole``: a copy of ``hyper``, altered. What rows lack of full covariances is filled in, see
     `families.fill`. O(n K) densities, O(K) of a full covariance.
     """
-    lacking = view[0]
-    lacking[:] = rows[0]
+    for d in range(rows.shape[1]):
+        view[0, d] = rows[0, d]
     filled = families.fill(family, hyper, post, rows[0], post.shape[0])
     for d in range(rows.shape[1]):
-        if math.isnan(lacking[d]):
-            rows[1:, d] = rows[0, d]
+        if math.isnan(view[0, d]):
+            for i in range(1, rows.shape[0]):
+                rows[i, d] = rows[0, d]
     code, h, c, _, q = families.part_of(family, hyper, 0)
     at_once = families.n_parts(family, hyper) == 1 and code == families.NORMAL_WISHART
     for d in range(rows.shape[1]):
