@@ -475,7 +475,7 @@ FILES = {  # name: text, options, columns of the time, features
         lines(['"@timestamp",load'], lambda i: f'"{at(i, 60):%b %d, %Y @ %H:%M:%S}.000","{X[i]}"') + "\x1a", "", "@timestamp", "load",
     ),
     "k_index.json": (json.dumps([["time_tag", "Kp"], *([f"{at(i, 10800)}.000", f"{X[i]}"] for i in range(N))]), "", "time_tag", "Kp"),
-    "rosbag.csv": (lines(["%time,field.seq,field.x"], lambda i: f"{1615593600 + i}000000000,{i},{X[i]}"), "--time %time", "time", "field.seq,field.x"),
+    "rosbag.csv": (lines(["%time,field.seq,field.x"], lambda i: f"{1615593600 + i}000000000,{i},{X[i]}"), "--time %time", "time", "field.x"),
 }  # fmt: skip
 
 

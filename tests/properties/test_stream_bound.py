@@ -9,10 +9,11 @@ from streamddcrp.contract import FADE, LABEL
 from streamddcrp.decay import Exponential, LinearWindow, Logistic, NoDecay, UserDecay, Window
 from streamddcrp.likelihoods import NormalGamma, NormalWishart
 from streamddcrp.models.seqddcrp.config import halo_of, make_config
-from streamddcrp.models.seqddcrp.engine import bound, given_weights
+from streamddcrp.models.seqddcrp.engine import bound, given_weights, run
 from streamddcrp.models.seqddcrp.kernels.divide import divide
 from streamddcrp.models.seqddcrp.kernels.layout import (
     FOLLOWED,
+    N_COLUMNS,
     N_EVENTS,
     N_ROWS,
     N_SEEN,
@@ -64,6 +65,12 @@ def engine(likelihood, decay, d=1, clocked=False, **options):
         **settings,
     )
     return config, empty_state(config)
+
+
+def learned(config, state, X, t, given=None):
+    """Return the state after rows (N, D) at times (N,)."""
+    given = np.empty((1, 0)) if given is None else np.ascontiguousarray(given)
+    return run(config, state, np.ascontiguousarray(X), t, given, np.empty((len(X), N_COLUMNS)))
 
 
 DECAYS = [

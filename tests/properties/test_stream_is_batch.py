@@ -11,12 +11,13 @@ from streamddcrp.decay import Exponential, NoDecay, Window
 from streamddcrp.likelihoods import NormalGamma
 from streamddcrp.models.seqddcrp.batch import _Batch
 from streamddcrp.models.seqddcrp.config import halo_of, make_config
-from streamddcrp.models.seqddcrp.engine import bound, given_weights, step
+from streamddcrp.models.seqddcrp.engine import bound, given_weights
 from streamddcrp.models.seqddcrp.kernels.layout import N_ROWS, N_TABLES
 from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals
 from streamddcrp.models.seqddcrp.kernels.sweep import sweep
 from streamddcrp.models.seqddcrp.link_prior import link_prior
 from streamddcrp.models.seqddcrp.state import empty_state
+from tests.properties.test_stream_bound import learned
 
 LIKELIHOOD = NormalGamma(0.0, 0.05, 1.5, 0.5)
 ALPHA = 0.2
@@ -34,7 +35,7 @@ def streamed(X, decay, sweep_every):
     state = empty_state(config)
     t = np.arange(n, dtype=float)
     given_ = given_weights(decay, config, state, t, clocked=False)
-    return config, step(config, state, X, t, given_)[0]
+    return config, learned(config, state, X, t, given_)
 
 
 def links_of(state):

@@ -22,12 +22,11 @@ from streamddcrp.lanes import (
     times_power,
 )
 from streamddcrp.likelihoods import NormalGamma
-from streamddcrp.models.seqddcrp.engine import step
 from streamddcrp.models.seqddcrp.kernels.vectors import shift, sum_exp
 from streamddcrp.models.seqddcrp.state import arrays_of, state_from_arrays
 from streamddcrp.numerics import exp_lanes, log_lanes
 from tests.oracles.plain import plain
-from tests.properties.test_stream_bound import engine
+from tests.properties.test_stream_bound import engine, learned
 
 
 @entry
@@ -122,7 +121,7 @@ def test_what_stands_beyond_the_links_of_a_row_does_not_matter(window):
     assert state.rows.links.shape[1] % LANES == 0
     X, t = np.random.default_rng(3).normal(size=(90, 1)), np.arange(90.0)
     X[::7] += 9.0
-    state, _ = step(config, state, X[:60], t[:60], np.empty((1, 0)))
+    state = learned(config, state, X[:60], t[:60])
     for r in range(len(state.rows.x)):
         assert not state.rows.links[r, r:].any()
         assert (state.rows.log_weight[r, r:] == -np.inf).all()
@@ -131,7 +130,7 @@ def test_what_stands_beyond_the_links_of_a_row_does_not_matter(window):
     arrays["rows.links"][above] = 0.5
     arrays["rows.log_weight"][above] = -1.0
     other = state_from_arrays(config, arrays)
-    state, _ = step(config, state, X[60:], t[60:], np.empty((1, 0)))
-    other, _ = step(config, other, X[60:], t[60:], np.empty((1, 0)))
+    state = learned(config, state, X[60:], t[60:])
+    other = learned(config, other, X[60:], t[60:])
     for name, expected in arrays_of(state).items():
         np.testing.assert_array_equal(arrays_of(other)[name], expected, err_msg=name)

@@ -8,7 +8,6 @@ import pytest
 
 from streamddcrp.decay import Exponential
 from streamddcrp.likelihoods import DirichletMultinomial, NormalGamma
-from streamddcrp.models.seqddcrp.engine import step
 from streamddcrp.models.seqddcrp.kernels.arrival import _forget
 from streamddcrp.models.seqddcrp.kernels.layout import (
     DEAD_BIRTHS,
@@ -33,7 +32,7 @@ from streamddcrp.models.seqddcrp.state import (
     widened,
 )
 from tests.oracles.plain import plain
-from tests.properties.test_stream_bound import engine
+from tests.properties.test_stream_bound import engine, learned
 
 GROUPS = {"rows": Rows, "groups": Groups, "atoms": Atoms, "table": ComponentTable}
 WORDS = {
@@ -63,7 +62,7 @@ def after_a_stream(seed=0, last=10, **options):
     rng = np.random.default_rng(seed)
     means = np.repeat([0.0, 9.0, -9.0, 18.0, 0.0, 9.0, 18.0], [10, 10, 10, 10, 10, 10, last])
     X = rng.normal(means, 0.5)[:, None]
-    state, _ = step(config, state, X, np.arange(60.0 + last), np.empty((1, 0)))
+    state = learned(config, state, X, np.arange(60.0 + last))
     assert state.n_tables >= 4
     assert min(state.counts[[N_ROWS, N_GROUPS]]) > 1
     return config, state
@@ -251,7 +250,7 @@ def test_new_words_are_absent_from_everything_so_far():
     rng = np.random.default_rng(1)
     X = rng.multinomial(6, [0.8, 0.1, 0.1], 60).astype(float)
     X[20:40] = X[20:40, ::-1]
-    state, _ = step(config, state, X, np.arange(60.0), np.empty((1, 0)))
+    state = learned(config, state, X, np.arange(60.0))
     K, w = state.n_tables, int(state.counts[N_ROWS])
     assert K > 1
     state.table.shadow[:K] = rng.random(state.table.shadow[:K].shape)
