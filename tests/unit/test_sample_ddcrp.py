@@ -1,7 +1,7 @@
 """The sampler's interface: draws, traces, seeds, diagnostics, refusals."""
 
-import sys
 import logging
+import sys
 
 import numpy as np
 import pytest
