@@ -84,7 +84,7 @@ def common_covariance(X: FloatArray, cells: FloatArray) -> FloatArray:
             score -= 0.5 * K * (X.shape[1] + 1) * math.log(len(Z))
             if score > best:
                 best, found = score, W
-    covariance: FloatArray = found * np.outer(scale, scale)
+    covariance: FloatArray = 0.5 * (found + found.T) * np.outer(scale, scale)
     return covariance
 
 

@@ -415,7 +415,7 @@ def predict_row(
         Probability of each live column; what is missing to 1 is that of a new table.
     """
     out = np.empty(layout.N_COLUMNS)
-    ask(config, state, np.ascontiguousarray(x), t, given, out)
+    ask(config, state, np.array(x), t, given, out)  # what it lacks may be filled in
     return out, state.scratch.weight[: state.counts[layout.N_TABLES]].copy()
 
 
