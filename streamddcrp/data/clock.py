@@ -87,7 +87,7 @@ class Wanted(NamedTuple):
     unit: str | None = None  # s, ms, us, ns or excel, of times that are numbers; none: as they are
     zone: str | None = None  # where the clock stood, for times without a zone
     day_first: bool | None = None  # whether 1/2/2021 is the first of February
-    commas: bool = False  # there are decimal commas: where that is no matter, the day is first
+    commas: bool = False  # decimals have commas: in ambiguous dates the day is then first
 
     def check(self) -> None:
         """Raise ConfigError if one of them cannot be used."""

@@ -75,8 +75,8 @@ def check(
     """Refuse parents that break a rule: SchemaError with the first offending row in ``row``.
 
     ``first``: arrival index of the first row; ``r``: how many items back a parent may lie;
-    ``kept`` (r, W), ``n_kept`` (r,): parents of the items before; ``waiting``: rows that have been
-    checked, of which an error does not count the numbers.
+    ``kept`` (r, W), ``n_kept`` (r,): parents of the items before; ``waiting``: checked rows, which
+    the row numbers in errors leave out.
     """
     row, rule, i, j = check_parents(first, r, parents.items, parents.offsets, kept, n_kept)
     if row < 0:

@@ -47,7 +47,7 @@ def test_many_columns(tmp_path, suffix):
     begun = time.process_time()
     with pytest.raises(SchemaError, match="200,000 columns"):
         opened(path)
-    # 3 s where nothing else runs; a quadratic look at so many names takes an hour
+    # 3 s where nothing else runs; a quadratic look at these names takes an hour
     assert time.process_time() - begun < 30.0
     with closing(opened(path, features=("c3", "c199999"))) as source:
         batch, _ = next(source.read_after(None))

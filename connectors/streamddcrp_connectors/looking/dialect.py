@@ -79,7 +79,7 @@ class Dialect:
             words.append(
                 "no header (the columns are c1, c2, ..; --header if the first line names them)"
             )
-        words += ["some rows have fewer cells, the last of which are missing"] * self.short
+        words += ["some rows have fewer cells: their last columns count as missing"] * self.short
         return ", ".join(words)
 
 

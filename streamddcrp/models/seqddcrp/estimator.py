@@ -95,7 +95,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     decay : "auto", tuple, str, Decay or callable, default "auto"
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
-        the warm-up best; 8 where there is no warm-up. A short reach suits regimes that last, a long
+        the warm-up best; 8 without a warm-up. A short reach suits regimes that last, a long
         one rows that come in no order. 1 is not tried where the noise of a column is correlated
         from row to row.
     alpha : float, optional

@@ -19,7 +19,7 @@ class Documents(NamedTuple):
     phi: Annotated[FloatArray, "T L", rec.CHANCE]  # levels of the words
     offsets: Annotated[IntArray, "O", rec.up_to("T")]
     weights: Annotated[FloatArray, "N", rec.FINITE]  # in the raw statistics
-    ends: Annotated[IntArray, "N", rec.index("K", none=True)]  # endpoints, -1 where there is none
+    ends: Annotated[IntArray, "N", rec.index("K", none=True)]  # endpoints, -1: none
     own: Annotated[FloatArray, "N", rec.FINITE]  # their own part of the bound
 
 
@@ -36,7 +36,7 @@ def check_window(arrays: Mapping[str, Any], lengths: dict[str, int]) -> dict[str
 
 
 def with_room(docs: Documents, n: int, n_words: int) -> Documents:
-    """Return a copy with room for so many documents and words."""
+    """Return a copy with room for ``n`` documents and ``n_words`` words."""
     lengths = {"O": n + 1, "N": n, "T": n_words, "L": docs.phi.shape[1]}
     return rec.resized(docs, lengths)
 
@@ -85,6 +85,6 @@ class Window:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, Any], n: int, n_words: int) -> Self:
-        """Rebuild from stored documents, with room for so many, and words."""
+        """Rebuild from stored documents, with room for ``n`` of them and ``n_words`` words."""
         docs = Documents(*(arrays[f"window.{name}"] for name in Documents._fields))
         return cls(len(docs.weights), with_room(docs, n, n_words))
