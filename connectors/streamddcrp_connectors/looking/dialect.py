@@ -581,7 +581,8 @@ def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
 
 def bare(name: str) -> str:
     """Return a name less blanks and single quotes around it."""
-    return re.sub(r"^'(.+)'$", r"\1", name.strip())
+    name = name.strip()
+    return name[1:-1] if len(name) > 2 and name[0] == name[-1] == "'" else name
 
 
 def named(names: Sequence[str]) -> tuple[str, ...]:

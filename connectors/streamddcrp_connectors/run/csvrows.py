@@ -96,7 +96,8 @@ class CsvRows:
         if not any(names):
             raise SchemaError(f"{where} is empty: its first line must name the columns")
         made = [*named(names)]
-        again = [new for new, name in zip(made, names, strict=True) if name and new != bare(name)]
+        differ = [pair for pair in zip(made, names, strict=True) if pair[0] != pair[1]]
+        again = [new for new, name in differ if name and new != bare(name)]
         if again:
             self.said = f"columns of one name are numbered: {', '.join(again[:8])}"
         return made
