@@ -56,7 +56,7 @@ NUMBERS = {  # class: how it is made, whether values may be missing, rows of the
     "EmbeddingStream": (partial(EmbeddingStream, lag=50), False, 100_000),
     "TemporalDPM": (partial(TemporalDPM, epoch=("rows", 50)), True, 50_000),
     "NestedCRPComponents": (partial(NestedCRPComponents, warmup=40), False, 20_000),
-    "RegimeAnomalyDetector": (partial(RegimeAnomalyDetector, SeqDDCRP(warmup=64)), True, 50_000),
+    "RegimeAnomalyDetector": (lambda: RegimeAnomalyDetector(SeqDDCRP(warmup=64)), True, 50_000),
     "Reference": (reference, True, 100_000),
     "Alarm": (partial(Alarm, 0.02, 4), False, 100_000),
     "Keyed": (partial(Keyed, SeqDDCRP(warmup=64), by="key"), True, 20_000),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamddcrp import SeqDDCRP
-from streamddcrp.likelihoods import NormalGamma
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.seqddcrp.engine import bound
 from streamddcrp.models.seqddcrp.kernels.layout import N_SEEN
 from streamddcrp.models.seqddcrp.kernels.state import forward, refresh_totals
@@ -51,37 +51,55 @@ def check(model, n_seen):
     config, state = stream.config, stream.state
     assert model.n_seen == n_seen == int(state.counts[N_SEEN])
     assert_sound(state)
-    K, D = state.n_tables, stream.n_features
-    if not isinstance(stream.likelihood, NormalGamma):  # chosen where columns depend on each other
-        assert np.isfinite(bound(config, state))
-        return 1
-    posterior = state.table.post[:K, 1 : 1 + 8 * D].reshape(K, D, 8)
-    assert (posterior[:, :, 1:4] > 0.0).all()  # kappa, shape, rate
+    K = state.n_tables
+    for positive, _ in parts(config, state):
+        assert (positive > 0.0).all()
     assert np.isfinite(bound(config, state))
     settle(config, state)  # an arrival leaves tables it hardly touches to the next block
     before, rest = bound(config, state), state.table.stats[:K].copy()
-    room = rounding(state, D)
+    room = rounding(config, state)
     sweep(
         config, state.rows, state.groups, state.atoms, state.table, state.counts, state.scratch, 0
     )
     settle(config, state)
     moved = (state.table.stats[:K] != rest).any(axis=1)  # the others' terms are the same bits
-    room = (room + rounding(state, D))[moved].sum() + 2e-9 * size(state)
+    room = (room + rounding(config, state))[moved].sum() + 2e-9 * size(state)
     if room < 1.0:
         assert bound(config, state) >= before - room
     return room < 1.0 and bool(moved.any())
 
 
-def rounding(state, D):
+def parts(config, state):
+    """Yield, by part of the family, what is positive in each table, and the slope of `rounding`.
+
+    A log marginal falls by shape / rate with a rate, by dof / 2 of the inverse with a scatter.
+    """
+    K, hyper = state.n_tables, config.hyper
+    for i in range(families.n_parts(config.family, hyper)):
+        code, h, _, s, q = families.part_of(config.family, hyper, i)
+        D, stats, post = int(hyper[h]), state.table.stats[:K, s + 1 :], state.table.post[:K, q:]
+        if code == families.NORMAL_GAMMA:
+            post = post[:, 1 : 1 + 8 * D].reshape(K, D, 8)
+            steep = post[:, :, 2] / post[:, :, 3] * stats[:, 2 * D : 3 * D]
+            yield post[:, :, 1:4], steep.sum(axis=1)  # kappa, shape, rate
+            continue
+        assert code == families.NORMAL_WISHART
+        below, (root, squares) = np.tril_indices(D), np.zeros((2, K, D, D))
+        root[:, *below] = post[:, 6 + D : 6 + D + len(below[0])]  # of the inverse of the scatter
+        squares[:, *below] = squares.swapaxes(1, 2)[:, *below] = stats[:, D : D + len(below[0])]
+        inverse = root.swapaxes(1, 2) @ root
+        steep = 0.5 * post[:, 2] * (np.abs(inverse) * np.abs(squares)).sum(axis=(1, 2))
+        diagonal = np.diagonal(root, axis1=1, axis2=2)
+        yield np.column_stack([post[:, 1:3], diagonal]), steep  # kappa, dof, roots
+
+
+def rounding(config, state):
     """How far each table's log marginal (K,) can be off.
 
-    Sums of squares are kept about the mean of the first rows. A rate is off by some eps of the sum
-    of squares, a log marginal by shape / rate as much.
+    Sums of squares are kept about the mean of the first rows. A rate, or an entry of a scatter, is
+    off by some eps of the sum of squares, a log marginal by its slope as much.
     """
-    K = state.n_tables
-    posterior = state.table.post[:K, 1 : 1 + 8 * D].reshape(K, D, 8)
-    squares = state.table.stats[:K, 1 + 2 * D : 1 + 3 * D]
-    return (posterior[:, :, 2] * 2.0**-50 * squares / posterior[:, :, 3]).sum(axis=1)
+    return 2.0**-50 * sum(steep for _, steep in parts(config, state))
 
 
 def size(state):
