@@ -25,6 +25,7 @@ MISSING = (
     "mm", ":", "**", "***", "****", "*****", "nat", "unavailable", "unknown", "not available",
     "no value available", "#null!", "#num!", "-nan(ind)", "undef", "n.d.", "///",
 )  # fmt: skip
+_MOST_LOOKED = 10_000  # columns whose cells tell how a file is written
 _COMMENTS = ("#", "%", "//")
 DIGITS = r"\d.,'\u2019 \u00a0\u202f"  # and what may stand between them
 _UNIT = r"(?: ?(?:[%€$£¥]|°?[A-Za-zµμΩ]{1,3}[²³]?(?:/[a-z]{1,3}[²³]?)?))?"
@@ -185,7 +186,7 @@ def _cut(text: str, sep: str) -> _Cut:
     n_short = sum(place > first for place in _shorts(cut, first)) if sep != " " else 0
     n_whole = sum(len(row) >= cut.width > 1 for row in cut.rows[first:])
     cut.share = (n_whole + n_short) * (len(like) + n_short) / n_rows**2
-    cells = [cell for row in like[-200:] for cell in row]
+    cells = [cell for row in like[-200:] for cell in row[:_MOST_LOOKED]]
     if sep == " ":  # a clock belongs to the date before it; a log has marks of its own
         pairs = zip(["", *cells], cells, strict=False)
         clocks = ((cell, _DATE.match(before) and _HOUR.match(cell)) for before, cell in pairs)
@@ -330,7 +331,8 @@ def _full(cut: _Cut, rows: list[list[str]]) -> dict[int, Any]:
     """Return the places where all rows have dates, or numbers, each with the test of it."""
     full: dict[int, Any] = {}
     for test in (_is_dated, is_number) if rows else ():
-        full |= {p: test for p in range(cut.width) if all(test(row[p]) for row in rows)}
+        places = range(min(cut.width, _MOST_LOOKED))
+        full |= {p: test for p in places if all(test(row[p]) for row in rows)}
     return full
 
 

@@ -153,7 +153,8 @@ class Columns:
         self = self.check(available, where)  # noqa: PLW0642 -- the time may be in several columns
         if self.features is not None:
             return self
-        rest = tuple(name for name in available if name not in (*self.times, self.key))
+        taken = {*self.times, self.key}
+        rest = tuple(name for name in available if name not in taken)
         if not rest:
             message = f"{where} has no column left for the features beside the time and the key"
             raise ConfigError(message)
@@ -443,7 +444,7 @@ def _shown(names: Sequence[str]) -> str:
 def repeated(names: Sequence[str]) -> str | None:
     """Return the first name that occurs again."""
     seen: set[str] = set()
-    for name in names:
+    for name in names if len({*names}) < len(names) else ():
         if name in seen:
             return name
         seen.add(name)

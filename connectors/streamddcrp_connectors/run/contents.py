@@ -346,6 +346,9 @@ def _document(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
             return
         raise ConfigError(f"{name} is one JSON document, which cannot be read: {error}") from error
     tables = sorted(_tables(found, 0), key=lambda table: -table[0])
+    if not tables and isinstance(found, dict) and b"\n" not in text.strip():
+        yield text.strip() + b"\n"
+        return
     rows = [*tables[0][2]()] if tables else [found]
     others = [label for n, label, _ in tables[1:] if n > 1 and label]
     if others and tables[0][1]:
@@ -419,7 +422,7 @@ def _tables(found: Any, depth: int, label: str = "") -> Iterator[_Table]:
     """Yield what may be tables within a document, with their numbers of rows and their names."""
     if isinstance(found, list):
         yield from _tables_of_list(found, depth, label)
-    elif isinstance(found, dict):
+    elif isinstance(found, dict) and any(map(_is_nested, found.values())):
         columns = [*found.values()]
         names = found.get("columns")
         rows = found.get("data", found.get("values"))
@@ -437,7 +440,8 @@ def _tables(found: Any, depth: int, label: str = "") -> Iterator[_Table]:
                 yield len(keys), label, lambda: ({"index": k} | row for k, row in found.items())
         if depth < 6:
             for name, value in found.items():
-                yield from _tables(value, depth + 1, f"{label}.{name}" if label else name)
+                if _is_nested(value):
+                    yield from _tables(value, depth + 1, f"{label}.{name}" if label else name)
 
 
 def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table]:
