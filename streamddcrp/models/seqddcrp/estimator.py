@@ -552,7 +552,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: FloatArray) -> None:
         before = -1 if self._recent is None else self._recent.last_label
-        self._states = np.r_[before, out[:, SETTLED]]
+        self._states = np.append(before, out[:, SETTLED])
         super()._keep(X, t, given, out)
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:

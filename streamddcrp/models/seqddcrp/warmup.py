@@ -12,6 +12,7 @@ then learns the rows that came meanwhile.
 """
 
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -81,7 +82,7 @@ class WarmUp:
     ``labels``: chunks of rows, with their times and the labels given; ``n_held``: rows in them, the
     oldest perhaps not needed any more. ``contest``: of candidates for the next leader, while it
     goes on; ``late``: rows less their seasons since it began. ``raw``: the leader has learned rows
-    with their seasons.
+    with their seasons. ``proven``: rows after which laws have last led tables alone.
     """
 
     last: int
@@ -93,6 +94,7 @@ class WarmUp:
     contest: Contest | None = None
     late: list[FloatArray] = field(default_factory=list)
     raw: bool = False
+    proven: int = 0
 
     @property
     def rows_to_go(self) -> int | None:
@@ -226,8 +228,12 @@ class WarmUp:
         if laws is not None and laws.n_looked:
             least = -CLEAR_LEAD if laws.subtracts and self.n_rows > self.last else CLEAR_LEAD
             net = laws.begin(plain)
-            judged = laws.subtracts and not laws.is_given
-            if judged and self._lead(recipe, family, laws, plain, net, names, first_time) <= least:
+            proven = self.proven == self.n_rows and (season is None or season.tracker is None)
+            if laws.subtracts and not (
+                laws.is_given
+                or proven
+                or self._lead(recipe, family, laws, (plain, net), names, first_time, least)
+            ):
                 laws.leave()
                 net = plain
             family = laws.as_numbers(family)
@@ -250,35 +256,45 @@ class WarmUp:
         net = trial.begin(plain)
         if not trial.subtracts or trial.is_given:
             return trial.subtracts
-        return self._lead(recipe, family, trial, plain, net, names, first_time) > CLEAR_LEAD
+        both = plain, net
+        if self._lead(recipe, family, trial, both, names, first_time, CLEAR_LEAD):
+            self.proven = self.n_rows
+        return self.proven == self.n_rows
 
     def _lead(
-        self, recipe: Recipe, family: Likelihood, laws: Laws, plain: FloatArray, net: FloatArray,
-        names: list[str], first_time: float | None,
-    ) -> float:  # fmt: skip
-        """Return by how much rows less what is foreseen are predicted better than plain ones."""
-        before, after = (
-            self.predicted(recipe, kind, X, names, first_time)
-            for kind, X in ((family, plain), (laws.as_numbers(family), net))
-        )
-        return after - before + laws.log_factors(plain[-JUDGED:], net[-JUDGED:])
+        self, recipe: Recipe, family: Likelihood, laws: Laws, both: tuple[FloatArray, FloatArray],
+        names: list[str], first_time: float | None, least: float,
+    ) -> bool:  # fmt: skip
+        """Whether rows less what is foreseen are predicted better than plain ones, both (N, D)."""
+        plain, net = both
+        rivals = (family, plain), (laws.as_numbers(family), net)
+        least -= laws.log_factors(plain[-JUDGED:], net[-JUDGED:])
+        return self.leads(recipe, rivals, names, first_time, least)
 
-    def predicted(
-        self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],
-        first_time: float | None,
-    ) -> float:  # fmt: skip
-        """Return how well the best prior predicts the last rows kept, less something."""
-        n = min(len(X), JUDGED)
+    def leads(
+        self, recipe: Recipe, rivals: Iterable[tuple[Likelihood, FloatArray]], names: list[str],
+        first_time: float | None, least: float,
+    ) -> bool:  # fmt: skip
+        """Whether priors predict the last rows kept by more than ``least`` nats better in one view.
+
+        ``rivals``: a family and rows (N, D), and those of the view that is to lead. Priors are
+        tried there only until one leads.
+        """
         recipe = replace(recipe, reaches=(), temper=False, warp=False, correlate=False)
-        contest = Contest(
-            recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names, first_time,
-            self.n_rows - n, None,
-        )  # fmt: skip
-        contest.go(at_once=True)
-        return contest.best.score
+        best: list[float] = []
+        for family, X in rivals:
+            n, enough = min(len(X), JUDGED), best[0] + least if best else math.inf
+            contest = Contest(
+                recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names,
+                first_time, self.n_rows - n, None,
+            )  # fmt: skip
+            while not contest.is_over and not (contest.trials and contest.best.score > enough):
+                contest.go(at_once=not best)
+            best.append(contest.best.score)
+        return best[1] > best[0] + least
 
     def log_factors(self, season: Subtraction) -> float:
-        """Return the log of what `predicted` divides densities by, as seasons multiply."""
+        """Return the log of what `leads` divides densities by, as seasons multiply."""
         return season.log_factors(self._last(self.times)[-JUDGED:])
 
     def rescale(self, season: Subtraction, laws: Laws | None, n_features: int) -> None:
