@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from streamddcrp.arguments import checked, number_array
 from streamddcrp.cards import ResultCard
@@ -38,8 +38,8 @@ class Race(ResultCard):
     @property
     def probs(self) -> FloatArray:
         """Posterior probability (M,) of each model, all M equally likely before."""
-        share: FloatArray = np.exp(self.log_evidence - self.log_evidence.max())
-        return share / share.sum()
+        probs: FloatArray = softmax(self.log_evidence)
+        return probs
 
     @property
     def p_values(self) -> FloatArray:
