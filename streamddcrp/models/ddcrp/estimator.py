@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay, DecaySpec, make_decay
-from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.estimator.particle_engine import Memory, ParticleEngine
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
@@ -29,12 +28,9 @@ class DDCRPFilter(ParticleEngine):
 
     decay: Decay
 
-    _empty = staticmethod(states.empty_state)
-    _restored = staticmethod(states.state_from_arrays)
-    _check = staticmethod(states.check_arrays)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return states.arrays_of(self.state)
+    memory = Memory(
+        states.empty_state, states.arrays_of, states.check_arrays, states.state_from_arrays
+    )
 
     def labels(self) -> IntArray:
         """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
