@@ -13,35 +13,22 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from streamddcrp.kernel_folders import (
-    READY,
-    cache_root,
-    digest_of,
-    folder_of,
-    target,
-    use,
-    wanted_root,
-)
-from streamddcrp.numba_inside import (
-    CacheLocator,
-    CompileResultCacheImpl,
-    FunctionCache,
-    IndexDataCacheFile,
-)
+from streamddcrp import kernel_folders as folders
+from streamddcrp import numba_inside
 
 _log = logging.getLogger(__name__)
 _announced: set[str] = set()  # folders
 _PATIENCE = 1.0  # seconds that a compilation, or the wait for another's, may take unannounced
 
 
-class _Locator(CacheLocator):
+class _Locator(numba_inside.CacheLocator):
     """Names for numba the place of a kernel's code."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         path = Path(py_file)
         home = path.parent if path.parent.name == "kernels" else path
         self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
-        self._cache_path, self._stamp = folder_of(home), digest_of(home)
+        self._cache_path, self._stamp = folders.folder_of(home), folders.digest_of(home)
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -51,11 +38,11 @@ class _Locator(CacheLocator):
         return self._stamp
 
 
-class _Implementation(CompileResultCacheImpl):
+class _Implementation(numba_inside.CompileResultCacheImpl):
     _locator_classes = [_Locator]  # noqa: RUF012
 
 
-class _File(IndexDataCacheFile):
+class _File(numba_inside.IndexDataCacheFile):
     """Codes of a root in one folder; what cannot be read is not there."""
 
     def load(self, key: Any) -> Any:
@@ -73,7 +60,7 @@ class _File(IndexDataCacheFile):
             return None
 
 
-class Cache(FunctionCache):
+class Cache(numba_inside.FunctionCache):
     """The machine code of a root: ready, kept, or compiled once while other processes wait."""
 
     _impl_class = _Implementation
@@ -83,15 +70,15 @@ class Cache(FunctionCache):
 
     def _files(self) -> Iterator[Any]:
         """Yield where code may be: in the package, where it is kept, where it can be written."""
-        roots = [READY, wanted_root()]
+        roots = [folders.READY, folders.wanted_root()]
         for root in dict.fromkeys(roots):
             if root is not None:
                 yield self._file(root)
-        yield self._file(cache_root())
+        yield self._file(folders.cache_root())
 
     def _file(self, root: Path) -> Any:
         folder = root / self._impl.locator.get_cache_path()
-        use(folder)
+        folders.use(folder)
         stamp = self._impl.locator.get_source_stamp()
         return _File(str(folder), self._impl.filename_base, stamp)
 
@@ -116,7 +103,7 @@ class Cache(FunctionCache):
         """Keep code that was compiled."""
         if not self._impl.check_cachable(data):
             return
-        file = self._file(cache_root())
+        file = self._file(folders.cache_root())
         try:
             Path(file._cache_path).mkdir(parents=True, exist_ok=True)
             file.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
@@ -125,7 +112,7 @@ class Cache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         sig, _, digests = super()._index_key(sig, codegen)
-        return sig, target(), digests
+        return sig, folders.target(), digests
 
     def _begin(self) -> None:
         """Wait while another process compiles this root; then it is the turn of this one."""
@@ -135,7 +122,7 @@ class Cache(FunctionCache):
         with suppress(ImportError, OSError):  # no such locks on this system, or in this folder
             import fcntl  # noqa: PLC0415 -- not everywhere
 
-            folder = cache_root() / self._impl.locator.get_cache_path()
+            folder = folders.cache_root() / self._impl.locator.get_cache_path()
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{self._impl.filename_base}.lock"
             self._lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -162,5 +149,5 @@ class Cache(FunctionCache):
                 "compiling %s, once for this version of the sources (up to half a minute of CPU "
                 "time); kept in %s. `streamddcrp warmup` does it ahead",
                 name.rpartition("-")[0].replace("streamddcrp-", "").replace("-", "."),
-                cache_root() / name,
+                folders.cache_root() / name,
             )

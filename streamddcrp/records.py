@@ -135,11 +135,11 @@ class _Field(NamedTuple):
 
 @cache
 def declared(group: Any) -> tuple[_Field, ...]:
-    """Return the declared fields of a group; none where it is not one."""
+    """Return the declared fields of a group, or of any class; others are left out."""
     found = []
     for name, hint in get_type_hints(group, include_extras=True).items():
         if get_origin(hint) is not Annotated:
-            return ()
+            continue
         array, axes, *more = get_args(hint)
         kind = get_args(array)[-1]  # of NDArray: from numpy 2.5 on the type, before np.dtype of it
         dtype = next(iter(get_args(kind)), kind)

@@ -75,12 +75,10 @@ def draw_lanes(
     lanes: list[Regime],
     others: list[Regime],
     colours: dict[int, str],
-    *,
     urls: Mapping[Any, str],
-    unnamed: bool,
 ) -> None:
     """Draw one lane per regime, a bar for each visit, and a lane for the ``others``."""
-    name_of = findings.series.name_of
+    series, name_of = findings.series, findings.series.name_of
     rows = [([regime], colours[regime.label], short(name_of(regime.label))) for regime in lanes]
     if others:
         rows.append((others, GREY, f"{len(others)} others"))
@@ -102,8 +100,10 @@ def draw_lanes(
                 _mark(ax, end[[regime.last]], lane, "last")
     shares = [sum(regime.share for regime in regimes) for regimes, _, _ in rows]
     label_lanes(ax, [name for _, _, name in rows], shares)
-    ax.set_title("combinations of features" if findings.series.causes else "regimes")
-    births = "first seen in these rows" if findings.series.cut else "first seen"
+    ax.set_title("combinations of features" if series.causes else "regimes")
+    births = "first seen in these rows" if series.cut else "first seen"
+    grey = ~np.isnan(series.scores) & ~np.isin(series.labels, list(colours))
+    unnamed = not others and not series.causes and bool(grey.any())
     _draw_legend(ax, births, early=findings.early > 0, unnamed=unnamed)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,8 +58,8 @@ def draw_stories(
     ax.set_xlabel({"rows": "documents learned", "time": "time", "dates": "time"}[scale])
     ax.set_ylabel(f"documents of {unit}" if scale == "rows" else f"documents per {unit}")
     counts = total[np.searchsorted(known, ids)]
-    names = layer_names(tracks, ids)
-    draw_layers(ax, x, mass * (size / width), ids, names, counts, live, merged, urls)
+    layers = Layers(ids, layer_names(tracks, ids), mass * (size / width), counts)
+    draw_layers(ax, x, layers, live, merged, urls)
 
 
 def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
@@ -84,24 +84,31 @@ def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
     return 0.5 * (edges[1:] + edges[:-1]), mass, float(edges[1] - edges[0])
 
 
+class Layers(NamedTuple):
+    """K components over T times."""
+
+    ids: Any  # (K,)
+    names: list[str]
+    mass: Any  # (K, T)
+    counts: Any  # (K,) in all
+
+
 def draw_layers(
     ax: Any,
     x: Any,
-    mass: Any,
-    ids: Any,
-    names: list[str],
-    counts: Any,
+    layers: Layers,
     live: set[int],
     merged: Collection[int] = (),
     urls: Mapping[int, str] = MappingProxyType({}),
     counted: str = "documents",
 ) -> None:
-    """Draw layers (K, T) on each other, from zero, so that the axis is their scale.
+    """Draw layers on each other at times ``x`` (T,), from zero, so that the axis is their scale.
 
-    The twelve of most weight have colours, and names in a legend with their ``counts`` (K,), which
-    are numbers of what is ``counted``; those that are thick enough have them in the layer, too.
-    Their beginnings and ends are marked.
+    The twelve of most weight have colours, and names in a legend with their counts, which are
+    numbers of what is ``counted``; those that are thick enough have them in the layer, too. Their
+    beginnings and ends are marked.
     """
+    ids, names, mass, counts = layers
     ax.margins(x=0.01)
     for side in "top", "right":
         ax.spines[side].set_visible(False)
@@ -113,17 +120,17 @@ def draw_layers(
     ids, mass, counts = ids[order], mass[order], np.asarray(counts, dtype=np.float64)[order]
     names = [names[k] for k in order]
     colours = [*COLOURS[:n], *(_OTHERS[k % 2] for k in range(len(others)))]
-    layers = ax.stackplot(x, mass, colors=colours, linewidth=0.4, edgecolor="white")
+    drawn = ax.stackplot(x, mass, colors=colours, linewidth=0.4, edgecolor="white")
     if np.issubdtype(x.dtype, np.datetime64):
         date_axis(ax, year=True)
     ax.set_ylim(0.0, 1.04 * float(mass.sum(axis=0).max()) or 1.0)
     middle = np.cumsum(mass, axis=0) - 0.5 * mass
-    for k, layer in enumerate(layers):
+    for k, layer in enumerate(drawn):
         layer.set_label(names[k])
         if (url := urls.get(int(ids[k]))) is not None:
             layer.set_urls([url])
     marks = _draw_marks(ax, x, mass[:n], middle[:n], ids[:n], live, merged)
-    handles = layers[:n][::-1]
+    handles = drawn[:n][::-1]
     labels = [f"{short(names[k], _LONGEST)} ({counts[k]:,.0f})" for k in reversed(range(n))]
     if len(others):
         handles = [matplotlib("patches").Patch(color=_OTHERS[0]), *handles]

@@ -86,8 +86,7 @@ def draw(
         if ax is not axes[-1]:
             for place in findings.moments:
                 ax.axvline(x[place], color=INK, alpha=0.6, linewidth=0.8, dashes=(3, 2), zorder=1)
-    unnamed = not others and not series.causes and bool(groups[1][0].any())
-    draw_lanes(axes[-1], x, end, findings, lanes, others, colours, urls=urls, unnamed=unnamed)
+    draw_lanes(axes[-1], x, end, findings, lanes, others, colours, urls)
     _draw_time(axes[-1], x, findings)
     _draw_title(axes[-1], findings, lines)
     return figure
