@@ -93,18 +93,14 @@ def check_languages(names: object) -> list[str]:
     return names
 
 
-def until_look(seen: int) -> int:
-    """Return in how many texts languages are looked for again: at 8, 16, 32, …, 8192, 16384, …."""
-    if seen >= MOST_BETWEEN:
-        return MOST_BETWEEN - seen % MOST_BETWEEN
-    return max(FIRST_LOOK, 1 << seen.bit_length()) - seen
+def until_look(seen: int, first: int = FIRST_LOOK, most: int = MOST_BETWEEN) -> int:
+    """Return in how many texts to look again: at 8, 16, 32, …, 8192, 16384, … (first and most)."""
+    return most - seen % most if seen >= most else max(first, 1 << seen.bit_length()) - seen
 
 
-def is_due(seen: int) -> bool:
-    """Return whether languages are looked for after so many texts."""
-    if seen >= MOST_BETWEEN:
-        return seen % MOST_BETWEEN == 0
-    return seen >= FIRST_LOOK and seen & (seen - 1) == 0
+def is_due(seen: int, first: int = FIRST_LOOK, most: int = MOST_BETWEEN) -> bool:
+    """Return whether to look after so many texts."""
+    return seen > 0 and until_look(seen - 1, first, most) == 1
 
 
 def recognise(listed: IntArray, sizes: IntArray, known: Sequence[int]) -> int:

@@ -12,6 +12,7 @@ from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, fact
 
 N_MOMENTS = 10
 N_EVENTS = 40  # at most
+N_THEMES, N_OF_THEME = 20, 5  # and of stories named of each
 FEWEST = 5  # texts of a story whose beginning and end are reported
 EDGE = 0.05  # part of the texts at both ends, in which beginnings and ends say nothing
 SHOWN = 160  # letters of a text
@@ -24,13 +25,14 @@ def page_of_stories(
     labelled: LabelledTexts,
     stories: list[Story],
     parts: list[Story],
+    themes: list[tuple[Story, list[Story]]],
     surprise: FloatArray,
     picture: bytes,
 ) -> str:
     """Write the page: picture, stories, what happened to them, surprising texts.
 
     Layers of the picture are links to rows of the table, and rows link back to them. ``parts`` are
-    the stories before they became parts of each other.
+    the stories before they became parts of each other, ``themes`` those of `find_themes`.
     """
     at, labels, facts = _places(labelled), survivors(labelled), facts_of(labelled, stories)
     shown = stories[:N_STORIES]
@@ -56,6 +58,15 @@ def page_of_stories(
             _story(labelled, story, at[labels == story.label])
             | {"drawn": f'id="layer-{story.label}"' in svg}
             for story in shown
+        ],
+        themes=[
+            {
+                "size": f"{theme.size:,}",
+                "words": theme.words,
+                "n": len(own),
+                "stories": [story for story in own if story in shown][:N_OF_THEME],
+            }
+            for theme, own in themes[:N_THEMES]
         ],
         events=_events(labelled, stories, parts),
         moments=[
