@@ -34,6 +34,7 @@ BoolArray = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
 FIRST_B, B_WEIGHT = 40.0, 20.0
+THEMES = 32, themes.BETWEEN  # texts after which to look for them: 32, 64, 128, 256, 512, 768, …
 _START = {"W": 64, "P": 256, "K": 16, "T": 256, "S": 1024, "A": 16, "E": 64}
 
 
@@ -371,6 +372,15 @@ def step(
             table.grow(int(scratch.short[1]))
             with_words(state, table.capacity)
         grow(state, config)
+
+
+def look_for_themes(config: Config, state: State) -> None:
+    """Visit all stories, the oldest first, and put each into the theme that is best for it."""
+    live = state.tables.live[: state.counts[layout.N_LIVE]].astype(np.int64)
+    entry_point(themes.find_themes)(
+        config, state.words, state.postings, state.tables, state.counts, state.sums, state.scratch,
+        live[np.argsort(state.tables.id[live])],
+    )  # fmt: skip
 
 
 def predict(

@@ -24,14 +24,29 @@ from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
-from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
+from streamddcrp.models.text.engine import (
+    THEMES,
+    arrays_of,
+    empty_state,
+    look_for_themes,
+    predict,
+    state_from_arrays,
+    step,
+)
 from streamddcrp.models.text.events import StoryEvent
 from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.lines import LOOKS, Lines
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.themes import THEMES, look_for_themes, themes
-from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale, names, spelled, stories
+from streamddcrp.models.text.views import (
+    PIECE,
+    StoryModel,
+    decay_scale,
+    names,
+    spelled,
+    stories,
+    themes,
+)
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 

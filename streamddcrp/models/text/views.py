@@ -263,6 +263,32 @@ def theme_ids(state: State, slots: Any) -> pa.Array:
     return pa.array(state.tables.theme_id[np.maximum(theme, 0)], mask=theme < 0)
 
 
+def themes(state: State, table: WordTable) -> pa.Table:
+    """Return one row per theme of live tables, the one with most documents first."""
+    tables, live = state.tables, state.tables.live[: state.counts[layout.N_LIVE]]
+    rows = tables.size + tables.copies
+    group = np.full(len(tables.id), -1)
+    group[live] = tables.theme[live]
+    live = live[np.lexsort((tables.id[live], -rows[live]))]
+    members: dict[int, list[Any]] = {}
+    for k in live.tolist():
+        members.setdefault(int(group[k]), []).append(k)
+    members.pop(-1, None)
+    found = sorted(members, key=lambda g: (-rows[members[g]].sum(), tables.theme_id[g]))
+    return pa.table(
+        {
+            "id": tables.theme_id[found],
+            "rows": pa.array([rows[members[g]].sum() for g in found], pa.int64()),
+            "weight": pa.array(
+                [tables.mass[members[g]].sum() / state.sums[layout.GROWTH] for g in found],
+                pa.float64(),
+            ),
+            "stories": pa.array([tables.id[members[g]] for g in found], pa.list_(pa.int64())),
+            "words": pa.array(words_of(state, table, group, found), pa.string()),
+        }
+    )
+
+
 def _alone(state: State, slots: Any) -> IntArray:
     """Return groups of tables, (K,): each of ``slots`` by itself, the others in none."""
     group = np.full(len(state.tables.id), -1)
