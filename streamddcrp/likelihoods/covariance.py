@@ -4,6 +4,7 @@ Tables of independent columns cut a cluster whose columns move together into sev
 have in common is found by EM on a mixture of Gaussians with one covariance W, its number of
 clusters by BIC. W is then the mean of an inverse Wishart prior that is worth 40 rows, so that
 each table has a covariance of its own, and a new one a likely covariance from its first row on.
+Rows of many columns are turned by W instead, so that their coordinates are independent.
 """
 
 import math
@@ -19,13 +20,13 @@ from streamddcrp.typing import FloatArray
 WORTH = 40.0  # rows that the common covariance counts as
 LEAST_SPREAD = 1.0  # of means of tables, in variances within tables
 KAPPA = 0.1  # weight of the prior mean, in rows: tables lie three deviations from it
-MOST_COLUMNS = 12  # of one covariance: more of them cost over three times as much a row
+MOST_COLUMNS = 12  # of a covariance of each table: more of them cost three times as much a row
 FEWEST_ROWS = 32
 FEW = 4  # rows of a table that shows no correlations by itself
 LEVEL = 0.01  # of the tests for them
 ROWS_A_COLUMN = 2
 CLUSTERS = (1, 2, 3, 4, 5, 6, 8, 10, 12)  # numbers of them that are tried
-STARTS, TRIED = 4, 4
+STARTS, TRIED = 4, 4  # of EM for each number; rows from which the next start of a cluster is taken
 ROUNDS = 20
 ENOUGH = 1e-3  # nats a row that a round must gain
 OWN = 0.1  # rows for each column that the covariance of all rows counts as, within clusters

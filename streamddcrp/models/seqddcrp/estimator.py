@@ -122,9 +122,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat
         those before them, count only in part, as the first rows suggest. More than three columns of
         numbers that move together are replaced by a few weighted sums of them and one column for
-        the remainder. Scores and the bound are then those of this composite likelihood. Up to 12
-        columns of numbers have covariances within tables, and count in full, where these predict
-        the first rows better.
+        the remainder. Scores and the bound are then those of this composite likelihood. Columns of
+        numbers have a covariance within tables, and count in full, where it predicts the first rows
+        better: up to 12 one in each table, more of them one that all tables share.
     warp : bool, default True
         With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
         learned on a scale on which it is closer to a Gaussian, if that makes the first rows more
