@@ -13,7 +13,7 @@ from streamddcrp.cached import Cached
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import columns as col
 from streamddcrp.likelihoods.kernels import families
-from streamddcrp.likelihoods.plane import Plane, Turn
+from streamddcrp.likelihoods.plane import Plane
 from streamddcrp.likelihoods.warp import images, log_slopes
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -176,11 +176,11 @@ class Likelihood:
         return X if self.warp is None else images(self.warp, X), None
 
     @Cached
-    def _plane(self) -> Plane | Turn | None:
+    def _plane(self) -> Plane | None:
         if self.plane is None:
             return None
         center, scale, *axes = np.array(self.plane)
-        return (Turn if len(axes) == len(center) > 1 else Plane)(center, scale, np.array(axes))
+        return Plane(center, scale, np.array(axes))
 
     def explains(self, x: FloatArray) -> IntArray:
         """Return the columns of a row (D,) that have a value which the family explains."""
@@ -200,8 +200,6 @@ class Likelihood:
 
     def log_slopes(self, X: FloatArray) -> FloatArray | None:
         """Return what `prepare` adds to the log density of each row (N, D); None for nothing."""
-        if self._plane is not None:
-            return self._plane.log_slopes(X)
         if self.warp is None:
             return None
         return log_slopes(self.warp, X) @ (

@@ -4,7 +4,7 @@ Tables of independent columns cut a cluster whose columns move together into sev
 have in common is found by EM on a mixture of Gaussians with one covariance W, its number of
 clusters by BIC. W is then the mean of an inverse Wishart prior that is worth 40 rows, so that
 each table has a covariance of its own, and a new one a likely covariance from its first row on.
-Rows of many columns are turned by W instead, so that their coordinates are independent.
+Rows of many columns are turned by W, so that only a few coordinates need one.
 """
 
 import math
@@ -15,12 +15,14 @@ from scipy.special import chdtri
 from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.columns import LEAST_VARIANCE, column_cells, column_powers
 from streamddcrp.likelihoods.gaussian import NormalGamma, NormalWishart
+from streamddcrp.likelihoods.product import Product
+from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.typing import FloatArray
 
 WORTH = 40.0  # rows that the common covariance counts as
 LEAST_SPREAD = 1.0  # of means of tables, in variances within tables
 KAPPA = 0.1  # weight of the prior mean, in rows: tables lie three deviations from it
-MOST_COLUMNS = 12  # of a covariance of each table: more of them cost three times as much a row
+MOST_COLUMNS = 12  # or coordinates of a table's covariance: more cost three times as much a row
 FEWEST_ROWS = 32
 FEW = 4  # rows of a table that shows no correlations by itself
 LEVEL = 0.01  # of the tests for them
@@ -58,19 +60,28 @@ def as_one(X: FloatArray, labels: FloatArray) -> Likelihood | None:
 
 def as_turned(
     center: FloatArray, within: FloatArray, total: FloatArray, cells: FloatArray
-) -> NormalGamma:
+) -> Turned:
     """Return a prior of rows about ``center`` with covariance ``within`` (D, D) in tables.
 
-    Coordinates z = A x with A within A' = 1 and A total A' diagonal are independent.
+    Coordinates z = A x with A within A' = 1 and A total A' diagonal are independent, but for the
+    first of them, along which tables differ most: there each table has a covariance of its own.
     """
     root = np.linalg.inv(np.linalg.cholesky(within))
     spread, turn = np.linalg.eigh(root @ total @ root.T)
     axes = turn.T[::-1] @ root
     spread = spread[::-1]  # 1, and what the tables' means add
-    return NormalGamma(
-        0.0, 1.0 / np.maximum(spread - 1.0, LEAST_SPREAD), 1.0 + 0.5 * WORTH, 0.5 * WORTH,
-        np.sqrt(axes**2 @ cells**2), plane=[center, np.sqrt(spread), *axes],
+    kappa, at = 1.0 / np.maximum(spread - 1.0, LEAST_SPREAD), range(len(center))
+    some = kappa[:MOST_COLUMNS]
+    full = NormalWishart(
+        np.zeros(len(some)), np.exp(np.log(some).mean()), WORTH * np.eye(len(some)),
+        len(some) + 1.0 + WORTH,
     )  # fmt: skip
+    rest = NormalGamma(
+        0.0, kappa[MOST_COLUMNS:], 1.0 + 0.5 * WORTH, 0.5 * WORTH,
+        np.sqrt(axes**2 @ cells**2)[MOST_COLUMNS:],
+    )  # fmt: skip
+    parts = Product([(full, at[:MOST_COLUMNS]), (rest, at[MOST_COLUMNS:])])
+    return Turned(parts, at, center, np.sqrt(spread), axes)
 
 
 def _depend(X: FloatArray, labels: FloatArray) -> bool:

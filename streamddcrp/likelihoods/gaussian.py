@@ -14,7 +14,7 @@ from streamddcrp.likelihoods import columns as col
 from streamddcrp.likelihoods.base import Likelihood
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.kernels.special import factor_packed
-from streamddcrp.likelihoods.plane import Turn, find_plane
+from streamddcrp.likelihoods.plane import find_plane
 from streamddcrp.likelihoods.registry import family
 from streamddcrp.likelihoods.warp import Warp, find_warp, log_slopes
 from streamddcrp.typing import FloatArray
@@ -59,8 +59,7 @@ class NormalGamma(Likelihood):
         How often a column counts, its prior too: below 1 for columns that repeat each other.
     plane : array_like of float, shape (2 + Q, D), optional
         Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane`, by
-        which rows are learned; the other parameters are then of Q + D columns. Or centre, scale and
-        any D independent directions of a `Turn`; then of its D coordinates.
+        which rows are learned; the other parameters are then of Q + D columns.
 
     Examples
     --------
@@ -105,8 +104,6 @@ class NormalGamma(Likelihood):
         return {"mean": col.column_means(rows), "rate": rate, "step": step}
 
     def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        if isinstance(self._plane, Turn):
-            return self
         share, power = col.column_shares(X), col.column_powers(X)
         free = self.mean is self.rate is self.warp is None and X.shape[1] > MOST_WARPED
         plane = find_plane(X) if (share < 1.0).any() and free else None
@@ -127,7 +124,7 @@ class NormalGamma(Likelihood):
         return self if self.step is not None else replace(self, step=col.column_cells(X))
 
     def warped(self, X: FloatArray) -> Self:
-        if X.shape[1] > MOST_WARPED or self.plane is not None:
+        if X.shape[1] > MOST_WARPED:
             return self
         cells = col.column_cells(X) if self.step is None else col.columns(self.step, X.shape[1])
         maps = [find_warp(x, step) for x, step in zip(X.T, cells, strict=True)]
@@ -137,8 +134,6 @@ class NormalGamma(Likelihood):
         return replace(self, warp=maps, step=step) if any(maps) else self
 
     def remarks(self, names: Sequence[str]) -> list[str]:
-        if isinstance(self._plane, Turn):
-            return [f"{len(names)} columns have a covariance that all regimes share"]
         width = self._row_length(len(names))
         step, power, share = (
             col.columns(v or 0.0, width) for v in (self.step, self.power, self.share)
@@ -233,22 +228,16 @@ class NormalGamma(Likelihood):
 
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
         mean, sd = self._as_given(view[:1], view[1:2])
-        usual = view[2] if self._plane is None else self._plane.usual(view[2])
-        return np.stack([mean[0], sd[0], usual])
+        return np.concatenate([mean, sd, view[2:, len(view[2]) - n_features :]])
 
 
 def _checked_plane(value: Any) -> tuple[tuple[float, ...], ...]:
     plane = col.as_array("NormalGamma", "plane", value)
     fine = plane.ndim == 2 and len(plane) > 2 and plane.shape[1] > 0 and (plane[1] > 0.0).all()
-    if fine and len(plane) == 2 + plane.shape[1] > 3:
-        fine = np.isfinite(np.linalg.slogdet(plane[2:])[1])
-    elif fine:
-        fine = np.allclose(plane[2:] @ plane[2:].T, np.eye(len(plane) - 2), atol=1e-6)
-    if not fine:
+    if not fine or not np.allclose(plane[2:] @ plane[2:].T, np.eye(len(plane) - 2), atol=1e-6):
         raise ConfigError(
             "NormalGamma: plane must hold a centre, a positive scale and one or more orthonormal "
-            "directions, or as many independent ones as columns, each of one number for each "
-            f"column; got {value!r}"
+            f"directions, each of one number for each column; got {value!r}"
         )
     return tuple(tuple(row) for row in plane.tolist())
 

@@ -193,11 +193,6 @@ class Product(Likelihood):
             rows.append(part_rows)
         return np.concatenate(rows, axis=1)
 
-    def log_slopes(self, X: FloatArray) -> FloatArray | None:
-        each = [part.log_slopes(X[:, at]) for part, at in self._placed(X.shape[1])]
-        known = [slopes for slopes in each if slopes is not None]
-        return np.sum(known, axis=0) if known else None
-
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
         out, c = np.full((3, n_features), np.nan), 0
         for part, columns in self._placed(n_features):

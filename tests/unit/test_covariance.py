@@ -1,5 +1,7 @@
 """Columns that depend on each other within tables: found, chosen by the score, and missing."""
 
+import json
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -7,10 +9,12 @@ from scipy import stats
 from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp import SeqDDCRP
-from streamddcrp.likelihoods import NormalGamma, NormalWishart
+from streamddcrp.errors import ConfigError
+from streamddcrp.likelihoods import NormalGamma, NormalWishart, covariance
 from streamddcrp.likelihoods.auto import choose_family, with_correlations
 from streamddcrp.likelihoods.covariance import _depend, _fit, as_turned, common_covariance
 from streamddcrp.likelihoods.kernels import families
+from streamddcrp.likelihoods.turned import Turned
 
 STRETCH = np.array([[0.6, -0.6], [-0.4, 0.8]])
 
@@ -108,35 +112,61 @@ def test_many_rows_at_once_are_as_one_by_one():
     assert_allclose(out[2:29], expected, rtol=1e-12)
 
 
-def turned(seed, D=4):
+def turned(seed, mix=None):
     """Return a prior by a covariance within tables, and that and the one of all rows."""
     rng = np.random.default_rng(seed)
-    within, between = (m @ m.T for m in rng.normal(size=(2, D, D)))
+    mix = np.eye(4) if mix is None else mix
+    within, between = (mix @ m @ m.T @ mix.T for m in rng.normal(size=(2, 4, 4)))
     total = within + 4.0 * between
-    return as_turned(np.arange(1.0, D + 1.0), within, total, np.zeros(D)), within, total
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(covariance, "MOST_COLUMNS", 2)
+        family = as_turned(mix @ np.arange(1.0, 5.0), within, total, np.zeros(4))
+    return family, within, total
 
 
 def test_turned_rows_have_independent_coordinates_and_the_density_of_rows():
     family, within, total = turned(0)
-    axes = np.array(family.plane[2:])
+    axes = np.array(family.axes)
     assert_allclose(axes @ within @ axes.T, np.eye(4), atol=1e-10)
-    assert_allclose(axes @ total @ axes.T, np.diag(family.plane[1]) ** 2, atol=1e-9)
+    assert_allclose(axes @ total @ axes.T, np.diag(family.scale) ** 2, atol=1e-9)
+    assert [type(part) for part, _ in family.inner.parts] == [NormalWishart, NormalGamma]
     X = np.random.default_rng(1).normal(size=(9, 4))
-    own = NormalGamma(0.0, family.kappa, family.shape, family.rate, 0.0)
-    Z = (X - family.plane[0]) @ axes.T
-    stats_of = own.suffstats(Z[:8]).sum(axis=0)
+    Z = (X - family.center) @ axes.T
+    stats_of = family.inner.suffstats(Z[:8]).sum(axis=0)
     assert_allclose(family.suffstats(X[:8]).sum(axis=0), stats_of, rtol=1e-12, atol=1e-12)
     log_det = np.linalg.slogdet(axes)[1]
-    expected = own.log_predictive(Z[8], stats_of) + log_det
+    expected = family.inner.log_predictive(Z[8], stats_of) + log_det
     assert_allclose(family.log_predictive(X[8], stats_of), expected, rtol=1e-12)
-    assert_allclose(family._plane.inverse(Z), X, atol=1e-12)
-    spread = np.linalg.inv(axes) @ np.diag([0.5, 1.0, 2.0, 3.0]) @ np.linalg.inv(axes).T
-    assert_allclose(family._plane.variances(np.array([[0.5, 1, 2, 3]]))[0], np.diag(spread))
+    own = family.inner.point_estimates(stats_of)
+    back = np.linalg.inv(axes)
+    assert_allclose(family.point_estimates(stats_of)["mean"], family.center + own["mean"] @ back.T)
+    spread = np.diag(back @ np.diag(own["sd"][0] ** 2) @ back.T)
+    assert_allclose(family.point_estimates(stats_of)["sd"][0] ** 2, spread)
+    draws = family.sample(np.random.default_rng(2), 1e6 * stats_of, 4000)
+    assert_allclose(draws.mean(axis=0), X[:8].mean(axis=0), atol=0.15)
+    assert Turned.from_config(json.loads(json.dumps(family.to_config()))) == family
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"at": [0]},
+        {"scale": [1.0, 0.0]},
+        {"axes": np.ones((2, 2))},
+        {"center": [0.0]},
+        {"at": "xy"},
+    ],
+)
+def test_turns_are_checked(wrong):
+    fine = {"at": [0, 1], "center": [0.0, 0.0], "scale": [1.0, 1.0], "axes": np.eye(2)}
+    Turned(NormalGamma(), **fine)
+    with pytest.raises(ConfigError, match="Turned:"):
+        Turned(NormalGamma(), **fine | wrong)
 
 
 def test_what_a_turned_row_lacks_is_what_the_others_lead_to_expect():
     family, _, total = turned(2)
-    center, axes = np.array(family.plane[0]), np.array(family.plane[2:])
+    center, axes = np.array(family.center), np.array(family.axes)
     for missing in ([1], [0, 3], [0, 1, 2], []):
         x = np.random.default_rng(3).normal(size=4)
         rest = np.setdiff1d(range(4), missing)
@@ -155,9 +185,8 @@ def test_what_a_turned_row_lacks_is_what_the_others_lead_to_expect():
 
 
 def test_turned_rows_do_not_depend_on_units_or_mixtures_of_columns():
-    family, within, total = turned(4)
     mix = np.random.default_rng(5).normal(size=(4, 4)) * 10.0 ** np.arange(-2, 2)
-    other = as_turned(mix @ family.plane[0], mix @ within @ mix.T, mix @ total @ mix.T, np.zeros(4))
+    family, other = turned(4)[0], turned(4, mix)[0]
     X = np.random.default_rng(6).normal(size=(12, 4))
     ours, theirs = family.suffstats(X[:8]).sum(axis=0), other.suffstats(X[:8] @ mix.T).sum(axis=0)
     assert_allclose(family.log_marginal(ours), other.log_marginal(theirs), rtol=1e-7)
@@ -173,7 +202,7 @@ def test_many_columns_are_turned_and_pieces_give_the_same():
     X[rng.random(X.shape) < 0.01] = np.nan
     model, pieces = SeqDDCRP(), SeqDDCRP()
     whole = model.step_many(X)
-    assert len(model._stream.likelihood.plane) == 18
+    assert isinstance(model._stream.likelihood, Turned)
     assert adjusted_rand_score(y[256:], whole["label"].to_numpy()[256:]) > 0.9
     parts = [pieces.step_many(part) for part in np.split(X, [3, 250, 600])[:3]]
     pieces = SeqDDCRP.from_bytes(pieces.to_bytes())

@@ -30,6 +30,7 @@ from streamddcrp.likelihoods import (
     Product,
 )
 from streamddcrp.likelihoods.kernels.parts import outlook
+from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
 from tests.oracles.reasons import conditional_student, integrated_out, student
@@ -158,10 +159,10 @@ STREAMS = {
         NUMBERS,
     ),
     "turned": (
-        Product([
-            (NormalGamma(0.0, 0.5, 3.0, 2.0, 0.0, plane=[[0.1, 0.2], [2.0, 1.5], *TURN]), [0, 2]),
-            (NormalGamma(0.0, 0.05, 1.5, 0.5), [1]),
-        ]),
+        Turned(
+            Product([(NormalGamma(0.0, 0.5, 3.0, 2.0), [0, 2]), (NormalGamma(*PRIOR), [1])]),
+            [0, 2], [0.1, 0.2], [2.0, 1.5], TURN,
+        ),
         NUMBERS,
     ),
 }  # fmt: skip
@@ -192,7 +193,7 @@ def test_a_part_adds_what_the_score_lacks_without_it(name):
 def test_a_turned_column_is_judged_given_the_others():
     """Of a table that is as all rows are, so that both expect the same of the rest."""
     rng = np.random.default_rng(10)
-    family = NormalGamma(0.0, 1e6, 1e6, 1e6, 0.0, plane=[[0.0, 0.0], [1.0, 1.0], *TURN])
+    family = Turned(NormalGamma(0.0, 1e6, 1e6, 1e6), [0, 1], [0.0, 0.0], [1.0, 1.0], TURN)
     spread = np.linalg.inv(TURN) @ np.linalg.inv(TURN).T
     x = rng.normal(size=2)
     _, _, surprise, view = parts(family, rng.normal(size=(1, 2)), x)

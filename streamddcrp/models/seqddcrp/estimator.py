@@ -124,7 +124,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         numbers that move together are replaced by a few weighted sums of them and one column for
         the remainder. Scores and the bound are then those of this composite likelihood. Columns of
         numbers have a covariance within tables, and count in full, where it predicts the first rows
-        better: up to 12 one in each table, more of them one that all tables share.
+        better: each table its own, but more than 12 columns share what 12 directions leave.
     warp : bool, default True
         With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
         learned on a scale on which it is closer to a Gaussian, if that makes the first rows more
