@@ -40,6 +40,7 @@ from .monitor.alarm import Alarm
 from .monitor.changes import change_points, label_changes, relocate_changes
 from .monitor.detector import RegimeAnomalyDetector
 from .monitor.evidence import Evidence, count_regimes, estimate_evidence
+from .monitor.race import Race, race
 from .monitor.seasonal import Seasonal
 from .monitor.window_features import WindowFeatures
 from .partitions import labels_of_links, point_estimate, similarity_matrix
@@ -69,6 +70,7 @@ __all__ = [
     "NestedTopicSamples",
     "NestedTopicsFit",
     "Part",
+    "Race",
     "Reference",
     "RegimeAnomalyDetector",
     "Seasonal",
@@ -95,6 +97,7 @@ __all__ = [
     "labels_of_links",
     "point_estimate",
     "prior_summary",
+    "race",
     "relocate_changes",
     "sample_ddcrp",
     "sample_graph_crp",

@@ -1,10 +1,10 @@
-"""How columns depend on each other within tables, by the first rows of a stream.
+"""Estimate the covariance of columns within tables from the first rows of a stream.
 
-Tables of independent columns cut a cluster whose columns move together into several. What tables
-have in common is found by EM on a mixture of Gaussians with one covariance W, its number of
-clusters by BIC. W is then the mean of an inverse Wishart prior that is worth 40 rows, so that
-each table has a covariance of its own, and a new one a likely covariance from its first row on.
-Rows of many columns are turned by W, so that only a few coordinates need one.
+With independent columns, a cluster of correlated columns is cut into several tables. EM on a
+mixture of Gaussians with a common covariance W estimates what tables share; BIC chooses its number
+of clusters. W becomes the mean of an inverse Wishart prior worth 40 rows. Each table then has its
+own covariance, and a new one a plausible covariance from its first row on. Rows of many columns
+are turned by W, so that only a few coordinates need a covariance.
 """
 
 import math
@@ -19,27 +19,27 @@ from streamddcrp.likelihoods.product import Product
 from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.typing import FloatArray
 
-WORTH = 40.0  # rows that the common covariance counts as
+WORTH = 40.0  # rows for which the common covariance counts
 LEAST_SPREAD = 1.0  # of means of tables, in variances within tables
-KAPPA = 0.1  # weight of the prior mean, in rows: tables lie three deviations from it
-MOST_COLUMNS = 12  # or coordinates of a table's covariance: more cost three times as much a row
+KAPPA = 0.1  # weight of the prior mean in rows: tables lie three deviations from it
+MOST_COLUMNS = 12  # or coordinates of one covariance: with more, a row costs three times as much
 FEWEST_ROWS = 32
-FEW = 4  # rows of a table that shows no correlations by itself
-LEVEL = 0.01  # of the tests for them
+FEW = 4  # rows of a table too small to show correlations itself
+LEVEL = 0.01  # of the tests for correlation
 ROWS_A_COLUMN = 2
-CLUSTERS = (1, 2, 3, 4, 5, 6, 8, 10, 12)  # numbers of them that are tried
-STARTS, TRIED = 4, 4  # of EM for each number; rows from which the next start of a cluster is taken
+CLUSTERS = (1, 2, 3, 4, 5, 6, 8, 10, 12)  # numbers of clusters tried
+STARTS, TRIED = 4, 4  # EM runs for each number; candidates for the start of each cluster
 ROUNDS = 20
-ENOUGH = 1e-3  # nats a row that a round must gain
-OWN = 0.1  # rows for each column that the covariance of all rows counts as, within clusters
-FINEST = 1e-4  # width of the interval that a value stands for at least, in standard deviations
+ENOUGH = 1e-3  # nats a row that an EM round must gain
+OWN = 0.1  # rows a column for which the covariance of all rows counts in W
+FINEST = 1e-4  # least cell width of a value, in standard deviations
 
 
 def as_one(X: FloatArray, labels: FloatArray) -> Likelihood | None:
-    """Return a prior of the covariances of rows (N, D) within tables.
+    """Return a prior for the covariances of rows (N, D) within tables.
 
-    ``labels`` (N,): tables of independent columns. None where these show no correlations, rows
-    without missing values are few, or successive rows are alike.
+    ``labels`` (N,) are tables of independent columns. None if they show no correlations, rows
+    without missing values are few, or successive rows are similar.
     """
     if X.shape[1] < 2 or (column_powers(X) < 1.0).any():
         return None
@@ -87,7 +87,7 @@ def as_turned(
 def _depend(X: FloatArray, labels: FloatArray) -> bool:
     """Whether columns of rows (N, D) are correlated within the tables ``labels``, at 1 %.
 
-    By the correlations that tables have in common, or by those of each: they may be opposite.
+    Tests correlations common to all tables, and those of each table, which may be opposite.
     """
     _, table, size = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.stack([np.bincount(table, weights=x) for x in X.T], axis=1) / size[:, None]
@@ -101,7 +101,7 @@ def _depend(X: FloatArray, labels: FloatArray) -> bool:
 
 
 def _squared_correlations(rest: FloatArray, n_tables: int = 1) -> float:
-    """Return the sum of squared correlations of columns times degrees of freedom: chi squared."""
+    """Return the sum of squared column correlations times degrees of freedom: chi squared."""
     products = rest.T @ rest
     scale = np.sqrt(np.maximum(np.diag(products), LEAST_VARIANCE))
     r = products / np.outer(scale, scale)
@@ -110,9 +110,9 @@ def _squared_correlations(rest: FloatArray, n_tables: int = 1) -> float:
 
 
 def common_covariance(X: FloatArray, cells: FloatArray) -> tuple[FloatArray, int]:
-    """Return the covariance W (D, D) that clusters of rows (N, D) have in common, and how many.
+    """Return the common within-cluster covariance W (D, D) of rows (N, D); number of clusters.
 
-    ``cells`` (D,): widths of the intervals that rounded values stand for. O(N D (D + K)) a round.
+    ``cells`` (D,): cell widths of rounded values. O(N D (D + K)) a round.
     """
     rng = np.random.default_rng(0)
     scale = np.sqrt(X.var(axis=0) + cells**2 / 12.0)

@@ -279,6 +279,7 @@ def of_functions():
         "labels_of_links": {"links": [0, 0, 2]},
         "point_estimate": {"labels": labels, "n_starts": 2},
         "prior_summary": {"alpha": 1.0, "decay": decay, "distances": 10, "n_draws": 3},
+        "race": {"scores": {"a": [1.0, 2.0], "b": [0.5, 2.5]}},
         "relocate_changes": {"changes": [50], "signal": np.sin(np.arange(100.0)), "within": 9},
         "sample_ddcrp": {"X": X, "likelihood": family, "alpha": 1.0, "decay": decay, **few},
         "sample_graph_crp": {"X": X, "likelihood": family, "edges": [[0, 1]], **few},

@@ -4,28 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay, DecaySpec, make_decay
-from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.estimator.particle_engine import Memory, ParticleEngine
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
+from streamddcrp.models.ddcrp import state as states
 from streamddcrp.models.ddcrp.engine import given_weights, step
 from streamddcrp.models.ddcrp.kernels.filter import predict
-from streamddcrp.models.ddcrp.state import (
-    Config,
-    State,
-    arrays_of,
-    check_arrays,
-    empty_state,
-    make_config,
-    state_from_arrays,
-)
 from streamddcrp.particles.kernels.names import FIRST, N_SEEN
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
@@ -37,12 +28,9 @@ class DDCRPFilter(ParticleEngine):
 
     decay: Decay
 
-    _empty = staticmethod(empty_state)
-    _restored = staticmethod(state_from_arrays)
-    _check = staticmethod(check_arrays)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state)
+    memory = Memory(
+        states.empty_state, states.arrays_of, states.check_arrays, states.state_from_arrays
+    )
 
     def labels(self) -> IntArray:
         """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
@@ -60,7 +48,7 @@ class DDCRPFilter(ParticleEngine):
         return out
 
     def _predict(
-        self, config: Config, state: State, x: FloatArray, t: float, *side: Any
+        self, config: states.Config, state: states.State, x: FloatArray, t: float, *side: Any
     ) -> FloatArray:
         time, out = self._own_time(np.array([t])), np.empty(N_OUTPUTS)
         given = given_weights(self.decay, config, state, time)
@@ -160,7 +148,7 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
             "decay": make_decay(decay), "alpha": alpha, "gamma": gamma,
             "n_particles": n_particles, "seed": seed,
         }  # fmt: skip
-        make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
+        states.make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
         if time_unit is not None:
             positive("time_unit", time_unit, "None")
 
@@ -189,13 +177,15 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
             unit = typical_gap(times)
         config = self._config(likelihood, n_features, clocked=clocked)
         return DDCRPFilter(
-            likelihood, config, empty_state(config), n_features, first_time=first_time,
+            likelihood, config, states.empty_state(config), n_features, first_time=first_time,
             time_unit=unit, decay=self._options["decay"],
         )  # fmt: skip
 
-    def _config(self, likelihood: Likelihood, n_features: int, *, clocked: bool) -> Config:
+    def _config(self, likelihood: Likelihood, n_features: int, *, clocked: bool) -> states.Config:
         hyper = likelihood.hyper(n_features)
-        return make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **self._options)
+        return states.make_config(
+            family=likelihood.family, hyper=hyper, clocked=clocked, **self._options
+        )
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]

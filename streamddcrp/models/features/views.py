@@ -1,7 +1,7 @@
 """What users see of features: predictions, labels, loadings, assignments, events."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from streamddcrp.estimator.views import empty_table
 from streamddcrp.models.features.engine import FeatureEngine, Reported
 from streamddcrp.models.features.kernels.slots import N_EVENTS
 from streamddcrp.plots.series import Cause
-from streamddcrp.records import check
+from streamddcrp.records import check, declared
 from streamddcrp.typing import FloatArray, IntArray
 
 ON = 0.5  # probability from which on a row has a feature
@@ -21,24 +21,18 @@ REMEMBERED = 65_536  # rows after which a combination that does not come back is
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
-class Stored(NamedTuple):
-    """`Combinations` as they are stored."""
-
-    key: Annotated[NDArray[np.uint64], "N"]
-    label: Annotated[IntArray, "N"]
-    last: Annotated[IntArray, "N"]
-
-
 class Combinations:
     """Labels of sets of features: the arrival index of the first row that had the set.
 
     Sets are forgotten after 65,536 rows without them: memory does not grow with the stream.
     """
 
+    key: Annotated[NDArray[np.uint64], "N"]
+    label: Annotated[IntArray, "N"]
+    last: Annotated[IntArray, "N"]
+
     def __init__(self) -> None:
-        self.key: NDArray[np.uint64] = np.empty(0, np.uint64)
-        self.label: IntArray = np.empty(0, np.int64)
-        self.last: IntArray = np.empty(0, np.int64)
+        self.key, self.label, self.last = (np.empty(0, f.dtype) for f in declared(Combinations))
 
     def labels(self, ids: IntArray, rows: IntArray, *, learn: bool = True) -> IntArray:
         """Return labels of sets of ids (N, F), -1: none, in rows (N,); ``learn``: remember them."""
@@ -79,13 +73,13 @@ class Combinations:
         return labels, sure
 
     def arrays(self) -> dict[str, Any]:
-        return {f"combinations.{name}": getattr(self, name) for name in Stored._fields}
+        return {f"combinations.{f.name}": getattr(self, f.name) for f in declared(Combinations)}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take the state of `arrays`; raises CheckpointError."""
-        check(Stored, arrays, {}, "combinations.")
-        for name in Stored._fields:
-            setattr(self, name, arrays[f"combinations.{name}"])
+        check(Combinations, arrays, {}, "combinations.")
+        for f in declared(Combinations):
+            setattr(self, f.name, arrays[f"combinations.{f.name}"])
 
 
 def _keys(ids: IntArray) -> NDArray[np.uint64]:

@@ -16,7 +16,7 @@ from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
-from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.estimator.particle_engine import Memory, ParticleEngine
 from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Config, Grid, alpha_weights
 from streamddcrp.models.graph.kernels import children as kernels
@@ -233,12 +233,7 @@ def predict_row(
 class GraphEngine(ParticleEngine):
     """Likelihood, settings and state; side input: the checked parents, where they are given."""
 
-    _empty = staticmethod(empty_state)
-    _restored = staticmethod(state_from_arrays)
-    _check = staticmethod(check_arrays)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state)
+    memory = Memory(empty_state, arrays_of, check_arrays, state_from_arrays)
 
     def labels(self) -> IntArray:
         """Return the table of each row in memory in each particle, (P, n), the oldest row first."""

@@ -11,16 +11,8 @@ from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import group_state
+from streamddcrp.models.graph import groups as grouping
 from streamddcrp.models.graph.config import CLUSTER, Concentration, concentration
-from streamddcrp.models.graph.groups import (
-    GroupEngine,
-    Path,
-    RowGroups,
-    layers_of,
-    listed,
-    path_of,
-    refuse_regression,
-)
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import particle_count, whole
@@ -111,7 +103,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         self.max_groups = max_groups
         self.seed = seed
         super().__init__(likelihood, warmup)
-        self._layers = layers_of(n_shared)
+        self._layers = grouping.layers_of(n_shared)
         if markov and len(self._layers) > 1:
             raise ConfigError(f"n_shared must be one number in a Markov chain, got {n_shared!r}")
         self._alpha, *self._prior = concentration(alpha)
@@ -149,27 +141,27 @@ class GroupDP(ParticleModel, base.Clusterer):
     ) -> FloatArray:
         if len(X) == 0:
             return super()._advance(X, t, types)
-        named = [None] * len(X) if group is None else listed(group, len(X))
-        groups = RowGroups([self._path(group, row) for row, group in enumerate(named)])
+        named = [None] * len(X) if group is None else grouping.listed(group, len(X))
+        groups = grouping.RowGroups([self._path(group, row) for row, group in enumerate(named)])
         return super()._advance(X, t, types, groups)
 
-    def _path(self, group: Any, row: int = 0) -> Path:
+    def _path(self, group: Any, row: int = 0) -> grouping.Path:
         """Return a group's name as text, checked."""
         if self.markov and group not in (None, ""):
             raise SchemaError(
                 f"row {row}, group: expected none in a Markov chain, got {group!r}", row=row
             )
-        return path_of(group, len(self._layers), row)
+        return grouping.path_of(group, len(self._layers), row)
 
     def _blank(
-        self, likelihood: Likelihood, n_features: int, *groups: RowGroups, clocked: bool,
+        self, likelihood: Likelihood, n_features: int, *groups: grouping.RowGroups, clocked: bool,
         first_time: float, times: FloatArray,
-    ) -> GroupEngine:  # fmt: skip
+    ) -> grouping.GroupEngine:  # fmt: skip
         config = self._config(likelihood, n_features)
-        return GroupEngine(likelihood, config, group_state.empty_state(config), n_features)
+        return grouping.GroupEngine(likelihood, config, group_state.empty_state(config), n_features)
 
     def _config(self, likelihood: Likelihood, n_features: int) -> group_state.Config:
-        refuse_regression(likelihood, n_features)
+        grouping.refuse_regression(likelihood, n_features)
         n_root, n_node = (*self._layers, 0)[:2]
         nodes, log_prior = self._prior
         return group_state.Config(
@@ -180,7 +172,7 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> GroupEngine:
+    ) -> grouping.GroupEngine:
         config = self._config(likelihood, meta["n_features"])
         paths, nodes = [self._path(_unlisted(path)) for path in meta["paths"]], meta["nodes"]
         place = {node: a for a, node in enumerate(nodes, 1)}
@@ -190,20 +182,20 @@ class GroupDP(ParticleModel, base.Clusterer):
             "groups and their nodes",
         )
         refuse_if(len(nodes) != max(int(arrays["groups.n"][0]) - 1, 0), "nodes")
-        return GroupEngine.continued(
+        return grouping.GroupEngine.continued(
             likelihood, config, arrays, meta["n_features"], paths=paths, nodes=list(nodes)
         )
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Features, t: Any = None, group: Any = None) -> int:
-        return self._label_of(self._predict(x, t, RowGroups([self._path(group)])))
+        return self._label_of(self._predict(x, t, grouping.RowGroups([self._path(group)])))
 
     def predict_proba_one(self, x: Features, t: Any = None, group: Any = None) -> dict[int, float]:
-        return self._probabilities_of(self._predict(x, t, RowGroups([self._path(group)])))
+        return self._probabilities_of(self._predict(x, t, grouping.RowGroups([self._path(group)])))
 
     def score_one(self, x: Features, t: Any = None, group: Any = None) -> float:
-        return self._score_of(self._predict(x, t, RowGroups([self._path(group)])))
+        return self._score_of(self._predict(x, t, grouping.RowGroups([self._path(group)])))
 
     # -- looking at the model --------------------------------------------------------------------
 
@@ -238,7 +230,7 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     def _alpha_weights(self) -> tuple[FloatArray, FloatArray]:
         """Values of alpha (J,) and their posterior probabilities, before any row those of prior."""
-        if isinstance(self._engine, GroupEngine):
+        if isinstance(self._engine, grouping.GroupEngine):
             return self._engine.alpha_weights()
         nodes, log_prior = self._prior
         if len(nodes) == 0:
@@ -274,8 +266,8 @@ class GroupDP(ParticleModel, base.Clusterer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     @property
-    def _coming(self) -> RowGroups:
-        return self._waiting.side[0] if self._waiting.side else RowGroups([])
+    def _coming(self) -> grouping.RowGroups:
+        return self._waiting.side[0] if self._waiting.side else grouping.RowGroups([])
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, meta = super()._state()
@@ -287,7 +279,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         wrong = not isinstance(paths, list) or len(paths) != len(self._waiting.X)
         refuse_if(wrong, "groups of the warm-up")
         if paths:
-            coming = RowGroups([self._path(_unlisted(path)) for path in paths])
+            coming = grouping.RowGroups([self._path(_unlisted(path)) for path in paths])
             self._waiting = self._waiting._replace(side=(coming,))
 
 

@@ -161,7 +161,7 @@ def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> 
     n_old = len(state.groups.node)
     apart = bool(state.counts[N_NAMES] >= config.max_tables)
     new = state_from_arrays(
-        config, arrays_of(config, state), max(n_nodes, n_nodes_of(config, state)),
+        config, arrays_of(state), max(n_nodes, n_nodes_of(config, state)),
         max(n_groups, n_old), apart=apart,
     )  # fmt: skip
     new.groups.node[:n_old] = state.groups.node
@@ -174,13 +174,12 @@ def n_nodes_of(config: Config, state: State) -> int:
     return items // config.n_node if config.n_node else 1
 
 
-def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint."""
     n_groups = int(state.groups.n[1])
     arrays, _ = shared.arrays_of(state, STAMP)
-    alive = state.particles.weight > 0
-    if len(config.nodes) > 0:
-        base = state.grid.base
+    alive, base = state.particles.weight > 0, state.grid.base
+    if base.size > 0:
         arrays["grid.base"] = np.where(alive[:, None], base, 0.0) if len(base) > 1 else base.copy()
     for name, cells in (("own", state.own), ("aux", state.aux)):
         n = np.where(alive, cells.n, 0)

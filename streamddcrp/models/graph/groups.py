@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamddcrp.arguments import as_list
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
+from streamddcrp.estimator.particle_engine import Memory, ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import alpha_by_particle, alpha_weights
 from streamddcrp.models.graph.group_state import (
@@ -153,12 +152,7 @@ class GroupEngine(ParticleEngine):
             message = "as many %s as %s allows: the ones that are least missed are forgotten"
             _log.warning(message, what, option)
 
-    _empty = staticmethod(empty_state)
-    _restored = staticmethod(state_from_arrays)
-    _check = staticmethod(check_arrays)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.config, self.state)
+    memory = Memory(empty_state, arrays_of, check_arrays, state_from_arrays)
 
     def with_prior(self, likelihood: Likelihood) -> Self:
         return replace(

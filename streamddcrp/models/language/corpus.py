@@ -74,7 +74,6 @@ class Corpus:
 
     @property
     def n_documents(self) -> int:
-        """Number of documents."""
         return len(self.starts) - 1
 
     def document(self, m: int) -> slice:

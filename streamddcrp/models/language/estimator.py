@@ -16,15 +16,9 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import with_times
+from streamddcrp.models.language import memory as past
 from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
 from streamddcrp.models.language.kernels import fill_pairs, find_pairs, score
-from streamddcrp.models.language.memory import (
-    Memory,
-    first_within,
-    horizon_of,
-    make_memory,
-    unscaled,
-)
 from streamddcrp.records import CHANCE, REAL, check_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
@@ -90,9 +84,9 @@ class LinkLanguageModel(Options, Stored, base.Base):
         self.decay = decay
         self.base_measure = base_measure
         given, weight = make_decay(decay), positive("alpha", alpha)
-        self._decay, self._alpha = unscaled(given, weight)
+        self._decay, self._alpha = past.unscaled(given, weight)
         self._vocabulary = Vocabulary(make_base_measure(base_measure))
-        self._memory: Memory = make_memory(self._decay, self._alpha, clocked=False)
+        self._memory: past.Memory = past.make_memory(self._decay, self._alpha, clocked=False)
         self._clocked: bool | None = None  # whether tokens come with times
         self._last_time: float | None = None  # in this document
         self._n_seen = 0
@@ -152,7 +146,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
         return out
 
     def _follow(
-        self, memory: Memory, word: IntArray, t: FloatArray, totals: FloatArray
+        self, memory: past.Memory, word: IntArray, t: FloatArray, totals: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         memory.grow(int(word.max(initial=-1)) + 1)
         match, weight = memory.match(word, t)
@@ -161,10 +155,10 @@ class LinkLanguageModel(Options, Stored, base.Base):
         score(match, weight, g, self._alpha, totals, log_prob, p_new, n_tables)
         return log_prob, p_new, n_tables
 
-    def _memory_for(self, *, clocked: bool) -> Memory:
+    def _memory_for(self, *, clocked: bool) -> past.Memory:
         """Return the memory; before the first token, one for tokens with or without times."""
         if self._clocked is None:
-            return make_memory(self._decay, self._alpha, clocked=clocked)
+            return past.make_memory(self._decay, self._alpha, clocked=clocked)
         return self._memory
 
     def _times(self, t: object, n: int) -> FloatArray:
@@ -313,9 +307,9 @@ def link_posterior(
     for index distance. Rows sum to 1; the diagonal holds the probabilities of opening a table.
     Links lighter than 1e-12 alpha are left out. O(pairs of equal words within reach).
     """
-    decay, alpha = unscaled(decay, alpha)
+    decay, alpha = past.unscaled(decay, alpha)
     n = len(word)
-    first = first_within(t, t, horizon_of(decay, alpha))
+    first = past.first_within(t, t, past.horizon_of(decay, alpha))
     previous, count = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     find_pairs(word, first, np.full(word.max(initial=-1) + 1, -1), previous, count)
     indptr = np.zeros(n + 1, dtype=np.int64)

@@ -13,7 +13,7 @@ A `Memory` says of each token how much weight lies on the equal words before it 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from streamddcrp.decay import Decay, Exponential, NoDecay
 from streamddcrp.decay.base import Scaled
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.kernels import fade, look_back, look_back_at, within_reach
-from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, index, refuse_if
+from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, declared, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _TAIL = 1e-12  # weight, as a share of alpha, below which a link is not offered
@@ -30,33 +30,11 @@ _PAIRS = 1 << 20  # weights computed at once
 Match = tuple[FloatArray, FloatArray]
 
 
-class StoredFading(NamedTuple):
-    """`Fading` as it is stored."""
-
-    mass: Annotated[FloatArray, "V", WEIGHT]
-    seen: Annotated[FloatArray, "V", FINITE]
-    total: Annotated[FloatArray, "2", FINITE]
-
-
-class StoredPlaces(NamedTuple):
-    """`LookingBack` as it is stored."""
-
-    last: Annotated[IntArray, "V", Within(-1, MOST)]
-    previous: Annotated[IntArray, "P", Within(-1, MOST)]
-    places: Annotated[IntArray, "2"]
-
-
-class StoredTokens(NamedTuple):
-    """`Timed` as it is stored."""
-
-    word: Annotated[IntArray, "N", index("V")]
-    t: Annotated[FloatArray, "N", FINITE]
-
-
 class Memory(ABC):
-    """The past of one document, and more if several follow each other."""
+    """The past of one document, and more if several follow each other.
 
-    stored: type[Any]  # a named tuple of the attributes that a checkpoint needs
+    The attributes that a checkpoint needs are declared, as `streamddcrp.records` has it.
+    """
 
     @abstractmethod
     def match(self, word: IntArray, t: FloatArray) -> Match:
@@ -80,22 +58,24 @@ class Memory(ABC):
 
     def arrays(self) -> dict[str, Any]:
         """Return the state, for a checkpoint."""
-        return {name: getattr(self, name) for name in self.stored._fields}
+        return {f.name: getattr(self, f.name) for f in declared(type(self))}
 
     def restore(self, arrays: dict[str, Any], n_words: int) -> None:
         """Take the state of `arrays`, with so many words known; raises CheckpointError."""
         self.check(arrays, n_words)
-        for name in self.stored._fields:
-            setattr(self, name, arrays[name])
+        for f in declared(type(self)):
+            setattr(self, f.name, arrays[f.name])
 
 
 class Fading(Memory):
     """Exponential decay: a faded sum per word."""
 
-    stored = StoredFading
+    mass: Annotated[FloatArray, "V", WEIGHT]
+    seen: Annotated[FloatArray, "V", FINITE]
+    total: Annotated[FloatArray, "2", FINITE]
 
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        check(StoredFading, arrays, {})
+        check(Fading, arrays, {})
         refuse_if(len(arrays["mass"]) > 4 * n_words + 1024, "room for words")
 
     def __init__(self, scale: float) -> None:
@@ -127,10 +107,12 @@ class Fading(Memory):
 class LookingBack(Memory):
     """A decay of the index distance: the places of each word among the last W tokens."""
 
-    stored = StoredPlaces
+    last: Annotated[IntArray, "V", Within(-1, MOST)]
+    previous: Annotated[IntArray, "P", Within(-1, MOST)]
+    places: Annotated[IntArray, "2"]
 
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        check(StoredPlaces, arrays, {"P": len(self.previous)})
+        check(LookingBack, arrays, {"P": len(self.previous)})
         n, start = arrays["places"].tolist()
         at = np.arange(len(self.previous))
         here = n - 1 - (n - 1 - at) % len(self.previous)  # the last place kept at each
@@ -172,10 +154,11 @@ class LookingBack(Memory):
 class Timed(Memory):
     """A decay of time: the tokens within reach."""
 
-    stored = StoredTokens
+    word: Annotated[IntArray, "N", index("V")]
+    t: Annotated[FloatArray, "N", FINITE]
 
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        check(StoredTokens, arrays, {"V": n_words})
+        check(Timed, arrays, {"V": n_words})
         refuse_if(bool((np.diff(arrays["t"]) < 0.0).any()), "times of tokens")
 
     def __init__(self, decay: Decay, horizon: float) -> None:

@@ -20,16 +20,9 @@ from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import LikelihoodSpec
+from streamddcrp.models.temporal import likelihood as law
 from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.likelihood import (
-    NUMBERS,
-    TEXT,
-    LikelihoodOption,
-    check_emission,
-    emission_from_json,
-    emission_to_json,
-)
 from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.models.temporal.views import EpochViews
 from streamddcrp.models.temporal.warmup import NO_ROWS, WarmUp
@@ -163,7 +156,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
             n_sweeps=whole("n_sweeps", n_sweeps, 1, 1000),
         )
         self._rows_to_wait = whole("warmup", warmup, 1)
-        self._likelihood = LikelihoodOption(likelihood)
+        self._likelihood = law.LikelihoodOption(likelihood)
         self._kind = self._likelihood.kind  # None until the first row shows it
         self._stream = None if self._kind is None else self._begun(self._kind, None)
         self._waiting = NO_ROWS
@@ -207,7 +200,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         emission = self._likelihood.emission(kind, n_features)
         if emission is None:
             return None
-        vocabulary = Vocabulary() if kind == TEXT else None
+        vocabulary = Vocabulary() if kind == law.TEXT else None
         return StreamState(Engine(self._settings, emission), vocabulary)
 
     def _learn(
@@ -220,7 +213,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         if n:
             check_clocked(self._clocked, t is not None)
             self._check(rows, kind)
-            state = self._stream or self._begun(kind, None if kind == TEXT else rows.shape[1])
+            state = self._stream or self._begun(kind, None if kind == law.TEXT else rows.shape[1])
         if epoch and not place.closed:
             place = place.next(period=False)
         if n:
@@ -283,7 +276,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self._place = place
 
     def _check(self, rows: Any, kind: str) -> None:
-        if kind != TEXT:
+        if kind != law.TEXT:
             self._likelihood.check(rows, self._vectorizer.columns or range(rows.shape[1]))
 
     @property
@@ -319,10 +312,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return self._kind or self._likelihood.kind_of(x)
 
     def _one_by_one(self, batch: object) -> list[Any]:
-        return documents_of(batch) if self._kind_of(batch) == TEXT else super()._one_by_one(batch)
+        return (
+            documents_of(batch) if self._kind_of(batch) == law.TEXT else super()._one_by_one(batch)
+        )
 
     def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
-        if self._kind_of(x) != TEXT:
+        if self._kind_of(x) != law.TEXT:
             yield from super()._each_left_out(x)
             return
         words = read_document(x)
@@ -336,7 +331,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         arrays: dict[str, Any] = {
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
-        to_json = LikelihoodOption.to_json
+        to_json = law.LikelihoodOption.to_json
         options = {name: to_json(value) for name, value in self._get_params().items()}
         meta: dict[str, Any] = {
             "options": options,
@@ -349,7 +344,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         }
         if self._stream is not None:
             more, inner = self._stream.to_state()
-            meta["model"] = inner | {"emission": emission_to_json(self._stream.engine.emission)}
+            meta["model"] = inner | {"emission": law.emission_to_json(self._stream.engine.emission)}
             arrays |= {f"model.{name}": array for name, array in more.items()}
         return arrays, meta
 
@@ -364,7 +359,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        from_json = LikelihoodOption.from_json
+        from_json = law.LikelihoodOption.from_json
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("kind", "clocked", "n_seen"):
@@ -374,7 +369,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
         model._waiting, model._stream = WarmUp(*waiting), None
         refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",), none=("clocked",))
-        refuse_if(meta["kind"] not in (None, TEXT, NUMBERS), "kind")
+        refuse_if(meta["kind"] not in (None, law.TEXT, law.NUMBERS), "kind")
         X, n = model._waiting.X, len(model._waiting.X)
         D = model._vectorizer.n_features if n else 0
         check_one("waiting.x", X, (n, D), np.float64, VALUE)
@@ -385,9 +380,9 @@ class TemporalDPM(EpochViews, base.Clusterer):
         if meta["model"] is not None:
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            emission = emission_from_json(meta["model"]["emission"])
-            check_emission(emission, model._vectorizer.n_features)
-            refuse_if((meta["model"]["words"] is None) != (meta["kind"] == NUMBERS), "words")
+            emission = law.emission_from_json(meta["model"]["emission"])
+            law.check_emission(emission, model._vectorizer.n_features)
+            refuse_if((meta["model"]["words"] is None) != (meta["kind"] == law.NUMBERS), "words")
             model._stream = StreamState.from_state(
                 emission, own, meta["model"], model._vectorizer.n_features
             )

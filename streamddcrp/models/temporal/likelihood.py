@@ -118,7 +118,6 @@ class LikelihoodOption:
 
     @staticmethod
     def from_json(value: Any) -> Any:
-        """Rebuild from `to_json`."""
         if isinstance(value, dict) and set(value) == {"emission"}:
             return emission_from_json(value["emission"])
         return from_json(value)

@@ -289,7 +289,6 @@ class StreamState:
 
     @property
     def objective(self) -> float:
-        """Accumulated objective."""
         return self.frozen + self.engine.objective().total - self.open_score
 
     def latest(self) -> tuple[IntArray, Summary]:
@@ -355,7 +354,6 @@ class StreamState:
     def from_state(
         cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any], n_features: int
     ) -> Self:
-        """Rebuild from `to_state`."""
         words = meta["words"]
         check_stored(arrays, meta, n_features)
         engine = Engine.from_state(emission, arrays, meta, n_features)

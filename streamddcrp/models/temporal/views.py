@@ -18,7 +18,7 @@ from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns_of
 from streamddcrp.plots.figures import are_dates, pyplot
 from streamddcrp.plots.palette import COLOURS
-from streamddcrp.plots.stream import draw_layers, layer_names
+from streamddcrp.plots.stream import Layers, draw_layers, layer_names
 from streamddcrp.typing import Axes, FloatArray
 
 _log = logging.getLogger(__name__)
@@ -282,10 +282,9 @@ class _Picture:
             return ax
         large = np.sort(np.argsort(-self.mass.sum(axis=1), kind="stable")[:_DRAWN])
         ids = self.ids[large]
-        draw_layers(
-            ax, self.at, self.mass[large], ids, layer_names(self.tracks, ids),
-            self.mass[large].sum(axis=1), self.live, {gone for _, gone, _ in self.merges},
-        )  # fmt: skip
+        names, mass = layer_names(self.tracks, ids), self.mass[large]
+        layers = Layers(ids, names, mass, mass.sum(axis=1))
+        draw_layers(ax, self.at, layers, self.live, {gone for _, gone, _ in self.merges})
         return ax
 
     def means(self, axes: Any, when: Any = None, behind: Any = None) -> Any:

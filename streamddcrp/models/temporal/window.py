@@ -122,12 +122,10 @@ class Window:
 
     @property
     def n_components(self) -> int:
-        """Number of columns."""
         return len(self.ids)
 
     @property
     def first(self) -> int:
-        """Number of the first epoch of the window."""
         return self.epoch - len(self.rows) + 1
 
     @property

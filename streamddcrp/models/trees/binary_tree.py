@@ -108,7 +108,6 @@ class BinaryTree(ComponentTree):
     def from_state(
         cls, arrays: dict[str, Any], meta: dict[str, Any], depth: int, max_nodes: int
     ) -> Self:
-        """Rebuild from `to_state`."""
         X, D = arrays["X"], arrays["M"].shape[-1]
         refuse_if(X.ndim != 2 or X.shape[1] != 2 * D, "columns")
         refuse_if(not (np.isin(X[:, :D], (0.0, 1.0)).all() and np.isfinite(X).all()), "values")

@@ -44,11 +44,12 @@ class Prior(NamedTuple):
 class Weights(NamedTuple):
     """Posterior of everything global."""
 
-    M: FloatArray  # (K + 1, D) means: of the data's mean, then of the nodes' vectors
-    S: FloatArray  # (K + 1, K + 1)
+    # J = K + 1 means: of the data, then of the nodes' vectors
+    M: Annotated[FloatArray, "J D", FINITE]
+    S: Annotated[FloatArray, "J J", FINITE]
     shape: float  # of the precision
     rate: float
-    mass: FloatArray  # (K,) endpoint masses, from which q(v) follows
+    mass: Annotated[FloatArray, "K", FINITE]  # endpoint masses, from which q(v) follows
 
     @property
     def precision(self) -> float:
@@ -57,7 +58,6 @@ class Weights(NamedTuple):
 
     @property
     def log_precision(self) -> float:
-        """Expected log of the precision."""
         if math.isinf(self.shape):
             return math.log(KNOWN_PRECISION)
         return float(digamma(self.shape) - np.log(self.rate))
@@ -66,12 +66,12 @@ class Weights(NamedTuple):
 class Stats(NamedTuple):
     """Sums over points; y = (1, loadings on the nodes), zero off the path."""
 
-    yy: FloatArray  # (K + 1, K + 1) E[y y']
-    yt: FloatArray  # (K + 1, D) E[y] t'
+    yy: Annotated[FloatArray, "J J", FINITE]  # E[y y'], J = K + 1
+    yt: Annotated[FloatArray, "J D", FINITE]  # E[y] t'
     tt: float  # |t|^2
     n: float
     fresh: float  # missing levels
-    mass: FloatArray  # (K,) endpoint masses
+    mass: Annotated[FloatArray, "K", FINITE]  # endpoint masses
 
     @classmethod
     def none(cls, K: int, D: int) -> Self:
@@ -79,29 +79,10 @@ class Stats(NamedTuple):
         return cls(np.zeros((K + 1, K + 1)), np.zeros((K + 1, D)), 0.0, 0.0, 0.0, np.zeros(K))
 
     def plus(self, other: "Stats") -> "Stats":
-        """Return these and others."""
         return Stats._make(map(add, self, other))
 
     def times(self, weight: float) -> "Stats":
-        """Return these times a number."""
         return Stats._make(map(mul, self, repeat(weight)))
-
-
-class StoredComponents(NamedTuple):
-    """Arrays of `ComponentState` beside its nodes, as they are stored; J = K + 1."""
-
-    X: Annotated[FloatArray, "N D", FINITE]
-    M: Annotated[FloatArray, "J D", FINITE]
-    S: Annotated[FloatArray, "J J", FINITE]
-    mass: Annotated[FloatArray, "K", FINITE]
-
-
-class StoredPast(NamedTuple):
-    """Arrays of `Stats` as they are stored."""
-
-    yy: Annotated[FloatArray, "J J", FINITE]
-    yt: Annotated[FloatArray, "J D", FINITE]
-    mass: Annotated[FloatArray, "K", FINITE]
 
 
 class Local(NamedTuple):
@@ -226,7 +207,7 @@ class ComponentState:
     born: IntArray  # (K,)
     weights: Weights
     past: Stats  # of points that have left the window
-    X: FloatArray  # the window: (n, D) points, of a `BinaryTree` (n, 2 D)
+    X: Annotated[FloatArray, "N D", FINITE]  # the window: points, of a `BinaryTree` (n, 2 D)
     max_nodes: int
     next_id: int
     n_seen: int = 0
@@ -237,7 +218,6 @@ class ComponentState:
 
     @property
     def n_nodes(self) -> int:
-        """Nodes."""
         return len(self.parent)
 
     def sizes(self) -> FloatArray:
@@ -311,7 +291,6 @@ class ComponentState:
         return K
 
     def set_vector(self, i: int, vector: FloatArray) -> None:
-        """Give a node another vector."""
         M = self.weights.M.copy()
         M[i + 1] = vector
         self.weights = self.weights._replace(M=M)
@@ -343,7 +322,6 @@ class ComponentState:
         self.parent, self.level = order.parent, order.level
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and JSON values."""
         w, past = self.weights._asdict(), self.past._asdict()
         arrays = tree.attributes(self, (*_NODES, "X"))
         arrays |= {name: w.pop(name) for name in ("M", "S", "mass")}
@@ -355,11 +333,11 @@ class ComponentState:
     def from_state(
         cls, arrays: dict[str, Any], meta: dict[str, Any], depth: int, max_nodes: int
     ) -> Self:
-        """Rebuild from `to_state`."""
         lengths = tree.check_nodes(arrays, depth, max_nodes)
         refuse_if(not bool((arrays["level"] == depth).any()), "leaves")
-        lengths = check(StoredComponents, arrays, lengths | {"J": lengths["K"] + 1})
-        check(StoredPast, arrays, lengths, "past.")
+        lengths = check(cls, arrays, lengths | {"J": lengths["K"] + 1})
+        lengths = check(Weights, arrays, lengths)
+        check(Stats, arrays, lengths, "past.")
         past = {name: arrays[f"past.{name}"] for name in ("yy", "yt", "mass")}
         numbers = [*meta["prior"], *meta["weights"].values(), *meta["past"].values()]
         refuse_if(not all(type(x) is float and math.isfinite(x) for x in numbers), "numbers")

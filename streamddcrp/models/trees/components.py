@@ -39,7 +39,6 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, tree: ComponentState) -> "View":
-        """Return the view of a tree."""
         X = tree.points
         q, M = tree.local(X).q, tree.weights.M
         found = reconstruct(X, q.argmax(axis=1), tree.parent, tree.level, tree.depth, M)

@@ -38,7 +38,6 @@ class _Placed:
 
     @property
     def colour(self) -> str:
-        """Colour of its branch."""
         return _GREY if self.branch < 0 else COLOURS[self.branch % len(COLOURS)]
 
 

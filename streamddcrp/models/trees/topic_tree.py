@@ -56,17 +56,6 @@ def padded(array: Any, *room: int) -> Any:
     return out
 
 
-class StoredTopics(NamedTuple):
-    """Arrays of `TopicTree` beside its nodes, as they are stored."""
-
-    rows: Annotated[FloatArray, "K", FINITE]
-    mass: Annotated[FloatArray, "K", FINITE]
-    whole: Annotated[IntArray, "8", WHOLE]
-    real: Annotated[FloatArray, "2", FINITE]
-    learned_eta: Annotated[FloatArray, "L", WEIGHT]
-    first: Annotated[IntArray, "V"]
-
-
 class StoredCounts(NamedTuple):
     """Counts that are not 0, as they are stored."""
 
@@ -78,7 +67,7 @@ class StoredCounts(NamedTuple):
 def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
     lengths = tree.check_nodes(arrays, len(settings.alpha), settings.max_nodes)
     V = len(meta["words"])
-    lengths = check(StoredTopics, arrays, lengths | {"V": V})
+    lengths = check(TopicTree, arrays, lengths | {"V": V})
     check(StoredCounts, arrays, lengths, "counts.")
     lengths = check_window(arrays, lengths)
     whole, N = arrays["whole"], lengths["N"]
@@ -106,13 +95,15 @@ class TopicTree:
     born: IntArray  # (capacity,)
     ids: IntArray  # (capacity,)
     counts: FloatArray  # (words, capacity); raw: ``real[SCALE]`` times them are expected counts
-    first: IntArray  # (words,) the document that a word first came with
-    rows: FloatArray  # (capacity,) raw sums over words
-    mass: FloatArray  # (capacity,) raw endpoint masses
-    whole: IntArray  # counters
-    real: FloatArray  # scale, and the documents' part of the bound
+    # the document that a word first came with; raw sums over words, and raw endpoint masses
+    first: Annotated[IntArray, "V"]
+    rows: Annotated[FloatArray, "K", FINITE]
+    mass: Annotated[FloatArray, "K", FINITE]
+    whole: Annotated[IntArray, "8", WHOLE]  # counters
+    real: Annotated[FloatArray, "2", FINITE]  # scale, and the documents' part of the bound
     window: Window
-    learned_eta: FloatArray  # (L,) prior of words as the topics themselves show it; for completion
+    # prior of words as the topics themselves show it; for completion
+    learned_eta: Annotated[FloatArray, "L", WEIGHT]
     next_tidy: int = FIRST_TIDY
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
@@ -122,7 +113,6 @@ class TopicTree:
 
     @classmethod
     def empty(cls, settings: Settings, n_words: int = 0) -> Self:
-        """Return a tree that is a root."""
         room = min(64, settings.max_nodes)
         parent, level = np.full(room, -1), np.ones(room, np.int64)
         born, ids = np.zeros((2, room), np.int64)
@@ -136,22 +126,18 @@ class TopicTree:
 
     @property
     def arrays(self) -> NodeArrays:
-        """What kernels take."""
         return NodeArrays(**tree.attributes(self, NodeArrays._fields))
 
     @property
     def n_nodes(self) -> int:
-        """Nodes."""
         return int(self.whole[topics.N_NODES])
 
     @property
     def n_words(self) -> int:
-        """Words."""
         return int(self.whole[topics.N_WORDS])
 
     @property
     def depth(self) -> int:
-        """Levels."""
         return len(self.settings.alpha)
 
     @property
@@ -345,7 +331,6 @@ class TopicTree:
 
     @classmethod
     def from_state(cls, settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        """Rebuild from `to_state`."""
         _check(settings, arrays, meta)
         nodes, words, documents, tokens = meta["room"]
         counts = np.zeros((words, nodes))

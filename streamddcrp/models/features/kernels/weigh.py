@@ -5,11 +5,7 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import column, leaf, uncounted
-from streamddcrp.likelihoods.kernels.linear_gaussian import (
-    add_log_densities,
-    log_constant,
-    log_density,
-)
+from streamddcrp.likelihoods.kernels import linear_gaussian as gauss
 from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.models.features.kernels.histories import log_poisson
 from streamddcrp.numerics import copy_first, copy_row, dot, exp_all, floor_and_sum, largest, natural
@@ -105,7 +101,7 @@ def enumerate_row(s, square, n_dims, n_free, log_odds, log_prior, n_options, sha
             out[start + subset] = out[subset] + rarer
             wide[start + subset] = wide[subset] + more
             squares[start + subset] = squares[subset]
-    add_log_densities(wide, squares, n * n_options, n_dims, shape, rate, work.spare, out)
+    gauss.add_log_densities(wide, squares, n * n_options, n_dims, shape, rate, work.spare, out)
     return n * n_options
 
 
@@ -189,7 +185,9 @@ def weigh(config, state, x, seen, n_dims):
             s, square, n_dims, n_free, work.odds, log_prior, n_options, shape, rate, work
         )
         total = normalise(work.log_weight, n, work.weight, work.spare)
-        work.total[i] = math.log(particles.weight[i]) + total + log_constant(n_dims, shape, rate)
+        work.total[i] = (
+            math.log(particles.weight[i]) + total + gauss.log_constant(n_dims, shape, rate)
+        )
         always = NONE
         for a in range(1, n_forced):
             always |= ONE << np.uint64(forced[a])
@@ -264,7 +262,7 @@ def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
             sign = -1.0 if work.chosen[f] else 1.0
             other = max(square + 2.0 * sign * pull[f] + gram[f, f], 0.0)
             s_other = s + 2.0 * sign * link[f] + spread[f, f]
-            gain = log_density(s_other, other, n_dims, shape, rate) - log_density(
+            gain = gauss.log_density(s_other, other, n_dims, shape, rate) - gauss.log_density(
                 s, max(square, 0.0), n_dims, shape, rate
             )
             work.lean[f] = work.odds[f] + sign * gain

@@ -5,13 +5,7 @@ from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.revise import free_slot, revise
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.names import (
-    LOG_EVIDENCE,
-    MOST_TABLES,
-    N_NAMES,
-    N_SEEN,
-    refresh_names,
-)
+from streamddcrp.particles.kernels import names as naming
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import uniform
 from streamddcrp.particles.kernels.resample import merge_equal
@@ -68,7 +62,7 @@ def _copy(state, p, to):
 def _keep_best(config, state, size):
     """Merge children with the same future; keep as many of all as there are places."""
     particles, children = state.particles, state.children
-    ancestor, place, n = children.ancestor, children.place, state.counts[N_SEEN]
+    ancestor, place, n = children.ancestor, children.place, state.counts[naming.N_SEEN]
     merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE)
     choices.choose(config, state, size)
     for p in range(len(particles.weight)):
@@ -88,7 +82,7 @@ def _keep_best(config, state, size):
 @uncounted
 def _note_last(state):
     """Note at which table the last arrival most probably sits."""
-    particles, at_name, n = state.particles, state.scratch.at_name, state.counts[N_SEEN]
+    particles, at_name, n = state.particles, state.scratch.at_name, state.counts[naming.N_SEEN]
     at, best = (n - 1) % particles.label.shape[1], -1
     at_name[:] = 0.0
     for p in range(len(particles.weight)):
@@ -106,8 +100,8 @@ def _has_room(config, state):
     P, counts, new_tables = config.n_particles, state.counts, 1 + config.moves
     return (
         state.pool.n_free[0] > P + 2 + config.moves * (2 * P + 2)
-        and counts[MOST_TABLES] + new_tables <= state.particles.entry.shape[1]
-        and counts[N_NAMES] + 1 + config.rejuvenate <= len(state.names.opener)
+        and counts[naming.MOST_TABLES] + new_tables <= state.particles.entry.shape[1]
+        and counts[naming.N_NAMES] + 1 + config.rejuvenate <= len(state.names.opener)
     )
 
 
@@ -151,7 +145,7 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
     events, counts, sums = state.events, state.counts, state.sums
     P, R = len(particles.weight), particles.label.shape[1]
     for b in range(start, X.shape[0]):
-        n = counts[N_SEEN]
+        n = counts[naming.N_SEEN]
         if not _has_room(config, state):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
@@ -162,8 +156,8 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
         _keep_best(config, state, size)
         choices.extend_joined(config, state, recent.name, X[b])
         _seat(state, n)
-        sums[LOG_EVIDENCE] -= out[b, SCORE]
-        counts[N_SEEN] = n + 1
+        sums[naming.LOG_EVIDENCE] -= out[b, SCORE]
+        counts[naming.N_SEEN] = n + 1
         counts[choices.STAMP] += 1
         choices.count_parents(config, grid, 0, len(mine) if config.given else min(n, config.r))
         _leave(config, state, n - config.r, n + 1 - R)
@@ -175,5 +169,5 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
                     revise(config, state, p, n - int(u * back), move)
         choices.weigh_names(state)
         _note_last(state)
-        refresh_names(names, events, counts, n + 2 - max(config.rejuvenate, 1), t[b])
+        naming.refresh_names(names, events, counts, n + 2 - max(config.rejuvenate, 1), t[b])
     return X.shape[0]

@@ -12,13 +12,11 @@ TABLES = 1 << _BITS
 
 @inner
 def row_of(cell):
-    """Row of a cell."""
     return cell >> _BITS
 
 
 @inner
 def table_of(cell):
-    """Table of a cell."""
     return cell & (TABLES - 1)
 
 

@@ -43,7 +43,6 @@ class Moments(NamedTuple):
 
     @classmethod
     def none(cls, K: int, D: int) -> Self:
-        """Return zeros."""
         return cls(np.zeros((K, D)), np.zeros((K, D)))
 
     @classmethod

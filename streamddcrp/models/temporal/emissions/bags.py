@@ -36,7 +36,6 @@ class Bags:
 
     @classmethod
     def empty(cls, K: int) -> "Bags":
-        """Return K bags with nothing in them."""
         return cls((K,), 0, np.zeros(K + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
     @classmethod
@@ -48,7 +47,6 @@ class Bags:
 
     @property
     def ndim(self) -> int:
-        """Axes, words included."""
         return len(self.shape) + 1
 
     def __len__(self) -> int:
@@ -95,7 +93,6 @@ class Bags:
         return self._chosen(self.counts >= least)
 
     def without(self, words: IntArray) -> "Bags":
-        """Return the bags without some words."""
         return self._chosen(~np.isin(self.words, words))
 
     def _chosen(self, some: Any) -> "Bags":
@@ -120,7 +117,6 @@ class Bags:
         return cls(X.shape[:1], X.shape[1], offsets, words, X.data)
 
     def to_rows(self) -> Any:
-        """Return the sparse rows that they are."""
         parts = (self.counts, self.words, self.offsets)
         return sparse.csr_array(parts, shape=(*self.shape, self.width))
 

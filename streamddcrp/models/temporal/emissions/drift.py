@@ -9,17 +9,7 @@ import numpy as np
 from streamddcrp.data.documents import Word
 from streamddcrp.likelihoods.columns import column_means
 from streamddcrp.models.temporal import emissions as em
-from streamddcrp.models.temporal.kernels.numbers import (
-    BIRTH,
-    DRIFT,
-    NOISE,
-    drift_expected,
-    drift_near,
-    drift_stats,
-    kalman,
-    scale_sums,
-    seat_drift,
-)
+from streamddcrp.models.temporal.kernels import numbers
 from streamddcrp.models.temporal.kernels.splits import split_drift, two_means
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -87,7 +77,7 @@ class GaussianDrift(em.Emission):
     drift_sums: FloatArray
     birth_sums: FloatArray
 
-    least, seat = 1e-12, staticmethod(seat_drift)
+    least, seat = 1e-12, staticmethod(numbers.seat_drift)
 
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
@@ -118,7 +108,7 @@ class GaussianDrift(em.Emission):
         E, K, D = len(rows), resp[0].shape[1], len(self.noise)
         out = DriftStats(np.empty((E, K)), *np.empty((3, E, K, D)))
         for X, q, *parts in zip(rows, resp, *out, strict=True):
-            drift_stats(X, self.birth_mean, q, *parts)
+            numbers.drift_stats(X, self.birth_mean, q, *parts)
         return out
 
     def joined(self, parts: em.Parts) -> FloatArray:
@@ -129,7 +119,7 @@ class GaussianDrift(em.Emission):
 
     def smooth(self, stats: DriftStats, starts: em.Moments, begins: IntArray) -> DriftSmoothed:
         out = DriftSmoothed.empty(*stats.total.shape)
-        kalman(
+        numbers.kalman(
             *stats[1:], begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
             self.noise, *out,
         )  # fmt: skip
@@ -139,7 +129,7 @@ class GaussianDrift(em.Emission):
         self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
         out = np.empty((len(X), len(begins)))
-        drift_expected(
+        numbers.drift_expected(
             X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
             epoch, out,
         )  # fmt: skip
@@ -155,8 +145,8 @@ class GaussianDrift(em.Emission):
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
     ) -> "GaussianDrift":
         sums = self._sums(stats, smoothed, begins).sum(axis=1)
-        noise, drift = self.noise_sums + sums[NOISE], self.drift_sums + sums[DRIFT]
-        birth = self.birth_sums + sums[BIRTH]
+        noise, drift = self.noise_sums + sums[numbers.NOISE], self.drift_sums + sums[numbers.DRIFT]
+        birth = self.birth_sums + sums[numbers.BIRTH]
         return replace(
             self,
             birth_var=(_BIRTHS * self.birth_guess + birth[1]) / (_BIRTHS + birth[0]),
@@ -174,7 +164,12 @@ class GaussianDrift(em.Emission):
         first = np.array([_NOISE_ROWS, _STEPS, _BIRTHS])[:, None]
         guess = np.stack([self.noise_guess, self.drift_guess, self.birth_guess])
         values = (first * guess + sums[:, 1]) / rng.chisquare(first + sums[:, 0])
-        return replace(self, noise=values[NOISE], drift=values[DRIFT], birth_var=values[BIRTH])
+        return replace(
+            self,
+            noise=values[numbers.NOISE],
+            drift=values[numbers.DRIFT],
+            birth_var=values[numbers.BIRTH],
+        )
 
     def forgotten(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
@@ -182,15 +177,15 @@ class GaussianDrift(em.Emission):
         sums = self._sums(stats, smoothed, begins)
         return replace(
             self,
-            birth_sums=_FORGET * self.birth_sums + sums[BIRTH, 0],
-            noise_sums=_FORGET * self.noise_sums + sums[NOISE, 0],
-            drift_sums=_FORGET * self.drift_sums + sums[DRIFT, 1:2].sum(axis=0),
+            birth_sums=_FORGET * self.birth_sums + sums[numbers.BIRTH, 0],
+            noise_sums=_FORGET * self.noise_sums + sums[numbers.NOISE, 0],
+            drift_sums=_FORGET * self.drift_sums + sums[numbers.DRIFT, 1:2].sum(axis=0),
         )
 
     def _sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
         """Return what the window says of noise, drift and births, shape (3, E, 2, D)."""
         out = np.empty((3, len(s.mean), 2, len(self.noise)))
-        scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
+        numbers.scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
         return out
 
     def seating(self, past: FloatArray, ahead: em.Moments) -> em.Seating:
@@ -208,7 +203,7 @@ class GaussianDrift(em.Emission):
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         close = np.zeros((len(begins), len(begins)), dtype=np.bool_)
-        drift_near(mean, var, self.noise, NEAR, close)
+        numbers.drift_near(mean, var, self.noise, NEAR, close)
         a, b = np.nonzero(close)
         return a, b
 

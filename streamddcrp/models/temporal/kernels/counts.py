@@ -51,7 +51,6 @@ def trigamma(x):
 
 @kernel
 def log_gamma_step(y, step):
-    """Log Gamma(y + step) - log Gamma(y)."""
     if y > _LARGE:
         return step * digamma(y) + 0.5 * step * step * trigamma(y)
     return math.lgamma(y + step) - math.lgamma(y)
