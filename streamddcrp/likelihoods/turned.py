@@ -1,8 +1,8 @@
 """Rows turned so that dependent columns become independent coordinates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -43,8 +43,6 @@ class Turned(Likelihood):
     scale: Any
     axes: Any
 
-    is_scaled: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "inner", make_likelihood(self.inner))
@@ -63,6 +61,13 @@ class Turned(Likelihood):
         put(self, "center", tuple(center.tolist()))
         put(self, "scale", tuple(scale.tolist()))
         put(self, "axes", tuple(map(tuple, axes.tolist())))
+
+    @Cached
+    def is_scaled(self) -> bool:
+        return self.inner.is_scaled
+
+    def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
+        return replace(self, inner=self.inner.scaled(X, names))
 
     @Cached
     def n_features(self) -> int | None:
