@@ -15,6 +15,7 @@ from streamddcrp.likelihoods.kernels.families import expected_log_lik, posterior
 from streamddcrp.models.temporal.kernels.numbers import conjugate_stats, drift_stats, kalman
 from streamddcrp.models.temporal.kernels.text import log_rise
 
+ROUNDS = 5  # of sharing rows of numbers between the halves of a split
 _TURNS = 12  # of the power iteration
 _ROUNDS = 4  # of moving rows
 _STILL = 0.01  # part of the rows; rounds that move less are the last
@@ -52,31 +53,27 @@ def two_means(x, w):
 
 
 @kernel
-def split_drift(
-    rounds, X, first, own, a0, kappa, before, begins, start_mean, start_var, birth_mean, birth_var,
-    drift, noise, shared, filtered_mean, filtered_var, mean, var, lagged, log_z,
-):  # fmt: skip
+def split_drift(rows, past, begins, starts, law, shared, stats, out):
     """Share the rows of a component between two that it may be, smoothing them in between.
 
-    ``X`` (N, D): its rows in all epochs, which begin at ``first`` (E + 1,); ``own`` (N, 1): its
-    share of each; ``shared`` (N, 2): those of the two (updated). ``kappa`` (W,), ``before`` (W, 2):
-    weights and expected rows of the epochs before the window. Others as in `kalman`, for two.
+    ``rows``: those of all epochs (N, D), about the mean at birth, where each epoch begins (E + 1,),
+    and the component's share of each row (N, 1); ``shared`` (N, 2): those of the two (updated).
+    ``past``: pseudo-count of a slot, and weights (W,) and expected rows (W, 2) of the epochs before
+    the window. ``stats``: work; others as in `kalman`, for two.
     """
+    X, first, own = rows
+    a0, kappa, before = past
     E, W, D = len(first) - 1, len(kappa), X.shape[1]
-    size = np.empty((E, 2))
-    count, total, square = np.empty((3, E, 2, D))
+    size, mean, var, noise = stats.size, out.mean, out.var, law[2]
     log_weight = np.empty(2)
-    for r in range(rounds + 1):
+    for r in range(ROUNDS + 1):
         for e in range(E):
             drift_stats(
-                X[first[e] : first[e + 1]], birth_mean, shared[first[e] : first[e + 1]], size[e],
-                count[e], total[e], square[e],
+                X[first[e] : first[e + 1]], shared[first[e] : first[e + 1]], size[e],
+                stats.n_values[e], stats.total[e], stats.square[e],
             )  # fmt: skip
-        kalman(
-            count, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
-            noise, filtered_mean, filtered_var, mean, var, lagged, log_z,
-        )  # fmt: skip
-        if r == rounds:
+        kalman(stats, begins, starts, law, out)
+        if r == ROUNDS:
             return
         for e in range(max(begins[0], 0), E):
             for k in range(2):
@@ -91,7 +88,7 @@ def split_drift(
             for i in range(first[e], first[e + 1]):
                 gain = log_weight[1] - log_weight[0]
                 for c in range(D):
-                    x = X[i, c] - birth_mean[c]
+                    x = X[i, c]
                     near, far = x - mean[e, 0, c], x - mean[e, 1, c]
                     if math.isnan(x):
                         gain += 0.5 * (var[e, 1, c] - var[e, 0, c]) / noise[c]
@@ -107,22 +104,23 @@ def split_drift(
 
 
 @kernel
-def split_conjugate(
-    rounds, family, hyper, rho, X, first, own, a0, kappa, before, begins, starts, shared, stats,
-    near, post,
-):  # fmt: skip
+def split_conjugate(rows, past, begins, starts, law, shared, stats):
     """Share the rows of a component between two that it may be, as `split_drift` does.
 
-    ``rho``: what an epoch leaves of the statistics before; ``starts`` (2, P): those of before the
-    window; ``stats`` (E, 2, P) out: of the shares; ``near`` (2, P), ``post`` (2, Q): work.
+    ``law``: the family, its prior, the posterior of no rows (Q,), and what an epoch leaves of the
+    statistics before; ``starts`` (2, P): those of before the window; ``stats`` (E, 2, P) out: of
+    the shares.
     """
+    X, first, own = rows
+    a0, kappa, before = past
+    family, hyper, prior, rho = law
     E, W = len(first) - 1, len(kappa)
-    log_weight = np.empty(2)
-    for r in range(rounds + 1):
+    log_weight, near, post = np.empty(2), np.empty_like(starts), np.empty((2, len(prior)))
+    for r in range(ROUNDS + 1):
         for e in range(E):
             part = slice(first[e], first[e + 1])
             conjugate_stats(family, hyper, X[part], shared[part], stats[e])
-        if r == rounds:
+        if r == ROUNDS:
             return
         for e in range(max(begins[0], 0), E):
             near[:] = rho ** (e + 1) * starts
