@@ -146,13 +146,15 @@ def split_conjugate(rows, past, begins, starts, law, shared, stats):
 
 
 @kernel
-def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, along):
+def _first_axis(bags, own, rows, place, weight, centre, along):
     """Lay out rows along the first axis of their correspondence analysis, into ``along`` (N,).
 
     Row i stands at ``x_i / sqrt(n_i) - sqrt(n_i) centre``, each word weighed by ``weight``; its
     mass is ``own``. The search begins at the row that stands farthest out.
     """
-    n_words = len(axis)
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    n_words = len(weight)
+    axis, fresh = np.zeros(n_words), np.empty(n_words)
     far, farthest = -1.0, rows[0]
     base = 0.0
     for j in range(n_words):
@@ -167,11 +169,9 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
         distance = own[i] * (square / n - 2.0 * cross + n * base) if n > 0.0 else 0.0
         if distance > far:
             far, farthest = distance, i
-    axis[:] = 0.0
     for p in range(offsets[farthest], offsets[farthest + 1]):
         j = place[words[p]]
         axis[j] = counts[p] * weight[j]
-    fresh = np.empty(n_words)
     for _ in range(_TURNS):
         inner = 0.0
         for j in range(n_words):
@@ -205,15 +205,15 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
 
 
 @kernel
-def split_rows(
-    offsets, words, counts, own, rows, start_words, start_counts, prior, prior_size, place, side
-):
+def split_rows(bags, own, rows, start, prior, prior_size, place, side):
     """Split the rows of a component; return the gain of evidence, -inf if one side stays empty.
 
-    ``own`` (N,): its share of each of N rows; ``rows``: those that may leave; ``start_words,
-    start_counts``: what stays in any case; ``prior`` (V,) and its sum. ``place`` (V,): work, -1
-    everywhere before and after. ``side`` (N,) out: what part of each of ``rows`` leaves.
+    ``own`` (N,): its share of each of N rows; ``rows``: those that may leave; ``start``: words and
+    counts that stay in any case; ``prior`` (V,) and its sum. ``place`` (V,): work, -1 everywhere
+    before and after. ``side`` (N,) out: what part of each of ``rows`` leaves.
     """
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    start_words, start_counts = start
     room = 0
     for i in rows:
         room += offsets[i + 1] - offsets[i]
@@ -245,22 +245,19 @@ def split_rows(
         for j in range(n_met):
             weight[j] = math.sqrt((size + prior_size) / (every[j] + base[j]))
             centre[j] = weight[j] * every[j] / size
-        _first_axis(offsets, words, counts, own, rows, place, weight, centre, np.empty(n_met), side)
-        gain = _moved(
-            offsets, words, counts, own, rows, place, base, prior_size, every, size, mass, kept,
-            kept_size, side,
-        )  # fmt: skip
+        _first_axis(bags, own, rows, place, weight, centre, side)
+        whole, stays = (every, size, mass), (kept, kept_size)
+        gain = _moved(bags, own, rows, place, (base, prior_size), whole, stays, side)
     for j in range(n_met):
         place[met[j]] = -1
     return gain
 
 
 @kernel
-def _moved(
-    offsets, words, counts, own, rows, place, base, prior_size, every, size, mass, kept, kept_size,
-    side,
-):  # fmt: skip
+def _moved(bags, own, rows, place, prior, whole, stays, side):
     """Begin with the signs of ``side``, move rows; return the gain of evidence."""
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    (base, prior_size), (every, size, mass), (kept, kept_size) = prior, whole, stays
     leaving = 0.0
     for i in rows:
         if side[i] > 0.0:
@@ -314,10 +311,7 @@ def _moved(
 
 
 @kernel
-def split_gains(
-    offsets, words, counts, q, least, start_offsets, start_words, start_counts, prior, prior_size,
-    out,
-):  # fmt: skip
+def split_gains(bags, q, least, starts, prior, prior_size, out):
     """Gain of evidence by a split of each component with ``least`` rows; ``out`` (K,)."""
     N, K = q.shape
     place = np.full(len(prior), -1, dtype=np.int64)
@@ -333,8 +327,6 @@ def split_gains(
                 mass += own[i]
         out[k] = -np.inf
         if mass >= least:
-            some = slice(start_offsets[k], start_offsets[k + 1])
-            out[k] = split_rows(
-                offsets, words, counts, own, rows[:n], start_words[some], start_counts[some],
-                prior, prior_size, place, side,
-            )  # fmt: skip
+            some = slice(starts.offsets[k], starts.offsets[k + 1])
+            start = starts.words[some], starts.counts[some]
+            out[k] = split_rows(bags, own, rows[:n], start, prior, prior_size, place, side)
