@@ -1,6 +1,6 @@
-"""Machine code of roots: ready, kept from an earlier run, or compiled once.
+"""Machine code of roots: shipped, kept from an earlier run, or compiled once.
 
-One process compiles a root while others wait for its code. The lock is that of an open file, which
+One process compiles a root while others wait for its code. The lock belongs to an open file and
 ends with the process.
 """
 
@@ -18,7 +18,7 @@ from streamddcrp import numba_inside
 
 _log = logging.getLogger(__name__)
 _announced: set[str] = set()  # folders
-_PATIENCE = 1.0  # seconds that a compilation, or the wait for another's, may take unannounced
+_PATIENCE = 1.0  # seconds that compiling, or waiting for it, may take unannounced
 
 
 class _Locator(numba_inside.CacheLocator):
@@ -46,7 +46,7 @@ class _File(numba_inside.IndexDataCacheFile):
     """Codes of a root in one folder; what cannot be read is not there."""
 
     def load(self, key: Any) -> Any:
-        """Return a code, None if it is not there."""
+        """Return a code, or None if it is missing."""
         return self._without_errors(super().load, key)
 
     def _load_index(self) -> Any:
@@ -55,7 +55,7 @@ class _File(numba_inside.IndexDataCacheFile):
     def _without_errors(self, read: Any, *args: Any) -> Any:
         try:
             return read(*args)
-        except Exception:  # a file cut short raises whatever its bytes suggest
+        except Exception:  # a truncated file can raise any error
             _log.debug("cannot read %s", self._index_path, exc_info=True)
             return None
 
@@ -66,7 +66,7 @@ class Cache(numba_inside.FunctionCache):
     _impl_class = _Implementation
     _lock: int | None = None
     _timer: Timer | None = None
-    _began: float | None = None  # when a compilation that was announced did
+    _began: float | None = None  # start of an announced compilation
 
     def _files(self) -> Iterator[Any]:
         """Yield where code may be: in the package, where it is kept, where it can be written."""
@@ -83,12 +83,12 @@ class Cache(numba_inside.FunctionCache):
         return _File(str(folder), self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for a signature; None: it is the turn of this process to compile it."""
+        """Return the code for a signature, or None if this process must compile it."""
         target_context.refresh()
         found = self._found(sig, target_context)
         if found is None and self._lock is None:
             self._begin()
-            found = self._found(sig, target_context)  # by another process meanwhile
+            found = self._found(sig, target_context)  # compiled by another process meanwhile
         return found
 
     def _found(self, sig: Any, target_context: Any) -> Any:
@@ -100,7 +100,7 @@ class Cache(numba_inside.FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep code that was compiled."""
+        """Store compiled code."""
         if not self._impl.check_cachable(data):
             return
         file = self._file(folders.cache_root())
@@ -115,11 +115,11 @@ class Cache(numba_inside.FunctionCache):
         return sig, folders.target(), digests
 
     def _begin(self) -> None:
-        """Wait while another process compiles this root; then it is the turn of this one."""
+        """Wait while another process compiles this root, then take the lock."""
         self._timer = Timer(_PATIENCE, self._announce)
         self._timer.daemon = True
         self._timer.start()
-        with suppress(ImportError, OSError):  # no such locks on this system, or in this folder
+        with suppress(ImportError, OSError):  # no such locks on this system or in this folder
             import fcntl  # noqa: PLC0415 -- not everywhere
 
             folder = folders.cache_root() / self._impl.locator.get_cache_path()
@@ -129,7 +129,7 @@ class Cache(numba_inside.FunctionCache):
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """Let others go on, when the code is there or could not be made."""
+        """Release the lock when the code exists or could not be made."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

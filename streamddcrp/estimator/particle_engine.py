@@ -1,4 +1,4 @@
-"""Engines of particles over tables: what they have in common, and how their tables are shown."""
+"""Engines of particles over tables: their common parts, and views of their tables."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,32 +17,32 @@ from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 
 def live_names(names: Names) -> IntArray:
-    """Return the names of live tables, the oldest first."""
+    """Return the ids of live tables, oldest first."""
     live = np.flatnonzero(names.weight >= LIVE)
     return live[np.argsort(names.opener[live])]
 
 
 class Memory(NamedTuple):
-    """How the state of an engine is made, taken apart for a checkpoint, checked and rebuilt."""
+    """How an engine's state is created, checked and restored."""
 
     empty: Callable[[Any], Any]  # from the settings, before the first row
     arrays: Callable[[Any], Arrays]
-    check: Callable[[Any, Arrays], None]  # refuses arrays that do not belong together
-    restored: Callable[[Any, Arrays], Any]  # for rows of the width of the settings
+    check: Callable[[Any, Arrays], None]  # refuses inconsistent arrays
+    restored: Callable[[Any, Arrays], Any]  # for rows of the settings' width
 
 
 @dataclass
 class ParticleEngine:
     """Likelihood, settings and state of particles; ``side`` inputs come with the rows.
 
-    The engine of a model supplies the methods that raise NotImplementedError here.
+    A model's engine implements the methods that raise NotImplementedError here.
     """
 
     likelihood: Likelihood
     config: Any  # a named tuple with ``hyper``
     state: Any
-    n_features: int  # columns of the rows as they come
-    past: FloatArray | None = None  # (n_lags, D) last rows, for a likelihood that regresses on them
+    n_features: int  # columns of the input rows
+    past: FloatArray | None = None  # (n_lags, D) last rows, for an autoregressive likelihood
     first_time: float = 0.0  # the engine's time is (t - first_time) / time_unit
     time_unit: float = 1.0
 
@@ -57,7 +57,7 @@ class ParticleEngine:
         n_features: int,
         **more: Any,
     ) -> Self:
-        """Return the engine that `to_state` described; ``more``: fields of a model's own."""
+        """Return the engine that `to_state` described; ``more`` has the model's own fields."""
         past = past_of(likelihood, arrays, n_features)
         cls.memory.check(config, arrays)
         state = cls.memory.restored(config, arrays)
@@ -68,7 +68,7 @@ class ParticleEngine:
         raise NotImplementedError
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Return the sums of statistics by name (N, S), and more columns of the summary."""
+        """Return the sums of statistics by id (N, S), and further columns of the summary."""
         raise NotImplementedError
 
     def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
@@ -81,12 +81,12 @@ class ParticleEngine:
         return float(self.state.sums[LOG_EVIDENCE])
 
     def with_prior(self, likelihood: Likelihood) -> Self:
-        """Return the engine with another prior, as it was before the first row."""
+        """Return the engine with another prior, in its state before the first row."""
         config = self.config._replace(hyper=likelihood.hyper(self.n_features))
         return replace(self, likelihood=likelihood, config=config, state=self.memory.empty(config))
 
     def predict(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, Probabilities]:
-        """Predict a checked row (D,); return predictions (6,) and what returns those of tables."""
+        """Predict a checked row (D,); return predictions (6,) and a function for the tables'."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
         out = self._predict(config, state, np.ascontiguousarray(rows[0]), t, *side)
@@ -122,7 +122,7 @@ class ParticleEngine:
         return arrays, {"likelihood": self.likelihood.to_config(), "n_features": self.n_features}
 
     def _for_width(self, n_features: int) -> tuple[Any, Any]:
-        """Return settings and state for rows of a width: wider where new words have come."""
+        """Return settings and state for a width of rows, grown for new words."""
         if n_features == self.n_features:
             return self.config, self.state
         config = self.config._replace(hyper=self.likelihood.hyper(n_features))

@@ -1,9 +1,9 @@
-"""How columns depend on each other within tables, by the first rows of a stream.
+"""Estimate the covariance of columns within tables from the first rows of a stream.
 
-Tables of independent columns cut a cluster whose columns move together into several. What tables
-have in common is found by EM on a mixture of Gaussians with one covariance W, its number of
-clusters by BIC. W is then the mean of an inverse Wishart prior that is worth 40 rows, so that
-each table has a covariance of its own, and a new one a likely covariance from its first row on.
+With independent columns, a cluster of correlated columns is cut into several tables. EM on a
+mixture of Gaussians with a common covariance W estimates what tables share; BIC chooses its number
+of clusters. W becomes the mean of an inverse Wishart prior worth 40 rows. Each table then has its
+own covariance, and a new one a plausible covariance from its first row on.
 """
 
 import math
@@ -15,25 +15,25 @@ from streamddcrp.likelihoods.columns import LEAST_VARIANCE, column_cells, column
 from streamddcrp.likelihoods.gaussian import NormalWishart
 from streamddcrp.typing import FloatArray
 
-WORTH = 40.0  # rows that the common covariance counts as
-KAPPA = 0.1  # weight of the prior mean, in rows: tables lie three deviations from it
-MOST_COLUMNS = 12  # of one covariance: more of them cost over three times as much a row
+WORTH = 40.0  # rows for which the common covariance counts
+KAPPA = 0.1  # weight of the prior mean in rows: tables lie three deviations from it
+MOST_COLUMNS = 12  # of one covariance: with more, a row costs over three times as much
 FEWEST_ROWS = 32
-FEW = 4  # rows of a table that shows no correlations by itself
-LEVEL = 0.01  # of the tests for them
+FEW = 4  # rows of a table too small to show correlations itself
+LEVEL = 0.01  # of the tests for correlation
 ROWS_A_COLUMN = 2
-CLUSTERS = (1, 2, 3, 4, 5, 6, 8, 10, 12)  # numbers of them that are tried
+CLUSTERS = (1, 2, 3, 4, 5, 6, 8, 10, 12)  # numbers of clusters tried
 STARTS = 2
 ROUNDS = 20
-ENOUGH = 1e-3  # nats a row that a round must gain
-OWN = 0.1  # share of its variance that is a column's own, in one row for each column
+ENOUGH = 1e-3  # nats a row that an EM round must gain
+OWN = 0.1  # share of a column's variance that is its own, in one row for each column
 
 
 def as_one(X: FloatArray, labels: FloatArray) -> NormalWishart | None:
-    """Return a prior of the covariances of rows (N, D) within tables.
+    """Return a prior for the covariances of rows (N, D) within tables.
 
-    ``labels`` (N,): tables of independent columns. None where these show no correlations, rows are
-    few, values are missing, or successive rows are alike.
+    ``labels`` (N,) are tables of independent columns. None if they show no correlations, rows are
+    few, values are missing, or successive rows are similar.
     """
     N, D = X.shape
     if not 1 < D <= MOST_COLUMNS or max(FEWEST_ROWS, ROWS_A_COLUMN * D) > N or np.isnan(X).any():
@@ -47,7 +47,7 @@ def as_one(X: FloatArray, labels: FloatArray) -> NormalWishart | None:
 def _depend(X: FloatArray, labels: FloatArray) -> bool:
     """Whether columns of rows (N, D) are correlated within the tables ``labels``, at 1 %.
 
-    By the correlations that tables have in common, or by those of each: they may be opposite.
+    Tests correlations common to all tables, and those of each table, which may be opposite.
     """
     _, table, size = np.unique(labels, return_inverse=True, return_counts=True)
     means = np.stack([np.bincount(table, weights=x) for x in X.T], axis=1) / size[:, None]
@@ -61,7 +61,7 @@ def _depend(X: FloatArray, labels: FloatArray) -> bool:
 
 
 def _squared_correlations(rest: FloatArray, n_tables: int = 1) -> float:
-    """Return the sum of squared correlations of columns times degrees of freedom: chi squared."""
+    """Return the sum of squared column correlations times degrees of freedom: chi squared."""
     products = rest.T @ rest
     scale = np.sqrt(np.maximum(np.diag(products), LEAST_VARIANCE))
     r = products / np.outer(scale, scale)
@@ -70,9 +70,9 @@ def _squared_correlations(rest: FloatArray, n_tables: int = 1) -> float:
 
 
 def common_covariance(X: FloatArray, cells: FloatArray) -> FloatArray:
-    """Return the covariance W (D, D) that clusters of rows (N, D) have in common.
+    """Return the common within-cluster covariance W (D, D) of rows (N, D).
 
-    ``cells`` (D,): widths of the intervals that rounded values stand for. O(N D (D + K)) a round.
+    ``cells`` (D,): cell widths of rounded values. O(N D (D + K)) a round.
     """
     rng = np.random.default_rng(0)
     scale = np.sqrt(X.var(axis=0) + cells**2 / 12.0)
@@ -89,7 +89,7 @@ def common_covariance(X: FloatArray, cells: FloatArray) -> FloatArray:
 
 
 def _spread_out(Z: FloatArray, K: int, rng: np.random.Generator) -> FloatArray:
-    """Return K rows that lie apart: each is drawn by its squared distance from the others."""
+    """Return K separated rows, each drawn by its squared distance from earlier ones."""
     chosen = [Z[rng.integers(len(Z))]]
     distance = np.full(len(Z), np.inf)
     while len(chosen) < K:
@@ -100,7 +100,7 @@ def _spread_out(Z: FloatArray, K: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _fit(Z: FloatArray, cells: FloatArray, means: FloatArray) -> tuple[float, FloatArray]:
-    """Return the log likelihood that EM reaches from some means (K, D), and the covariance."""
+    """Run EM from means (K, D); return the log likelihood and the covariance."""
     N, D = Z.shape
     squares = Z.T @ Z + N * np.diag(cells)
     distance = (means**2).sum(axis=1) - 2.0 * Z @ means.T

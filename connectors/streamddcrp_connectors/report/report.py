@@ -62,10 +62,10 @@ def make_report(
     out: str | os.PathLike[str] | None = None,
     **named: Any,
 ) -> tuple[str, list[Path]]:
-    """Write picture and words by the options of the command; return the words and the paths.
+    """Write picture and words by the command's options; return the words and the paths.
 
-    ``named`` are the columns: time, key, features or text. Nothing is written where the files or
-    the options do not fit together: ConfigError, SchemaError.
+    ``named`` holds the column options: time, key, features or text. If the files or options do not
+    match, nothing is written: ConfigError, SchemaError.
     """
     from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
     from streamddcrp_connectors.report.page import jinja  # noqa: PLC0415
@@ -130,7 +130,7 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
 
 
 def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> list[Path]:
-    """Name the files to write; none may be a file that is read."""
+    """Name the output files, none of which may be an input."""
     prefix = results.with_suffix("") if out is None else Path(out)
     if out is not None and (prefix.is_dir() or os.fspath(out).endswith(("/", os.sep))):
         prefix = prefix / results.stem

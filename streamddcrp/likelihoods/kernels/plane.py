@@ -1,20 +1,20 @@
-"""Compiled coordinates of rows in the directions that columns share; see `likelihoods.plane`."""
+"""Compiled coordinates of rows in directions shared by columns; see `likelihoods.plane`."""
 
 import math
 
 from streamddcrp.compilation import entry
 from streamddcrp.likelihoods.kernels.special import Array
 
-ROUNDS = 16  # of filling missing values from the coordinates
+ROUNDS = 16  # of imputing missing values from the coordinates
 
 
 @entry
 def coordinates(center: Array, scale: Array, axes: Array, X: Array, out: Array) -> None:
     """Fill ``out`` (N, Q + D) with coordinates and remainders of rows ``X`` (N, D). O(N Q D).
 
-    ``axes`` (Q, D) are orthonormal directions of (x - center) / scale; a remainder is what the
-    coordinates leave of x - center. A missing value is taken where the coordinates put it, by fixed
-    point from 0, and its remainder is missing; without any value the coordinates are missing, too.
+    ``axes`` (Q, D) are orthonormal directions of (x - center) / scale; a remainder is x - center
+    minus the coordinates' part. A missing value is imputed from the coordinates, by fixed-point
+    iteration from 0, and its remainder is missing; an empty row has no coordinates.
     """
     Q, D = axes.shape
     for i in range(X.shape[0]):

@@ -24,7 +24,7 @@ from streamddcrp.validation import positive
 
 @dataclass(kw_only=True)
 class DDCRPFilter(ParticleEngine):
-    """Likelihood, clock and state of a filter that has begun."""
+    """Likelihood, clock and state of a running filter."""
 
     decay: Decay
 
@@ -33,7 +33,7 @@ class DDCRPFilter(ParticleEngine):
     )
 
     def labels(self) -> IntArray:
-        """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
+        """Return each row's table in each particle, (P, n), for rows in memory, oldest first."""
         label: IntArray = self.state.ring.label
         first, end = self.state.counts[[FIRST, N_SEEN]]
         return label[:, np.arange(first, end) % label.shape[1]]
@@ -75,10 +75,10 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     """Sequential distance-dependent CRP mixture by Monte Carlo.
 
     Each arrival links to an earlier one with a probability that decays with their distance, or
-    opens a table; linked arrivals share the parameter of a conjugate family. On a stream a particle
-    filter follows it: every particle is one seating of all arrivals, and predictions are means over
-    the particles. The only approximation is their number; memory is bounded, and the estimate of
-    the evidence unbiased. A table's id is the arrival index of the row that opened it.
+    opens a table; linked arrivals share the parameter of a conjugate family. A particle filter
+    follows the stream: every particle is one seating of all arrivals, and predictions are means
+    over the particles. The number of particles is the only approximation; memory is bounded, and
+    the evidence estimate is unbiased. A table's id is the arrival index of the row that opened it.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     decay : tuple, str, Decay or callable, default ("exponential", 16.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
-        that are left out, as in ``("normal_wishart",)``, come from the first rows.
+        "auto" chooses a family for each column from the first rows, and logs its choice. Missing
+        parameters, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 10
         More particles predict better, at proportional cost.
     seed : int, default 0
@@ -96,12 +96,12 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     Other Parameters
     ----------------
     gamma : float, optional
-        With a number, the opener of a table may take the parameter of an earlier table, in
-        proportion to how often that was opened, or a new one, in proportion to ``gamma``. So a
-        regime can return, as with recall in `SeqDDCRP`, and no table is ever forgotten. Default:
-        every table has a new parameter.
+        If given, the opener of a table may take the parameter of an earlier table, in proportion to
+        how often that was opened, or a new one, in proportion to ``gamma``. A regime can then
+        return, as with recall in `SeqDDCRP`, and no table is ever forgotten. Default: every table
+        has a new parameter.
     warmup : int, default 64
-        Rows that wait where likelihood or time unit must be learned from them; then they are
+        Rows collected first if likelihood or time unit must be learned from them; then they are
         filtered at once. Until then the label is 0 and there is no score.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
@@ -109,8 +109,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
 
     Notes
     -----
-    With two features and ten tables an arrival takes about 1.4 us per particle, which takes a few
-    kB. The algorithm is described in `streamddcrp.models.ddcrp`.
+    With two features and ten tables an arrival takes about 1.4 us and a few kB per particle. The
+    algorithm is described in `streamddcrp.models.ddcrp`.
 
     Examples
     --------
@@ -154,9 +154,9 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
 
     @property
     def n_tables_probs(self) -> FloatArray:
-        """Posterior probability that the rows so far opened 0, 1, 2, .. tables, from particles.
+        """Posterior probability that the rows so far opened 0, 1, 2, .. tables, by particles.
 
-        With a decay and no ``gamma``, a regime that comes back after its rows were forgotten opens
+        With a decay and no ``gamma``, a regime that returns after its rows were forgotten opens
         another table.
         """
         if self._engine is None:

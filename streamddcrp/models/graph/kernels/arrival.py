@@ -60,7 +60,7 @@ def _copy(state, p, to):
 
 @uncounted
 def _keep_best(config, state, size):
-    """Merge children with the same future; keep as many of all as there are places."""
+    """Merge children with the same future; keep as many as there are places."""
     particles, children = state.particles, state.children
     ancestor, place, n = children.ancestor, children.place, state.counts[naming.N_SEEN]
     merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE)
@@ -81,7 +81,7 @@ def _keep_best(config, state, size):
 
 @uncounted
 def _note_last(state):
-    """Note at which table the last arrival most probably sits."""
+    """Note the last arrival's most probable table."""
     particles, at_name, n = state.particles, state.scratch.at_name, state.counts[naming.N_SEEN]
     at, best = (n - 1) % particles.label.shape[1], -1
     at_name[:] = 0.0
@@ -96,7 +96,7 @@ def _note_last(state):
 
 @uncounted
 def _has_room(config, state):
-    """Whether there is room for any outcome of an arrival and of the revisions after it."""
+    """Whether there is room for any outcome of an arrival and its revisions."""
     P, counts, new_tables = config.n_particles, state.counts, 1 + config.moves
     return (
         state.pool.n_free[0] > P + 2 + config.moves * (2 * P + 2)
@@ -107,7 +107,7 @@ def _has_room(config, state):
 
 @uncounted
 def _leave(config, state, i_window, i_memory):
-    """Let an item leave the window, and one memory; empty tables die, but of the whole graph."""
+    """Remove items from the window and from memory; empty tables die, unless whole-graph."""
     particles = state.particles
     entry, near, held, label = particles.entry, particles.near, particles.held, particles.label
     R = label.shape[1]
@@ -130,7 +130,7 @@ def _leave(config, state, i_window, i_memory):
 
 @entry
 def predict_row(config, state, x, parents, out):
-    """Predict a row with its parents; only work space changes."""
+    """Predict a row with its parents; changes only work space."""
     top = choices.score_arrival(config, state, x)
     choices.weigh(config, state, parents, False, top, out)
 
@@ -139,7 +139,7 @@ def predict_row(config, state, x, parents, out):
 def step_rows(config, state, X, t, parents, offsets, start, out):
     """Learn rows from ``start`` on; return the first one without room; parents may be empty.
 
-    Those of row b are from ``offsets[b]`` to ``offsets[b + 1]``; empty: they are the last items.
+    Those of row b are ``offsets[b]`` to ``offsets[b + 1]``; empty: they are the last items.
     """
     particles, grid, names, recent = state.particles, state.grid, state.names, state.recent
     events, counts, sums = state.events, state.counts, state.sums
