@@ -133,6 +133,7 @@ class LabelledTexts:
     scores: FloatArray
     clock: Clock
     events: tuple[Event, ...] = ()  # of stories; ``index`` is a text's position
+    themes: IntArray | None = None  # (N,); -1: none
 
 
 def read_labelled_texts(
@@ -145,7 +146,9 @@ def read_labelled_texts(
     """Read results, their texts and the events; see `read_labelled`."""
     name, found, batch, table, clock, last = _both(results, data, columns, only)
     texts = batch.column((found.features or ())[0])
-    labels = table["label"].copy()
+    labels, themes = table["label"].copy(), None
+    if "theme" in table:
+        themes = np.nan_to_num(table["theme"].astype(np.float64), nan=-1.0).astype(np.int64)
     for cells in (table, last) if _FINAL[0] in table else ():
         row, label = (cells[column] for column in _FINAL)
         known = row < len(labels)  # False where the row is missing
@@ -153,7 +156,7 @@ def read_labelled_texts(
     key = str(table["key"][0]) if "key" in table else None
     told = () if events is None else read_events(events, key, len(labels))
     happened = tuple(event for event, _ in told)
-    return LabelledTexts(name, texts, labels, table["score"], clock, happened)
+    return LabelledTexts(name, texts, labels, table["score"], clock, happened, themes)
 
 
 def _both(

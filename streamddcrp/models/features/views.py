@@ -1,4 +1,4 @@
-"""What users see of features: predictions, labels, loadings, assignments, events."""
+"""The user's view of features: predictions, labels, loadings, assignments, events."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -15,16 +15,16 @@ from streamddcrp.plots.series import Cause
 from streamddcrp.records import check, declared
 from streamddcrp.typing import FloatArray, IntArray
 
-ON = 0.5  # probability from which on a row has a feature
-PIECE = 16  # rows that make fewer events than the ring holds
-REMEMBERED = 65_536  # rows after which a combination that does not come back is forgotten
+ON = 0.5  # probability above which a row has a feature
+PIECE = 16  # rows whose events surely fit in the ring
+REMEMBERED = 65_536  # rows after which an unused combination is forgotten
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 class Combinations:
-    """Labels of sets of features: the arrival index of the first row that had the set.
+    """Labels of sets of features: the arrival index of the first row with the set.
 
-    Sets are forgotten after 65,536 rows without them: memory does not grow with the stream.
+    Sets unused for 65,536 rows are forgotten, so memory does not grow with the stream.
     """
 
     key: Annotated[NDArray[np.uint64], "N"]
@@ -58,7 +58,7 @@ class Combinations:
     def of_rows(
         self, reported: Reported, first: int, *, learn: bool = True
     ) -> tuple[IntArray, FloatArray]:
-        """Label rows from ``first`` on, new ones by their index; return the probabilities, too."""
+        """Label rows from ``first`` on, new sets by index; also return the probabilities."""
         out, ids, probs = reported
         on = np.where(probs > ON, ids, -1)
         started = ~np.isnan(out[:, SCORE])
@@ -68,7 +68,7 @@ class Combinations:
         labels = np.where(new, rows, 0)
         sure = np.where(ids >= 0, np.maximum(probs, 1.0 - probs), 1.0).prod(axis=1)
         sure *= np.maximum(out[:, P_NEW], 1.0 - out[:, P_NEW])
-        # those that wait or are new have sets of their own, which are not remembered
+        # collected or new rows have sets of their own, which are not remembered
         labels[plain] = self.labels(on[plain], rows[plain], learn=learn)
         return labels, sure
 
@@ -108,7 +108,7 @@ def predictions(labels: IntArray, sure: FloatArray, reported: Reported) -> pa.Re
 
 
 def loadings(of: FeatureEngine) -> dict[int, FloatArray]:
-    """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
+    """Return the loading of each feature, shape (D,): live ones and the last dead ones."""
     names, events, scale = of.state.names, of.state.events, of.scales.scale
     n_events = min(int(of.state.counts[N_EVENTS]), len(events.kind))
     found = {
@@ -138,7 +138,7 @@ def summary(of: FeatureEngine, columns: Sequence[str]) -> pa.Table:
 
 
 def assignments(of: FeatureEngine | None) -> pa.Table:
-    """Return which features the last rows have: ``row``, ``features``, ``final``."""
+    """Return the features of the last rows: ``row``, ``features``, ``final``."""
     if of is None:
         return empty_table(row=pa.int64(), features=pa.list_(pa.int64()), final=pa.bool_())
     rows, ids = of.settled()
@@ -159,7 +159,7 @@ def assignments(of: FeatureEngine | None) -> pa.Table:
 
 
 def causes(last: pa.Table, rows: IntArray) -> tuple[Cause, ...]:
-    """Return the features that some rows have, of the `assignments` of the last ones."""
+    """Return the features of some rows, from the `assignments` of the last ones."""
     at, sets = last["row"].to_numpy(), last["features"].to_pylist()
     ids = sorted({i for one in sets for i in one})
     on = (np.array([i in one for one in sets]) for i in ids)
@@ -168,5 +168,5 @@ def causes(last: pa.Table, rows: IntArray) -> tuple[Cause, ...]:
 
 
 def events_of(of: FeatureEngine) -> tuple[EventRing, int]:
-    """Return the last events and the number of all."""
+    """Return the last events, and the number of all events."""
     return of.state.events, int(of.state.counts[N_EVENTS])

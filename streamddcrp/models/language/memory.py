@@ -1,13 +1,13 @@
-"""What lies before each token: the weights of equal words, by the kind of decay.
+"""The past of each token: weights of equal words, by the kind of decay.
 
 ======================  ============================================  =======================
-`Fading`                exponential or no decay, of index or time     O(1) per token `LookingBack`
-any decay of the index distance               O(equal words within W) `Timed`                 any
-other decay of time                       O(tokens within reach) ======================
-============================================  =======================
+`Fading`                exponential or no decay, of index or time     O(1) per token
+`LookingBack`           any decay of the index distance               O(equal words within W)
+`Timed`                 any other decay of time                       O(tokens within reach)
+======================  ============================================  =======================
 
-A `Memory` says of each token how much weight lies on the equal words before it in the document
-(``match``), and how much on all of them (``weight``, F_i).
+A `Memory` gives for each token the weight of the equal words before it in the document (``match``),
+and that of all words (``weight``, F_i).
 """
 
 import math
@@ -24,21 +24,21 @@ from streamddcrp.models.language.kernels import fade, look_back, look_back_at, w
 from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, declared, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
-_TAIL = 1e-12  # weight, as a share of alpha, below which a link is not offered
+_TAIL = 1e-12  # weight, relative to alpha, below which a link is dropped
 _LONGEST = 1 << 22  # most entries of a table of weights
 _PAIRS = 1 << 20  # weights computed at once
 Match = tuple[FloatArray, FloatArray]
 
 
 class Memory(ABC):
-    """The past of one document, and more if several follow each other.
+    """The past of one document, or of several in succession.
 
-    The attributes that a checkpoint needs are declared, as `streamddcrp.records` has it.
+    The attributes of a checkpoint are declared as in `streamddcrp.records`.
     """
 
     @abstractmethod
     def match(self, word: IntArray, t: FloatArray) -> Match:
-        """Take up tokens; return ``match`` and ``weight`` of each before it was taken up."""
+        """Take tokens; return ``match`` and ``weight`` of each before it was taken."""
 
     @abstractmethod
     def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
@@ -50,7 +50,7 @@ class Memory(ABC):
 
     @abstractmethod
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        """Refuse a stored state that does not hold together: CheckpointError."""
+        """Refuse an inconsistent stored state: CheckpointError."""
 
     @abstractmethod
     def grow(self, n_words: int) -> None:
@@ -61,7 +61,7 @@ class Memory(ABC):
         return {f.name: getattr(self, f.name) for f in declared(type(self))}
 
     def restore(self, arrays: dict[str, Any], n_words: int) -> None:
-        """Take the state of `arrays`, with so many words known; raises CheckpointError."""
+        """Restore the state from `arrays`, given the number of words; raises CheckpointError."""
         self.check(arrays, n_words)
         for f in declared(type(self)):
             setattr(self, f.name, arrays[f.name])
@@ -84,7 +84,7 @@ class Fading(Memory):
 
     def match(self, word: IntArray, t: FloatArray) -> Match:
         match, weight = np.empty((2, len(word)))
-        if len(word) and self.total[0] == 0.0:  # what is empty does not fade, whatever its time
+        if len(word) and self.total[0] == 0.0:  # an empty sum does not fade, whatever its time
             self.total[1] = t[0]
             self.seen[:] = t[0]
         fade(word, t, self.scale, self.mass, self.seen, self.total, match, weight)
@@ -187,7 +187,7 @@ class Timed(Memory):
 
 
 def unscaled(decay: Decay, alpha: float) -> tuple[Decay, float]:
-    """Return the same model with a decay that is no multiple: only f / alpha matters."""
+    """Return the same model with a decay that is not a multiple: only f / alpha matters."""
     while isinstance(decay, Scaled):
         alpha /= decay.factor
         decay = decay.decay
@@ -202,7 +202,7 @@ def fading_scale(decay: Decay) -> float | None:
 
 
 def horizon_of(decay: Decay, alpha: float) -> float:
-    """Return the distance beyond which links are lighter than 1e-12 alpha and left out."""
+    """Return the distance beyond which links are lighter than 1e-12 alpha and dropped."""
     share = _TAIL * alpha / float(decay.weight(0.0))
     return decay.horizon(min(max(share, 1e-300), 0.5))
 
@@ -259,7 +259,7 @@ def weigh_reach(
 
 
 def first_within(t: FloatArray, now: FloatArray, horizon: float) -> IntArray:
-    """Return the oldest place within reach of each time; one rounding too far, never too near."""
+    """Return the oldest place within reach of each time; rounding may include one too many."""
     return np.searchsorted(t, np.nextafter(now - horizon, -np.inf), side="left")
 
 

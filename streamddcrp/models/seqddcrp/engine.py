@@ -211,6 +211,7 @@ class Engine:
 
 
 _BEFORE = [layout.N_SEEN, layout.N_EVENTS, layout.N_ROWS]  # a state's counters, for `note_times`
+_AFTER = [layout.N_EVENTS, layout.N_ROWS, layout.SINCE_BLOCK]
 
 
 def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray) -> None:
@@ -220,8 +221,11 @@ def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray
     ``before``: the values of the counters `_BEFORE` before these rows.
     """
     n_seen, n_events, n_rows = before
+    made, w, since_block = state.counts[_AFTER].tolist()
+    if made == n_events and since_block >= len(t):  # nothing was evicted or noted
+        state.rows.clock[n_rows:w] = t
+        return
     clock, events = np.concatenate([state.rows.clock[:n_rows], t]), state.events
-    made, w = state.counts[[layout.N_EVENTS, layout.N_ROWS]].tolist()
     state.rows.clock[:w] = clock[len(clock) - w :]
     first, room = n_seen - n_rows, len(events.kind)
     for number in range(max(n_events, made - room), made):

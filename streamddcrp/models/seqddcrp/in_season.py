@@ -98,19 +98,18 @@ class InSeason:
         """Whether the present seasons lead the earlier ones: tables know other cycles."""
         assert self._early is not None  # for mypy
         assert self._season is not None
-        names, width, scores = self._vectorizer.names, self._vectorizer.n_features, []
-        free = numbers_of(family, width).tolist()
+        names, width = self._vectorizer.names, self._vectorizer.n_features
+        free, rivals, factors = numbers_of(family, width).tolist(), [], []
         for season in (self._season.before(), self._season):
             laws = Laws() if self._laws is None else deepcopy(self._laws)
             rows = self._early.rows_less_season(season, laws, width)
             if laws.subtracts:
                 laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
                 rows = laws.begin(rows)
-            score = self._early.predicted(
-                self._recipe, laws.as_numbers(family), rows, names, self._origin
-            )
-            scores.append(score - self._early.log_factors(season))
-        return scores[1] > scores[0] + least
+            rivals.append((laws.as_numbers(family), rows))
+            factors.append(self._early.log_factors(season))
+        least += factors[1] - factors[0]
+        return self._early.leads(self._recipe, rivals, names, self._origin, least)
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
         """Return rows a to b of a batch minus the prediction of their season and their past."""

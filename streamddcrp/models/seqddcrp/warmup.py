@@ -11,6 +11,7 @@ contest runs, the old model answers; the best candidate then learns the rows tha
 """
 
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -80,6 +81,7 @@ class WarmUp:
     ``labels``: chunks of rows, with their times and given labels; ``n_held``: rows in them, the
     oldest perhaps no longer needed. ``contest``: the running contest for the next leader; ``late``:
     rows since it began, minus seasons. ``raw``: the leader has learned rows with their seasons.
+    ``proven``: number of rows when laws last led tables alone.
     """
 
     last: int
@@ -91,6 +93,7 @@ class WarmUp:
     contest: Contest | None = None
     late: list[FloatArray] = field(default_factory=list)
     raw: bool = False
+    proven: int = 0
 
     @property
     def rows_to_go(self) -> int | None:
@@ -224,8 +227,12 @@ class WarmUp:
         if laws is not None and laws.n_looked:
             least = -CLEAR_LEAD if laws.subtracts and self.n_rows > self.last else CLEAR_LEAD
             net = laws.begin(plain)
-            judged = laws.subtracts and not laws.is_given
-            if judged and self._lead(recipe, family, laws, plain, net, names, first_time) <= least:
+            proven = self.proven == self.n_rows and (season is None or season.tracker is None)
+            if laws.subtracts and not (
+                laws.is_given
+                or proven
+                or self._lead(recipe, family, laws, (plain, net), names, first_time, least)
+            ):
                 laws.leave()
                 net = plain
             family = laws.as_numbers(family)
@@ -248,35 +255,45 @@ class WarmUp:
         net = trial.begin(plain)
         if not trial.subtracts or trial.is_given:
             return trial.subtracts
-        return self._lead(recipe, family, trial, plain, net, names, first_time) > CLEAR_LEAD
+        both = plain, net
+        if self._lead(recipe, family, trial, both, names, first_time, CLEAR_LEAD):
+            self.proven = self.n_rows
+        return self.proven == self.n_rows
 
     def _lead(
-        self, recipe: Recipe, family: Likelihood, laws: Laws, plain: FloatArray, net: FloatArray,
-        names: list[str], first_time: float | None,
-    ) -> float:  # fmt: skip
-        """Return the gain in predicting rows with foreseen parts subtracted over plain ones."""
-        before, after = (
-            self.predicted(recipe, kind, X, names, first_time)
-            for kind, X in ((family, plain), (laws.as_numbers(family), net))
-        )
-        return after - before + laws.log_factors(plain[-JUDGED:], net[-JUDGED:])
+        self, recipe: Recipe, family: Likelihood, laws: Laws, both: tuple[FloatArray, FloatArray],
+        names: list[str], first_time: float | None, least: float,
+    ) -> bool:  # fmt: skip
+        """Return whether rows minus what is foreseen are predicted better, of ``both`` (N, D)."""
+        plain, net = both
+        rivals = (family, plain), (laws.as_numbers(family), net)
+        least -= laws.log_factors(plain[-JUDGED:], net[-JUDGED:])
+        return self.leads(recipe, rivals, names, first_time, least)
 
-    def predicted(
-        self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],
-        first_time: float | None,
-    ) -> float:  # fmt: skip
-        """Return how well the best prior predicts the last stored rows, minus a given part."""
-        n = min(len(X), JUDGED)
+    def leads(
+        self, recipe: Recipe, rivals: Iterable[tuple[Likelihood, FloatArray]], names: list[str],
+        first_time: float | None, least: float,
+    ) -> bool:  # fmt: skip
+        """Return whether priors predict the last stored rows better in the second view.
+
+        ``rivals``: two views, each a family and rows (N, D); the second must lead by more than
+        ``least`` nats, and its priors are tried only until one does.
+        """
         recipe = replace(recipe, reaches=(), temper=False, warp=False, correlate=False)
-        contest = Contest(
-            recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names, first_time,
-            self.n_rows - n, None,
-        )  # fmt: skip
-        contest.go(at_once=True)
-        return contest.best.score
+        best: list[float] = []
+        for family, X in rivals:
+            n, enough = min(len(X), JUDGED), best[0] + least if best else math.inf
+            contest = Contest(
+                recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names,
+                first_time, self.n_rows - n, None,
+            )  # fmt: skip
+            while not contest.is_over and not (contest.trials and contest.best.score > enough):
+                contest.go(at_once=not best)
+            best.append(contest.best.score)
+        return best[1] > best[0] + least
 
     def log_factors(self, season: Subtraction) -> float:
-        """Return the log divisor of the densities in `predicted`, for multiplicative seasons."""
+        """Return the log divisor of the densities in `leads`, for multiplicative seasons."""
         return season.log_factors(self._last(self.times)[-JUDGED:])
 
     def rescale(self, season: Subtraction, laws: Laws | None, n_features: int) -> None:

@@ -31,72 +31,71 @@ from streamddcrp.records import FINITE, MOST, VALUE, Within, check_one, refuse_i
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
-_MOST_WAIT = 4  # times the warm-up, at most, within an epoch
+_MOST_WAIT = 4  # times the warm-up, the most rows waiting within an epoch
 
 
 class TemporalDPM(EpochViews, base.Clusterer):
     """Temporal Dirichlet-process mixture: clusters that drift, appear and die, epoch by epoch.
 
-    Rows come in epochs: days, batches, years. How likely a component is depends on how large it was
-    in the epochs before, with weights that decay; its mean or its words drift. A row is assigned
-    when it arrives, and may open a component. At the end of an epoch the last epochs are swept, and
-    components are merged, deleted and split where the objective rises, so labels become final only
+    Rows come in epochs: days, batches, years. A component's probability depends on its size in
+    earlier epochs, with weights that decay; its mean or its words drift. A row is assigned when it
+    arrives, and may open a component. At the end of an epoch the last epochs are swept, and
+    components are merged, deleted and split if the objective rises, so labels become final only
     when their epoch leaves this window. Memory depends on the window and on the live components, at
     most 1,000: when all are in use, a row joins the likeliest.
 
     Parameters
     ----------
     epoch : None, number, str or tuple, default None
-        Where epochs end. None: at every new value of ``t``; a batch without ``t`` is one epoch. A
-        number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t`` (in seconds
-        for text and time stamps); a period without rows is an empty epoch. ``("rows", 100)`` or
-        "100 rows": after so many rows.
+        What ends an epoch. None: every new value of ``t``; a batch without ``t`` is one epoch. A
+        number, or a text such as "1d", "6h", "15min", "30s": a period of ``t`` (in seconds for text
+        and time stamps); a period without rows is an empty epoch. ``("rows", 100)`` or "100 rows":
+        this number of rows.
     likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
         "gaussian": numbers, with diagonal noise and means that take steps, both learned.
-        "full_gaussian": with full covariances of both. "text": short texts, lists of words or
-        counts of words, over any vocabulary. "auto", the default: the first row shows whether it is
-        "gaussian" or "text". A conjugate family such as "normal_wishart" or ("gamma_poisson", 1.0,
-        0.1): each component has its own parameters, and what is known of them fades from epoch to
-        epoch (`streamddcrp.models.temporal.emissions.conjugate`). Or an emission.
+        "full_gaussian": with full covariances of both. "text": short texts, lists of words or word
+        counts, over any vocabulary. "auto", the default: "gaussian" or "text", by the first row. A
+        conjugate family such as "normal_wishart" or ("gamma_poisson", 1.0, 0.1): each component has
+        its own parameters, and its knowledge fades from epoch to epoch
+        (`streamddcrp.models.temporal.emissions.conjugate`). Or an emission.
     alpha : float, optional
         Weight of a new component against the rows of an epoch. Default: learned from the births.
     decay : tuple, str, Decay or callable, optional
         Weight of the rows of the 1, 2, .. epochs before. Default: exponential, with a scale learned
-        from the counts; with a ``window``, of scale 1.
+        from the counts; scale 1 if a ``window`` is given.
     window : int, optional
         Epochs that count; a component that was silent for longer dies. Default: three times the
-        scale that is learned, 1 to 7; 3 with a ``decay``.
+        learned scale, 1 to 7; 3 with a ``decay``.
 
     Other Parameters
     ----------------
     lag : int, default 3
-        Epochs before the last one that may still be revised.
+        Earlier epochs that may still be revised.
     n_sweeps : int, default 4
         Sweeps of the window at the end of an epoch.
     warmup : int, default 50
-        Rows of numbers that wait, with the rest of their epoch but at most four times as many,
-        until scales are chosen by how well they predict. Until then the label is 0 and there is no
-        score.
+        Numeric rows collected, with the rest of their epoch but at most four times as many, to
+        choose the scales that predict best. Until then the label is 0 and there is no score.
 
     Notes
     -----
-    A row is a mapping of features to numbers, or a text, its words, or counts of words. A batch of
-    texts is a list of documents, an Arrow array or a table with one column of texts; of counts, a
-    list of dicts, a table or a scipy sparse matrix. Without ``t``, and unless epochs are numbers of
-    rows, a batch is one epoch, and a single row joins the open epoch, which `close` ends. Rows of a
-    closed epoch are refused with `OrderError`, and nothing is learned. ``p_change`` of `step_many`
-    is the probability of a component that is new to the epoch: the decayed past holds less than
-    half a row of it. A prediction is for the open epoch, or for the next one; with a time in a
-    later epoch it takes the epochs before to have ended, which costs as much as ending them.
+    A row is a mapping of features to numbers, or a text, its words, or word counts. A batch of
+    texts is a list of documents, an Arrow array or a table with one text column; a batch of counts
+    is a list of dicts, a table or a scipy sparse matrix. Without ``t``, and unless epochs are
+    numbers of rows, a batch is one epoch, and a single row joins the open epoch, which `close`
+    ends. Rows of a closed epoch are refused with `OrderError`, and nothing is learned. ``p_change``
+    of `step_many` is the probability of a component that is new to the epoch: its decayed past is
+    less than half a row. A prediction is for the open epoch, or for the next one; with a time in a
+    later epoch it assumes that the epochs before have ended, at the cost of ending them.
 
-    An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
-    texts 35 ms. What is learned does not depend on how an epoch is cut into calls. A missing value
-    (None, null, an absent feature) is integrated out where the family can; a row without any opens
-    no component but the first.
+    An epoch of 2,000 rows with two features and 20 components takes about 25 ms, one of 1,000 short
+    texts 35 ms. Results do not depend on how an epoch is cut into calls. A missing value (None,
+    null, an absent feature) is integrated out if the family can do so; a row without values opens
+    no component except the first.
 
-    Texts are cut into words as `streamddcrp.data.tokenize` does. For other words pass lists of
-    words, such as those of the analyzer of scikit-learn's ``CountVectorizer``. Frequent words need
-    not be left out. A word counts once a text, and `boilerplate` is set aside.
+    Texts are cut into words as by `streamddcrp.data.tokenize`. For other words pass lists, such as
+    those of the analyzer of scikit-learn's ``CountVectorizer``. Frequent words need not be left
+    out. A word counts once a text, and `boilerplate` is set aside.
 
     References
     ----------
@@ -178,12 +177,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def close(self) -> None:
         """End the open epoch now, or skip an empty one where none is open.
 
-        Rows of the same time or period that come later are refused.
+        Later rows of the same time or period are refused.
         """
         self._move(self._place.next(period=self._cut.kind == "period"))
 
     def _learn_batch(self, batch: Any, t: object) -> FloatArray:
-        if isinstance(batch, pa.RecordBatchReader):  # which can be read once only
+        if isinstance(batch, pa.RecordBatchReader):  # can be read only once
             batch = batch.read_all()
         kind = self._kind_of(batch)
         mark = self._vectorizer.mark()
@@ -196,7 +195,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
             raise
 
     def _begun(self, kind: str, n_features: int | None) -> StreamState | None:
-        """Return a state that need not wait for rows, if they have such an emission."""
+        """Return a state that need not collect rows, if they have such an emission."""
         emission = self._likelihood.emission(kind, n_features)
         if emission is None:
             return None
@@ -206,7 +205,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def _learn(
         self, rows: Any, t: FloatArray | None, kind: str, *, whole_epoch: bool = False
     ) -> FloatArray:
-        """Check rows and times, then learn them all; raises before anything has changed."""
+        """Check rows and times, then learn all of them; raises before any change."""
         n, place = len(rows), self._place
         pieces: list[Piece] = []
         epoch = whole_epoch and t is None and self._cut.kind == "value"
@@ -230,7 +229,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
                 self._end_warmup(piece.number)
                 out[piece.start : piece.stop] = self._take(rows[piece.start : piece.stop], piece)
                 done = piece.stop
-        finally:  # whatever happened, this many have been learned
+        finally:  # whatever happened, this many were learned
             if 0 < done < n:
                 place = self._cut.pieces(self._place, None if t is None else t[:done], done)[1]
             self._n_seen += done
@@ -239,7 +238,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return out
 
     def _take(self, rows: Any, piece: Piece) -> FloatArray:
-        """Assign rows of one epoch, or let them wait until the scales can be chosen."""
+        """Assign rows of one epoch, or collect them until the scales can be chosen."""
         out = np.empty((len(rows), N_OUTPUTS))
         wait = 0
         if self._stream is None:
@@ -256,12 +255,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return out
 
     def _end_warmup(self, number: int) -> None:
-        """Let the rows wait no longer if there are enough and a later epoch begins."""
+        """Learn the collected rows if there are enough and a later epoch begins."""
         if self._waiting.is_over(self._rows_to_wait, number):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Choose the emission by the rows that wait, and let them be learned."""
+        """Choose the emission by the collected rows, and learn them."""
         tell_of_constants(self._waiting.X, self._feature_names())
         self._stream, self._waiting = self._after_warmup(), NO_ROWS
 
@@ -281,7 +280,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     @property
     def boilerplate(self) -> dict[Any, float]:
-        """Words of texts that are set aside now, and their part of all words."""
+        """Words of texts set aside now, with their share of all words."""
         stream = self._stream
         return {} if stream is None else stream.boilerplate.parts(stream.words)
 
@@ -349,7 +348,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return arrays, meta
 
     def _check_place(self, place: Mapping[str, Any]) -> None:
-        """Refuse a stored place of a stream that is cut like this one."""
+        """Refuse a stored position inconsistent with this model's epochs."""
         refuse_unless_plain(
             place, counts=("number", "count"), numbers=("mark",), flags=("closed",), none=("mark",)
         )

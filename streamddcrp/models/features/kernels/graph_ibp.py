@@ -8,14 +8,14 @@ from streamddcrp.compilation import inner, kernel
 from streamddcrp.likelihoods.kernels import linear_gaussian as gauss
 from streamddcrp.particles.kernels.random import draw_log, uniform
 
-MOST_OWN = 8  # features that one item alone has
+MOST_OWN = 8  # features of a single item
 
 
 @kernel
 def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
     """Resample the features of every item in order, ``Z`` (N, K); ``graph``: see `flat`.
 
-    ``noise``: its variance over that of loadings; shape, 0 where it is known, and rate.
+    ``noise``: variance over that of loadings; shape, 0 if it is known, and rate.
     """
     N, D = X.shape
     K = Z.shape[1]
@@ -55,7 +55,7 @@ def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
         if shape > 0.0:
             rate -= square / (2.0 * s)
             left -= 0.5 * D
-        # one feature after the other, with the item's own ones as they were
+        # one feature after another, with the item's own ones unchanged
         for a in range(n_slots):
             k = slots[a]
             odds[k] = _log_odds(Z, i, k, graph, seen, todo)
@@ -141,7 +141,7 @@ def _alone(i, graph):
 
 @inner
 def _log_odds(Z, i, k, graph, seen, todo):
-    """Log prior odds that item i has feature k; inf where it must, -inf where it cannot."""
+    """Log prior odds that item i has feature k; inf if it must, -inf if it cannot."""
     near_at, near, set_at, touches = graph.near_at, graph.near, graph.set_at, False
     for j in range(near_at[i], near_at[i + 1]):
         touches |= Z[near[j], k]
@@ -163,7 +163,7 @@ def _log_odds(Z, i, k, graph, seen, todo):
 
 @inner
 def _connected_without(Z, i, k, near_at, near, seen, todo):
-    """Whether the owners of a feature but item i are connected."""
+    """Whether the owners of a feature except item i are connected."""
     n, start = 0, -1
     for j in range(len(Z)):
         seen[j] = False

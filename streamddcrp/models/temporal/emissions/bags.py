@@ -1,4 +1,4 @@
-"""Sparse bags of words that stand in for arrays of counts."""
+"""Sparse bags of words that replace arrays of counts."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,11 +33,11 @@ def as_rows(X: Any) -> Entries:
 
 @dataclass(slots=True, eq=False)
 class Bags:
-    """Sparse counts (.., V) that numpy picks, adds, stacks, joins and chooses as if dense."""
+    """Sparse counts (.., V) with the indexing, sums and stacking of dense arrays."""
 
     shape: tuple[int, ...]  # of the leading axes
-    width: int  # one more than the largest word met: V is open
-    offsets: IntArray  # bag b, in C order of these, holds entries offsets[b] to offsets[b + 1]
+    width: int  # largest word so far plus one: V is open
+    offsets: IntArray  # entries of bag b, in C order, from offsets[b] to offsets[b + 1]
     words: IntArray
     counts: FloatArray
 
@@ -114,7 +114,7 @@ class Bags:
         return replace(self, words=number[self.words], width=width)
 
     def to_dense(self, width: int | None = None) -> FloatArray:
-        """Return the array it stands for, with ``width`` words."""
+        """Return the equivalent array, with ``width`` words."""
         n = len(self.offsets) - 1
         out = np.zeros((n, self.width if width is None else width))
         out[np.repeat(np.arange(n), np.diff(self.offsets)), self.words] = self.counts
@@ -185,7 +185,7 @@ def put(arrays: dict[str, Any], name: str, value: Any) -> None:
 
 
 def get(arrays: dict[str, Any], name: str) -> Any:
-    """Return an array or bags that `put` has stored."""
+    """Return an array or bags stored by `put`."""
     if name in arrays:
         return arrays[name]
     stored = arrays[f"{name}.shape"]
@@ -201,6 +201,6 @@ def get(arrays: dict[str, Any], name: str) -> Any:
 
 
 def get_rows(arrays: dict[str, Any], name: str) -> Any:
-    """Return rows that `put` has stored: an array, or sparse ones."""
+    """Return rows stored by `put`: an array, or sparse ones."""
     found = get(arrays, name)
     return found.to_rows() if isinstance(found, Bags) else found

@@ -15,7 +15,7 @@ from streamddcrp.models.temporal.kernels import text
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.typing import FloatArray, IntArray
 
-_UNSEEN = 0.25  # tables that every word is taken to have on top
+_UNSEEN = 0.25  # additional tables assumed for every word
 _HEAD = 0.25  # a word in a larger part of the rows of both halves holds a component together,
 # unless more components hold it than this part of those that hold the most frequent one
 

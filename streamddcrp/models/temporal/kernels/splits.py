@@ -1,9 +1,9 @@
-"""Whether a component is two, and how its rows are shared (docs/math/temporal.md (9)).
+"""Candidate splits of components, and the sharing of their rows (docs/math/temporal.md (9)).
 
-Rows of texts are laid out by correspondence analysis, whose first axis says which differ most. The
-smaller side leaves, and a few rounds move single rows to where their words are more probable. Rows
-of numbers are cut by two means along a direction, and rounds of sharing follow. What is decided
-here is only what is worth a closer look.
+Rows of texts are placed by correspondence analysis, whose first axis shows the largest differences.
+The smaller side leaves, and a few rounds move single rows to where their words are more probable.
+Numeric rows are cut by 2-means along a direction, and rounds of sharing follow. The result is only
+a proposal.
 """
 
 import math
@@ -18,13 +18,13 @@ from streamddcrp.models.temporal.kernels.text import log_rise
 ROUNDS = 5  # of sharing rows of numbers between the halves of a split
 _TURNS = 12  # of the power iteration
 _ROUNDS = 4  # of moving rows
-_STILL = 0.01  # part of the rows; rounds that move less are the last
+_STILL = 0.01  # share of the rows; rounds that move fewer are the last
 _LONE = 1.0  # expected rows that a side must have at least
 
 
 @kernel
 def two_means(x, w):
-    """Split weighted numbers (N,) by two means; return these, or NaN if all are one."""
+    """Split weighted numbers (N,) by 2-means; return the means, or NaN if all are one."""
     low, high = np.inf, -np.inf
     n = 0
     for i in range(len(x)):
@@ -54,7 +54,7 @@ def two_means(x, w):
 
 @kernel
 def split_drift(rows, past, begins, starts, law, shared, stats, out):
-    """Share the rows of a component between two that it may be, smoothing them in between.
+    """Share the rows of a component between two candidates, smoothing in between.
 
     ``rows``: those of all epochs (N, D), about the mean at birth, where each epoch begins (E + 1,),
     and the component's share of each row (N, 1); ``shared`` (N, 2): those of the two (updated).
@@ -105,7 +105,7 @@ def split_drift(rows, past, begins, starts, law, shared, stats, out):
 
 @kernel
 def split_conjugate(rows, past, begins, starts, law, shared, stats):
-    """Share the rows of a component between two that it may be, as `split_drift` does.
+    """Share the rows of a component between two candidates, as `split_drift` does.
 
     ``law``: the family, its prior, the posterior of no rows (Q,), and what an epoch leaves of the
     statistics before; ``starts`` (2, P): those of before the window; ``stats`` (E, 2, P) out: of
@@ -147,7 +147,7 @@ def split_conjugate(rows, past, begins, starts, law, shared, stats):
 
 @kernel
 def _first_axis(bags, own, rows, place, weight, centre, along):
-    """Lay out rows along the first axis of their correspondence analysis, into ``along`` (N,).
+    """Place rows on the first axis of their correspondence analysis, into ``along`` (N,).
 
     Row i stands at ``x_i / sqrt(n_i) - sqrt(n_i) centre``, each word weighed by ``weight``; its
     mass is ``own``. The search begins at the row that stands farthest out.
@@ -255,7 +255,7 @@ def split_rows(bags, own, rows, start, prior, prior_size, place, side):
 
 @kernel
 def _moved(bags, own, rows, place, prior, whole, stays, side):
-    """Begin with the signs of ``side``, move rows; return the gain of evidence."""
+    """Start from the signs of ``side``, move rows; return the gain of evidence."""
     offsets, words, counts = bags.offsets, bags.words, bags.counts
     (base, prior_size), (every, size, mass), (kept, kept_size) = prior, whole, stays
     leaving = 0.0
