@@ -109,7 +109,7 @@ def with_correlations(
     if full is None:
         return family, 0
     rest = [(part, [j for j in at if j not in live]) for part, at in _parts_of(family, X.shape[1])]
-    others = [(part, np.array(at)) for part, at in rest if at]
+    others = [(part.unscaled(), np.array(at)) for part, at in rest if at]
     return _joined([(full, np.array(live)), *others]), len(live) * (len(live) - 1) // 2
 
 
