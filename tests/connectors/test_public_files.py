@@ -70,7 +70,7 @@ FILES = {  # name: text, options, columns of the time, features
     ),
     "SN_m_tot.txt": (
         lines([], lambda i: f"{1749 + i // 12} {i % 12 + 1:02d} {1749 + i / 12:.3f}  {Y[i]:5.1f} -1 "),
-        "", None, "c1,c2,c3,c4,c5",
+        "", "c1 + c2", "c3,c4,c5",
     ),
     "exchange_rate.txt": (lines([], lambda i: f"{X[i]},{Y[i]}"), "", None, "c1,c2"),
     "valve.csv": (
