@@ -284,7 +284,7 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
 
     def part(name: str, default: str = "") -> Any:
         if name not in there:
-            return pa.array([default] * n)
+            return pa.array([default] * n, pa.string())
         found = pc.struct_field(parts, name)
         return pc.if_else(pc.equal(found, ""), default, found)
 

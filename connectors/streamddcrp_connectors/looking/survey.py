@@ -26,6 +26,7 @@ _IDS = re.compile(  # of the things that numbers tell apart
     r"(?i:(.*[\W_])?(id|(bike|user|device|station|sensor|store|site|item|trip|session)_?id))"
     r"|.*[a-z]I[dD]"
 )
+_ID = "an id"
 _WHY = {
     "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
     "empty": "empty",
@@ -77,12 +78,15 @@ def survey(
         stamps = _is_stamps(name, cells, habit.clock) or _is_again(cells, habit.clock, stamped)
         if habit.kind == "number" and stamps:
             left_out[name] = _WHY["time"]
-        elif habit.kind == "number" and _is_code(name, cells):
-            left_out[name] = "an id"
+        elif habit.kind == "number" and _is_code(name, cells, first=name == names[0]):
+            left_out[name] = _ID
         elif habit.kind in ("number", "flag") or empty:
             features.append(name)
         else:
             left_out[name] = _WHY[habit.kind]
+    if not features:
+        features = [name for name, why in left_out.items() if why == _ID]
+        left_out = {name: why for name, why in left_out.items() if why != _ID}
     return Survey(habits, tuple(times), kind, tuple(features), left_out, key, unordered)
 
 
@@ -103,11 +107,12 @@ def _is_again(cells: Any, clock: str, times: Any) -> bool:
     return len(pc.unique(pc.subtract(seconds, times.cast(pa.int64())).drop_null())) == 1
 
 
-def _is_code(name: str, cells: Any) -> bool:
+def _is_code(name: str, cells: Any, *, first: bool) -> bool:
     """Whether numbers name things: called an id, or one and the same that begins with a zero."""
     cells = pc.unique(trimmed(cells).drop_null())
     padded = len(cells) == 1 and re.fullmatch(r"0\d+", cells[0].as_py()) is not None
-    whole = pc.match_substring_regex(cells, r"^\d+(\.0)?$") if _IDS.fullmatch(name) else None
+    called = _IDS.fullmatch(name) and (first or name != "id")  # idle, in the table of vmstat
+    whole = pc.match_substring_regex(cells, r"^\d+(\.0)?$") if called else None
     return padded or (whole is not None and pc.all(whole).as_py())
 
 
