@@ -164,7 +164,8 @@ def _find_times(
         if _is_day(table, habits, name, wanted):
             candidates += [(name, clock) for clock in _clocks(table, habits, name)[:1]]
         candidates.append((name,))
-    best, most, near = ((), key), 0, ((), key)
+    best: tuple[tuple[str, ...], str | None] = ((), key)
+    near, most = best, 0
     for names in candidates:
         ticks, steps, lost = time_steps(table, names, wanted, key)
         if lost or not len(ticks) or (len(ticks) > 2 and not steps.any()):
