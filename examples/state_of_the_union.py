@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from sklearn.feature_extraction.text import CountVectorizer
 
 from streamddcrp import TemporalDPM
-from streamddcrp.plots.stream import draw_layers
+from streamddcrp.plots.stream import Layers, draw_layers
 
 SHARED = os.environ.get("STREAMDDCRP_SHARED") or Path(__file__).resolve().parents[2] / "shared/data"
 DECADE, SHORT = 10.0, 20  # years; words of a paragraph
@@ -63,11 +63,8 @@ def draw(tracks, first_year, path):
     ax.set_title(f"The {len(large)} largest themes of the State of the Union", loc="left")
     ax.set_ylabel("paragraphs of ten years, %")
     mass = 100.0 * np.array([share[label] for label in large])
-    names = [words[label] for label in large]
-    counts, live = mass.sum(axis=1), set(large)
-    draw_layers(
-        ax, years, mass, np.array(large), names, counts, live, counted="sum over the decades, %"
-    )
+    layers = Layers(np.array(large), [words[label] for label in large], mass, mass.sum(axis=1))
+    draw_layers(ax, years, layers, set(large), counted="sum over the decades, %")
     ax.set_xlabel("year")
     plt.savefig(path, dpi=110)
     print(f"{path}: the {len(large)} largest of {len(share)} themes")

@@ -1,11 +1,11 @@
 """Online Bayesian nonparametric inference on streams.
 
 ``from streamddcrp import SeqDDCRP``: points arrive one by one or in batches, with no number of
-clusters given; the model says at once and in bounded memory which table each belongs to, whether a
-new one began, an old one returned or died, how surprising the point is, and how sure it is.
+clusters given. In bounded memory, the model says at once which table each belongs to, whether a new
+one began, an old one returned or died, how surprising the point is, and how certain this is.
 
-The public names stand in one table, ``__init__.pyi``. Each is imported when it is first used, so
-that importing the package costs next to nothing.
+``__init__.pyi`` lists the public names. Each is imported at its first use, so importing the package
+costs next to nothing.
 """
 
 import lazy_loader

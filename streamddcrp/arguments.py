@@ -1,4 +1,4 @@
-"""Arguments of public calls: checked by their annotations, and read as arrays and lists."""
+"""Check the arguments of public calls against annotations; read them as arrays and lists."""
 
 import functools
 import inspect
@@ -20,16 +20,16 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 def generator(seed: int | None) -> np.random.Generator:
-    """Return a generator of random numbers, a new one for None; raises ConfigError."""
+    """Return a random generator, a new one for None; raises ConfigError."""
     return np.random.default_rng(None if seed is None else as_whole("seed", seed))
 
 
 def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = False) -> Any:
-    """Return an array of float64, or of int64 if ``whole``; SchemaError if it cannot be."""
+    """Return a float64 array, or int64 if ``whole``; raises SchemaError."""
     good, out = False, np.empty(())
     with suppress(TypeError, ValueError, OverflowError, NotImplementedError):
         given = np.asarray(values)
-        if given.dtype.kind == "O":  # such as None for a missing value
+        if given.dtype.kind == "O":  # for example None for a missing value
             given = given.astype(np.float64)
         if given.dtype.kind in "biuf":
             out = given.astype(np.int64 if whole else np.float64, copy=False)
@@ -44,7 +44,7 @@ def number_array(name: str, values: Any, *, ndim: int | None = 1, whole: bool = 
 
 
 def values_of(what: str, function: Callable[..., Any], *given: Any) -> Any:
-    """Return the floats, one each, that a user's function makes of arrays; ConfigError if not."""
+    """Return the floats that a user's function computes from arrays; raises ConfigError."""
     try:
         with np.errstate(all="ignore"):
             out = np.asarray(function(*given), dtype=np.float64)
@@ -62,7 +62,7 @@ def values_of(what: str, function: Callable[..., Any], *given: Any) -> Any:
 
 
 def as_list(name: str, values: Any) -> list[Any]:
-    """Return a list, array, series or Arrow column as a list; SchemaError if it is none."""
+    """Return a list, array, series or Arrow column as a list; raises SchemaError."""
     with suppress(TypeError):
         if hasattr(values, "to_pylist"):
             return list(values.to_pylist())
@@ -101,7 +101,7 @@ def _is_ours(hint: Any) -> bool:
 
 
 def _test(hint: Any) -> _Test | None:
-    """Return what a type hint asks for, in words and as a test; None: nothing that can be told."""
+    """Return a type hint as words and as a test, or None if it cannot be checked."""
     origin, parts = typing.get_origin(hint) or hint, typing.get_args(hint)
     if origin is typing.Annotated:
         words, attribute = hint.__metadata__
@@ -120,7 +120,7 @@ def _test(hint: Any) -> _Test | None:
 
 
 def _sequence(origin: Any, parts: Sequence[Any]) -> _Test:
-    """Return the test of a sequence: of one kind, or a tuple with a part of each."""
+    """Return the test of a sequence of one kind, or of a tuple with one kind for each part."""
     each = [_test(part) or ("anything", lambda _: True) for part in parts if part is not ...]
     is_pair = origin is tuple and len(each) == len(parts)
 
@@ -134,7 +134,7 @@ def _sequence(origin: Any, parts: Sequence[Any]) -> _Test:
 
 
 def checked(function: _Function) -> _Function:
-    """Refuse, at the call, arguments that are not of the annotated kind: ConfigError."""
+    """Refuse arguments of a call that do not match their annotations: ConfigError."""
     parameters = inspect.signature(function).parameters
     tests = {name: _test(parameter.annotation) for name, parameter in parameters.items()}
     if not any(tests.values()):

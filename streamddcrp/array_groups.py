@@ -1,11 +1,11 @@
-"""How kernels take groups of arrays: by a pointer.
+"""Pass groups of arrays to kernels by pointer.
 
-numba passes a named tuple by value, each array as seven or more numbers: a state of seventy arrays
-as five hundred arguments, taken apart and put together again at every call. Half of the code that
-LLVM would have to optimise is that. Here a group arrives as a pointer to the descriptions of its
-arrays, which nothing changes during a call, and a kernel loads only those that it names.
+numba passes a named tuple by value, with seven or more numbers for each array. A state of seventy
+arrays becomes five hundred arguments, unpacked and packed again at every call, which would be half
+the code that LLVM has to optimise. Here a group arrives as a pointer to descriptors of its arrays,
+constant during a call, and a kernel loads only those that it names.
 
-Where the same group goes to many calls, Python may pass its description, as bytes, in its place.
+If many calls share a group, Python may pass its descriptors as bytes instead.
 """
 
 import struct
@@ -25,7 +25,7 @@ from streamddcrp.numba_inside import (
 
 
 class Group(types.Type):
-    """Type of a named tuple whose members are numbers, contiguous arrays and groups."""
+    """numba type of a named tuple of numbers, contiguous arrays and groups."""
 
     def __init__(self, names: tuple[str, ...], members: tuple[Any, ...]) -> None:
         self.names, self.members = names, members
@@ -34,10 +34,10 @@ class Group(types.Type):
 
 
 def grouped(kind: Any) -> Any:
-    """Return as what kernels take arguments of a type.
+    """Return the type in which kernels take arguments of a type.
 
-    Groups for named tuples of arrays; arrays that must not be written, as those of Arrow, as any
-    others, or a kernel would be compiled for each kind. No kernel writes what its user gave.
+    Named tuples of arrays become groups. Read-only arrays, such as Arrow's, become ordinary ones,
+    so that no kernel is compiled for each kind; no kernel writes to user data.
     """
     if isinstance(kind, types.Array):
         return kind.copy(readonly=False)
@@ -59,10 +59,10 @@ _FORMATS = {types.float64: "d", types.int64: "q", types.boolean: "?"}
 
 
 def described(kind: Group, group: Sequence[Any]) -> bytes:
-    """Return what a call of a kernel may be given in place of a group while its arrays live."""
+    """Return a substitute for a group in kernel calls, valid while its arrays live."""
     form, parts = "@", []
     for member, item in zip(kind.members, group, strict=True):
-        if isinstance(member, types.Array):  # as numba lays it out: no owner, and so on
+        if isinstance(member, types.Array):  # numba's layout: no owner, and so on
             form += f"PPnnP{2 * item.ndim}n"
             parts += [0, 0, item.size, item.itemsize, item.ctypes.data, *item.shape, *item.strides]
         else:
@@ -88,7 +88,7 @@ class _Attributes(AttributeTemplate):
 
 @lower_getattr_generic(Group)
 def _member(context: Any, builder: Any, group: Group, value: Any, name: str) -> Any:
-    """Load a number, or a contiguous array without an owner; its shape gives its strides."""
+    """Load a number, or a contiguous array without owner and with strides from its shape."""
     at = group.names.index(name)
     kind, where = group.members[at], cgutils.gep_inbounds(builder, value, 0, at)
     if not isinstance(kind, types.Array):
@@ -120,7 +120,7 @@ def _member(context: Any, builder: Any, group: Group, value: Any, name: str) -> 
 
 
 def _constant(builder: Any, where: Any) -> Any:
-    """Load what does not change during a call."""
+    """Load a value that is constant during a call."""
     value = builder.load(where)
     value.set_metadata("invariant.load", builder.module.add_metadata([]))
     return value
@@ -144,7 +144,7 @@ def _unbox(kind: Group, value: Any, c: Any) -> Any:
 
 
 def _fill(kind: Group, value: Any, group: Any, c: Any) -> Any:
-    """Describe the arrays of a named tuple; return whether that failed."""
+    """Write the descriptors of a named tuple's arrays; return whether that failed."""
     failed = cgutils.false_bit
     signature = ir.FunctionType(ir.IntType(32), [c.pyapi.pyobj, c.pyapi.voidptr])
     adapt = cgutils.get_or_insert_function(c.builder.module, signature, "numba_adapt_ndarray")

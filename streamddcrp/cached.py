@@ -1,4 +1,4 @@
-"""Properties that are worked out once."""
+"""Properties computed once."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -7,10 +7,10 @@ _Value = TypeVar("_Value")
 
 
 class Cached(Generic[_Value]):
-    """A property that is worked out when it is first read, and then kept.
+    """A property computed when first read, and then kept.
 
-    As `functools.cached_property`, which up to Python 3.11 has a lock: a process that is forked
-    while another thread holds it would wait for ever.
+    `functools.cached_property` has a lock up to Python 3.11: a process forked while another thread
+    holds it would wait for ever.
     """
 
     def __init__(self, work_out: Callable[[Any], _Value]) -> None:

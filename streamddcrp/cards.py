@@ -1,4 +1,4 @@
-"""What a notebook shows of models and results: a small table of HTML, escaped."""
+"""Notebook views of models and results: a small HTML table, escaped."""
 
 import dataclasses
 import inspect
@@ -11,9 +11,9 @@ _ROWS, _COLUMNS, _LETTERS = 8, 8, 60  # of a table; letters of a cell
 
 
 class ModelCard:
-    """A model that a notebook shows by its class, its options, and its summary."""
+    """A model shown in notebooks by its class, options and summary."""
 
-    _has_overview = True  # whether its summary is quickly made
+    _has_overview = True  # whether its summary is fast
 
     def _repr_html_(self) -> str:
         card = _card(type(self).__name__, _changed(self))
@@ -23,7 +23,7 @@ class ModelCard:
         table = self.summary() if self._has_overview and hasattr(self, "summary") else None
         if table is not None and table.num_rows:
             names = table.column_names[:_COLUMNS]
-            if "words" in table.column_names[_COLUMNS:]:  # which say most
+            if "words" in table.column_names[_COLUMNS:]:  # the most informative column
                 names[-1] = "words"
             rows = table.slice(0, _ROWS).select(names).to_pylist()
             _table(card, names, ([row[name] for name in names] for row in rows))
@@ -34,13 +34,13 @@ class ModelCard:
 
 
 class ResultCard:
-    """A record of results that a notebook shows by its fields, arrays by their shapes."""
+    """A result shown in notebooks by its fields, with arrays as shapes."""
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
         card = _card(type(self).__name__, "")
-        fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]  # the class it is mixed into
+        fields: Any = dataclasses.fields(self)  # type: ignore[arg-type]  # this class is a mixin
         more = inspect.getmembers(type(self), lambda member: isinstance(member, property))
         names = [name for name, _ in more if name[0] != "_"] + [field.name for field in fields]
         rows = ((name, getattr(self, name)) for name in names)
@@ -49,7 +49,7 @@ class ResultCard:
 
 
 def _changed(model: Any) -> str:
-    """Say which options of a model are not at their defaults."""
+    """Return the options of a model that differ from their defaults."""
     options = inspect.signature(type(model).__init__).parameters
     changed = [
         f"{name}={_text(getattr(model, name))}"
@@ -60,7 +60,7 @@ def _changed(model: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Write a cell: numbers short, arrays by their shapes, the rest cut."""
+    """Format a cell: short numbers, arrays as shapes, the rest truncated."""
     if isinstance(value, bool) or value is None:
         return "" if value is None else str(value)
     if isinstance(value, int):

@@ -1,9 +1,9 @@
 """How kernels are decorated, compiled and called.
 
-Every kernel is decorated by one of the names below, never by numba's own: `roots` compiles them in
-a tenth of the time that numba takes, and `kernel_cache` keeps their machine code. Both lean on the
-inside of numba (`numba_inside`). With another version than it was tested with, kernels are compiled
-as numba does it, which takes ten times as long, and a warning says so. The numbers are the same.
+Every kernel is decorated by a name below, never by numba's own. `roots` compiles kernels ten times
+as fast as numba, and `kernel_cache` stores their machine code. Both depend on numba's internals
+(`numba_inside`). With an untested version of numba, kernels are compiled by numba itself and a
+warning says so; the results are the same.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ from numba import config, njit
 
 from streamddcrp.kernel_folders import cache_root
 
-TESTED = "0.68"  # the minor version of numba whose inside is known
+TESTED = "0.68"  # the minor version of numba whose internals are known
 _log = logging.getLogger(__name__)
 _entry_points: dict[Any, Any] = {}
 _settings: Any = config  # numba's, read from the environment
 
 
 def _inside() -> Any:
-    """Import what leans on the inside of numba; None where that may be another one."""
+    """Import what depends on numba's internals; None if they may differ."""
     why = f"numba {numba.__version__} is not {TESTED}"
     try:
         if numba.__version__.rpartition(".")[0] == TESTED:
@@ -61,7 +61,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
 @cache
 def _sources() -> str:
-    """Digest of all sources of the package, of which numba would look at one."""
+    """Digest of all sources of the package, of which numba would check only one."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -74,22 +74,22 @@ def _with(**options: Any) -> Callable[[Any], Any]:
 
 inner = _with()  # called by other kernels only
 
-# For kernels that allocate nothing and take tuples of many arrays: references to the arrays are not
-# counted, which takes two thirds of the time where a call does little. `entry` is called by Python,
-# `uncounted` by kernels only.
+# For kernels that allocate nothing and take tuples of many arrays. Arrays are not
+# reference-counted, which saves two thirds of the time of a short call. Python calls `entry`; only
+# kernels call `uncounted`.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False}
 entry = _with(**_UNCOUNTED)
 uncounted = _with(**_UNCOUNTED)
 
-# Called by a loop for each word: a call passes every array of its tuples, which takes longer than
-# the work of such a kernel.
+# For kernels called in a loop for each word: a real call passes every array of its tuples, which
+# takes longer than the kernel's work.
 leaf = _with(forceinline=True, **_UNCOUNTED)
 
-# Loops over columns that divide: a check for zeros would keep them from vector registers.
+# For loops over columns that divide: a check for zeros would prevent vectorisation.
 column = _with(forceinline=True, error_model="numpy", **_UNCOUNTED)
 unchecked = _with(error_model="numpy")
 
-# Copied into the caller before it is compiled.
+# For code copied into the caller before compilation.
 inlined = _with(inline="always")
 
 
@@ -102,10 +102,10 @@ def _overloads(kernel: Any) -> dict[Any, Any]:
 
 
 def entry_point(kernel: Any) -> Any:
-    """Return the machine code of a kernel, to be called without a look at the arguments' types.
+    """Return a kernel's machine code, to be called without checking argument types.
 
-    With a state of seventy arrays that look takes 10 us. The caller vouches for the types; a kernel
-    that was not compiled yet, or for more types than one, comes back as it is.
+    With a state of seventy arrays the check takes 10 us. The caller guarantees the types. A kernel
+    compiled for no type, or for several, is returned unchanged.
     """
     if kernel not in _entry_points:
         overloads = _overloads(kernel)
@@ -116,11 +116,11 @@ def entry_point(kernel: Any) -> Any:
 
 
 def entry_with(kernel: Any, *groups: Any) -> Any:
-    """Return the `entry_point` of a kernel with its first arguments, groups of arrays, given.
+    """Return a kernel's `entry_point` with its first arguments, groups of arrays, bound.
 
-    They are described once, not at each call: for seventy arrays that takes 1 us. The caller holds
-    the arrays. None for a kernel that was not compiled yet, or for more types than one. Returned as
-    a function so that memory profilers do not walk into the arrays.
+    The groups are described once, which takes 1 us for seventy arrays, and the caller holds the
+    arrays. None for a kernel compiled for no type, or for several. Returned as a function so that
+    memory profilers do not walk into the arrays.
     """
     code = entry_point(kernel)
     if code is kernel:

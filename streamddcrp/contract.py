@@ -1,14 +1,14 @@
-"""The contract between engines and everything around them: read this first.
+"""The interface between engines and everything around them: read this first.
 
 Each model is a folder in `streamddcrp.models`. Its engine holds a state of arrays and offers
 
     step(rows, t) -> out      predict each row, then learn it; ``out`` has shape (N, N_OUTPUTS)
-    predict(row, t) -> out    what `step` would say of one row; changes nothing
+    predict(row, t) -> out    what `step` would output for one row; changes nothing
 
-The columns of ``out`` are named below, for all models alike. What happened to tables (births,
-returns, deaths, merges, splits) is written by the kernels into an `EventRing`, from which
-`streamddcrp.estimator.views` makes `Event` objects. The classes in `streamddcrp.estimator` turn an
-engine into a river estimator: they read batches, check rows and times, and save and load.
+The columns of ``out`` are named below, for all models alike. Kernels write table events (births,
+returns, deaths, merges, splits) into an `EventRing`, and `streamddcrp.estimator.views` turns them
+into `Event` objects. The classes in `streamddcrp.estimator` turn an engine into a river estimator:
+they read batches, check rows and times, and save and load.
 """
 
 import math
@@ -20,7 +20,7 @@ from streamddcrp.compilation import entry
 from streamddcrp.records import MOST, REAL, Within, empty
 from streamddcrp.typing import FloatArray, IntArray
 
-# Columns of the output of a step; a model may add its own behind them.
+# Columns of a step's output; a model may append its own.
 LABEL = 0  # id of the most probable table
 LABEL_PROB = 1  # its probability
 SCORE = 2  # -log predictive density, nats
@@ -29,36 +29,36 @@ P_CHANGE = 4  # probability that the regime changed within the last rows
 LIVE_TABLES = 5  # number of live tables before the row
 N_OUTPUTS = 6
 
-LIVE = 0.5  # expected rows, or weight of particles, from which a table counts as live
+LIVE = 0.5  # least expected rows, or particle weight, of a live table
 
-# Kinds of events. Codes from SWEEP_UP on are housekeeping and are not reported.
+# Kinds of events. Codes from SWEEP_UP on are internal and are not reported.
 KINDS = ("birth", "return", "death", "merge", "split")  # in the order of the codes
 BIRTH, RETURN, DEATH, MERGE, SPLIT = range(5)
-SWEEP_UP = 5  # a merge of a table at which no arrival was ever seen
+SWEEP_UP = 5  # merge of a table that never got an arrival
 RESTART = 6  # of a shadow
-FADE = 7  # an atom came back after ``into`` rows, and lost what no longer holds
-SWAP = 8  # of ids after a split: the larger part keeps the old one
-FORGET = 9  # a split forgets the rows from before its halves
+FADE = 7  # an atom came back after ``into`` rows and was partly forgotten
+SWAP = 8  # exchange of ids after a split: the larger part keeps the old one
+FORGET = 9  # a split forgets the rows before its halves
 EVENT_CAPACITY = 256
-PIECE = 64  # rows that make fewer events than that
+PIECE = 64  # rows whose events always fit in a ring
 
 
 class Part(NamedTuple):
-    """A part of a row, a column or a word, and what it says; or what it says of a regime.
+    """A column or word of a row with its contribution to the surprise, or a fact of a regime.
 
     Attributes
     ----------
     name : str
     value : float
-        Of the row; of a regime, its mean.
+        Value in the row; for a regime, its mean.
     expected, sd : float
-        Predictive mean and standard deviation in the units of the value, NaN where a model does not
-        say; in the reasons of an event, of the regime before.
+        Predictive mean and standard deviation in the units of the value, NaN if the model gives
+        none. In the reasons of an event, those of the previous regime.
     surprise : float
         -log p(value | the other parts), nats.
     excess : float
-        The surprise less its expectation; in the reasons of an event, both are the part's share of
-        the symmetric Kullback-Leibler divergence of the two regimes' predictives.
+        The surprise minus its expectation. In the reasons of an event, surprise and excess are the
+        part's share of the symmetric Kullback-Leibler divergence of the two predictives.
     spread : float
         In the reasons of an event, the predictive standard deviation of the regime.
     """
@@ -73,11 +73,11 @@ class Part(NamedTuple):
 
     @property
     def deviations(self) -> float:
-        """Standard deviations from what was expected, NaN where it is not known."""
+        """Standard deviations between value and expectation, NaN if unknown."""
         return (self.value - self.expected) / self.sd if self.sd > 0.0 else math.nan
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Describe the part in words."""
         if math.isnan(self.expected):
             return f"{self.name}: {self.excess:.3g} nats"
         off = self.deviations
@@ -93,7 +93,7 @@ def _short(value: float) -> str:
 
 
 def _pair(value: float, sd: float) -> str:
-    """Write a value with as many digits as its standard deviation has."""
+    """Write a value to the precision of its standard deviation."""
     if not sd > 0.0 or not math.isfinite(value + sd):
         return _short(value)
     digits = min(max(-math.floor(math.log10(sd)) + (1 if sd < 0.095 else 0), 0), 12)
@@ -102,12 +102,12 @@ def _pair(value: float, sd: float) -> str:
 
 
 def said(parts: Iterable[Part]) -> str:
-    """Say parts in words, in one line."""
+    """Describe parts in one line."""
     return "; ".join(map(str, parts))
 
 
 def said_of_change(parts: Iterable[Part]) -> str:
-    """Say in one line from what to what parts changed: "flow 102.0 ± 1.1 to 24.2 ± 0.8"."""
+    """Describe a change of parts in one line: "flow 102.0 ± 1.1 to 24.2 ± 0.8"."""
     return "; ".join(
         f"{part.name} {_pair(part.expected, part.sd)} to {_pair(part.value, part.spread)}"
         for part in parts
@@ -116,39 +116,39 @@ def said_of_change(parts: Iterable[Part]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a table.
+    """An event of a table.
 
     Attributes
     ----------
     kind : {"birth", "return", "death", "merge", "split"}
-        "birth": an arrival was assigned to it for the first time. "return": the same, after an
-        absence longer than the window. "death": the table left memory; its id is never reused.
-        "merge": it is one with another table from now on. "split": it was part of another one.
+        "birth": the first arrival assigned to the table. "return": the same after an absence longer
+        than the window. "death": the table left memory; its id is never reused. "merge": the table
+        joined another one. "split": it was part of another one.
     label : int
         Id of the table.
     index : int
-        Arrival index, from 0, of the row that it is about. Events come in the order in which they
-        were noticed, and a birth may be noticed some rows after the first row of its table.
+        Arrival index, from 0, of the row that the event is about. Events come in the order in which
+        they were noticed; a birth may be noticed some rows after its first row.
     t : float
-        Time of that row, as it was given; the row's number where rows have no times.
+        Time of that row as given, or the row's number if rows have no times.
     into : int, optional
         For "merge", the id of the table it joined; for "split", of the one it came from.
     key : str or int, optional
-        The stream it belongs to, in a model that keeps many (`Keyed`).
+        The stream of the event, in a model with many streams (`Keyed`).
     noticed : float, optional
-        Time of the row at which it was noticed, where that is not ``t``.
+        Time of the row at which it was noticed, if that is not ``t``.
     reasons : tuple of Part
-        Columns in which the regime differs from the one before it, or from the one it was part of,
-        the largest difference first: at most five, each with the mean now as its value and the mean
-        before as the expected one. For births, returns and splits of a `SeqDDCRP`, by the first
-        three to eight rows of the regime, recorded while these come; if none were recorded, by all
-        its rows. Empty if the regime is gone by then. Events are compared without their reasons.
+        Columns in which the regime differs most from its predecessor or from the one it was part
+        of: at most five, largest first, each with the present mean as value and the previous mean
+        as expected value. For births, returns and splits of a `SeqDDCRP` they rest on the regime's
+        first three to eight rows, recorded as these arrive, or on all its rows if none were
+        recorded. Empty if the regime no longer exists. Comparisons of events ignore reasons.
     unlike : tuple of Part
         For a return, the columns in which the regime differs from its earlier visits.
     between : tuple of float, optional
-        Times between which the first row of the regime lies with probability 0.95, given the rows
-        that had come when the reasons were recorded. For births and returns of a `SeqDDCRP`, where
-        reasons are known and one regime was left for another.
+        Times between which the regime's first row lies with probability 0.95, given the rows known
+        when the reasons were recorded. For births and returns of a `SeqDDCRP` with known reasons
+        and a single previous regime.
 
     Examples
     --------
@@ -169,7 +169,7 @@ class Event:
 
     @property
     def why(self) -> str:
-        """The three largest reasons in words; empty where there are none."""
+        """The three largest reasons in words, or an empty text."""
         last = said_of_change(self.unlike[:3])
         said = [said_of_change(self.reasons[:3]), f"unlike its last visit: {last}" if last else ""]
         return "; ".join(filter(None, said))
@@ -215,15 +215,15 @@ class Memory(Protocol):
 
 @runtime_checkable
 class Engine(Protocol):
-    """What `streamddcrp.estimator` drives where rows of numbers sit at tables.
+    """The interface through which `streamddcrp.estimator` drives engines of numeric rows.
 
     Models with side inputs (parents, groups) take them after the times. Engines of texts, epochs,
-    trees and features have methods of their own, and these columns.
+    trees and features have other methods, and these columns.
     """
 
     @property
     def state(self) -> Memory:
-        """The state; `step` may replace it by a larger one."""
+        """The state; `step` may replace it with a larger one."""
         ...
 
     def step(self, X: FloatArray, t: FloatArray) -> FloatArray:
@@ -231,5 +231,5 @@ class Engine(Protocol):
         ...
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, object]:
-        """Predict a row (D,): the outputs, and the probabilities of the tables. Changes nothing."""
+        """Predict a row (D,): the outputs and the table probabilities. Changes nothing."""
         ...

@@ -1,6 +1,6 @@
-"""Exceptions: one tree, so that ``except StreamDDCRPError`` catches everything this package raises.
+"""Exceptions: one tree, so that ``except StreamDDCRPError`` catches all of this package's.
 
-Messages name the argument, or the row and the column; what was expected; what came; the way out.
+A message names the argument, or the row and column, what was expected, what came, and a remedy.
 """
 
 import re
@@ -13,17 +13,17 @@ class StreamDDCRPError(Exception):
 
 
 class ConfigError(StreamDDCRPError, ValueError):
-    """An option of a model, a likelihood, a decay or the command line is not usable."""
+    """An option of a model, a likelihood, a decay or the command line is invalid."""
 
 
 class SchemaError(StreamDDCRPError, ValueError):
-    """A row or a batch does not have the shape, the columns or the values it must have.
+    """A row or batch has the wrong shape, columns or values.
 
     Parameters
     ----------
     message : str
     row : int, optional
-        Offending row, counted from 0 within the batch that was handed over.
+        Offending row, counted from 0 within the batch.
     """
 
     def __init__(self, message: str, *, row: int | None = None) -> None:
@@ -31,26 +31,26 @@ class SchemaError(StreamDDCRPError, ValueError):
         self.row = row
 
     def after(self, n_rows: int) -> Self:
-        """Return the error as it is for a batch whose first ``n_rows`` rows came before."""
+        """Return the error for a batch with ``n_rows`` rows before this one's."""
         if self.row is None:
             return self
         row = self.row + n_rows
         return self.retold(re.sub(r"^row \d+\b", f"row {row}", str(self)), row)
 
     def retold(self, message: str, row: int | None) -> Self:
-        """Return the error in other words."""
+        """Return the error with other words."""
         return type(self)(message, row=row)
 
 
 class OrderError(SchemaError):
-    """Time ran backwards.
+    """Time decreased.
 
     Parameters
     ----------
     message : str
     row : int, optional
     times : tuple of float
-        The times that the message shows as numbers.
+        The times shown as numbers in the message.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class OrderError(SchemaError):
         self.times = times
 
     def retold(self, message: str, row: int | None) -> Self:
-        """Return the error in other words, which show the same times."""
+        """Return the error with other words for the same times."""
         return type(self)(message, row=row, times=self.times)
 
 
 class UnknownKeyError(StreamDDCRPError, KeyError):
-    """A key of which no row was learned."""
+    """No row of this key was learned."""
 
-    __str__ = Exception.__str__  # not the repr, as of other KeyErrors
+    __str__ = Exception.__str__  # not the repr, as in other KeyErrors
 
 
 class CheckpointError(StreamDDCRPError):
@@ -79,7 +79,7 @@ class MissingExtraError(StreamDDCRPError, ImportError):
 
 
 def import_extra(module: str, what: str, extra: str) -> Any:
-    """Import a module that an extra installs, or say ``what`` needs it, and how to install it."""
+    """Import a module of an extra, or say what needs it and how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,6 +1,6 @@
-"""Machine code of roots: ready, kept from an earlier run, or compiled once.
+"""Machine code of roots: shipped, kept from an earlier run, or compiled once.
 
-One process compiles a root while others wait for its code. The lock is that of an open file, which
+One process compiles a root while others wait for its code. The lock belongs to an open file and
 ends with the process.
 """
 
@@ -13,35 +13,22 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from streamddcrp.kernel_folders import (
-    READY,
-    cache_root,
-    digest_of,
-    folder_of,
-    target,
-    use,
-    wanted_root,
-)
-from streamddcrp.numba_inside import (
-    CacheLocator,
-    CompileResultCacheImpl,
-    FunctionCache,
-    IndexDataCacheFile,
-)
+from streamddcrp import kernel_folders as folders
+from streamddcrp import numba_inside
 
 _log = logging.getLogger(__name__)
 _announced: set[str] = set()  # folders
-_PATIENCE = 1.0  # seconds that a compilation, or the wait for another's, may take unannounced
+_PATIENCE = 1.0  # seconds that compiling, or waiting for it, may take unannounced
 
 
-class _Locator(CacheLocator):
+class _Locator(numba_inside.CacheLocator):
     """Names for numba the place of a kernel's code."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         path = Path(py_file)
         home = path.parent if path.parent.name == "kernels" else path
         self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
-        self._cache_path, self._stamp = folder_of(home), digest_of(home)
+        self._cache_path, self._stamp = folders.folder_of(home), folders.digest_of(home)
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -51,15 +38,15 @@ class _Locator(CacheLocator):
         return self._stamp
 
 
-class _Implementation(CompileResultCacheImpl):
+class _Implementation(numba_inside.CompileResultCacheImpl):
     _locator_classes = [_Locator]  # noqa: RUF012
 
 
-class _File(IndexDataCacheFile):
+class _File(numba_inside.IndexDataCacheFile):
     """Codes of a root in one folder; what cannot be read is not there."""
 
     def load(self, key: Any) -> Any:
-        """Return a code, None if it is not there."""
+        """Return a code, or None if it is missing."""
         return self._without_errors(super().load, key)
 
     def _load_index(self) -> Any:
@@ -68,40 +55,40 @@ class _File(IndexDataCacheFile):
     def _without_errors(self, read: Any, *args: Any) -> Any:
         try:
             return read(*args)
-        except Exception:  # a file cut short raises whatever its bytes suggest
+        except Exception:  # a truncated file can raise any error
             _log.debug("cannot read %s", self._index_path, exc_info=True)
             return None
 
 
-class Cache(FunctionCache):
+class Cache(numba_inside.FunctionCache):
     """The machine code of a root: ready, kept, or compiled once while other processes wait."""
 
     _impl_class = _Implementation
     _lock: int | None = None
     _timer: Timer | None = None
-    _began: float | None = None  # when a compilation that was announced did
+    _began: float | None = None  # start of an announced compilation
 
     def _files(self) -> Iterator[Any]:
         """Yield where code may be: in the package, where it is kept, where it can be written."""
-        roots = [READY, wanted_root()]
+        roots = [folders.READY, folders.wanted_root()]
         for root in dict.fromkeys(roots):
             if root is not None:
                 yield self._file(root)
-        yield self._file(cache_root())
+        yield self._file(folders.cache_root())
 
     def _file(self, root: Path) -> Any:
         folder = root / self._impl.locator.get_cache_path()
-        use(folder)
+        folders.use(folder)
         stamp = self._impl.locator.get_source_stamp()
         return _File(str(folder), self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the code for a signature; None: it is the turn of this process to compile it."""
+        """Return the code for a signature, or None if this process must compile it."""
         target_context.refresh()
         found = self._found(sig, target_context)
         if found is None and self._lock is None:
             self._begin()
-            found = self._found(sig, target_context)  # by another process meanwhile
+            found = self._found(sig, target_context)  # compiled by another process meanwhile
         return found
 
     def _found(self, sig: Any, target_context: Any) -> Any:
@@ -113,10 +100,10 @@ class Cache(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep code that was compiled."""
+        """Store compiled code."""
         if not self._impl.check_cachable(data):
             return
-        file = self._file(cache_root())
+        file = self._file(folders.cache_root())
         try:
             Path(file._cache_path).mkdir(parents=True, exist_ok=True)
             file.save(self._index_key(sig, data.codegen), self._impl.reduce(data))
@@ -125,24 +112,24 @@ class Cache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         sig, _, digests = super()._index_key(sig, codegen)
-        return sig, target(), digests
+        return sig, folders.target(), digests
 
     def _begin(self) -> None:
-        """Wait while another process compiles this root; then it is the turn of this one."""
+        """Wait while another process compiles this root, then take the lock."""
         self._timer = Timer(_PATIENCE, self._announce)
         self._timer.daemon = True
         self._timer.start()
-        with suppress(ImportError, OSError):  # no such locks on this system, or in this folder
+        with suppress(ImportError, OSError):  # no such locks on this system or in this folder
             import fcntl  # noqa: PLC0415 -- not everywhere
 
-            folder = cache_root() / self._impl.locator.get_cache_path()
+            folder = folders.cache_root() / self._impl.locator.get_cache_path()
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"{self._impl.filename_base}.lock"
             self._lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def release(self) -> None:
-        """Let others go on, when the code is there or could not be made."""
+        """Release the lock when the code exists or could not be made."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -162,5 +149,5 @@ class Cache(FunctionCache):
                 "compiling %s, once for this version of the sources (up to half a minute of CPU "
                 "time); kept in %s. `streamddcrp warmup` does it ahead",
                 name.rpartition("-")[0].replace("streamddcrp-", "").replace("-", "."),
-                cache_root() / name,
+                folders.cache_root() / name,
             )

@@ -1,14 +1,14 @@
-"""Which processor machine code is made for, and where it is kept.
+"""Target processors of machine code, and the folders that store it.
 
-Code is made for one *target*, the same on all machines of an architecture: x86-64-v3 (AVX2 and FMA,
-in servers since 2013 and 2015) or AArch64 with NEON. So all of them give the same bits, and code
-can be made ahead: a wheel brings it in the folder ``ready`` of the package. A processor that lacks
-some of the target's instructions gets code for itself. So do all with ``STREAMDDCRP_NATIVE=1``.
+Code is made for one *target* on all machines of an architecture: x86-64-v3 (AVX2 and FMA, in
+servers since 2013 and 2015) or AArch64 with NEON. All machines therefore give the same bits, and a
+wheel can ship code in the package's folder ``ready``. A processor that lacks some of the target's
+instructions gets its own code, as do all with ``STREAMDDCRP_NATIVE=1``.
 
-What is not ready is compiled once, in a folder named by its package and a digest of the sources it
-may call: those of its own ``kernels`` package and what these import. An edit of one model's kernels
-therefore compiles that model again and nothing else. The folders lie in ``$NUMBA_CACHE_DIR``, or in
-the user's cache; where that cannot be written, in a temporary folder, with a warning.
+Other code is compiled once. Its folder is named after the package and a digest of the sources it
+may call: its own ``kernels`` package and that package's imports. An edit of a model's kernels
+therefore recompiles only that model. The folders are in ``$NUMBA_CACHE_DIR`` or the user's cache
+or, if that is read-only, in a temporary folder, with a warning.
 """
 
 import hashlib
@@ -31,11 +31,11 @@ from numba import config
 
 _log = logging.getLogger(__name__)
 _settings: Any = config  # numba's, read from the environment
-_UNUSED = 30 * 86400.0  # seconds after which a folder of an older version goes
+_UNUSED = 30 * 86400.0  # seconds without use after which an older version's folder is deleted
 NATIVE = "STREAMDDCRP_NATIVE"
 _CORE = Path(__file__).parent
 READY = _CORE / "ready"
-# By architecture: the processor to compile for, and what a host must have to run that.
+# By architecture: the target processor, and what a host needs to run its code.
 _TARGETS = {
     "x86_64": ("x86-64-v3", "avx avx2 bmi bmi2 f16c fma lzcnt movbe popcnt sse4.2 xsave"),
     "aarch64": ("generic", "neon"),
@@ -51,7 +51,7 @@ _IMPORTED = re.compile(rb"^from streamddcrp\.([\w.]+) import (\w*)", re.MULTILIN
 
 @cache
 def target() -> tuple[str, str, str, str]:
-    """Return what code is made for: architecture, processor, features, and settings of numba."""
+    """Return the target: architecture, processor, features, and settings of numba."""
     machine = platform.machine().lower()
     arch = _NAMES.get(machine, machine)
     settings = f"O{int(_settings.OPT)}" + ("-bounds" if _settings.BOUNDSCHECK else "")
@@ -78,14 +78,14 @@ def _host_features() -> set[str]:
 
 @cache
 def digest_of(home: Path) -> str:
-    """Digest of a file or package of kernels, and of the kernels that these import."""
+    """Digest of a file or package of kernels, and of the kernels it imports."""
     pending = [_CORE / "roots.py", *(sorted(home.glob("*.py")) if home.is_dir() else [home])]
     sources: dict[Path, bytes] = {}
     while pending:
         path = pending.pop()
         if path not in sources:
             sources[path] = path.read_bytes()
-            found = _IMPORTED.findall(sources[path])  # a name of a module, or a module of a package
+            found = _IMPORTED.findall(sources[path])  # a module, or a module of a package
             names = [name.decode() for pair in found for name in (pair[0], b".".join(pair))]
             files = (_CORE.joinpath(*name.split(".")).with_suffix(".py") for name in names)
             pending += [file for file in files if file.is_file() and _is_compiled(file)]
@@ -105,7 +105,7 @@ def _is_compiled(path: Path) -> bool:
 
 @cache
 def cache_root() -> Path:
-    """Return the folder below which compiled kernels are kept."""
+    """Return the root folder of compiled kernels."""
     root = wanted_root()
     if root is not None and _can_write(root):
         return root
@@ -119,7 +119,7 @@ def cache_root() -> Path:
 
 
 def wanted_root() -> Path | None:
-    """Return the folder for kernels, whether or not it can be written; None: there is no home."""
+    """Return the folder for kernels, writable or not; None if there is no home."""
     if _settings.CACHE_DIR:
         return Path(_settings.CACHE_DIR)
     places = {"darwin": "Library/Caches", "win32": "AppData/Local"}
@@ -142,7 +142,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _temporary_root() -> Path:
-    """Return this user's temporary folder for kernels, a new one where another holds its name."""
+    """Return this user's temporary folder for kernels, a new one if the name is taken."""
     if not hasattr(os, "getuid"):
         return Path(tempfile.gettempdir(), "streamddcrp")
     folder = Path(tempfile.gettempdir(), f"streamddcrp-{os.getuid()}")
@@ -155,7 +155,7 @@ def _temporary_root() -> Path:
 
 
 def folder_of(home: Path) -> str:
-    """Name the folder of a package of kernels."""
+    """Return the folder name of a package of kernels."""
     home = home.with_suffix("")
     inside = home.is_relative_to(_CORE)
     parts = home.relative_to(_CORE.parent).parts if inside else home.parts[-3:]
@@ -164,7 +164,7 @@ def folder_of(home: Path) -> str:
 
 @cache
 def use(folder: Path) -> None:
-    """Mark a folder as in use, and clear away those of earlier versions long out of use."""
+    """Mark a folder as used, and delete those of earlier versions long unused."""
     with suppress(OSError):
         os.utime(folder)
         for other in folder.parent.glob(f"{folder.name.rpartition('-')[0]}-*"):

@@ -1,9 +1,9 @@
-"""Eight numbers at once, for the loops over rows of a window that take most of the time.
+"""Eight numbers at once, for the loops over window rows that take most of the time.
 
-A compiler that finds such loops by itself adds one for the rest, another one for short arrays and a
-check whether the arrays overlap, which for a hundred numbers take as long as the loop. Here arrays
-are as long as a multiple of eight, and what is computed of the last ones is harmless. ``+``, ``-``,
-``*`` and ``/`` work on lanes, and between lanes and numbers.
+An automatic vectoriser adds a remainder loop, another loop for short arrays and an overlap check,
+which for a hundred numbers take as long as the loop itself. Here array lengths are multiples of
+eight, and padding entries are harmless. ``+``, ``-``, ``*`` and ``/`` work on lanes, and between
+lanes and numbers.
 
 In plain Python a lane is a NumPy array; the functions below operate on it directly.
 """
@@ -22,7 +22,7 @@ LANES = 8
 _DOUBLE, _WORD = ir.DoubleType(), ir.IntType(64)
 _EIGHT, _WORDS = ir.VectorType(_DOUBLE, LANES), ir.VectorType(_WORD, LANES)
 _NOTHING = ir.Constant(_EIGHT, [0.0] * LANES)
-_FUSED = ("contract",)  # a product and a sum may be one instruction
+_FUSED = ("contract",)  # a product and a sum may become one instruction
 
 
 class Lanes(types.Type):
@@ -44,7 +44,7 @@ class _Model(models.PrimitiveModel):
 def _compiled(
     function: Any, result: Any, *kinds: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let kernels call a function with arguments of these kinds: what builds it is decorated."""
+    """Make a function callable from kernels with arguments of these kinds."""
 
     @type_callable(function)
     def _typed(_context: Any) -> Any:
@@ -59,7 +59,7 @@ def _compiled(
 
 
 def _fill(builder: Any, value: Any) -> Any:
-    """Return eight times a number."""
+    """Return lanes that all hold a number."""
     empty = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
     first = builder.insert_element(empty, value, ir.Constant(_WORD, 0))
     return builder.shuffle_vector(first, first, _pattern([0] * LANES))
@@ -70,7 +70,7 @@ def _pattern(order: list[int]) -> Any:
 
 
 def _part(context: Any, builder: Any, kind: Any, array: Any, field: str) -> Any:
-    """Return what is known of an array."""
+    """Return the struct of an array."""
     return builder.extract_value(array, context.data_model_manager[kind].get_field_position(field))
 
 
@@ -91,7 +91,7 @@ def _lanes(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
 
 
 def load(values: Any, at: int) -> Any:
-    """Return eight entries of an array from ``at`` on, which is not negative."""
+    """Return eight entries of an array from ``at`` >= 0 on."""
     return values[at : at + LANES].copy()
 
 
@@ -101,7 +101,7 @@ def _load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def store(values: Any, at: int, eight: Any) -> None:
-    """Put lanes into an array from ``at`` on, which is not negative."""
+    """Store lanes in an array from ``at`` >= 0 on."""
     values[at : at + LANES] = eight
 
 
@@ -145,7 +145,7 @@ def _larger_of(builder: Any, a: Any, b: Any) -> Any:
 
 
 def floored(a: Any, least: float) -> Any:
-    """Return lanes with zeros for what is less than a number."""
+    """Return lanes with entries below a number set to zero."""
     return np.where(a >= least, a, 0.0)
 
 
@@ -156,7 +156,7 @@ def _floored(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
 
 
 def between(a: Any, first: int, stop: int) -> Any:
-    """Return lanes with zeros but from lane ``first`` to before ``stop``, which may be any."""
+    """Return lanes with all entries zero except ``first`` to ``stop`` - 1; any ``stop``."""
     lane = np.arange(LANES)
     return np.where((lane >= first) & (lane < stop), a, 0.0)
 
@@ -170,7 +170,7 @@ def _between(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
 
 
 def times_power(a: Any, shifted: Any) -> Any:
-    """Return a 2^k, where k stands in the low bits of ``shifted``."""
+    """Return a 2^k, with k in the low bits of ``shifted``."""
     return (a.view(np.int64) + (shifted.view(np.int64) << 52)).view(np.float64)
 
 
@@ -182,11 +182,11 @@ def _times_power(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
 
 
 _HALF_ROOT = 0x3FE6A09E667F3BCD  # bits of the square root of a half
-_BEYOND = 0x4338000000000000  # bits of 1.5 2^52, to which a small integer adds as bits
+_BEYOND = 0x4338000000000000  # bits of 1.5 2^52; adding a small integer shows its bits
 
 
 def power_of(a: Any) -> Any:
-    """Return the k for which a 2^-k is from the square root of a half to that of two; a > 0."""
+    """Return the k for which a 2^-k lies between sqrt(1/2) and sqrt(2); a > 0."""
     return ((a.view(np.int64) - _HALF_ROOT) >> 52).astype(np.float64)
 
 
@@ -208,7 +208,7 @@ def sum_of(a: Any) -> Any:
 
 
 def _folded(builder: Any, eight: Any, join: Callable[..., Any]) -> Any:
-    """Join the lanes two by two."""
+    """Add neighbouring lanes."""
     width = LANES
     while width > 1:
         width //= 2
@@ -226,7 +226,7 @@ def _sum_of(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
 
 
 def largest_of(a: Any) -> Any:
-    """Return the largest of the lanes; none is NaN."""
+    """Return the largest lane; none may be NaN."""
     return np.max(a)
 
 
@@ -236,14 +236,14 @@ def _largest_of(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
 
 
 def sums_of(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any) -> Any:
-    """Return the sum of the lanes of each of eight, in a lane of its own."""
+    """Return the sums of the lanes of each of eight, one in each lane."""
     return np.array([sum_of(eight) for eight in (a, b, c, d, e, f, g, h)])
 
 
 @_compiled(sums_of, _LANES, *[Lanes] * LANES)
 def _sums_of(_context: Any, builder: Any, _sig: Any, args: Any) -> Any:
     many = list(args)
-    for width in (1, 2, 4):  # lanes that are taken from one before the other
+    for width in (1, 2, 4):  # lanes taken from the previous group
         first = [
             begin + lane
             for at in range(0, LANES, 2 * width)
@@ -277,7 +277,7 @@ def _solved(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _define(operation: Any, name: str) -> None:
-    """Teach numba an operation between lanes, and between lanes and numbers."""
+    """Define an operation between lanes, and between lanes and numbers, for numba."""
     for kinds in ((Lanes, Lanes), (Lanes, types.Float), (types.Float, Lanes)):
 
         @_compiled(operation, _LANES, *kinds)

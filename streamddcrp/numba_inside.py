@@ -1,6 +1,6 @@
-"""What the package takes from the inside of numba: every name that numba does not promise.
+"""Everything that the package uses of numba's undocumented internals.
 
-`compilation` imports what needs these names only with the version that they were tested with.
+`compilation` imports modules that need them only with the tested version of numba.
 """
 
 from llvmlite import binding

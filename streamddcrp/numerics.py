@@ -10,8 +10,8 @@ import numpy as np
 from streamddcrp.compilation import inlined, kernel, leaf, uncounted
 from streamddcrp.lanes import LANES, lanes, larger, power_of, times_power
 
-# Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN: a decay that is not one of these;
-# its log weights come to the kernel as an array, evaluated outside.
+# Codes of the decay families (`streamddcrp.decay`). CALLER_GIVEN is any other decay; it is
+# evaluated outside, and its log weights come to the kernel as an array.
 CALLER_GIVEN = -1
 NO_DECAY = 0
 WINDOW = 1
@@ -22,14 +22,14 @@ LINEAR_WINDOW = 4
 
 @leaf
 def natural(i):
-    """Return an index that is known not to be negative; this is not checked."""
+    """Return an index that must not be negative; this is not checked."""
     return np.uint64(i)
 
 
 @kernel
 def digamma(x):
     """Digamma function for x > 0: recurrence up to 10, then the asymptotic series (1e-15)."""
-    if x < 0.0:  # the recurrence would hardly end
+    if x < 0.0:  # the recurrence would practically never end
         return math.nan
     shift = 0.0
     while x < 10.0:
@@ -77,7 +77,7 @@ def log_decay(code, location, scale, distance):
 
 
 # exp(x) = 2^k exp(r), k = round(x / log 2), |r| <= log(2) / 2. Adding ROUND leaves k in the low
-# bits of the sum, so nothing in the loops below keeps a compiler from doing four numbers at once.
+# bits of the sum, so the loops below vectorise to four numbers at once.
 _ROUND = 6755399441055744.0  # 1.5 2^52
 _PER_LOG_2 = 1.4426950408889634
 _LOG_2_HIGH = 0.693145751953125
@@ -87,7 +87,7 @@ _LEAST = -700.0  # everything below gives exp(-700), about 1e-304
 
 @inlined
 def _series(r):
-    """Taylor's series of exp to r^12, in pieces that do not wait for each other."""
+    """Taylor series of exp to r^12, in independent pieces."""
     r2 = r * r
     r4 = r2 * r2
     low = (1.0 / 6.0 * r + 0.5) * r2 + (r + 1.0)
@@ -111,7 +111,7 @@ def exp_all(x, n, work):
 
 @leaf
 def exp_lanes(x):
-    """Do `exp_all` for lanes."""
+    """Apply `exp_all` to lanes."""
     y = larger(x, lanes(_LEAST))
     shifted = y * _PER_LOG_2 + _ROUND
     k = shifted - _ROUND
@@ -119,15 +119,15 @@ def exp_lanes(x):
 
 
 # log x = k log 2 + log(1 + f), and with s = f / (2 + f) <= .172 log(1 + f) = 2 atanh s. It is
-# written as f - (f^2 / 2 - s (f^2 / 2 + R)), R = 2 atanh(s) / s - 2, which loses no digit of f.
-_TINY = 1e-300  # everything below gives the log of it
+# written as f - (f^2 / 2 - s (f^2 / 2 + R)), R = 2 atanh(s) / s - 2, which keeps all digits of f.
+_TINY = 1e-300  # smaller arguments give its log
 _LOG_2_UPPER = 6.93147180369123816490e-01  # times a power of two it is exact
 _LOG_2_LOWER = 1.90821492927058770002e-10
 
 
 @leaf
 def log_lanes(x):
-    """Log of lanes, none of them infinite; of less than 1e-300 that of it. Error below 1 ulp."""
+    """Log of finite lanes; arguments below 1e-300 count as 1e-300. Error below 1 ulp."""
     x = larger(x, lanes(_TINY))
     k = power_of(x)
     f = times_power(x, _ROUND - k) - 1.0
@@ -144,7 +144,7 @@ def log_lanes(x):
 
 @leaf
 def padded(n):
-    """Return the least multiple of `LANES` that is not less than ``n``."""
+    """Round ``n`` up to a multiple of `LANES`."""
     return (n + LANES - 1) // LANES * LANES
 
 
@@ -160,7 +160,7 @@ def dot(a, b, n):
 
 @kernel(fastmath={"reassoc", "nnan", "nsz"})
 def largest(a, n):
-    """Largest of the first ``n`` entries, none of them NaN; four at a time, which wait for none."""
+    """Largest of the first ``n`` entries, none of them NaN; in four independent streams."""
     p, q, r, s = -np.inf, -np.inf, -np.inf, -np.inf
     rest = n % 4
     for i in range(rest):
@@ -172,7 +172,7 @@ def largest(a, n):
 
 @kernel(fastmath={"reassoc"})
 def floor_and_sum(a, start, stop, floor):
-    """Set entries below ``floor`` to zero; return the sum of the others."""
+    """Set entries below ``floor`` to zero; return the sum of the rest."""
     total = 0.0
     for i in range(natural(start), natural(stop)):
         a[i] = a[i] if a[i] >= floor else 0.0
@@ -191,7 +191,7 @@ def sum_first(a, n):
 
 @kernel(fastmath={"reassoc"})
 def count_and_sum(a, start, stop):
-    """Return how many of the entries from ``start`` to ``stop`` are not zero, and their sum."""
+    """Return the number of nonzero entries from ``start`` to ``stop``, and their sum."""
     n, total = 0, 0.0
     for i in range(natural(start), natural(stop)):
         n += a[i] != 0.0
@@ -199,7 +199,7 @@ def count_and_sum(a, start, stop):
     return n, total
 
 
-# Uncounted kernels may not assign an array to a slice of another, for which numba would allocate.
+# Uncounted kernels may not assign to an array slice, because numba would allocate.
 @uncounted
 def copy_first(target, source, n):
     """Copy the first ``n`` entries of ``source`` to ``target``."""
@@ -238,7 +238,7 @@ def scale(target, factor):
 
 @leaf
 def holds(x, value):
-    """Return whether a value is in an array; no early end, so that it takes several at a time."""
+    """Return whether an array contains a value; no early exit, so that it vectorises."""
     found = 0
     for i in range(len(x)):
         found |= x[i] == value

@@ -1,23 +1,23 @@
-"""Groups of arrays that are declared once: making, enlarging, storing and counting follow.
+"""Groups of arrays, declared once: from this follow creation, growth, storage and counting.
 
-A group is a named tuple, which kernels take as one argument and update in place. Each field says
-which axes it has, and what stands where nothing was written yet (0 unless given)::
+A group is a named tuple, which kernels take as one argument and update in place. Each field
+declares its axes and its initial value (0 unless given)::
 
     class Rows(NamedTuple):
         x: Annotated[FloatArray, "W D"]
         log_weight: Annotated[FloatArray, "W W", -np.inf]
         active: Annotated[IntArray, "K:A"]  # room for K, of which A are in use
 
-A letter is an axis whose length the caller gives, a number is itself. Lengths are capacities when a
-group is made, and what is in use when it is stored: an axis ``K:A`` takes K then and A now.
+A letter is an axis whose length the caller gives; a number is a fixed length. A group is created
+with its capacities and stored with the lengths in use: an axis ``K:A`` has length K, then A.
 
-A field also says which values it may hold, where that is not "whole numbers from 0, or the fill if
-that is lower, to 2^53" and "any float"::
+A field also declares the values it may hold, unless they are the default: "whole numbers from 0, or
+the fill if that is lower, to 2^53" or "any float"::
 
         table: Annotated[IntArray, "W", -1, index("K", none=True)]  # a place in an array of K
         x: Annotated[FloatArray, "W D", PREPARED]
 
-A state that was read is checked once: a forged one must not lead a kernel out of an array.
+A loaded state is checked once: a forged one must not make a kernel leave an array.
 """
 
 import math
@@ -32,20 +32,20 @@ from numpy.typing import NDArray
 
 from streamddcrp.errors import CheckpointError
 
-LINE = 64  # bytes of the memory that are read at once
+LINE = 64  # bytes of a cache line
 
 Array = NDArray[Any]
 Lengths = Mapping[str, int]
 _Group = TypeVar("_Group", bound=tuple[Any, ...])
 
 
-MOST = 1 << 53  # of whole numbers: beyond, counts and floats part
+MOST = 1 << 53  # largest whole number that a float holds exactly
 Bound = float | str  # a number; "K", the length of an axis; or "<K", the last index of that axis
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Which values an array may hold, both ends included; ``of``: own limits by last axis."""
+    """The values an array may hold, bounds included; ``of``: own limits by last axis."""
 
     least: Bound
     most: Bound
@@ -53,14 +53,14 @@ class Within:
     of: Mapping[int, "Within"] | None = None
 
     def holds(self, array: Array, lengths: Lengths) -> bool:
-        """Whether every value lies within; each array is read once."""
-        if self is ANY or self is _HASH or array.size == 0:  # whatever the type can hold
+        """Whether every value lies within the bounds; reads each array once."""
+        if self is ANY or self is _HASH or array.size == 0:  # any value of the type
             return True
         if self.of is not None:
             return self._each_holds(self.of, array, lengths)
         smallest, largest = (np.fmin, np.fmax) if self.nan else (np.minimum, np.maximum)
         low, high = smallest.reduce(array, axis=None), largest.reduce(array, axis=None)
-        if self.nan and np.isnan(low):  # nothing else
+        if self.nan and np.isnan(low):  # all NaN
             return True
         return bool(self._at(self.least, lengths) <= low and high <= self._at(self.most, lengths))
 
@@ -87,28 +87,28 @@ class Within:
 
 
 def index(axis: str, *, none: bool = False) -> Within:
-    """Places in an axis; with ``none`` also -1, no place."""
+    """Allow indices of an axis; with ``none`` also -1 for no index."""
     return Within(-1 if none else 0, f"<{axis}")
 
 
 def up_to(axis: str) -> Within:
-    """Numbers of things of which there is room for ``axis``."""
+    """Allow counts up to the length of ``axis``."""
     return Within(0, axis)
 
 
 def counters(of: Mapping[int, Within], least: int = 0) -> Within:
-    """Whole numbers each of which has a meaning of its own; ``least`` for the others."""
+    """Codes with separate meanings; ``least`` is the bound of the other entries."""
     return Within(least, MOST, of=of)
 
 
 VALUE = Within(-1e100, 1e100, nan=True)  # of a row; NaN: missing
 PRESENT = Within(-1e100, 1e100)  # where none may be missing
-PREPARED = Within(-1.7e308, 1.7e308, nan=True)  # the same as a likelihood takes it
+PREPARED = Within(-1.7e308, 1.7e308, nan=True)  # the same after preparation by a likelihood
 ANY = Within(-math.inf, math.inf, nan=True)
 REAL = Within(-math.inf, math.inf)  # not NaN
 FINITE = Within(-1.7e308, 1.7e308)
 WEIGHT = Within(0.0, 1.7e308)
-CHANCE = Within(-1e-9, 1.0 + 1e-6)  # a probability; beyond by rounding only
+CHANCE = Within(-1e-9, 1.0 + 1e-6)  # a probability, with room for rounding
 ONLY_ZERO = Within(0, 0)
 _HASH = Within(0, math.inf)
 
@@ -135,11 +135,11 @@ class _Field(NamedTuple):
 
 @cache
 def declared(group: Any) -> tuple[_Field, ...]:
-    """Return the declared fields of a group; none where it is not one."""
+    """Return the declared fields of a group, or of any class; others are left out."""
     found = []
     for name, hint in get_type_hints(group, include_extras=True).items():
         if get_origin(hint) is not Annotated:
-            return ()
+            continue
         array, axes, *more = get_args(hint)
         kind = get_args(array)[-1]  # of NDArray: from numpy 2.5 on the type, before np.dtype of it
         dtype = next(iter(get_args(kind)), kind)
@@ -169,7 +169,7 @@ def empty(group: type[_Group], lengths: Lengths) -> _Group:
 def _plan(
     group: Any, lengths: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[tuple[Any, Any, Any, int], ...], int]:
-    """Return shape, type, value and place, on cache lines, of a group's arrays, and bytes."""
+    """Return shape, type, value and offset of a group's arrays on cache lines, and bytes."""
     axes, plan, place = dict(lengths), [], 0
     for f in declared(group):
         shape, dtype = f.shape(axes, f.room), np.dtype(f.dtype)
@@ -179,7 +179,7 @@ def _plan(
 
 
 def clear(group: Any) -> None:
-    """Fill the arrays of a group that `empty` made as it does."""
+    """Reset the arrays of a group to what `empty` fills in."""
     group[0].base.fill(0)
     for f, array in zip(declared(type(group)), group, strict=True):  # type: ignore[arg-type]
         if f.fill:
@@ -187,7 +187,7 @@ def clear(group: Any) -> None:
 
 
 def resized(group: _Group, lengths: Lengths) -> _Group:
-    """Return a copy with other capacities; what lies beyond them is cut off."""
+    """Return a copy with other capacities, cutting off entries beyond them."""
     new = empty(type(group), lengths)
     for target, source in zip(new, group, strict=True):
         both = tuple([slice(min(a, b)) for a, b in zip(target.shape, source.shape, strict=True)])
@@ -196,7 +196,7 @@ def resized(group: _Group, lengths: Lengths) -> _Group:
 
 
 def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int, ...], Within]]:
-    """Yield name, array, shape in use and range of what a state remembers; no work space."""
+    """Yield name, array, shape in use and range of a state's arrays, without work space."""
     for part, own in _ranges(type(state)):  # type: ignore[arg-type]
         value = getattr(state, part)
         if isinstance(value, np.ndarray):
@@ -208,7 +208,7 @@ def _parts(state: Any, lengths: Lengths) -> Iterator[tuple[str, Array, tuple[int
 
 @cache
 def _ranges(state: Any) -> tuple[tuple[str, Within | None], ...]:
-    """Return the parts of a state, and the range of those that are arrays with one of their own."""
+    """Return the parts of a state, and own ranges of those that are arrays."""
     hints = get_type_hints(state, include_extras=True)
     return tuple(
         (f.name, next((p for p in get_args(hints[f.name]) if isinstance(p, Within)), None))
@@ -217,10 +217,10 @@ def _ranges(state: Any) -> tuple[tuple[str, Within | None], ...]:
 
 
 def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
-    """Return copies of the arrays of a state, without unused capacity, for a checkpoint.
+    """Return copies of a state's arrays, without unused capacity, for a checkpoint.
 
-    ``state`` is a dataclass of groups and arrays. A group whose name begins with ``scratch`` is
-    work space: left out. ``lengths``: what is in use of each axis.
+    ``state`` is a dataclass of groups and arrays. Groups named ``scratch...`` are work space and
+    left out. ``lengths`` gives the length in use of each axis.
     """
     return {
         name: array[tuple(slice(n) for n in shape)].copy()
@@ -229,7 +229,7 @@ def arrays_of(state: Any, lengths: Lengths) -> dict[str, Array]:
 
 
 def restore(state: Any, lengths: Lengths, arrays: Mapping[str, Array]) -> None:
-    """Write what `arrays_of` returned into an empty state, as declared; else CheckpointError."""
+    """Write the output of `arrays_of` into an empty state; raises CheckpointError."""
     for name, array, shape, within in _parts(state, lengths):
         stored = stored_array(name, arrays)
         check_one(name, stored, shape, array.dtype, within, lengths)
@@ -245,9 +245,9 @@ def check(
 ) -> dict[str, int]:  # fmt: skip
     """Check stored arrays against the declaration of a group; return the lengths in use.
 
-    Field ``f`` is at ``part`` and ``f``; fields ``without`` are not stored. ``lengths`` says what
-    is known; others follow from the arrays in their order. Raises CheckpointError if an array is
-    missing, has another type or shape, or a value out of its range.
+    Field ``f`` is stored under ``part`` and ``f``; fields in ``without`` are not stored.
+    ``lengths`` gives known lengths; others follow from the arrays in order. Raises CheckpointError
+    if an array is missing, has a wrong type or shape, or has a value out of range.
     """
     known = dict(lengths)
     for f in declared(group):
@@ -264,7 +264,7 @@ def check(
 
 
 def stored_array(name: str, arrays: Mapping[str, Array]) -> Array:
-    """Return an array of a stored state, or refuse the state; see `check`."""
+    """Return an array of a stored state, or refuse it; see `check`."""
     if name not in arrays:
         raise CheckpointError(f"the stored state lacks the array {name!r}")
     return arrays[name]
@@ -288,13 +288,13 @@ def check_one(
 
 
 def refuse_if(wrong: bool, what: str) -> None:
-    """Refuse a stored state whose parts do not belong together: CheckpointError."""
+    """Refuse a stored state with inconsistent parts: CheckpointError."""
     if wrong:
         raise CheckpointError(f"the stored state does not hold together ({what}); use another copy")
 
 
 def nbytes_of(state: Any) -> int:
-    """Return the bytes of the arrays of a state with slots: each an array, or a tuple of arrays."""
+    """Return the bytes of the arrays of a state with slots for arrays or tuples of arrays."""
     slots = getattr(state, "_fields", None) or type(state).__slots__
     names = (f.name for f in fields(state)) if is_dataclass(state) else slots
     groups = (getattr(state, name) for name in names)

@@ -1,12 +1,12 @@
-"""How a kernel becomes machine code: the pipeline behind `compilation`, inside numba.
+"""Compile kernels to machine code, with numba's internals; used by `compilation`.
 
-numba would optimise each function together with all that it calls, and then once more inside each
-of its callers. Here a kernel is only typed and turned into LLVM's code. The one that Python calls,
-the *root*, takes in the code of all it needs and is optimised once, as a whole, and groups of
-arrays come to it as pointers (`array_groups`). This takes a tenth of the time. Loops are not
-unrolled, which would double the code, and garbage is seldom collected meanwhile.
+numba would optimise each function with everything it calls, and again inside each of its callers.
+Here a kernel is only typed and translated to LLVM code. The *root*, the kernel that Python calls,
+includes the code of all kernels it needs and is optimised once, as a whole; groups of arrays reach
+it as pointers (`array_groups`). This is ten times as fast. Loops are not unrolled, which would
+double the code, and garbage collection is rare meanwhile.
 
-The machine code is made for the target that `kernel_folders` names, whatever numba was set up for.
+The target is the one `kernel_folders` names, whatever numba was configured for.
 """
 
 import gc
@@ -32,8 +32,8 @@ from streamddcrp.numba_inside import (
 )
 
 _settings: Any = config  # numba's, read from the environment
-_signatures: dict[Any, Any] = {}  # of numba's functions
-_SELDOM = (50_000, 20, 20)  # numba keeps most of what it makes, and each collection looks at all
+_signatures: dict[Any, Any] = {}  # by numba's functions
+_SELDOM = (50_000, 20, 20)  # numba keeps most objects, and each collection visits all
 _INNER: dict[str, Any] = {
     "nopython": True, "boundscheck": None, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
@@ -41,7 +41,7 @@ _INNER: dict[str, Any] = {
 
 @cache
 def _machine() -> Any:
-    """Return what makes machine code of LLVM's, set up as numba's own but for the processor."""
+    """Return LLVM's target machine, set up like numba's except for the processor."""
     _, name, features, _ = target()
     triple = binding.Target.from_triple(binding.get_process_triple())
     reloc = "static" if triple.name.startswith("x86") else "default"
@@ -52,7 +52,7 @@ def _machine() -> Any:
 
 
 class _NoEnvironment:
-    """A kernel without machine code of its own has no place for a Python environment."""
+    """A kernel without its own machine code needs no Python environment."""
 
     @staticmethod
     def set_env(name: str, env: Any) -> None:
@@ -60,7 +60,7 @@ class _NoEnvironment:
 
 
 class _Lowered(JITCodeLibrary):
-    """Code that is neither optimised nor turned into machine code; roots take it in."""
+    """Code that is neither optimised nor compiled; roots include it."""
 
     codegen = _NoEnvironment
 
@@ -76,7 +76,7 @@ class _Lowered(JITCodeLibrary):
 
 
 class _Whole(JITCodeLibrary):
-    """Code of a root with that of all kernels it needs, optimised once."""
+    """A root's code with that of all kernels it needs, optimised once."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
@@ -96,7 +96,7 @@ class _Whole(JITCodeLibrary):
         tuning = binding.create_pipeline_tuning_options(speed_level=int(_settings.OPT))
         tuning.loop_vectorization = bool(_settings.LOOP_VECTORIZE)
         tuning.slp_vectorization = bool(_settings.SLP_VECTORIZE)
-        tuning.loop_unrolling = False  # it doubles the code, for no more rows a second
+        tuning.loop_unrolling = False  # it doubles the code without a gain in speed
         builder = binding.create_pass_builder(_machine(), tuning)
         manager = builder.getModulePassManager()
         manager.add_refprune_pass()
@@ -104,18 +104,18 @@ class _Whole(JITCodeLibrary):
 
     def _finalize_final_module(self) -> None:
         self._code = _machine().emit_object(self._final_module)
-        self._set_compiled_object(self._code)  # numba loads it, as from a cache
+        self._set_compiled_object(self._code)  # numba loads it as if cached
         super()._finalize_final_module()
 
     def serialize_using_object_code(self) -> Any:
-        """Return the machine code with the names that it defines, not what it was made from."""
+        """Return the machine code and the names that it defines, without sources."""
         names = [f.name for f in self._final_module.functions if not f.is_declaration]
         defined = "\n".join(f'define void @"{name}"() {{ ret void }}' for name in names)
         return self.name, "object", (self._code, binding.parse_assembly(defined).as_bitcode())
 
 
 class _Typing(Context):
-    """numba's types of functions, kept: it tries every overload of `+` at each sum."""
+    """A cache of numba's function types, which tries every overload of `+` at each sum."""
 
     def __init__(self, shared: Context) -> None:
         self.__dict__ = shared.__dict__
@@ -133,7 +133,7 @@ _typing = cache(_Typing)
 
 
 class _LoweringOnly(Compiler):
-    """numba's compiler, for kernels that are not called from Python."""
+    """numba's compiler for kernels that Python does not call."""
 
     _library: Any = _Lowered
 
@@ -143,11 +143,11 @@ class _LoweringOnly(Compiler):
         super().__init__(_typing(typing), target, library, *more)
 
     def define_pipelines(self) -> Any:
-        """Leave out what finds nothing in a kernel."""
+        """Remove passes that never apply to a kernel."""
         [passes] = super().define_pipelines()
         idle: set[Any] = {NopythonRewrites}
         if not any(isinstance(c, CodeType) for c in self.state.func_id.code.co_consts):
-            idle.add(InlineClosureLikes)  # no function within
+            idle.add(InlineClosureLikes)  # there are no inner functions
         passes.passes = [(p, why) for p, why in passes.passes if p not in idle]
         passes.finalize()
         return [passes]
@@ -158,7 +158,7 @@ class _RootCompiler(_LoweringOnly):
 
 
 class _Root(CPUDispatcher):
-    """What Python calls of a kernel; groups of arrays come as pointers."""
+    """The function that Python calls for a kernel; groups of arrays come as pointers."""
 
     _cache: Any
 
@@ -166,7 +166,7 @@ class _Root(CPUDispatcher):
         return grouped(super().typeof_pyval(value))
 
     def compile(self, sig: Any) -> Any:
-        with global_compiler_lock:  # of numba: one thread at a time changes the threshold
+        with global_compiler_lock:  # numba's lock, while the threshold is changed
             usual = gc.get_threshold()
             gc.set_threshold(*_SELDOM)
             try:
@@ -177,13 +177,13 @@ class _Root(CPUDispatcher):
 
 
 class _Kernel(CPUDispatcher):
-    """A kernel; a call from Python goes to its root."""
+    """A kernel; calls from Python go to its root."""
 
     _root: Any = None
 
     @property
     def root(self) -> Any:
-        """The version that Python calls, made at the first call."""
+        """The version that Python calls, created at the first call."""
         if self._root is None:
             options = {**self.targetoptions, "no_cpython_wrapper": False, "forceinline": False}
             self._root = _Root(self.py_func, {}, options, pipeline_class=_RootCompiler)
@@ -200,18 +200,18 @@ class _Kernel(CPUDispatcher):
 
 
 def _plain(kind: Any) -> Any:
-    """Return an argument's type in a large kernel, one for all integers; short loops gain by it."""
+    """Return an argument's type in a large kernel: one for all integers, which is faster."""
     kind = types.unliteral(kind)
     return types.int64 if kind in types.signed_domain else kind
 
 
 def compiled(function: Any, options: dict[str, Any]) -> Any:
-    """Return a kernel that is compiled when it is called first."""
+    """Return a kernel that is compiled at its first call."""
     return _Kernel(function, {}, {**_INNER, **options}, pipeline_class=_LoweringOnly)
 
 
 def described_groups(kinds: Any, groups: Any) -> list[Any]:
-    """Return arguments with groups of arrays described once, not at each call."""
+    """Return arguments with groups of arrays described in advance."""
     return [
         described(kind, group) if isinstance(kind, Group) else group
         for kind, group in zip(kinds, groups, strict=False)

@@ -1,4 +1,4 @@
-"""Array aliases used in signatures."""
+"""Array aliases for signatures."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -10,5 +10,5 @@ __all__ = ["ArrayLike", "Axes", "FloatArray", "IntArray", "Probabilities"]
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-Axes = Annotated[Any, "matplotlib axes", "transData"]  # what of them tells them from others
-Probabilities = Callable[[], dict[int, float]]  # of the tables; only some callers want them
+Axes = Annotated[Any, "matplotlib axes", "transData"]  # the attribute by which they are recognised
+Probabilities = Callable[[], dict[int, float]]  # of the tables, computed on demand

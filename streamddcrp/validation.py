@@ -1,4 +1,4 @@
-"""Checks of options: each returns the value in its type, or names the option and the rule."""
+"""Checks of options: return the value in its type, or name the option and the rule."""
 
 import sys
 from collections.abc import Collection
@@ -8,14 +8,14 @@ from typing import Any
 from streamddcrp.errors import ConfigError
 
 MOST_PARTICLES = 1 << 16
-LARGEST = 1 << 62  # whole number that an option may be
-_ROOM = 1 << 26  # numbers that all particles may keep from the start: 512 MB
+LARGEST = 1 << 62  # largest whole number of an option
+_ROOM = 1 << 26  # numbers that all particles may store at the start: 512 MB
 
-VERDICTS = ("normal", "planned", "fault")  # of users on regimes; in the order of their codes
+VERDICTS = ("normal", "planned", "fault")  # users' verdicts on regimes, in the order of their codes
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value is a number that a float can hold, and no time."""
+    """Whether a value is a number that a float can hold, and not a time."""
     timed = getattr(getattr(value, "dtype", None), "kind", "") == "m"  # a Real of NumPy's
     if timed or not isinstance(value, Real) or isinstance(value, bool):
         return False
@@ -23,7 +23,7 @@ def is_finite(value: Any) -> bool:
 
 
 def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
-    """Return an option: a whole number, 3.0 too, from ``least`` to ``most``; else ConfigError."""
+    """Return a whole number (3.0 counts) from ``least`` to ``most``, or raise ConfigError."""
     good = type(value) is int or (is_finite(value) and float(value).is_integer())
     if not good or abs(value) > LARGEST or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
@@ -32,7 +32,7 @@ def whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int
 
 
 def particle_count(value: Any, each: int = 1, options: str = "") -> int:
-    """Return ``n_particles``, 1 to 65,536, with 2^26 numbers at most by other ``options``."""
+    """Return ``n_particles``, 1 to 65,536 and at most 2^26 numbers by other ``options``."""
     n = whole("n_particles", value, 1, MOST_PARTICLES)
     most = _ROOM // each
     if n > most:
@@ -44,7 +44,7 @@ def particle_count(value: Any, each: int = 1, options: str = "") -> int:
 
 
 def positive(name: str, value: Any, also: str = "") -> float:
-    """Return a positive finite number, or raise ConfigError; ``also`` names what else may stand."""
+    """Return a positive finite number, or raise ConfigError; ``also`` names other choices."""
     if not is_finite(value) or value <= 0:
         raise ConfigError(
             f"{name} must be a positive number{also and f' or {also}'}, got {value!r}"
@@ -60,7 +60,7 @@ def finite(name: str, value: Any) -> float:
 
 
 def choice(name: str, value: Any, options: Collection[Any]) -> Any:
-    """Return an option that must be one of ``options``; raises ConfigError."""
+    """Return an option that must be among ``options``; raises ConfigError."""
     if not isinstance(value, str) or value not in options:
         raise ConfigError(f"{name} must be one of {sorted(options)}, got {value!r}")
     return value

@@ -7,10 +7,10 @@ One epoch is one batch of rows::
        |          one transaction: states + offset + lengths of the outputs     v
        +---------------------------- checkpoint <------------------------ sink, dead letters
 
-``docs/way-of-a-batch.md`` names the files on this way, in order. Besides, `live` has servers as
-sources and sinks, `page` and `report` show what a run found, `spark` runs on many machines.
+``docs/way-of-a-batch.md`` lists the files on this way, in order. `live` adds servers as sources and
+sinks, `page` and `report` show a run's results, and `spark` runs on many machines.
 
-Delivery: with a checkpoint every row is learned exactly once and, in a file sink, written exactly
-once, whatever moment the process dies at; a pipe (standard output) gets each row at least once.
-Nothing is imported here, so that the command line starts quickly.
+Delivery: with a checkpoint every row is learned exactly once, and written exactly once by a file
+sink, whenever the process dies; a pipe (standard output) gets each row at least once. Nothing is
+imported here, so that the command line starts quickly.
 """

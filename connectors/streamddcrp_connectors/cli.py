@@ -1,4 +1,4 @@
-"""The command ``streamddcrp``. Whatever is heavy is imported by the command that needs it."""
+"""The command ``streamddcrp``. Each command imports its slow modules when it runs."""
 
 import importlib
 import signal
@@ -16,7 +16,7 @@ from streamddcrp.errors import ConfigError, MissingExtraError, StreamDDCRPError
 from streamddcrp_connectors.options import INTERRUPTED, Command
 from streamddcrp_connectors.request import Look, Request, options_of
 
-_FILE = "streamddcrp.file"  # under which a context keeps the name of the file of its options
+_FILE = "streamddcrp.file"  # key of a context for the name of its options file
 _RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
 _ELSEWHERE = {
     "demo": "streamddcrp_connectors.demo",
@@ -30,7 +30,7 @@ _ELSEWHERE = {
 
 
 class _Commands(click.Group):
-    """Commands of this module and, imported when first asked for, those of others."""
+    """Commands of this module, and others imported when first asked for."""
 
     command_class = Command
 
@@ -57,7 +57,7 @@ class _Commands(click.Group):
 
 
 def _defaults_from(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
-    """Take from a TOML file what the command line leaves out."""
+    """Take options missing on the command line from a TOML file."""
     if path is None:
         return
     from streamddcrp_connectors.run.config import read_options  # noqa: PLC0415 -- as below
@@ -95,7 +95,7 @@ def main(ctx: click.Context) -> None:
     a command.
     """
     at_once = signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-    if at_once and ctx.invoked_subcommand != "run":  # which sees to it in its own time
+    if at_once and ctx.invoked_subcommand != "run":  # ``run`` handles it later itself
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -156,7 +156,7 @@ def run(live: str | None, metrics: str | None, **options: Any) -> None:
     """
     given = click.get_current_context().get_parameter_source
     file, command = ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE
-    if (given("features"), given("text")) == (file, command):  # which exclude each other
+    if (given("features"), given("text")) == (file, command):  # mutually exclusive
         options["features"] = None
     elif (given("features"), given("text")) == (command, file):
         options["text"] = None
@@ -173,7 +173,7 @@ def run(live: str | None, metrics: str | None, **options: Any) -> None:
 
 
 def _reloaded(context: click.Context, request: Any) -> Any:
-    """Return the request with what the file says of alarms by now."""
+    """Return the request with the file's present alarm settings."""
     try:
         _defaults_from(context, context.command.params[0], context.meta.get(_FILE))
         found = context.default_map or {}
@@ -215,7 +215,7 @@ def name(folder: str, regime: int, name: str, key: str, verdict: str) -> None:
 def _watchers(
     stack: ExitStack, live: str | None, metrics: str | None, checkpoint: str | None
 ) -> list[Any]:
-    """Open the page and the metrics, if they are wanted, before what takes longer to start."""
+    """Open the page and the metrics, if requested, before slower parts start."""
     watchers: list[Any] = []
     if live is not None:
         from streamddcrp_connectors.page.observer import opened  # noqa: PLC0415 -- rarely wanted

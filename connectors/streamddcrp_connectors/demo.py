@@ -43,7 +43,7 @@ def _demo(folder: Path) -> int:
     from streamddcrp_connectors.report.report import make_report  # noqa: PLC0415
     from streamddcrp_connectors.run.command import execute  # noqa: PLC0415 -- heavy: not for --help
 
-    matplotlib("figure")  # what is missing is better said before the work than after it
+    matplotlib("figure")  # report a missing module before the work, not after
     data = _series(folder)
     results = folder / "water-flow.parquet"
     click.echo(
@@ -95,7 +95,7 @@ def _play(folder: Path, at: str) -> int:
 
 
 def _series(folder: Path) -> Path:
-    """Put the series into the folder, making it if need be."""
+    """Write the series to the folder, which is created if missing."""
     origin = resources.files("river") / "datasets" / "water-flow.csv"
     if not origin.is_file():
         message = "this installation of river has no datasets/water-flow.csv; reinstall river"

@@ -1,4 +1,4 @@
-"""What commands share: options about a source, and how a command refuses."""
+"""Shared by commands: options about a source, and the form of refusals."""
 
 import csv
 import io
@@ -14,19 +14,19 @@ REFUSED, INTERRUPTED = 2, 130
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Return the names in a list with commas; one with a comma of its own stands in quotes."""
+    """Return the names of a comma-separated list; a name with a comma is quoted."""
     return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True)) or [""])
 
 
 def names_out(names: Sequence[str]) -> str:
-    """Write what `names_in` reads."""
+    """Write a list that `names_in` reads."""
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(names)
     return text.getvalue()
 
 
 class Command(click.Command):
-    """A command that says in one line why it refuses, and ends with status 2."""
+    """A command that refuses with a one-line reason and exit status 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -37,7 +37,7 @@ class Command(click.Command):
 
 
 class Names(click.ParamType):  # type: ignore[type-arg]
-    """Names with commas between them."""
+    """Comma-separated names."""
 
     name = "names"
 
@@ -66,7 +66,7 @@ def _columns(time: str, key: str, features: str, text: str) -> Callable[[Any], A
     )
 
 
-# Of a source whose results are shown, and of rows that others send.
+# For a source whose results are shown, and for rows that others send.
 shown = _columns(
     "Column of the time in DATA, as given to run.",
     "Column of the key in DATA, as given to run.",

@@ -10,7 +10,7 @@ import click
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.options import Command
 
-_OWN_CLONE = Path(__file__).resolve().parents[2]  # of an editable installation
+_OWN_CLONE = Path(__file__).resolve().parents[2]  # set in an editable installation
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""What is asked of a run: the options of ``look`` and ``run``, each declared once."""
+"""The options of ``look`` and ``run``, each declared once."""
 
 import math
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def _known_source(_ctx: Any, _option: Any, name: str | None) -> str | None:
 
 
 def option(help: str, default: Any = None, names: tuple[str, ...] = (), **more: Any) -> Any:
-    """Return a field that is an option of a command, of the same name if no ``names`` are given."""
+    """Return a field that is a command's option, named as the field if ``names`` is empty."""
     return field(default=default, metadata={"names": names, "help": help, **more})
 
 
@@ -50,7 +50,7 @@ def options_of(record: type) -> Callable[[Any], Any]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What is read of a source, and how it is written; what is None is found by looking."""
+    """What to read of a source, and its format; None means to detect it."""
 
     source: str
     _: KW_ONLY

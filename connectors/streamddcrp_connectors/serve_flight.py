@@ -1,4 +1,4 @@
-"""The command ``streamddcrp serve-flight``: serve a model that other programs send rows to."""
+"""The command ``streamddcrp serve-flight``: serve a model to other programs."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ import click
 from streamddcrp.errors import ConfigError
 from streamddcrp_connectors.options import INTERRUPTED, Command, sent
 
-_SHUTDOWN = 1.0  # seconds that open calls are waited for
+_SHUTDOWN = 1.0  # seconds to wait for open calls
 
 
 @click.command("serve-flight", cls=Command)
@@ -77,4 +77,4 @@ def serve_flight(
                 ending.start()
                 ending.join(_SHUTDOWN)
     sys.stderr.flush()
-    os._exit(INTERRUPTED)  # open calls still wait for clients; all that was answered is stored
+    os._exit(INTERRUPTED)  # open calls still wait for clients; every answer is stored

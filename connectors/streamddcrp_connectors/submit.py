@@ -1,4 +1,4 @@
-"""The command ``streamddcrp submit``: the job of a run on Apache Spark."""
+"""The command ``streamddcrp submit``: a run's job on Apache Spark."""
 
 import sys
 
@@ -8,8 +8,8 @@ from click.core import ParameterSource
 from streamddcrp_connectors.options import INTERRUPTED, Command
 from streamddcrp_connectors.request import Request
 
-_BATCH_ROWS = 20_000  # a visit costs milliseconds on Spark: let it bring many rows
-_ONLY_HERE = (  # options of a run that Spark does not have
+_BATCH_ROWS = 20_000  # a visit costs milliseconds on Spark, so it should bring many rows
+_ONLY_HERE = (  # options of a run that Spark lacks
     "alarms", "alarm_rate", "metrics", "late", "max_ahead", "live", "memory_limit", "progress",
     "overwrite", "check",
 )  # fmt: skip

@@ -10,7 +10,7 @@ import click
 
 from streamddcrp_connectors.options import Command
 
-_ROWS = 300  # enough for the warm-up of every model
+_ROWS = 300  # enough to warm up every model
 
 
 @click.command(cls=Command)
@@ -51,7 +51,7 @@ def warmup(models: tuple[str, ...], all_: bool, native: bool, progress: bool | N
 
 
 def exercise(name: str, model_class: Any) -> None:
-    """Call what users call, on a few rows, so that every kernel they need is compiled."""
+    """Call the public methods on a few rows, to compile every kernel that users need."""
     from streamddcrp import SeqDDCRP, count_regimes  # noqa: PLC0415 -- heavy: not for --help
     from streamddcrp.errors import SchemaError  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ def exercise(name: str, model_class: Any) -> None:
         model_class(stop_words=("and",))
     try:
         model.step_many(rows)
-    except SchemaError:  # a model that takes texts
+    except SchemaError:  # the model takes texts
         model, rows = model_class(), _texts()
         model.step_many(rows)
     first = rows[0] if isinstance(rows, list) else dict(enumerate(rows[0].tolist()))
@@ -80,7 +80,7 @@ def exercise(name: str, model_class: Any) -> None:
 
 
 def _rows(name: str) -> Any:
-    """Return points of three clusters, unit vectors, or texts, as the model takes them."""
+    """Return points of three clusters, unit vectors or texts, as the model needs."""
     import numpy as np  # noqa: PLC0415 -- heavy: not for --help
 
     if name in {"text", "nested-topics"}:

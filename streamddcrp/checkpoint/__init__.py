@@ -1,4 +1,4 @@
-"""Checkpoints: the bytes a model's state is stored in, and the places they are kept.
+"""Checkpoints: the bytes of a model's state, and the places where they are stored.
 
 * `encode_state`, `decode_state` -- one state as one blob: typed arrays and plain settings,
   versioned, under one SHA-256 of every byte. No pickle: reading a state never runs code.

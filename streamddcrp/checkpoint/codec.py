@@ -1,15 +1,14 @@
 """One model state as one blob.
 
-Layout: a length of 4 bytes and as many of JSON, which holds the model's id, the format version,
-the settings, and name, type and shape of each array; the bytes of the arrays one after the other,
-each filled up to 8 bytes, packed by Zstandard; 8 bytes ``SDDCRP03``; and the SHA-256 of everything
-before it. `decode_state` first checks the digest, so one changed or missing byte anywhere is
-refused before anything is interpreted, then that the arrays take at most 256 times the packed
-bytes, and unpacks last. The digest detects damage, not tampering: whoever can write a state can
-write its digest, too. Where others can write to the store, give a key in the environment,
-``STREAMDDCRP_STATE_KEY``: the digest is then an HMAC with that key, the eight bytes are
-``SDDCRPK3``, and states without it, or with that of another key, are refused. What follows from the
-numbers of a state is checked all the same when it is restored.
+Layout: a 4-byte length and a JSON header of that length, with the model's id, the format version,
+the settings, and name, type and shape of each array; the arrays' bytes, each padded to 8 bytes,
+packed by Zstandard; 8 bytes ``SDDCRP03``; and the SHA-256 of everything before it. `decode_state`
+first checks the digest, so a changed or missing byte is refused before anything is interpreted. It
+then checks that the arrays take at most 256 times the packed bytes, and unpacks last. The digest
+detects damage, not tampering: whoever can write a state can also write its digest. If others can
+write to the store, set a key in the environment variable ``STREAMDDCRP_STATE_KEY``: the digest is
+then an HMAC with that key, the eight bytes are ``SDDCRPK3``, and states without it, or with another
+key, are refused. Consistency of a state's numbers is checked in any case when it is restored.
 
 Versions: a reader with ``upgrades = {1: f, 2: g}`` is at version 3; a blob of version 1 goes
 through ``f`` then ``g``. A version newer than the reader's, or older with no upgrade, is refused.
@@ -40,7 +39,7 @@ Upgrade = Callable[[Arrays, Meta], tuple[Arrays, Meta]]
 
 DTYPES = ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "|u1", "|b1")
 _ITEM = {name: np.dtype(name).itemsize for name in DTYPES}
-MAX_BYTES = 1 << 30  # of a blob, and of its arrays
+MAX_BYTES = 1 << 30  # of a blob, and of its unpacked arrays
 MAX_ARRAYS = 4096
 MAX_DIMS = 8
 
@@ -49,9 +48,9 @@ _LEAST_KEY = 16
 _MAGIC, _KEYED = b"SDDCRP03", b"SDDCRPK3"
 _DIGEST = hashlib.sha256().digest_size
 _TAIL = len(_MAGIC) + _DIGEST
-_LENGTH = 4  # bytes of the head's length
+_LENGTH = 4  # bytes of the header's length
 _ALIGNED = 8
-_RATIO = 256  # of arrays to what is packed; what is smaller yet is stored as it is
+_RATIO = 256  # most arrays' bytes per packed byte; smaller ones are stored unpacked
 _CODEC = pa.Codec("zstd", compression_level=-1)  # a state of 300 kB in 0.15 ms
 
 
@@ -63,7 +62,7 @@ def encode_state(
     Parameters
     ----------
     model_id : str
-        Which kind of model this is the state of; the reader must ask for the same.
+        Kind of model; the reader must ask for the same.
     version : int
         Version of the layout of ``arrays`` and ``meta``, counted from 1.
     arrays : mapping of str to ndarray
@@ -118,7 +117,7 @@ def decode_state(
     ----------
     blob : bytes
     model_id : str
-        The kind of model that is being restored.
+        The kind of model to restore.
     upgrades : mapping of int to callable, optional
         ``upgrades[v]`` turns ``(arrays, meta)`` of version v into those of version v + 1. The
         reader's own version is the highest key plus one, or 1 without upgrades.
@@ -126,13 +125,13 @@ def decode_state(
     Returns
     -------
     arrays : dict of str to ndarray
-        Fresh, writable, C-contiguous arrays.
+        New, writable, C-contiguous arrays.
     meta : dict
 
     Raises
     ------
     CheckpointError
-        If the blob is truncated or altered, of another model, of a newer version, or not a state.
+        The blob is truncated or altered, of another model, of a newer version, or not a state.
     """
     _check_digest(blob)
     try:
@@ -163,14 +162,14 @@ def decode_state(
 
 
 def write_atomic(path: str | os.PathLike[str], blob: bytes) -> None:
-    """Put ``blob`` into a file: after a crash it holds the old bytes or the new, never a mix."""
+    """Write ``blob`` to a file; after a crash it holds the old bytes or the new, never a mix."""
     with replacing(path) as temporary:
         temporary.write_bytes(blob)
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give the block a file to write beside ``path``, then put it in the place of ``path``."""
+    """Give the block a temporary file beside ``path``, then rename it to ``path``."""
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
@@ -194,7 +193,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def read_blob(path: str | os.PathLike[str]) -> bytes:
-    """Read back what `write_atomic` wrote; `decode_state` checks it."""
+    """Read a file written by `write_atomic`; `decode_state` checks it."""
     try:
         return Path(path).read_bytes()
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
@@ -204,7 +203,7 @@ def read_blob(path: str | os.PathLike[str]) -> bytes:
 
 
 def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
-    """Return the array little-endian, or refuse its type."""
+    """Return the array as little-endian, or refuse its type."""
     array = np.asarray(given)
     if array.dtype.str not in DTYPES:
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
@@ -220,12 +219,12 @@ def _storable(name: str, given: NDArray[Any]) -> NDArray[Any]:
 
 
 def _places(sizes: list[int]) -> list[int]:
-    """Return where each array begins, and where the last one ends."""
+    """Return the beginnings of the arrays, and the end of the last one."""
     return list(accumulate([-(-size // _ALIGNED) * _ALIGNED for size in sizes], initial=0))
 
 
 def state_key() -> bytes | None:
-    """Return the key of the environment, if there is one."""
+    """Return the key of the environment, if any."""
     text = os.environ.get(KEY)
     key = None if text is None else text.encode(errors="surrogateescape")
     if key is not None and len(key) < _LEAST_KEY:
@@ -234,14 +233,14 @@ def state_key() -> bytes | None:
 
 
 def _digest_of(body: bytes | memoryview, key: bytes | None) -> bytes:
-    """Return the SHA-256 of what is before it, or with a key the HMAC of that."""
+    """Return the SHA-256 of the content or, with a key, its HMAC."""
     if key is None:
         return hashlib.sha256(body).digest()
     return hmac.digest(key, body, "sha256")
 
 
 def _check_digest(blob: bytes) -> None:
-    """Refuse a blob that is not byte for byte what was written."""
+    """Refuse a blob that differs from what was written."""
     if len(blob) > MAX_BYTES:
         raise CheckpointError(
             f"the state takes {len(blob)} bytes; more than {MAX_BYTES} are never written"
@@ -270,7 +269,7 @@ def _check_digest(blob: bytes) -> None:
 
 
 def _read(body: memoryview) -> tuple[str, int, Meta, Arrays]:
-    """Interpret what lies before the eight bytes and the digest."""
+    """Interpret everything before the eight bytes and the digest."""
     begin = _LENGTH + int.from_bytes(body[:_LENGTH], "little")
     _refuse_if(begin > len(body), "the head is cut short")
     head = json.loads(bytes(body[_LENGTH:begin]))
@@ -291,7 +290,7 @@ def _read(body: memoryview) -> tuple[str, int, Meta, Arrays]:
 
 @lru_cache(1024, typed=True)
 def _n_bytes(name: str, dtype: str, *shape: int) -> int:
-    """Return the size of an array; type and shape are checked before anything is made."""
+    """Return the size of an array, after checking type and shape."""
     _refuse_if(type(name) is not str or dtype not in DTYPES, f"array {name!r} of type {dtype!r}")
     sound = len(shape) <= MAX_DIMS and all(type(n) is int and 0 <= n < MAX_BYTES for n in shape)
     _refuse_if(not sound, f"array {name!r} of shape {shape}")

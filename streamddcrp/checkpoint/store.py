@@ -1,15 +1,15 @@
 """States of many models and the source's cursor in one SQLite file, committed together.
 
 The file is in write-ahead mode with ``synchronous=FULL``: `SqliteStore.commit` returns when the
-states *and* the cursor have reached the disk, and a process or machine that dies at any moment
-leaves the last complete commit. While a store is open no other process can open it, so two runs
-cannot share a checkpoint by mistake.
+states *and* the cursor are on the disk, and a crash at any moment leaves the last complete commit.
+While a store is open no other process can open it, so two runs cannot share a checkpoint by
+mistake.
 
-Each state and each cursor has a digest, and all of them together have one: a file that has lost a
-key is refused when it is opened, as is one with anything in it that was not made here.
+Each state and cursor has a digest, and all of them together have one: a file that lost a key, or
+contains foreign data, is refused when opened.
 
-States that do not fit into memory are put aside between commits, into a temporary file that SQLite
-deletes (in $SQLITE_TMPDIR, $TMPDIR or /var/tmp); what was committed does not change.
+States that do not fit into memory are moved between commits to a temporary file that SQLite deletes
+(in $SQLITE_TMPDIR, $TMPDIR or /var/tmp); committed data do not change.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _CURSORS = "cursor(source text primary key, offset text not null, digest blob no
 _WHOLE = "whole(n integer not null, total blob not null, digest blob not null)"
 _SCHEMA = {f"CREATE TABLE {table}" for table in (_STATES, _CURSORS, _WHOLE)}
 _LEAST = 64  # bytes of a state with its digest
-_LIMITS = {  # what statements and values here need, and no more
+_LIMITS = {  # limits of SQLite, as low as possible
     sqlite3.SQLITE_LIMIT_LENGTH: MAX_BYTES + (1 << 16),
     sqlite3.SQLITE_LIMIT_SQL_LENGTH: 1 << 12,
     sqlite3.SQLITE_LIMIT_COLUMN: 8,
@@ -54,7 +54,7 @@ class SqliteStore:
     Parameters
     ----------
     path : str or path-like, optional
-        File of the store; made, with its folder, if absent. None: a temporary file.
+        File of the store; created, with its folder, if absent. None: a temporary file.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class SqliteStore:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(
                 path or "", timeout=0.5, isolation_level=None,
-                check_same_thread=False,  # whoever uses it holds the lock of the model it is of
+                check_same_thread=False,  # callers hold the lock of its model
             )  # fmt: skip
         try:
             self._prepare()
@@ -122,7 +122,7 @@ class SqliteStore:
             self._db.execute("commit")
 
     def _whole(self) -> tuple[int, int]:
-        """Return how many states and cursors there are, and the sum of their digests; checked."""
+        """Return the checked number of states and cursors, and the sum of their digests."""
         made = {row[0] for row in self._db.execute("select sql from sqlite_master where sql != ''")}
         rows = self._db.execute("select * from whole limit 2").fetchall() if made == _SCHEMA else []
         pages = self._db.execute("pragma page_count").fetchone()[0]
@@ -163,7 +163,7 @@ class SqliteStore:
         return json.loads(row[0])
 
     def get(self, op: str, key: str) -> bytes | None:
-        """Return the state last put aside or committed for ``key`` of operator ``op``, or None."""
+        """Return the last state stored or committed for ``key`` of operator ``op``, or None."""
         with self._guard("read"):
             for place in ("aside", "main"):
                 row = self._db.execute(
@@ -188,18 +188,18 @@ class SqliteStore:
         """Yield the keys of operator ``op``, sorted, and their states."""
         for key in self.keys(op):
             blob = self.get(op, key)
-            if blob is None:  # of a file that was changed while it was open
+            if blob is None:  # the file was changed while open
                 self._damaged()
             yield key, blob
 
     def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
-        """Keep states by key until the next commit, which takes them in; a crash loses them."""
+        """Store states by key until the next commit includes them; a crash loses them."""
         with self._guard("write"):
             self._put("aside", op, states)
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
-        """Undo what was put aside within the block if it fails. Nothing is committed within it."""
+        """Undo states stored within the block if it fails. The block must not commit."""
         with self._guard("write"):
             self._db.execute("begin")
         try:
@@ -217,14 +217,14 @@ class SqliteStore:
         source: str,
         offset: Any,
     ) -> None:
-        """Write the changed states of ``op`` and the cursor in one transaction: all or nothing.
+        """Write the changed states of ``op`` and the cursor in one transaction.
 
         Parameters
         ----------
         dirty : mapping of str to bytes, or iterable of (str, bytes)
-            States by key that changed since the last commit, beside those put aside.
+            States by key that changed since the last commit, besides those already stored.
         offset : JSON value
-            Where ``source`` stands *after* the last row that the states have learned.
+            Position of ``source`` *after* the last row that the states have learned.
         """
         text = json.dumps(offset, sort_keys=True)
         states = dirty.items() if isinstance(dirty, Mapping) else dirty
@@ -253,14 +253,14 @@ class SqliteStore:
     def _swapped(
         self, n: int, total: int, place: str, key: tuple[str, ...], new: bytes
     ) -> tuple[int, int]:
-        """Return the number and the sum of digests with a new digest for the old one of a key."""
+        """Return a key's number and sum of digests after a digest is replaced."""
         old = self._db.execute(f"select digest from main.{place}", key).fetchone()
         if old is not None:
             n, total = n - 1, total - int.from_bytes(old[0], "little")
         return n + 1, total + int.from_bytes(new, "little")
 
     def close(self) -> None:
-        """Release the file; what was committed stays."""
+        """Release the file; committed data stay."""
         with self._guard("close"):
             self._db.close()
 
@@ -284,7 +284,7 @@ class SqliteStore:
 
     @contextmanager
     def _guard(self, action: str) -> Iterator[None]:
-        """Roll back on any failure, and report one of SQLite or the system as CheckpointError."""
+        """Roll back on any failure; report errors of SQLite or the system as CheckpointError."""
         try:
             yield
         except BaseException as error:
@@ -300,7 +300,7 @@ class SqliteStore:
 
 
 def _sealed(n: int, total: int) -> tuple[bytes, bytes]:
-    """Return a sum of ``n`` digests as stored, and the digest of both."""
+    """Return a stored sum of ``n`` digests, and the digest of both."""
     data = total.to_bytes(32, "little")
     return data, _digest("whole", str(n), data)
 

@@ -1,8 +1,8 @@
-"""What arrives: rows of features and their times, checked and turned into floats.
+"""Input rows: features and times, checked and turned into floats.
 
-Rows that come one by one go through a `Vectorizer`, O(D) each, with one buffer of D floats as its
-only memory besides the schema. Batches are converted from columns and checked as a matrix,
-O(N D). Every refusal names the row, the column and the rule, and leaves everything as it was.
+Single rows go through a `Vectorizer` in O(D) each; its only memory besides the schema is one buffer
+of D floats. Batches are converted from columns and checked as a matrix in O(N D). Every refusal
+names the row, the column and the rule, and changes nothing.
 """
 
 from streamddcrp.data.batches import as_matrix, as_observations, check_matrix

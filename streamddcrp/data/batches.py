@@ -1,4 +1,4 @@
-"""From Arrow tables, data frames and arrays to matrices of floats, with no Python per row."""
+"""Convert Arrow tables, data frames and arrays to float matrices, with no Python per row."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,14 +16,14 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.typing import FloatArray
 
 _NOT_A_ROW = "row {}: expected a dict of features, got a {}"
-_TYPES = ("bool", "int", "float")  # each holds those before it
+_TYPES = ("bool", "int", "float")  # each includes those before it
 
 
 class Batch(NamedTuple):
     """Rows in the order of a schema."""
 
     X: FloatArray  # (N, D); NaN where a value is missing
-    types: list[str]  # bool, int or float, as the values of each column came; bool: nothing came
+    types: list[str]  # bool, int or float: each column's original type; bool if it is empty
 
 
 def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> Batch:
@@ -32,13 +32,13 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
     ``batch``: Arrow data (C stream or array interface), frames and lazy frames that narwhals reads,
     a dict of columns, a list of dicts, or an array_like (N, D), also masked or sparse, with columns
     0 .. D - 1. ``learn``: whether the schema may learn. SchemaError if a column is not numeric,
-    comes twice, or holds infinity.
+    occurs twice, or holds infinity.
     """
     rows = sliceable(batch)
     if isinstance(rows, pa.Table):
         return _from_arrow(rows, vectorizer, learn=learn)
     if isinstance(rows, pa.Array | pa.ChunkedArray) and hasattr(rows.type, "value_field"):
-        with suppress(ValueError):  # rows of several lengths
+        with suppress(ValueError):  # rows of different lengths
             rows = np.stack(rows.to_numpy(zero_copy_only=False))
     if isinstance(rows, pa.Array | pa.ChunkedArray):
         raise SchemaError(
@@ -63,14 +63,14 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
 
 
 def _unmasked(X: object) -> object:
-    """Return values with NaN for what a mask leaves out."""
+    """Return values with NaN where they are masked."""
     if not isinstance(X, np.ma.MaskedArray) or X.dtype.kind not in "biuf":
         return X
     return np.where(np.ma.getmaskarray(X), np.nan, X.data)
 
 
 def sliceable(batch: object, name: str = "batch") -> Any:
-    """Return a batch in a form that has a length and slices of rows: a table, an array, a list."""
+    """Return a batch with a length and row slices: a table, an array or a list."""
     rows = as_arrow(batch)
     if sparse.issparse(rows):
         return rows.toarray()
@@ -83,8 +83,8 @@ def sliceable(batch: object, name: str = "batch") -> Any:
 
 
 def as_arrow(batch: Any) -> Any:
-    """Return frames and dicts of columns as tables, series as arrays, anything else as it is."""
-    if hasattr(batch, "dims") and hasattr(batch, "to_pandas"):  # of xarray
+    """Return frames and dicts of columns as tables, series as arrays, others unchanged."""
+    if hasattr(batch, "dims") and hasattr(batch, "to_pandas"):  # xarray
         named = getattr(batch, "ndim", 1) == 1 or batch.dims[1] in batch.coords
         batch = batch.to_pandas() if named else batch.values
     if isinstance(batch, np.ndarray):
@@ -109,7 +109,7 @@ def as_arrow(batch: Any) -> Any:
 
 
 def _native(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array in this machine's byte order; a matrix of objects as numbers, if all are."""
+    """Return an array in native byte order; an object matrix of numbers as numbers."""
     if array.dtype.kind == "O" and array.ndim == 2:
         with suppress(ValueError):
             cells = [[np.nan if cell is None else cell for cell in row] for row in array.tolist()]
@@ -124,13 +124,13 @@ def _from_interface(batch: Any) -> Any:
     if hasattr(batch, "index") and hasattr(batch, "columns"):  # whatever its index holds
         return pa.Table.from_pandas(batch, preserve_index=False).replace_schema_metadata(None)
     if getattr(batch, "ndim", 2) == 2:
-        with suppress(pa.ArrowInvalid):  # a series is no table
+        with suppress(pa.ArrowInvalid):  # a series is not a table
             return pa.table((pa.table if stream else pa.record_batch)(batch))
     return pa.chunked_array(batch) if stream else pa.array(batch)
 
 
 def named_columns(batch: object) -> pa.Table | None:
-    """Return a batch as a table where its columns have names; None where it is an array."""
+    """Return a batch with named columns as a table, or None for an array."""
     rows = sliceable(batch)
     if isinstance(rows, pa.Table):
         return rows
@@ -165,7 +165,7 @@ def _are_dicts(rows: object) -> bool:
 
 
 def _from_dicts(rows: Sequence[Any], vectorizer: Vectorizer, *, learn: bool) -> Batch:
-    """Read rows as if they came one by one: the first fixes the schema, where there is none."""
+    """Read rows as if one by one: the first fixes the schema if there is none."""
     if vectorizer.columns is None and not learn:
         vectorizer = Vectorizer()
     read, types = [], None
@@ -211,7 +211,7 @@ def _type(kind: Any) -> str:
 
 
 def first_null(column: Any) -> int:
-    """Return the first row of an Arrow column that holds nothing."""
+    """Return the first empty row of an Arrow column."""
     return int(np.asarray(column.is_null().to_numpy(zero_copy_only=False)).argmax())
 
 
@@ -230,7 +230,7 @@ def _column(column: Any) -> FloatArray:
 
 
 def row_types(x: Mapping[Any, Any], columns: Sequence[Any]) -> list[str]:
-    """Return as what the values of one row came, in the order of the columns."""
+    """Return the types of one row's values, in column order."""
     return [_TYPES[_width(x.get(column))] for column in columns]
 
 
@@ -241,7 +241,7 @@ def _width(value: Any) -> int:
 
 
 def widest(types: Sequence[str] | None, more: Sequence[str]) -> list[str]:
-    """Return for each column the type that holds the values of both."""
+    """Return for each column the smallest type that holds both."""
     if types is None:
         return list(more)
     return [max(pair, key=_TYPES.index) for pair in zip(types, more, strict=True)]
@@ -270,17 +270,17 @@ def as_matrix(values: object) -> FloatArray:
     Parameters
     ----------
     values : array_like of numbers, shape (N, D)
-        Booleans count as 0 and 1. Other types, objects and text included, are refused.
+        Booleans count as 0 and 1. Other types are refused, including objects and text.
 
     Returns
     -------
     ndarray of float64, shape (N, D)
-        C-contiguous; `values` itself where it is that already.
+        C-contiguous; `values` itself if it already is.
 
     Raises
     ------
     SchemaError
-        If `values` is not two-dimensional or not numeric.
+        `values` is not two-dimensional or not numeric.
 
     Examples
     --------
@@ -309,7 +309,7 @@ def as_matrix(values: object) -> FloatArray:
 def check_matrix(
     X: FloatArray, columns: Sequence[str | int] | None = None, *, complete: bool = False
 ) -> None:
-    """Refuse infinity in a batch, naming the first; NaN is a missing value. O(N D).
+    """Refuse infinity in a batch and name the first; NaN is a missing value. O(N D).
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def check_matrix(
     columns : sequence of str or int, shape (D,), optional
         Names for the message; by default the column numbers.
     complete : bool
-        Refuse missing values, too.
+        Also refuse missing values.
 
     Raises
     ------
@@ -343,12 +343,12 @@ def check_matrix(
 
 
 def as_observations(X: object) -> FloatArray:
-    """Return the rows of a whole data set, checked; NaN stands for what is missing.
+    """Return the checked rows of a whole data set; NaN stands for a missing value.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D), or table
-        A mask marks missing values, and so do null and NaN. Columns stay in their order.
+        Masked, null and NaN values are missing. Columns keep their order.
 
     Returns
     -------
@@ -357,7 +357,7 @@ def as_observations(X: object) -> FloatArray:
     Raises
     ------
     ConfigError
-        Without rows.
+        There are no rows.
     SchemaError
         A value is infinite; the message names row and column.
     """

@@ -1,6 +1,6 @@
-"""Boilerplate of models that take documents in batches: words that are set aside from sparse rows.
+"""Set aside boilerplate words from sparse rows, in models that take batches of documents.
 
-How it is found, see `streamddcrp.data.kernels.boilerplate`.
+`streamddcrp.data.kernels.boilerplate` explains the method.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _Ints = NDArray[np.int32]
 
 
 class _Words(NamedTuple):
-    aside: Annotated[FloatArray, "V"]  # of boilerplate: its part of all words; else 0
+    aside: Annotated[FloatArray, "V"]  # share of all words for boilerplate, else 0
     mark: Annotated[_Ints, "V"]  # work space
     listed: Annotated[_Ints, "V"]
 
@@ -29,7 +29,7 @@ class _Stored(NamedTuple):
     """What `Boilerplate.state` returns."""
 
     aside: Annotated[FloatArray, "A", rec.CHANCE]
-    # texts, those due, part of all words that is set aside
+    # texts, the next check, share of all words set aside
     numbers: Annotated[
         FloatArray, "3", rec.counters({1: rec.Within(FIRST_LOOK, rec.MOST), 2: rec.CHANCE})
     ]
@@ -45,7 +45,7 @@ class _Texts(NamedTuple):
 
 
 class Boilerplate:
-    """Words that are set aside, as a part of all words in ``aside`` (V,); the vocabulary grows.
+    """Words that are set aside, with their shares of all words in ``aside`` (V,).
 
     >>> found = Boilerplate()
     >>> rng = np.random.default_rng(0)
@@ -65,24 +65,24 @@ class Boilerplate:
         self.aside = np.zeros(0)
         self.seen = 0  # texts
         self._next = FIRST_LOOK
-        self._part = 0.0  # of all words that are set aside
+        self._part = 0.0  # of all words set aside
         self._recent = (np.zeros(0, np.int64), np.zeros(0, np.int32))  # sizes of texts, words
 
     @property
     def words(self) -> IntArray:
-        """Numbers of the words that are set aside."""
+        """Numbers of the words set aside."""
         return np.flatnonzero(self.aside)
 
     def note(self, X: Any) -> None:
-        """Take note of documents, sparse rows (N, V), of which nothing was stripped yet."""
+        """Note documents: sparse rows (N, V), before any removal."""
         sizes = np.append(self._recent[0], np.diff(X.indptr).astype(np.int64))
         words = np.append(self._recent[1], X.indices.astype(np.int32))
-        kept = np.cumsum(sizes[::-1])[::-1] - sizes < MOST_READ  # by the words that came after
+        kept = np.cumsum(sizes[::-1])[::-1] - sizes < MOST_READ  # by the number of later words
         self._recent = (sizes[kept], words[len(words) - int(sizes[kept].sum()) :])
         self.seen += X.shape[0]
 
     def look(self) -> bool:
-        """Look for boilerplate if it is time to; return whether there is more of it."""
+        """Look for boilerplate if due; return whether more was found."""
         if self.seen < self._next:
             return False
         sizes, recent = self._recent
@@ -92,7 +92,7 @@ class Boilerplate:
         n = len(sizes)
         text = np.zeros(1 << max(len(recent) - 1, 1).bit_length(), np.int32)
         text[: len(recent)] = recent
-        # a place more: the texts of a ring are one fewer than its places
+        # one extra place: a ring holds one text fewer than its places
         start, length = np.zeros(n + 1, np.int64), np.append(sizes, 0)
         start[:n] = np.cumsum(sizes) - sizes
         texts = _Texts(text, start, length, np.zeros(n + 1, np.int64))
@@ -102,7 +102,7 @@ class Boilerplate:
         return bool(fresh > 0.0)
 
     def strip(self, X: Any) -> Any:
-        """Return sparse rows (N, V) without the words that are set aside."""
+        """Return sparse rows (N, V) without the words set aside."""
         if not self._part:
             return X
         left = self.aside[np.minimum(X.indices, len(self.aside) - 1)] == 0.0
@@ -112,7 +112,7 @@ class Boilerplate:
         return sparse.csr_array(parts, shape=X.shape)
 
     def surprise(self, X: Any) -> FloatArray:
-        """Return the nats (N,) that say which words of boilerplate each row has, at usual rates."""
+        """Return the surprise in nats (N,) of each row's boilerplate words, at usual rates."""
         out = np.zeros(X.shape[0])
         if not self._part:
             return out
@@ -126,11 +126,11 @@ class Boilerplate:
         return out
 
     def parts(self, names: Sequence[Word]) -> dict[Word, float]:
-        """Return the words that are set aside, by name, and their part of all words."""
+        """Return the words set aside, by name, with their share of all words."""
         return {names[w]: float(self.aside[w]) for w in self.words.tolist()}
 
     def keep(self, used: Any) -> None:
-        """Drop words that are not used, (V,) of bool; the others move up. Those aside must stay."""
+        """Drop unused words, (V,) of bool, and renumber the rest. Those set aside must stay."""
         sizes, words = self._recent
         here = used[words]
         text = np.repeat(np.arange(len(sizes)), sizes)

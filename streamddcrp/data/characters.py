@@ -1,4 +1,4 @@
-"""What each character does in a text, as tables for the kernels that read words."""
+"""The role of each character in a text, as tables for the kernels that read words."""
 
 import unicodedata
 from functools import cache
@@ -11,7 +11,7 @@ from streamddcrp.data.kernels.words import OPENS
 from streamddcrp.typing import IntArray
 
 _EMOJI = (range(0x2600, 0x27C0), range(0x2B50, 0x2B56), range(0x1F000, 0x1FB00))
-_POINTS = 1 << 17  # characters of the table; beyond are ideographs and what is in no language
+_POINTS = 1 << 17  # characters of the table; beyond are ideographs and unused ones
 _UNSPACED = (
     (0x0E00, 0x0F00), (0x1000, 0x10A0), (0x1780, 0x1800), (0x3005, 0x3008), (0x3021, 0x3030),
     (0x3031, 0x3130), (0x31A0, 0x3200), (0x3400, 0x4DC0), (0x4E00, 0xA000), (0xF900, 0xFB00),
@@ -21,7 +21,7 @@ _UNSPACED = (
 
 @cache
 def characters() -> NDArray[np.int32]:
-    """Return what each character does and its lower-case form, for the kernels."""
+    """Return each character's role and its lower-case form, for the kernels."""
     kinds = np.zeros(_POINTS, np.int32)
     for point in range(_POINTS):
         character = chr(point)
@@ -38,7 +38,7 @@ def characters() -> NDArray[np.int32]:
     for character in "+#'":
         kinds[ord(character)] = ord(character) | JOINS
     kinds[0x2019] = ord("'") | JOINS  # the typographic apostrophe
-    kinds[0x200B] = 0  # the space of no width
+    kinds[0x200B] = 0  # the zero-width space
     for start, stop in _UNSPACED:
         kinds[start:stop] |= np.where(kinds[start:stop] & BEGINS, UNSPACED, 0).astype(np.int32)
     return kinds
@@ -46,7 +46,7 @@ def characters() -> NDArray[np.int32]:
 
 @cache
 def single() -> NDArray[np.uint8]:
-    """Return what each byte does by itself."""
+    """Return the role of each single byte."""
     kinds, out = characters()[:128], np.full(256, OPENS, np.uint8)
     out[:128] = np.where(kinds & JOINS, kinds & 0x7F, 0) | np.where(kinds & BEGINS, OPENS, 0)
     return out
@@ -54,7 +54,7 @@ def single() -> NDArray[np.uint8]:
 
 @cache
 def compositions() -> tuple[IntArray, NDArray[np.int32]]:
-    """Return the sorted pairs of letter and mark, lower case, and the letters that they make."""
+    """Return the sorted lower-case pairs of letter and mark, and the letters they form."""
     found = {ord("i") << 21 | 0x307: ord("i")}
     for point in range(_POINTS):
         parts = unicodedata.decomposition(chr(point)).split()
@@ -67,7 +67,7 @@ def compositions() -> tuple[IntArray, NDArray[np.int32]]:
 
 
 def _lower(character: str) -> int:
-    """Return the lower-case form of a letter (σ for ς, i for İ), if that is one character."""
+    """Return a letter's lower-case form (σ for ς, i for İ), if it is one character."""
     if character == "\u0130":
         return ord("i")
     for form in (unicodedata.normalize("NFKC", character).casefold(), character.lower()):

@@ -1,11 +1,11 @@
-r"""Times as people write them: the kind of a column, found in a sample, and its cells by that kind.
+r"""Read times as people write them: detect a column's kind from a sample, then parse its cells.
 
 A kind is a word: ``number``; ``timestamp`` and ``instant``, ISO 8601 without and with a zone, which
 Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, and ``excel``, days of a spreadsheet;
 ``year``, ``day``, ``month`` or ``name`` for dates that begin with a year, a day or a month, or name
-the month, and ``%d/%m/%Y`` for one format. Their parts are put into ISO's order, and Arrow reads
-them, too. ``@Europe/Madrid`` behind a kind says where its clock stands; what follows a ``#`` is the
-last instant that was read, by which the hour that comes twice in autumn is told apart.
+the month, and ``%d/%m/%Y`` for one format. Their parts are put into ISO's order for Arrow to read.
+A suffix ``@Europe/Madrid`` gives the clock's zone. A suffix ``#`` gives the last instant read,
+which resolves the hour that occurs twice in autumn.
 """
 
 import re
@@ -34,7 +34,7 @@ _CLOCK = (
     r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,:](?P<f>\d{1,9}))?)?)?"
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
 )
-_ABBREVIATIONS = {  # of zones, as they are mostly meant: CST is central time, not that of China
+_ABBREVIATIONS = {  # of zones, in their most common meaning: CST is US central time
     "CET": "+01", "CEST": "+02", "EET": "+02", "EEST": "+03", "WET": "Z", "WEST": "+01",
     "BST": "+01", "MSK": "+03", "EST": "-05", "EDT": "-04", "CST": "-06", "CDT": "-05",
     "MST": "-07", "MDT": "-06", "PST": "-08", "PDT": "-07", "JST": "+09", "AEST": "+10",
@@ -84,16 +84,16 @@ _DIRECTIVES = {
 
 
 class Wanted(NamedTuple):
-    """What was said about the times of a source."""
+    """What the user stated about the times of a source."""
 
     format: str | None = None  # as for strptime
-    unit: str | None = None  # s, ms, us, ns or excel, of times that are numbers; none: as they are
-    zone: str | None = None  # where the clock stood, for times without a zone
-    day_first: bool | None = None  # whether 1/2/2021 is the first of February
-    commas: bool = False  # decimals have commas: in ambiguous dates the day is then first
+    unit: str | None = None  # s, ms, us, ns or excel, for numeric times; None: as they are
+    zone: str | None = None  # zone of the clock, for times without a zone
+    day_first: bool | None = None  # whether 1/2/2021 is 1 February
+    commas: bool = False  # decimal commas; ambiguous dates then have the day first
 
     def check(self) -> None:
-        """Raise ConfigError if one of them cannot be used."""
+        """Raise ConfigError if one of them is invalid."""
         if self.unit not in (None, "excel", "none", *UNITS):
             raise ConfigError(
                 f"--time-unit must be s, ms, us, ns, excel or none, got {self.unit!r}"
@@ -110,10 +110,10 @@ class Wanted(NamedTuple):
 
 
 def find_kind(cells: Any, name: str = "", wanted: Wanted = Wanted()) -> str | None:  # noqa: B008
-    """Return the kind by which most of the cells can be read; None if none can.
+    """Return the kind that reads most of the cells; None if no kind reads any.
 
-    ``cells``: a sample of trimmed strings, null where empty; ``name`` of the column: serial days of
-    a spreadsheet need the word "date" in it.
+    ``cells`` is a sample of trimmed strings, null where empty. ``name`` is the column's name:
+    serial days of a spreadsheet need the word "date" in it.
 
     >>> find_kind(pa.array(["3/1/2021", "17/1/2021"])), find_kind(pa.array(["1704067200000"]))
     ('day', 'ms')
@@ -157,7 +157,7 @@ def _may_be(cells: Any, form: str) -> bool:
 
 
 def is_ambiguous(cells: Any) -> bool:
-    """Whether days and months of all cells could change places, and neither way is smoother."""
+    """Whether days and months of all cells can be swapped, and neither way is smoother."""
     by_day, by_month = (parse(cells.drop_null(), kind)[0] for kind in ("day", "month"))
     same = by_day.null_count == by_month.null_count < len(by_day)
     return same and _roughness(by_day) == _roughness(by_month) and by_day != by_month
@@ -169,9 +169,9 @@ def _roughness(times: Any) -> tuple[int, int]:
 
 
 def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
-    """Return what numbers count by their size: seconds to nanoseconds, or days of a spreadsheet.
+    """Infer the unit of numbers from their size: seconds to nanoseconds, or spreadsheet days.
 
-    ``cells``: the numbers as written, since 20210105 is a date; ``name``: that of the column.
+    ``cells`` are the numbers as written, since 20210105 is a date; ``name`` is the column's.
     """
     values = numbers.drop_null().cast(pa.float64(), safe=False).to_numpy()
     if not len(values) or not np.isfinite(values).all():
@@ -197,9 +197,9 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
 
 
 def parse(cells: Any, kind: str) -> tuple[Any, str]:
-    """Read strings or numbers as times of a kind; null where that fails, and later cells' kind.
+    """Read strings or numbers as times of a kind; return them and the kind for later cells.
 
-    Times are float64 or timestamp[ns], in UTC where the cells have zones.
+    Unreadable cells become null. Times are float64 or timestamp[ns], in UTC for zoned cells.
     """
     form, _, clock = kind.partition("@")
     if form in TYPES:
@@ -216,12 +216,12 @@ def parse(cells: Any, kind: str) -> tuple[Any, str]:
 
 
 def read_cells(cells: Any, to: Any) -> Any:
-    """Parse strings by Arrow; those that do not parse become null."""
+    """Parse strings with Arrow; unreadable ones become null."""
     try:
         return pc.cast(cells, to, safe=False)
     except pa.ArrowInvalid:
         pass
-    if pa.types.is_string(cells.type):  # most that cannot be read are known at once
+    if pa.types.is_string(cells.type):  # a quick test for most unreadable ones
         dated = pa.types.is_timestamp(to)
         pattern = _NUMERIC if not dated else _NAIVE if to.tz is None else _ZONED
         kept = pc.match_substring_regex(cells, pattern)
@@ -240,7 +240,7 @@ def _read_one(cell: Any, to: Any) -> Any:
 
 
 def _counted(numbers: Any, cells: Any, unit: str) -> Any:
-    """Turn counts of a unit into time stamps; whole ones to the last nanosecond."""
+    """Turn counts of a unit into time stamps, exact to the nanosecond for whole counts."""
     values = numbers.to_numpy(zero_copy_only=False)
     lost = ~np.isfinite(values)
     if unit == "excel":
@@ -252,7 +252,7 @@ def _counted(numbers: Any, cells: Any, unit: str) -> Any:
             ticks = whole.fill_null(0).to_numpy(zero_copy_only=False).astype(object) * UNITS[unit]
             ticks = ticks.astype(np.float64) if max(abs(ticks), default=0) >= 2**63 else ticks
         else:
-            size = min(10**6, UNITS[unit])  # what a float of this century can tell apart
+            size = min(10**6, UNITS[unit])  # float resolution in this century
             floats = np.rint(np.where(lost, 0.0, values) * size)
             lost |= np.abs(floats) * (UNITS[unit] // size) >= 2.0**63
             ticks = np.where(lost, 0.0, floats).astype(np.int64) * (UNITS[unit] // size)
@@ -261,7 +261,7 @@ def _counted(numbers: Any, cells: Any, unit: str) -> Any:
 
 
 def _read_form(cells: Any, form: str) -> Any:
-    """Put the parts of dates into ISO's order, and let Arrow read them."""
+    """Put the parts of dates into ISO's order for Arrow to read."""
     cells = pc.cast(cells, pa.string())
     zoned = form.endswith("Z") or "%z" in form
     patterns = _FORMS[form.rstrip("Z")] if form.rstrip("Z") in _FORMS else (_pattern(form),)
@@ -330,7 +330,7 @@ def _join(*parts: Any) -> Any:
 
 
 def _pattern(format: str) -> str:
-    """Turn a format of strptime into an expression."""
+    """Turn a strptime format into a regular expression."""
     found = []
     for literal, directive in re.findall(r"([^%]+)|%-?(.)", format):
         if literal:
@@ -350,7 +350,7 @@ def _pattern(format: str) -> str:
 
 
 def _in_zone(times: Any, zone: str, last: int | None) -> tuple[Any, int | None]:
-    """Read a clock on the wall; the hour that comes twice goes on where the row before was."""
+    """Convert local times; the hour that occurs twice continues from the row before."""
     first, second = (
         pc.assume_timezone(times, zone, ambiguous=which, nonexistent="earliest")
         for which in ("earliest", "latest")

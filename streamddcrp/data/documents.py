@@ -1,4 +1,4 @@
-"""Texts and counts of words as sparse rows, over words that come and go."""
+"""Texts and word counts as sparse rows over a changing vocabulary."""
 
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ from streamddcrp.typing import FloatArray, IntArray
 
 Word = str | int
 Document = list[tuple[Word, float]]
-MOST_COUNT = 1e15  # beyond, counts are no longer whole, and bounds overflow
+MOST_COUNT = 1e15  # larger counts are not exact, and bounds overflow
 _SHOWN = 8  # words of a component
 
 
 class Vocabulary:
-    """Numbers for words, in the order in which they first came."""
+    """Numbers for words, in order of first appearance."""
 
     def __init__(self, words: Iterable[Word] = ()) -> None:
         self.words: list[Word] = list(words)
@@ -55,7 +55,7 @@ class Vocabulary:
         return out
 
     def encode_columns(self, rows: Any, *, learn: bool = True) -> Any:
-        """Return a sparse matrix of counts whose columns are words, as `encode` would."""
+        """Return a sparse count matrix as `encode` would; its columns are words."""
         columns, first, which = np.unique(rows.indices, return_index=True, return_inverse=True)
         number = np.array([self._at.get(word, -1) for word in columns.tolist()], np.int64)
         new = np.flatnonzero(number < 0)
@@ -73,13 +73,13 @@ class Vocabulary:
         return out
 
     def keep(self, used: Any) -> None:
-        """Drop the words that are not used, (V,) of bool; the others move up."""
+        """Drop unused words, (V,) of bool, and renumber the rest."""
         self.words = [self.words[i] for i in np.flatnonzero(used)]
         self._at = {word: i for i, word in enumerate(self.words)}
 
 
 def is_text(x: Any) -> bool:
-    """Return whether a row, or a batch of rows, shows by its type that it holds texts."""
+    """Return whether the type of a row or batch shows that it holds texts."""
     if isinstance(x, str) or sparse.issparse(x):
         return True
     if isinstance(x, Mapping) and not all(map(_is_column, x.values())):
@@ -110,7 +110,7 @@ def _is_words(kind: Any) -> bool:
 
 
 def read_document(x: Any, row: int | None = None) -> Document:
-    """Return words and counts of a text, a list of words or a dict; SchemaError for others."""
+    """Return words and counts of a text, a word list or a dict; raises SchemaError."""
     x = text_of(x)
     if isinstance(x, Mapping):
         return [(w, c) for w in sorted(x, key=_order) if (c := _count(w, x[w], row)) > 0.0]
@@ -130,7 +130,7 @@ def read_document(x: Any, row: int | None = None) -> Document:
 
 
 def documents_of(batch: Any) -> list[list[str] | dict[Word, float]]:
-    """Return the documents of a batch, each as a list of its words, or as their counts."""
+    """Return the documents of a batch, each as a list of words or as counts."""
     return [
         [str(word) for word, _ in document]
         if all(isinstance(word, str) and count == 1.0 for word, count in document)
@@ -155,7 +155,7 @@ def _count(word: Word, value: Any, row: int | None) -> float:
 
 
 def read_documents(batch: Any) -> list[Document]:
-    """Return the documents of a batch; SchemaError, with ``row``, if one is missing or unusable.
+    """Return the documents of a batch; SchemaError, with ``row``, for a missing or invalid one.
 
     ``batch``: documents in a sequence or series, an Arrow array of texts, a table or frame with one
     column of texts or columns of counts, or an array or sparse matrix of counts (N, V).
@@ -201,7 +201,7 @@ def _is_counts(batch: Any) -> bool:
 
 
 def text_of(x: Any) -> Any:
-    """Return the text of a row with one column of text; anything else as it is."""
+    """Return the text of a row with a single text column; other rows unchanged."""
     text = next(iter(x.values())) if isinstance(x, Mapping) and len(x) == 1 else None
     return text if isinstance(text, str) else x
 
@@ -226,7 +226,7 @@ def read_counts(batch: Any) -> Any:
 
 
 class CountRows:
-    """Counts (N, V) that are cut and gone through as a list of documents is; columns are words."""
+    """Counts (N, V) with the slicing and iteration of a document list; columns are words."""
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = matrix
@@ -251,7 +251,7 @@ def _of_table(table: Any) -> list[Any]:
 
 
 def is_one_text(table: Any, test: Callable[[Any], bool]) -> bool:
-    """Return whether a table is one column of texts, by ``test``; refuse one among others."""
+    """Return whether a table is one text column, by ``test``; refuse one among others."""
     if not any(map(test, table.schema.types)):
         return False
     if table.num_columns > 1:
@@ -263,7 +263,7 @@ def is_one_text(table: Any, test: Callable[[Any], bool]) -> bool:
 
 
 def refuse_missing(column: Any, place: str) -> None:
-    """Refuse a column of texts of which one is missing."""
+    """Refuse a text column with missing texts."""
     if column.null_count:
         row = first_null(column)
         raise SchemaError(f"row {row}{place}: missing; give '' for a text without words", row=row)
@@ -278,7 +278,7 @@ class Bags(NamedTuple):
 
 
 def read_bags(batch: Any) -> list[Document] | CountRows:
-    """Return documents, or rows of checked counts."""
+    """Return documents, or checked count rows."""
     if _is_counts(batch):
         return CountRows(read_counts(batch))
     return read_documents(batch)
@@ -287,7 +287,7 @@ def read_bags(batch: Any) -> list[Document] | CountRows:
 def encode(
     vocabulary: Vocabulary, documents: Sequence[Document] | CountRows, *, learn: bool
 ) -> Bags:
-    """Give words their numbers; without ``learn`` those that are not known are left out."""
+    """Give words numbers; without ``learn`` unknown ones are left out."""
     known, counts = len(vocabulary), vocabulary.encode(documents, learn=learn)
     if not learn and counts.shape[1] > known:
         counts = counts[:, :known]
@@ -302,9 +302,9 @@ def encode(
 def top_words(
     words: IntArray, counts: FloatArray, totals: FloatArray, names: Sequence[Word] | WordTable
 ) -> str:
-    """Return the words that set a component apart, by their part in the divergence.
+    """Return the words that distinguish a component, by their share of the divergence.
 
-    ``words, counts`` (M,) are of the component, ``totals`` (V,) of all components.
+    ``words, counts`` (M,) describe the component, ``totals`` (V,) all components.
     """
     some = counts > 0.5
     words, counts = words[some], counts[some]

@@ -1,4 +1,4 @@
-"""Epochs: where the times of a stream cut it, and how far it has come."""
+"""Epochs: how times cut a stream, and the stream's position."""
 
 import logging
 import re
@@ -20,25 +20,25 @@ _LONG = 20_000  # rows of a first epoch that are suspicious
 
 
 class Piece(NamedTuple):
-    """Rows of a batch that are of one epoch."""
+    """Rows of a batch in one epoch."""
 
     start: int  # the rows
     stop: int
-    number: int  # of the epoch; those before it are closed first, empty ones among them
+    number: int  # of the epoch; earlier ones are closed first, also empty ones
     time: float  # of the epoch
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far a stream has come."""
+    """A stream's position."""
 
-    number: int = 0  # of the epoch that is open, or comes next
-    mark: float | None = None  # time, or number of the period, of the last epoch that had rows
+    number: int = 0  # of the open or the next epoch
+    mark: float | None = None  # time or period number of the last epoch with rows
     count: int = 0  # rows in the open epoch
     closed: bool = True  # whether no epoch is open
 
     def next(self, *, period: bool) -> "Place":
-        """Return the place after the epoch, which may be empty, has been closed."""
+        """Return the position after the epoch, perhaps empty, was closed."""
         mark = self.mark
         if period and self.closed and mark is not None:
             mark += 1.0  # an empty period
@@ -47,15 +47,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where an epoch ends: at every value of the time, after a period, or after so many rows."""
+    """The rule that ends an epoch: a new time value, a period, or a number of rows."""
 
     kind: str  # "value", "period" or "rows"
     size: float = 0.0  # length of the period, or number of rows
 
     def pieces(self, place: Place, t: FloatArray | None, n: int) -> tuple[list[Piece], Place]:
-        """Cut n rows at times (N,); return the pieces, and the place of the stream after them.
+        """Cut n rows at times (N,); return the pieces, and the stream's position after them.
 
-        OrderError, with ``row``, for a row of a closed epoch; SchemaError if periods have no times.
+        OrderError, with ``row``, for a row of a closed epoch; SchemaError if periods lack times.
         """
         if self.kind == "rows":
             return self._by_rows(place, t, n)
@@ -106,7 +106,7 @@ class Cut:
         return out, place
 
     def _check(self, place: Place, t: FloatArray, marks: FloatArray) -> None:
-        """Refuse rows of epochs that are closed, and periods that floats cannot count."""
+        """Refuse rows of closed epochs, and periods too many for floats to count."""
         before = np.concatenate([[-np.inf if place.mark is None else place.mark], marks[:-1]])
         late = marks < before
         late[0] |= place.closed and marks[0] == before[0]
@@ -131,7 +131,7 @@ class Cut:
 
 
 def make_cut(epoch: Any, name: str = "epoch") -> Cut:
-    """Read the option ``epoch`` of a model, or another one.
+    """Read the option ``epoch`` of a model, or a similar one.
 
     Examples
     --------

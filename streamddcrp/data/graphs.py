@@ -1,4 +1,4 @@
-"""Decomposable graphs: parents of items, cliques, separators, and priors of partitions."""
+"""Decomposable graphs: parents of items, cliques, separators, and partition priors."""
 
 import math
 from collections import Counter
@@ -22,12 +22,12 @@ class Parents(NamedTuple):
     offsets: IntArray  # (N + 1,)
 
     def rows(self, a: int, z: int) -> "Parents":
-        """Return those of rows a to z."""
+        """Return the parents of rows a to z."""
         offsets = self.offsets[a : z + 1]
         return Parents(self.items[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def and_then(self, more: "Parents") -> "Parents":
-        """Return these rows and more."""
+        """Return these rows and further ones."""
         items = np.concatenate([self.items, more.items])
         return Parents(items, np.concatenate([self.offsets, self.offsets[-1] + more.offsets[1:]]))
 
@@ -41,7 +41,7 @@ NO_PARENTS = Parents(np.empty(0, np.int64), np.zeros(1, np.int64))
 
 
 def as_parents(parents: Any, n_rows: int) -> Parents:
-    """Return sequences of arrival indices, one a row, or an Arrow list array, as two arrays."""
+    """Return sequences of arrival indices, one for each row, or an Arrow list, as two arrays."""
     if hasattr(parents, "combine_chunks"):
         parents = parents.combine_chunks()
     if hasattr(parents, "flatten") and hasattr(parents, "offsets"):
@@ -72,11 +72,11 @@ def as_parents(parents: Any, n_rows: int) -> Parents:
 def check(
     parents: Parents, first: int, r: int, kept: IntArray, n_kept: IntArray, waiting: int = 0
 ) -> None:
-    """Refuse parents that break a rule: SchemaError with the first offending row in ``row``.
+    """Refuse invalid parents: SchemaError with the first offending row in ``row``.
 
-    ``first``: arrival index of the first row; ``r``: how many items back a parent may lie;
-    ``kept`` (r, W), ``n_kept`` (r,): parents of the items before; ``waiting``: checked rows, which
-    the row numbers in errors leave out.
+    ``first`` is the arrival index of the first row, ``r`` the largest distance of a parent.
+    ``kept`` (r, W), ``n_kept`` (r,) are the parents of earlier items. ``waiting`` is the number of
+    checked rows, which the row numbers in errors leave out.
     """
     row, rule, i, j = check_parents(first, r, parents.items, parents.offsets, kept, n_kept)
     if row < 0:
@@ -105,7 +105,7 @@ def check(
 
 
 def keep(parents: Parents, first: int, kept: IntArray, n_kept: IntArray) -> None:
-    """Remember checked parents; ``kept`` must be wide enough."""
+    """Store checked parents; ``kept`` must be wide enough."""
     keep_parents(first, parents.items, parents.offsets, kept, n_kept)
 
 
@@ -116,12 +116,12 @@ class DecomposableGraph(NamedTuple):
     order: IntArray
     parents: list[frozenset[int]]  # the earlier neighbours of each item
     cliques: list[frozenset[int]]  # maximal ones
-    # As often as cliques are joined by them; empty ones, between separate parts, left out.
+    # Each as often as it joins cliques; empty ones, between components, are left out.
     separators: list[frozenset[int]]
 
 
 def _built(order: IntArray, parents: list[frozenset[int]]) -> DecomposableGraph:
-    """Families less parent sets, equal ones cancelled, are the cliques less the separators."""
+    """Families minus parent sets, equal ones cancelled, are the cliques minus the separators."""
     times: Counter[frozenset[int]] = Counter()
     for k, mine in enumerate(parents):
         times[mine | {k}] += 1
@@ -133,7 +133,7 @@ def _built(order: IntArray, parents: list[frozenset[int]]) -> DecomposableGraph:
 
 
 def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGraph:
-    """Return the graph of items in a perfect ordering with their parents; raises SchemaError."""
+    """Return the graph of items in a perfect ordering with given parents; raises SchemaError."""
     if not isinstance(parents, Parents):
         parents = as_parents(parents, len(parents))
     n = len(parents.offsets) - 1
@@ -143,15 +143,15 @@ def from_parents(parents: Sequence[Iterable[int]] | Parents) -> DecomposableGrap
 
 
 def window(n: int, order: int) -> DecomposableGraph:
-    """Return the graph in which each item is joined to the ``order`` items before it."""
+    """Return the graph that joins each item to the ``order`` items before it."""
     return from_parents([range(max(0, k - whole("order", order, 1)), k) for k in range(n)])
 
 
 def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
-    """Return the graph of ``n`` items and edges (E, 2), in the order of a cardinality search.
+    """Return the graph of ``n`` items and edges (E, 2), ordered by maximum cardinality search.
 
-    SchemaError if an edge does not join two of the items, or if the graph is not decomposable: the
-    message names two items that lack an edge.
+    SchemaError if an edge joins no two items or the graph is not decomposable; the message then
+    names two items that lack an edge.
     """
     pairs = number_array("edges", edges, ndim=None, whole=True)
     pairs = pairs if pairs.size else np.empty((0, 2), np.int64)
@@ -184,7 +184,7 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
 
 
 def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
-    """Visit next an item with most visited neighbours; return the order and each item's place."""
+    """Visit an item with most visited neighbours; return the order and each item's position."""
     n = len(near)
     count, seen = [0] * n, [False] * n
     buckets: list[set[int]] = [set(range(n)), *(set() for _ in range(n))]
@@ -208,13 +208,13 @@ def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
 
 
 def concatenated(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Return where each list begins (N + 1,), and all their items."""
+    """Return each list's beginning (N + 1,), and all items."""
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
     return offsets, np.array([k for one in lists for k in one], dtype=np.int64)
 
 
 def holders(sets: Sequence[Iterable[int]], n: int) -> list[list[int]]:
-    """Return the numbers of the sets that hold each of n items."""
+    """Return for each of n items the numbers of the sets that contain it."""
     found: list[list[int]] = [[] for _ in range(n)]
     for s, items in enumerate(sets):
         for k in items:
@@ -225,11 +225,11 @@ def holders(sets: Sequence[Iterable[int]], n: int) -> list[list[int]]:
 def log_prior(
     graph: DecomposableGraph, labels: ArrayLike, alpha: float, discount: float = 0.0
 ) -> float:
-    """Return the log probability of a partition, -inf where a cluster is not connected.
+    """Return the log probability of a partition, -inf if a cluster is not connected.
 
-    Item after item in the perfect ordering: n / (alpha + m) for a cluster with n of its m parents,
-    alpha / (alpha + m) for a new one (Caron and Doucet 2009, eq. 7, as a product). With a
-    discount d n is less by d, and alpha, for a new one, more by d for each cluster of the parents.
+    The items follow the perfect ordering: n / (alpha + m) for a cluster with n of an item's m
+    parents, alpha / (alpha + m) for a new one (Caron and Doucet 2009, eq. 7, as a product). A
+    discount d reduces n by d, and adds d to alpha for each cluster of the parents.
     """
     given: list[Any] = np.asarray(labels).tolist()
     total, opened = 0.0, set()

@@ -1,21 +1,21 @@
-"""Lists of stop words by language, and the languages of texts, recognised by these words.
+"""Stop words by language, and recognition of texts' languages by these words.
 
-A text of n different words, k of them in a list, is in that language with the likelihood
+A text of n different words, k of them in a language's list, has under this language the likelihood
 
     p^k (1 - p)^(n - k),  p = 0.2
 
-and in another one with the same for p = 0.025. The ratio of the two is at most 20, since one text
-in twenty may quote another language whatever its own is. Whether a stream holds a language is a
-question about the part of its texts in it: at most one in twenty, or above, each with a uniform
-prior. So a language of fewer than one text in ten is not found. One is recognised when the odds for
-it are a thousand to one for each language that might have been, and, while fewer than `ENOUGH`
-texts were looked at, twenty to one against each other language: Danish and Norwegian differ little.
-Words that are left out are no evidence, so that Spanish does not speak for Catalan any more; nor
-are words of one letter.
+and under another one the same with p = 0.025. The ratio is capped at 20, since one text in twenty
+may quote another language. The hypotheses are that the share of a stream's texts in the language is
+at most one in twenty, or above, each with a uniform prior. A language of fewer than one text in ten
+is therefore not found. A language is recognised when its odds are a thousand to one for each
+candidate language and, before `ENOUGH` texts were checked, twenty to one against each other
+language: Danish and Norwegian differ little.
+Words already left out are no evidence, so that known Spanish is not mistaken for Catalan; neither
+are one-letter words.
 
 The two probabilities were chosen on real texts of 26 languages and on English corpora, see
-``research/notes/texts-measured.md``. Lists that hold few of the words of a text recognise nothing:
-Greek, Korean, and the lists of scripts without spaces.
+``research/notes/texts-measured.md``. Lists with few words of their texts recognise nothing: Greek,
+Korean, and the scripts without spaces.
 """
 
 import math
@@ -32,13 +32,13 @@ from streamddcrp.errors import ConfigError, MissingExtraError
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
-FIRST_LOOK, MOST_BETWEEN = 8, 8192  # texts before languages are looked for, and between two looks
+FIRST_LOOK, MOST_BETWEEN = 8, 8192  # texts before the first check, and most between checks
 ENOUGH = 256
-_IN, _NOT = 0.2, 0.025  # how often a word is in the list of the language of its text, or of another
+_IN, _NOT = 0.2, 0.025  # share of words in the list of the text's language, or of another
 _QUOTED = 0.05
 _ODDS, _MARGIN = 1000.0, 20.0
-_PARTS = np.linspace(0.1, 1.0, 10)  # of the texts, if the stream holds a language
-_QUOTATIONS = np.linspace(0.0, _QUOTED, 6)  # and if not
+_PARTS = np.linspace(0.1, 1.0, 10)  # share of texts, if the stream holds the language
+_QUOTATIONS = np.linspace(0.0, _QUOTED, 6)  # and if it does not
 
 
 class Lists(NamedTuple):
@@ -47,11 +47,11 @@ class Lists(NamedTuple):
     names: tuple[str, ...]  # of the languages, in order
     words: tuple[tuple[str, ...], ...]  # of each
     table: WordTable  # of all of them
-    holds: NDArray[np.bool_]  # (V, L): which lists hold a word, none if it has one letter
+    holds: NDArray[np.bool_]  # (V, L): lists that contain a word; none for one-letter words
 
 
 def stop_words_of(language: str) -> tuple[str, ...]:
-    """Return a language's words by the package ``stop-words``; ConfigError if it has none."""
+    """Return a language's words from the package ``stop-words``, or raise ConfigError."""
     lists = _package(f"stop words by the name of a language, {language!r},")
     choice("stop_words", language, {*lists.AVAILABLE_LANGUAGES, "english", "auto"})
     words = lists.get_stop_words(language)
@@ -62,7 +62,7 @@ def stop_words_of(language: str) -> tuple[str, ...]:
 
 @cache
 def known_lists() -> Lists:
-    """Return the lists that languages are recognised by; needs the package ``stop-words``."""
+    """Return the lists used for recognition; needs the package ``stop-words``."""
     package = _package('stop_words="auto"')
     names = tuple(sorted({*package.AVAILABLE_LANGUAGES} - {"english"}))
     table = WordTable((), repeats=True)
@@ -85,7 +85,7 @@ def _package(wanted: str) -> Any:
 
 
 def check_languages(names: object) -> list[str]:
-    """Return the names of languages of a state, each once; raises ConfigError."""
+    """Return a state's languages, each once; raises ConfigError."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ConfigError(f"languages: expected a list of names, got {names!r:.80}")
     if len(set(names)) < len(names):
@@ -93,25 +93,21 @@ def check_languages(names: object) -> list[str]:
     return names
 
 
-def until_look(seen: int) -> int:
-    """Return in how many texts languages are looked for again: at 8, 16, 32, …, 8192, 16384, …."""
-    if seen >= MOST_BETWEEN:
-        return MOST_BETWEEN - seen % MOST_BETWEEN
-    return max(FIRST_LOOK, 1 << seen.bit_length()) - seen
+def until_look(seen: int, first: int = FIRST_LOOK, most: int = MOST_BETWEEN) -> int:
+    """Return the texts until the next check: at 8, 16, 32, …, 8192, 16384, … (first and most)."""
+    return most - seen % most if seen >= most else max(first, 1 << seen.bit_length()) - seen
 
 
-def is_due(seen: int) -> bool:
-    """Return whether languages are looked for after so many texts."""
-    if seen >= MOST_BETWEEN:
-        return seen % MOST_BETWEEN == 0
-    return seen >= FIRST_LOOK and seen & (seen - 1) == 0
+def is_due(seen: int, first: int = FIRST_LOOK, most: int = MOST_BETWEEN) -> bool:
+    """Return whether a check is due after this many texts."""
+    return seen > 0 and until_look(seen - 1, first, most) == 1
 
 
 def recognise(listed: IntArray, sizes: IntArray, known: Sequence[int]) -> int:
-    """Return the number of the language that texts are in, or -1.
+    """Return the number of the texts' language, or -1.
 
-    ``listed`` (N, L): different words of a text in each list and in no known language's; ``sizes``
-    (N,): those in no known language's; ``known``: languages that are not looked for.
+    ``listed`` (N, L) counts different words of a text in each list but in no known language's,
+    ``sizes`` (N,) all those in no known language's; ``known`` languages are skipped.
 
     >>> import numpy as np
     >>> listed = np.tile([[2, 0], [1, 1]], (10, 1))
@@ -136,6 +132,6 @@ def recognise(listed: IntArray, sizes: IntArray, known: Sequence[int]) -> int:
 
 
 def _evidence(ratio: FloatArray, parts: FloatArray) -> float:
-    """Return the log of the mean likelihood, each part of the texts being as likely a priori."""
+    """Return the log of the mean likelihood, with shares of texts equally likely a priori."""
     log = np.log(1.0 - parts[:, None] + parts[:, None] * ratio).sum(axis=1)
     return float(log.max() + np.log(np.mean(np.exp(log - log.max()))))

@@ -1,4 +1,4 @@
-"""First rows that a user is warned of: of a scaler that learned as it went, or that never vary."""
+"""Warn of suspicious first rows: constant, or from a scaler that learned as it went."""
 
 import logging
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ ROUNDING = 1e-9
 
 
 def looks_scaled_on_the_way(X: FloatArray) -> bool:
-    """Whether first rows (N, D) look like those of a scaler that learned each row as it came.
+    """Whether first rows (N, D) look like output of a scaler that learned row by row.
 
     Such a scaler knows nothing at the first row, which becomes 0 in every column. If it divides by
-    a spread, the second becomes one number up to its sign, whatever the data: 1 for the standard
-    deviation. If it divides by the range, each new low is exactly 0 and each new high exactly 1,
-    two and more of a column after the second row. Measured values are not so by chance, unless many
-    occur again.
+    a spread, the second row becomes one number up to its sign, whatever the data: 1 for the
+    standard deviation. If it divides by the range, each new low is exactly 0 and each new high
+    exactly 1, at least two in a column after the second row. Measured values rarely look so by
+    chance, unless many recur.
     """
     known = [column[np.isfinite(column)] for column in X.T]
     X = X[:, [values.size > 1 and bool(np.ptp(values) > 0.0) for values in known]]
@@ -40,7 +40,7 @@ def looks_scaled_on_the_way(X: FloatArray) -> bool:
 
 
 def tell_of_constants(X: FloatArray, names: Sequence[Any]) -> None:
-    """Warn of columns that never vary in the first rows (N, D)."""
+    """Warn of constant columns in the first rows (N, D)."""
     known = [x[~np.isnan(x)] for x in X.T]
     still = [name for name, x in zip(names, known, strict=True) if not len(x) or np.ptp(x) == 0.0]
     if still and len(X) >= FEWEST_ROWS:

@@ -1,4 +1,4 @@
-"""Templates of machine messages, found while they are read."""
+"""Find templates of machine messages while reading them."""
 
 import re
 from collections.abc import Mapping
@@ -22,23 +22,23 @@ from streamddcrp.typing import IntArray
 
 Bytes = NDArray[np.uint8]
 
-_FIRST, _MOST = 64, 1 << 14  # templates that there is room for, at first and at most
+_FIRST, _MOST = 64, 1 << 14  # initial and maximal capacity
 _TOKEN = re.compile(r"""[^\x00-\x20=,;()\[\]"']+""")
-_WORDS = "abcdef"  # of a template: one alone would say too little against a new story
+_WORDS = "abcdef"  # of a template: a single one would be weak evidence for a new story
 _NUMBER = re.compile(r"#(\d+)[a-z]")
 
 
 class Known(NamedTuple):
-    """Templates T, chained by their keys, in a hash table of H places."""
+    """Templates T, chained by key, in a hash table of H places."""
 
     number: Annotated[IntArray, "T"]
     length: Annotated[IntArray, "T"]  # tokens
     token: Annotated[IntArray, "T 62"]  # their hashes, 0: variable
-    hash: Annotated[IntArray, "T"]  # of what all lines of one have in common
+    hash: Annotated[IntArray, "T"]  # of the first token
     last: Annotated[IntArray, "T"]  # its newest line
     shown: Annotated[Bytes, "T 256"]  # the beginning of its first line
     shown_length: Annotated[IntArray, "T", Within(0, 256)]
-    follow: Annotated[IntArray, "T", -1, index("T", none=True)]  # the next one of the same key
+    follow: Annotated[IntArray, "T", -1, index("T", none=True)]  # the next one with the same key
     key: Annotated[IntArray, "H"]
     head: Annotated[IntArray, "H", -1, index("T", none=True)]
     read: Annotated[IntArray, "62"]  # work space
@@ -49,7 +49,7 @@ _STORED = ("number", "length", "token", "hash", "last", "shown", "shown_length")
 
 
 def spelled_out(numbers: IntArray) -> Texts:
-    """Return for each line a document of the words that stand for its template."""
+    """Return for each line a document of its template's words."""
     known = {i: joined([f"#{i}{c}" for c in _WORDS]) for i in set(numbers.tolist())}
     words = [known[i] if i != NONE else b"" for i in numbers.tolist()]
     ends = np.cumsum([0, *map(len, words)])
@@ -57,7 +57,7 @@ def spelled_out(numbers: IntArray) -> Texts:
 
 
 class Templates:
-    """What templates the lines of a stream have; at most 16,384, the ones used last."""
+    """The templates of a stream's lines, at most the 16,384 last used."""
 
     def __init__(self, room: int = _FIRST) -> None:
         self._known: Known = empty(Known, {"T": room, "H": 4 * room})
@@ -65,11 +65,11 @@ class Templates:
 
     @property
     def next_number(self) -> int:
-        """How many templates there have been."""
+        """Number of templates so far."""
         return int(self._counts[NEXT_NUMBER])
 
     def numbers(self, texts: Texts, *, learn: bool = True) -> IntArray:
-        """Return the number of the template of each line; `NONE` of one without tokens."""
+        """Return each line's template number, or `NONE` without tokens."""
         n = len(texts.offsets) - 1
         out, done = np.empty(n, np.int64), 0
         while True:
@@ -82,7 +82,7 @@ class Templates:
         return out
 
     def _make_room(self) -> None:
-        """Double the room for templates, or forget the half that was not used for longest."""
+        """Double the capacity, or forget the least recently used half."""
         n = int(self._counts[N_TEMPLATES])
         kept = np.arange(n)
         if n >= _MOST:
@@ -90,7 +90,7 @@ class Templates:
         self._fill({name: getattr(self._known, name)[kept] for name in _STORED})
 
     def _fill(self, stored: Mapping[str, Any]) -> None:
-        """Take templates, and chain them."""
+        """Replace the templates and chain them."""
         n, room = len(stored["number"]), _FIRST
         while room <= n:
             room *= 2
@@ -107,12 +107,12 @@ class Templates:
         self._counts[N_TEMPLATES] = n
 
     def spelled(self, words: str) -> str:
-        """Return the templates that words stand for, or the words where they stand for none."""
+        """Return the templates for words; other words are returned unchanged."""
         numbers = dict.fromkeys(int(found) for found in _NUMBER.findall(words))
         return " ".join(self._spelled(number) for number in numbers) or words
 
     def line(self, words: str) -> str:
-        """Return the beginning of the first line of the template that words stand for, or ""."""
+        """Return the beginning of the first line of the words' template, or ""."""
         found = _NUMBER.search(words)
         t = self._place(int(found[1])) if found else -1
         return "" if t < 0 else self._shown(t)

@@ -1,4 +1,4 @@
-"""Batches of texts as one buffer of bytes, as compiled reading takes them."""
+"""Batches of texts as one byte buffer for compiled reading."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,23 +19,23 @@ _SCALAR = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
 
 
 class Texts(NamedTuple):
-    """Documents, one after the other."""
+    """Documents in a buffer."""
 
     data: NDArray[np.uint8]
-    offsets: IntArray  # (N + 1,): where each begins in ``data``, and the end
-    listed: bool  # whether they are words as they are, the byte 255 between; else texts in UTF-8
+    offsets: IntArray  # (N + 1,): beginning of each in ``data``, and the end
+    listed: bool  # words separated by byte 255, else UTF-8 texts
 
 
 def read_text(x: Any) -> Texts:
-    """Read a text, words, a dict of counts, or a row of one text; SchemaError for others."""
+    """Read a text, words, a dict of counts, or a row of one text; raises SchemaError."""
     return _of_rows([x], None)
 
 
 def read_texts(batch: Any) -> Texts:
-    """Read a batch of documents, as `read_documents` does; texts in Arrow's layout are not copied.
+    """Read a batch of documents as `read_documents` does, without copying Arrow texts.
 
-    Binary columns need not be valid UTF-8. SchemaError, with ``row``, if a document is missing or
-    unusable; if there are several columns of texts.
+    Binary columns need not be valid UTF-8. Raises SchemaError, with ``row``, if a document is
+    missing or invalid, or if there are several text columns.
     """
     if isinstance(batch, str | bytes):
         raise SchemaError("batch: expected several documents, got one; put it into a list")
@@ -88,7 +88,7 @@ def _of_arrow(column: Any, place: str) -> Texts:
 
 
 def _of_rows(rows: Sequence[Any], first: int | None) -> Texts:
-    """Read rows that are all texts, or all words or counts; ``first``: the number of the first."""
+    """Read rows that are all texts or all words or counts; ``first`` numbers the first."""
     if rows and _text(rows[0]) is None:
         return _packed([_words(x, row, first) for row, x in enumerate(rows)], listed=True)
     texts = [_text(x) for x in rows]
@@ -112,7 +112,7 @@ def _mixed(row: int, x: Any, expected: str) -> SchemaError:
 
 def _words(x: Any, row: int, first: int | None) -> bytes:
     if isinstance(x, list | tuple):
-        with suppress(TypeError):  # something is no word: refused below
+        with suppress(TypeError):  # items that are not words are refused below
             return joined(x)
     if _text(x) is not None:
         raise _mixed(row, x, "words or counts")

@@ -1,8 +1,8 @@
-"""Time stamps as floats, and the rule that time does not run backwards.
+"""Time stamps as floats, and the check that time never decreases.
 
-A model measures time in one unit: numbers are taken as they are, in the caller's unit; time stamps
-become seconds since 1970-01-01 UTC. A float of that size resolves 0.24 microseconds. One formula
-serves single stamps and columns of them, so both give the same bits.
+A model measures time in one unit: numbers keep the caller's unit, and time stamps become seconds
+since 1970-01-01 UTC. A float of that size resolves 0.24 microseconds. One formula serves single
+stamps and columns, so both give the same bits.
 """
 
 import math
@@ -19,7 +19,7 @@ from streamddcrp.typing import FloatArray
 
 MISSING = "is missing; every row needs a time, or none has one"
 Stamps = NDArray[np.datetime64]
-MICROSECOND = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # in units finer than it
+MICROSECOND = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # units finer than it
 
 
 def as_time(t: object, *, row: int | None = None) -> float:
@@ -29,14 +29,14 @@ def as_time(t: object, *, row: int | None = None) -> float:
     ----------
     t : number, datetime or numpy.datetime64
         Numbers keep their value; stamps become seconds since 1970-01-01 UTC. A datetime without a
-        time zone is taken for UTC.
+        time zone counts as UTC.
     row : int, optional
-        Its number in a batch, for the error message.
+        Row number in a batch, for the error message.
 
     Raises
     ------
     SchemaError
-        If `t` is text, missing, not finite or of another type.
+        `t` is text, missing, not finite or of another type.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def as_time(t: object, *, row: int | None = None) -> float:
 
 
 def is_stamp(t: Any) -> bool:
-    """Whether a time, or the first of a batch of times that was accepted, is a time stamp."""
+    """Whether a time, or the first of an accepted batch, is a time stamp."""
     if isinstance(t, datetime | np.datetime64):
         return True
     if isinstance(t, numbers.Real):
@@ -91,12 +91,12 @@ def as_times(t: object, n_rows: int | None = None) -> FloatArray:
     Returns
     -------
     ndarray of float64, shape (N,)
-        In their order, which `check_times` judges.
+        In the given order; see `check_times`.
 
     Raises
     ------
     SchemaError
-        With ``row``, if a time is missing, not finite or no time at all.
+        A time is missing, not finite or not a time; ``row`` is its number.
 
     Examples
     --------
@@ -127,21 +127,21 @@ def as_times(t: object, n_rows: int | None = None) -> FloatArray:
 
 
 def check_times(t: FloatArray, last: float | None = None, given: object = None) -> None:
-    """Refuse times that run backwards. O(N).
+    """Refuse decreasing times. O(N).
 
     Parameters
     ----------
     t : ndarray of float64, shape (N,)
-        Times of a batch; equal ones may follow each other.
+        Times of a batch; equal ones may repeat.
     last : float, optional
         Time of the row before the batch.
     given : object, optional
-        The times as they came: the message shows time stamps where they were such.
+        The original times, so that the message can show time stamps.
 
     Raises
     ------
     OrderError
-        With ``row`` the number of the first row that comes too late.
+        ``row`` is the number of the first late row.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def check_times(t: FloatArray, last: float | None = None, given: object = None) 
 
 
 def as_given(error: OrderError, t: Any) -> OrderError:
-    """Return the error with time stamps, in UTC, for seconds if the times t that came were such."""
+    """Return the error with UTC time stamps for seconds, if the given times were stamps."""
     if t is None or not is_stamp(t):
         return error
     message = str(error)
@@ -184,7 +184,7 @@ def as_given(error: OrderError, t: Any) -> OrderError:
 
 
 def _array(t: object) -> NDArray[Any]:
-    """Make an array of a sequence without converting its items to text."""
+    """Turn a sequence into an array without converting items to text."""
     if isinstance(t, bytes) or not isinstance(t, Iterable):
         raise SchemaError(f"t: expected a sequence of times, got a {type(t).__name__}")
     items = list(t)
@@ -196,7 +196,7 @@ def _array(t: object) -> NDArray[Any]:
 
 
 def _seconds(stamps: Stamps) -> FloatArray:
-    """Convert stamps that are not NaT: whole microseconds / 1e6, and what is finer on top."""
+    """Convert stamps (not NaT): whole microseconds / 1e6, plus the finer part."""
     unit = np.datetime_data(stamps.dtype)[0]
     if unit in MICROSECOND:
         per_microsecond = MICROSECOND[unit]
@@ -226,16 +226,16 @@ def _refusal(t: object, problem: str, row: int | None) -> SchemaError:
 
 
 def typical_gap(times: FloatArray) -> float:
-    """Return the median of the gaps between times that differ, 1 where there is none.
+    """Return the median gap between different times, 1 without gaps.
 
-    The unit of a decay that was given none.
+    It is the default unit of a decay.
     """
     gaps = np.diff(times)
     return float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else 1.0
 
 
 def check_clocked(before: bool | None, now: bool) -> None:
-    """Refuse rows with times after rows without, and the other way round; None: no row yet."""
+    """Refuse mixing rows with and without times; None: no row yet."""
     if before is not None and before != now:
         raise SchemaError(
             f"t: the rows before came {'with' if before else 'without'} times; "

@@ -1,4 +1,4 @@
-"""Tokens: words of a text, a list of words, or whole numbers that stand for words."""
+"""Tokens: words of a text, a list of words, or integers that stand for words."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,10 +15,10 @@ _MOST = np.iinfo(np.int64).max
 
 
 def tokenize(text: str) -> list[str]:
-    """Cut a text into words, by the rule of `streamddcrp.data.words`; all of them, in order.
+    """Cut a text into all its words, in order, by the rule of `streamddcrp.data.words`.
 
-    Letters and digits of any script in lower case, joined by ``+``, ``#`` and ``'``; nothing is
-    left out and nothing is stemmed. Who wants other words hands over a list of them.
+    Words are letters and digits of any script in lower case, joined by ``+``, ``#`` and ``'``;
+    nothing is left out or stemmed. For other words, pass a list instead of a text.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def tokenize_all(texts: Sequence[str]) -> list[list[str]]:
-    """Cut texts into words as `tokenize` does one."""
+    """Cut each text into words as `tokenize` does."""
     table = WordTable((), repeats=True)
     found, ends = table.encode(texts, most=max(map(len, texts), default=0))
     names = table.decode(np.arange(len(table)))
@@ -49,7 +49,7 @@ def as_tokens(tokens: object) -> list[str] | IntArray:
     Raises
     ------
     SchemaError
-        If they are neither all words nor all whole numbers, one after the other.
+        The tokens are neither all words nor all integers, in one dimension.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def as_tokens(tokens: object) -> list[str] | IntArray:
             return _words(items)
     try:
         ids = np.asarray(items)
-    except ValueError:  # lists of several lengths
+    except ValueError:  # lists of different lengths
         ids = np.empty((1, 1), dtype=object)
     if ids.dtype.kind == "U" and ids.ndim == 1 and ids is items:
         return _words(ids.tolist())

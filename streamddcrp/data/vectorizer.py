@@ -1,4 +1,4 @@
-"""From dicts of features to rows of floats, under one schema for the life of a model."""
+"""Turn dicts of features into float rows, under one schema for the life of a model."""
 
 import logging
 import math
@@ -19,23 +19,23 @@ Feature = str | int
 logger = logging.getLogger(__name__)
 
 PLAIN = frozenset({float, int, bool, np.float64})
-_NONE = (object(),)  # unlike any value
-LARGEST = 1e99  # of usual numbers: all families of numbers take them
+_NONE = (object(),)  # equal to no value
+LARGEST = 1e99  # accepted by all numeric families
 
 
 class Vectorizer:
     """Turn dicts of features into rows of floats.
 
-    The first row that is learned from fixes the schema: its features, sorted, so that their order
-    in the dict does not matter. In later rows
+    The first learned row fixes the schema: its features, sorted, so that the order in a dict does
+    not matter. In later rows
 
-    * a schema feature that is absent, or None, is missing: NaN in the array;
-    * any other feature is ignored and counted, or, with ``open=True``, gets a column behind the
-      others (open vocabulary: counts of words);
-    * values must be numbers; True and False count as 1 and 0. Text, NaN and infinity are refused:
-      a value that is not there is None, and never NaN.
+    * a schema feature that is absent or None is missing: NaN in the array;
+    * any other feature is ignored and counted or, with ``open=True``, appended as a new column
+    (open vocabulary: word counts);
+    * values must be numbers; True and False count as 1 and 0. Text, NaN and infinity are refused: a
+    missing value is None, never NaN.
 
-    A refused row leaves the schema and the counts as they were.
+    A refused row leaves the schema and the counts unchanged.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ class Vectorizer:
     Attributes
     ----------
     n_unknown : int
-        How many values were ignored because the schema has no column for them.
+        Number of values ignored because the schema lacks their column.
 
     Notes
     -----
-    O(D) a row, about 2 microseconds at 16 features, a few more when something is missing. The
-    array returned is a buffer that the next call refills: copy what is to be kept. Memory is that
-    of the schema; with ``open=True`` it grows with the vocabulary.
+    O(D) a row, about 2 microseconds at 16 features and slightly more with missing values. The
+    returned array is a buffer that the next call overwrites: copy it to keep it. Memory is that of
+    the schema; with ``open=True`` it grows with the vocabulary.
 
     Examples
     --------
@@ -68,12 +68,12 @@ class Vectorizer:
     def __init__(self, *, open: bool = False) -> None:
         self.open = bool(open)
         self.n_unknown = 0
-        self.names: list[str] = []  # of the columns, as messages have them
+        self.names: list[str] = []  # of the columns, as shown in messages
         self._columns: tuple[Feature, ...] | None = None
         self._at: dict[Feature, int] = {}
         self._buffer = np.empty(0)
         self._values: Callable[[Mapping[Feature, Any]], tuple[Any, ...]] | None = None
-        self._last: tuple[Any, ...] = _NONE  # values of the last usual row
+        self._last: tuple[Any, ...] = _NONE  # values of the last ordinary row
         self._warned = False
 
     @property
@@ -91,9 +91,9 @@ class Vectorizer:
         return f"<{type(self).__name__} of {columns}>"
 
     def fix(self, columns: Iterable[Feature]) -> None:
-        """Fix the schema, sorted, from the names of a batch.
+        """Fix the schema, sorted, from the column names of a batch.
 
-        SchemaError if there is a schema already, a name comes twice, or no name is given.
+        SchemaError if a schema exists, a name occurs twice, or no name is given.
         """
         names = _sorted(columns)
         if self._columns is not None:
@@ -114,18 +114,18 @@ class Vectorizer:
         x : mapping
             Feature name to number; None or NaN for a missing value.
         learn : bool
-            False: change nothing. Before there is a schema the row is then sorted for itself.
+            False: change nothing. Without a schema the row is sorted by itself.
 
         Returns
         -------
         ndarray of float64, shape (D,)
-            Refilled by the next call.
+            Overwritten by the next call.
 
         Raises
         ------
         SchemaError
-            If a value is infinite or no number, ``x`` is no mapping, or none of its features is in
-            the schema.
+            A value is infinite or not a number, ``x`` is not a mapping, or none of its features is
+            in the schema.
         """
         values = self.plain(x)
         if values is None:
@@ -141,10 +141,10 @@ class Vectorizer:
         return np.array([values], np.float64)
 
     def plain(self, x: Mapping[Feature, Any]) -> tuple[Any, ...] | None:
-        """Return the values of a usual row: all features of the schema, no other, none too large.
+        """Return the values of an ordinary row: exactly the schema's features, none too large.
 
-        None for any other row. The same values as in the row before come as the same tuple, and
-        are not checked again.
+        None for any other row. Values equal to the last row's are returned as the same tuple, and
+        not checked again.
         """
         if type(x) is not dict:
             refuse_unless_mapping(x)
@@ -162,10 +162,10 @@ class Vectorizer:
         return None
 
     def align(self, names: Iterable[Feature], n_rows: int = 1, *, learn: bool = True) -> IntArray:
-        """Say where the columns of a batch go: one look-up a batch, none a row.
+        """Map the columns of a batch to the schema, once per batch instead of per row.
 
-        Has the effect of `n_rows` rows that each have all the features in `names`: fixes the
-        schema, adds columns or counts what is ignored.
+        Acts like `n_rows` rows with exactly the features `names`: fixes the schema, adds columns or
+        counts ignored values.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class Vectorizer:
         n_rows : int
             Number of rows, for the count of ignored values. An empty batch changes nothing.
         learn : bool
-            False: change nothing. Before there is a schema the names are sorted for themselves.
+            False: change nothing. Without a schema the names are sorted by themselves.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class Vectorizer:
         Raises
         ------
         SchemaError
-            If a name comes twice, or none is in the schema.
+            A name occurs twice, or none is in the schema.
         """
         names = list(names)
         ordered = _sorted(names)  # refuses duplicates
@@ -204,11 +204,11 @@ class Vectorizer:
         return np.array([at.get(column, -1) for column in columns], dtype=np.int64)
 
     def mark(self) -> tuple[tuple[Feature, ...] | None, int]:
-        """Return what `rollback` needs to undo all that is learned from here on. O(1)."""
+        """Return what `rollback` needs to undo later learning. O(1)."""
         return self._columns, self.n_unknown
 
     def rollback(self, mark: tuple[tuple[Feature, ...] | None, int]) -> None:
-        """Undo what was learned since `mark`: for rows that are refused by a later check."""
+        """Undo learning since `mark`, for rows that a later check refuses."""
         columns, self.n_unknown = mark
         if columns is not self._columns:
             self._set_columns(columns)
@@ -223,10 +223,10 @@ class Vectorizer:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild from what `to_config` returned."""
+        """Rebuild from the output of `to_config`."""
         vectorizer = cls(open=config["open"])
         if config["columns"] is not None:
-            _sorted(config["columns"])  # refuses what cannot be a schema; open ones are not sorted
+            _sorted(config["columns"])  # refuses invalid names; open schemas are not sorted
             vectorizer._set_columns(tuple(config["columns"]))
         vectorizer.n_unknown = int(config["n_unknown"])
         return vectorizer
@@ -246,7 +246,7 @@ class Vectorizer:
         return self._buffer
 
     def _refuse_strangers(self, new: list[Feature], n: int) -> None:
-        """Refuse ``n`` features of which none is in the schema; none at all are all missing."""
+        """Refuse ``n`` features outside the schema; a row without features is all missing."""
         if new and len(new) == n and not self.open:
             raise SchemaError(
                 f"columns: none of {_some(new)} is in the schema {_some(self._at)}; rename them, "
@@ -254,7 +254,7 @@ class Vectorizer:
             )
 
     def _tell_absent(self, names: list[Feature]) -> None:
-        """Say which columns of the schema a batch does not have."""
+        """List the schema columns that a batch lacks."""
         absent = [] if self.open else [name for name in self._at if name not in {*names}]
         if absent and names:
             logger.warning(
@@ -313,7 +313,7 @@ def as_number(name: Feature, value: Any) -> float:
     """Return a value as a float, NaN where it is missing (None or NaN)."""
     if value is None:
         return math.nan
-    # float and int first: the check for the abstract class is slow
+    # float and int first: the abstract class check is slow
     if isinstance(value, float | int | numbers.Real | np.bool_) and not isinstance(
         value, np.timedelta64
     ):

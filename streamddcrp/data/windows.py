@@ -1,7 +1,7 @@
-"""What a stretch of a periodic signal looks like: the period, and features of windows.
+"""Features of windows of a periodic signal, and its period.
 
-All of numpy, a batch at a time; each window is computed from its own rows alone, so that how a
-stream is cut into batches cannot matter.
+Everything runs in numpy on whole batches. Each window is computed from its own rows alone, so the
+cuts between batches cannot matter.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ import numpy as np
 from streamddcrp.errors import SchemaError
 from streamddcrp.typing import FloatArray, IntArray
 
-SHORTEST = 8  # rows in the shortest period that is looked for
+SHORTEST = 8  # rows in the shortest period considered
 N_BANDS = 6
-NOISE = 1e-3  # amplitudes below this say nothing: keeps logarithms and ratios finite
+NOISE = 1e-3  # smaller amplitudes are noise; keeps logarithms and ratios finite
 FEATURES = (
     "mean", "log_sd", "log_sd_step", "skew", "skew_step",
     *(f"log_band_{b}" for b in range(1, N_BANDS + 1)),
@@ -21,10 +21,10 @@ FEATURES = (
 
 
 def dominant_period(X: FloatArray) -> int:
-    """Return the period, in rows, at which a signal's first rows (N, D), N >= 64, have most energy.
+    """Return the period, in rows, with most energy in a signal's first rows (N, D), N >= 64.
 
-    The highest peak of the periodogram (linear trend removed, Hann window), columns scaled alike
-    and added, among periods of 8 rows to an eighth of the rows: of a longer one too little is seen.
+    It is the highest peak of the periodogram (linear trend removed, Hann window), summed over
+    equally scaled columns, among periods of 8 rows to an eighth of the rows.
 
     >>> dominant_period(np.sin(2 * np.pi * np.arange(256.0) / 16)[:, None])
     16

@@ -1,29 +1,29 @@
-"""Words of texts as small whole numbers that are used again: only live words take memory.
+"""Words of texts as small reusable integers: only live words take memory.
 
-Reading a text is one compiled pass over its bytes (`kernels.words.read_document`), so that a
-model can, document by document, read words, place the document and release the words that nothing
-holds any more. Libraries cut texts well, but return a Python object for each word, or a column of
-an ever growing vocabulary; ``research/notes/texts-measured.md`` has the comparison.
+Reading a text is one compiled pass over its bytes (`kernels.words.read_document`). A model can,
+document by document, read words, place the document and release words no longer in use. Libraries
+cut texts well, but return a Python object for each word or a column of an ever growing vocabulary;
+``research/notes/texts-measured.md`` has the comparison.
 
-What a word is, in any script:
+A word, in any script, consists of:
 
-* letters and digits, joined by ``+``, ``#`` and ``'`` after the first (c++, c#, don't), with the
-  marks that go with them, a letter and its mark taken as one (Unicode NFC); everything else
-  separates, the ``#`` of a hashtag too;
+* letters and digits, joined by ``+``, ``#`` and ``'`` after the first (c++, c#, don't), with
+combining marks, a letter and its mark taken as one (Unicode NFC); everything else separates,
+including the ``#`` of a hashtag;
 * initials with dots (U.S., e.g.), and each emoji;
-* in lower case, wide and narrow forms of one letter taken as one;
+* lower-case letters, with wide and narrow forms of a letter taken as one;
 * in scripts without spaces (Chinese, Japanese kana, Thai, Lao, Khmer, Burmese) the pieces that a
-  table has learned from the texts before (`streamddcrp.data.kernels.pieces`); where a table counts
-  repeats, each pair of neighbouring characters, or one that stands alone;
-* cut after 64 bytes: longer words that begin alike are one word.
+table has learned from earlier texts (`streamddcrp.data.kernels.pieces`), or, if the table counts
+repeats, each pair of neighbouring characters or a lone one;
+* at most 64 bytes: longer words with the same beginning are one word.
 
-Left out, unless a table keeps them: links (https://…, www.…, t.co/…), the "RT @name:" of messages
-that were passed on, and tickers ($IBM, <IBM.N>). A given ticker rarely recurs, but the presence
-of one, or of several, marks company news: the first ticker of a text is the word ``$``, others are
-``$$``, unless a table counts repeats.
+Unless a table keeps them, these are left out: links (https://…, www.…, t.co/…), the "RT @name:" of
+forwarded messages, and tickers ($IBM, <IBM.N>). A given ticker rarely recurs, but the presence of
+one or several marks company news: the first ticker of a text is the word ``$``, others are ``$$``,
+unless a table counts repeats.
 
-Control characters and bytes that are not UTF-8 separate. All models read texts so, those that count
-words by `streamddcrp.data.tokenize`.
+Control characters and bytes that are not UTF-8 separate words. All models read texts this way;
+those that count words use `streamddcrp.data.tokenize`.
 """
 
 import math
@@ -52,7 +52,7 @@ ENGLISH = (
 )  # fmt: skip
 RAW = {"links": kernels.LINKS, "retweets": kernels.RETWEETS, "tickers": kernels.TICKERS}
 _PIECES = ("piece_keys", "piece_counts", "piece_sums", "due_keys", "due_counts")
-_START = 1024  # words for which there is room at first
+_START = 1024  # initial capacity in words
 _BETWEEN = bytes([kernels.BETWEEN])
 _MOST = 1 << 29  # of words
 _NONE = np.zeros(0, np.int64)
@@ -62,50 +62,49 @@ class WordArrays(NamedTuple):
     """State of a table of words, one argument of its kernels; its capacity C is a power of two."""
 
     slots: Annotated[IntArray, "S"]  # 2 C
-    letters: Annotated[NDArray[np.uint64], "C 8"]  # bytes of each word, in the order of memory
-    length: Annotated[NDArray[np.uint8], "C"]  # how many they are, 0 where an index is free
-    # Number of the last document that held the word, negative if it came with that one; `STOP`.
+    letters: Annotated[NDArray[np.uint64], "C 8"]  # bytes of each word, in memory order
+    length: Annotated[NDArray[np.uint8], "C"]  # number of bytes, 0 for a free index
+    # Number of the last document with the word, negative if it introduced it; `STOP`.
     seen: Annotated[IntArray, "C"]
-    free: Annotated[NDArray[np.int32], "C"]  # indexes to use again, the next one last
-    # Indexes ever used, free ones among them, stop words, documents read,
-    # whether words count each time they come, bits of what is kept of raw texts, and the first two
-    # before the last document.
+    free: Annotated[NDArray[np.int32], "C"]  # indexes to reuse, the next one last
+    # Indexes ever used, including free ones; stop words; documents read; whether each occurrence of
+    # a word counts; bits of the raw parts kept; and the first two before the last document.
     counts: Annotated[IntArray, "8"]
-    characters: Annotated[NDArray[np.int32], "P"]  # what each character does
-    # The same of bytes: the lower-case letter of ASCII, or 0; and `OPENS`.
+    characters: Annotated[NDArray[np.int32], "P"]  # each character's role
+    # The same for bytes: the lower-case ASCII letter or 0, and `OPENS`.
     table: Annotated[NDArray[np.uint8], "256"]
     pairs: Annotated[IntArray, "Q"]  # letters and marks, in order: letter << 21 | mark,
-    composed: Annotated[NDArray[np.int32], "Q"]  # and the letters that they make
-    word: Annotated[NDArray[np.uint8], "64"]  # the word that is being read, by bytes
-    eights: Annotated[NDArray[np.uint64], "8"]  # or by eights
-    # Of scripts without spaces, see `streamddcrp.data.kernels.pieces`: counts by hash, 0 where none
-    # is; sums of those of pieces and of characters, entries, how many counts are due, and what is
-    # left out of each count;
+    composed: Annotated[NDArray[np.int32], "Q"]  # and the letters they form
+    word: Annotated[NDArray[np.uint8], "64"]  # the word being read, as bytes
+    eights: Annotated[NDArray[np.uint64], "8"]  # and as eights
+    # For scripts without spaces, see `streamddcrp.data.kernels.pieces`: counts by hash, 0 if empty;
+    # the sums for pieces and for characters, entries, counts due, and the amount subtracted from
+    # each count;
     piece_keys: Annotated[IntArray, "T"]
     piece_counts: Annotated[IntArray, "T"]
     piece_sums: Annotated[IntArray, "5"]
-    due_keys: Annotated[IntArray, "D"]  # what the last text adds to them,
+    due_keys: Annotated[IntArray, "D"]  # keys that the last text adds counts to,
     due_counts: Annotated[IntArray, "D"]
-    run: Annotated[NDArray[np.uint8], "B"]  # and the run of characters that is being cut.
+    run: Annotated[NDArray[np.uint8], "B"]  # and the run of characters being segmented
     starts: Annotated[IntArray, "R1"]
     codes: Annotated[NDArray[np.uint64], "R"]
     rates: Annotated[FloatArray, "R"]
     hashes: Annotated[IntArray, "R L"]
-    often: Annotated[FloatArray, "R L"]  # how often each of its pieces came
+    often: Annotated[FloatArray, "R L"]  # expected counts of its pieces
     weights: Annotated[FloatArray, "R L"]
     scale: Annotated[FloatArray, "R"]
     boundary: Annotated[FloatArray, "R1"]
 
 
 class _Pieces(NamedTuple):
-    """What a checkpoint has of scripts without spaces, in the order of the keys."""
+    """A checkpoint's data on scripts without spaces, in key order."""
 
     keys: Annotated[IntArray, "N", Within(2, math.inf)]
     counts: Annotated[IntArray, "N", Within(1, MOST)]
 
 
 class _Stored(NamedTuple):
-    """The words U of a checkpoint, unused indexes among them."""
+    """The words U of a checkpoint, including unused indexes."""
 
     length: Annotated[NDArray[np.uint8], "U", Within(0, LONGEST)]
     letters: Annotated[NDArray[np.uint8], "B"]
@@ -115,11 +114,11 @@ class _Stored(NamedTuple):
 
 
 class WordTable:
-    """Words and their indexes; ``arrays`` is what kernels take, another one after `grow`.
+    """Words and their indexes; kernels take ``arrays``, which `grow` replaces.
 
-    ``stop_words``: None for `ENGLISH`. ``repeats``: a word counts each time it comes, else once a
-    document; nothing is then learned from the texts, so that a text is the same words everywhere.
-    ``keep``: of `RAW`, what of raw texts is read as words. ConfigError if an option is wrong.
+    ``stop_words``: None for `ENGLISH`. ``repeats``: each occurrence of a word counts, else one per
+    document; nothing is then learned from texts, so a text gives the same words everywhere.
+    ``keep``: parts of raw texts, from `RAW`, to read as words. ConfigError if an option is invalid.
 
     >>> table = WordTable()
     >>> words, ends = table.encode(["C++ or C#?", "Let's learn c++!", "学习語言"])
@@ -168,16 +167,16 @@ class WordTable:
 
     @property
     def capacity(self) -> int:
-        """Upper end of the indexes for which there is room; a power of two."""
+        """Upper end of the indexes with room, a power of two."""
         return len(self.arrays.length)
 
     @property
     def stop_words(self) -> list[str]:
-        """What is left out."""
+        """The words left out."""
         return self.decode(np.flatnonzero(self.arrays.seen == kernels.STOP))
 
     def grow(self, n_more: int) -> None:
-        """Make room for ``n_more`` more words, up to 2^29 (else ConfigError); indexes stay."""
+        """Make room for ``n_more`` words, up to 2^29 in all (else ConfigError); indexes stay."""
         if self.arrays.piece_sums[at.DUE] > 0 and not len(self.arrays.piece_keys):
             self.arrays = _with_pieces(self.arrays)
         old = self.arrays
@@ -197,10 +196,10 @@ class WordTable:
     def encode(
         self, documents: Sequence[str] | Sequence[Sequence[str]], *, most: int = 1 << 20
     ) -> tuple[IntArray, IntArray]:
-        """Read texts, or lists of words as they are, without stop words; `release` is the caller's.
+        """Read texts, or lists of words, without stop words; the caller must `release` them.
 
-        ``most``: words of a document that count. Returns indexes (M,), one document after the
-        other, and (N + 1,) where each begins, and the end.
+        ``most``: words that count in a document. Returns indexes (M,), document after document, and
+        (N + 1,) their beginnings and the end.
         """
         listed = bool(len(documents)) and not isinstance(documents[0], str)
         parts = [joined([x] if isinstance(x, str) else x) for x in documents]
@@ -213,7 +212,7 @@ class WordTable:
     ) -> tuple[IntArray, IntArray]:
         """Read documents from bytes, the i-th from ``offsets[i]`` on; see `encode`.
 
-        ``listed``: these are words with the byte 255 between; else texts in UTF-8.
+        ``listed``: words separated by byte 255, else UTF-8 texts.
         """
         out = np.empty(1024, np.int64)
         ends = np.zeros(len(offsets), np.int64)
@@ -228,7 +227,7 @@ class WordTable:
                 out = np.concatenate([out, np.empty(len(out) + need, np.int64)])
 
     def leave_out(self, words: Sequence[str]) -> IntArray:
-        """Make more words stop words; return the new ones' indexes, which nothing may hold."""
+        """Add stop words; return the indexes of new ones, which must not be in use."""
         found = np.unique(self.encode([list(words)])[0])
         self.arrays.seen[found] = kernels.STOP
         self.arrays.counts[kernels.STOPS] += len(found)
@@ -241,11 +240,11 @@ class WordTable:
         return [data[LONGEST * i : LONGEST * i + n].decode(errors="replace") for i, n in ends]
 
     def release(self, words: IntArray) -> None:
-        """Free indexes for other words, the last of them first in turn."""
+        """Free indexes for other words; the last freed is reused first."""
         kernels.release_words(self.arrays, words)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return arrays for a checkpoint; none of pieces as long as there are none."""
+        """Return arrays for a checkpoint, without pieces if there are none."""
         used, free, _ = self.arrays.counts[: kernels.DOCUMENTS].tolist()
         length = self.arrays.length[:used]
         kept = np.arange(LONGEST) < length[:, None]
@@ -253,7 +252,7 @@ class WordTable:
         order = order[len(order) - int(self.arrays.piece_sums[at.LISTED]) :]
         pieces = _Pieces(self.arrays.piece_keys[order], self.arrays.piece_counts[order])
         learned = {f"pieces.{name}": part for name, part in pieces._asdict().items() if len(part)}
-        # Stop words are the first ones, but for those that were added.
+        # Stop words come first, except those added later.
         stops = np.flatnonzero(self.arrays.seen[:used] == kernels.STOP)
         first = int(np.count_nonzero(stops == np.arange(len(stops))))
         if first < len(stops):
@@ -267,7 +266,7 @@ class WordTable:
 
     @classmethod
     def restore(cls, state: Mapping[str, NDArray[Any]], *, keep: Iterable[str] = ()) -> Self:
-        """Make the table whose `state` this is, but for ``keep``; raises CheckpointError."""
+        """Restore a table from `state`, except for ``keep``; raises CheckpointError."""
         none_added = () if "word_more_stops" in state else ("more_stops",)
         check(_Stored, state, {}, "word_", none_added)
         length, free = state["word_length"], state["word_free"]
@@ -305,7 +304,7 @@ class WordTable:
 
 
 def joined(words: Iterable[str]) -> bytes:
-    """Return words as the bytes that `WordTable.read` takes for a list."""
+    """Encode words as the byte list that `WordTable.read` takes."""
     return _BETWEEN.join([str.encode(word, "utf-8", "surrogatepass") for word in words])
 
 
@@ -321,7 +320,7 @@ def _empty(capacity: int) -> WordArrays:
 
 
 def _english() -> WordArrays:
-    """Return a table of `ENGLISH`, as reading them would: that kernel takes seconds to compile."""
+    """Return a table of `ENGLISH` without the reading kernel, which takes seconds to compile."""
     arrays = _empty(_START)
     for w, word in enumerate(ENGLISH):
         arrays.letters[w].view(np.uint8)[: len(word)] = list(word.encode())
@@ -332,12 +331,12 @@ def _english() -> WordArrays:
 
 
 def _with_pieces(arrays: WordArrays) -> WordArrays:
-    """Make room for counts of pieces, in a table that stays about half empty."""
+    """Make room for piece counts, in a table that stays about half empty."""
     counts = np.zeros((2, 2 * at.MOST_PIECES), np.int64)
     arrays = arrays._replace(piece_keys=counts[0], piece_counts=counts[1])
     return _with_due(arrays, at.MOST_DUE)
 
 
 def _with_due(arrays: WordArrays, n: int) -> WordArrays:
-    """Make room for so many counts that a text adds; with one it shows that there is one."""
+    """Make room for a text's counts; a capacity of one shows that a table exists."""
     return arrays._replace(due_keys=np.zeros(n, np.int64), due_counts=np.zeros(n, np.int64))

@@ -1,7 +1,7 @@
 """Decay functions: how the weight of a link falls with distance.
 
-A customer at distance d is linked to with a weight f(d) >= 0 that does not increase with d, and a
-new table is opened with weight alpha:
+The weight of a link to a customer at distance d is f(d) >= 0, which does not increase with d, and
+the weight of a new table is alpha:
 
     p(c_i = j) = f(d_ij) / S_i,   p(c_i = i) = alpha / S_i,   S_i = alpha + sum_{j<i} f(d_ij)
 

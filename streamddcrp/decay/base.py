@@ -1,4 +1,4 @@
-"""What every decay can do, and the algebra of decays: sums, products, multiples."""
+"""The interface of decays, and their algebra: sums, products, multiples."""
 
 import math
 from abc import ABC, abstractmethod
@@ -31,18 +31,18 @@ def family(name: str) -> Callable[[_Family], _Family]:
 class Decay(ABC):
     """Weight f(d) >= 0 of a link over distance d, not increasing in d.
 
-    Decays add and multiply: ``0.9 * Window(5) + 0.1 * Exponential(50.0)`` is a decay. Only the
-    ratio of f to the concentration matters: doubling both leaves the model as it is.
+    Decays can be added and multiplied: ``0.9 * Window(5) + 0.1 * Exponential(50.0)`` is a decay.
+    Only the ratio of f to the concentration matters: doubling both does not change the model.
 
     A subclass defines `log_weight`; the other methods follow from it.
 
     Attributes
     ----------
     name : str
-        Under which `family` registered the class; empty: options and checkpoints cannot hold it.
+        Registered by `family`; if empty, options and checkpoints cannot hold the class.
     code : int
-        Family code of the compiled `streamddcrp.numerics.log_decay`; ``CALLER_GIVEN`` where there
-        is none and the log weights are computed by `log_weight` and handed to the kernels.
+        Family code of the compiled `streamddcrp.numerics.log_decay`, or ``CALLER_GIVEN`` if
+        `log_weight` computes the log weights and the kernels receive them.
     location, scale : float
         Parameters of the compiled function: a width or a knee, and a length.
     """
@@ -54,12 +54,12 @@ class Decay(ABC):
 
     @property
     def location(self) -> float:
-        """First parameter of the compiled function, 0 where it has none."""
+        """First parameter of the compiled function, 0 if unused."""
         return 0.0
 
     @property
     def scale(self) -> float:
-        """Second parameter of the compiled function, 1 where it has none."""
+        """Second parameter of the compiled function, 1 if unused."""
         return 1.0
 
     @abstractmethod
@@ -73,13 +73,13 @@ class Decay(ABC):
     def horizon(self, eps: float = 1e-12) -> float:
         """Return the smallest distance beyond which f(d) < eps f(0), for 0 < eps <= 1, or ``inf``.
 
-        It bounds the window a method must keep, and so its memory.
+        It bounds a method's window, and so its memory.
         """
         bar = log_eps(eps) + float(self.log_weight(0.0))
         return _last_distance(lambda d: float(self.log_weight(d)) >= bar)
 
     def to_config(self) -> dict[str, Any]:
-        """Return a description that JSON can hold; `decay_from_config` reads it."""
+        """Return a JSON-able description; `decay_from_config` reads it."""
         if not self.name:
             raise ConfigError(
                 f"{type(self).__name__} holds a Python function, which a checkpoint or a "
@@ -110,7 +110,7 @@ class Decay(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Pair(Decay):
-    """A decay of two; ``kind`` and ``parts`` are their names in a configuration."""
+    """A decay made of two; ``kind`` and ``parts`` are their names in a configuration."""
 
     left: Decay
     right: Decay
@@ -184,7 +184,7 @@ class Scaled(Decay):
 
 
 def _last_distance(heavy: Callable[[float], bool]) -> float:
-    """Return the largest float where a falling condition holds, by doubling and bisection."""
+    """Return the largest float for which a decreasing condition holds, by bisection."""
     low, high = 0.0, 1.0
     while heavy(high):
         low, high = high, 2.0 * high

@@ -50,7 +50,7 @@ class NoDecay(Decay):
 @family("window")
 @dataclass(frozen=True, slots=True)
 class Window(Decay):
-    """All customers nearer than `width` alike, f(d) = 1 for d < width, else 0.
+    """A hard window, f(d) = 1 for d < width, else 0.
 
     The inequality is strict: with integer distances a width of 3 reaches 2 customers back.
 
@@ -101,7 +101,7 @@ class Exponential(Decay):
     13.8155
     """
 
-    scale: float = field()  # without it the property of Decay would be taken for a default
+    scale: float = field()  # hides the property of Decay, which would become the default
     code: ClassVar[int] = EXPONENTIAL
 
     def __post_init__(self) -> None:
@@ -178,8 +178,8 @@ class LinearWindow(Window):
 class UserDecay(Decay):
     """A decay given as a function of an array of distances.
 
-    The function must not increase with distance, else `horizon` means nothing. Values that are
-    negative, infinite or undefined are refused whenever they appear.
+    The function must not increase with distance, or `horizon` is meaningless. Negative, infinite
+    and undefined values are refused whenever they appear.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ class UserDecay(Decay):
             return np.asarray(np.log(self.weight(distances)))
 
 
-# Option ``decay``; `make_decay` says what each kind means
+# Option ``decay``; `make_decay` explains each kind
 DecaySpec = Decay | Sequence[Any] | Mapping[str, Any] | Callable[[FloatArray], ArrayLike] | None
 
 
@@ -237,7 +237,7 @@ def make_decay(spec: object) -> Decay:
     Raises
     ------
     ConfigError
-        If `spec` is none of these.
+        `spec` is none of these.
 
     Examples
     --------
@@ -266,7 +266,7 @@ def make_decay(spec: object) -> Decay:
 
 
 def decay_from_config(config: Mapping[str, Any]) -> Decay:
-    """Rebuild an equal decay from what `Decay.to_config` returned: its family and parameters."""
+    """Rebuild a decay from the family and parameters of `Decay.to_config`."""
     options = {str(key): value for key, value in config.items()}
     name = options.pop("family", None)
     for kind in (Sum, Product):

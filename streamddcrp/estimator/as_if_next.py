@@ -1,4 +1,4 @@
-"""What a model says of rows before it learns them: the rows of a batch, each as if it came next."""
+"""Predict the rows of a batch before they are learned, each as if it came next."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +28,13 @@ class AsIfNext:
         ----------
         batch, t
             As for ``step_many``.
-        **side : sequence of length N
-            Other arguments of ``predict_one``, such as ``group``, for each row.
+        **side : sequences of length N
+            Further arguments of ``predict_one`` for each row, such as ``group``.
 
         Notes
         -----
-        Learns nothing, so rows do not depend on earlier ones of the batch. Costs one
-        ``predict_one`` a row; ``step_many``, which learns, is many times as fast.
+        Nothing is learned, so rows do not affect each other. Costs one ``predict_one`` a row;
+        ``step_many``, which learns, is many times as fast.
         """
         return np.array(self._each(self.predict_one, batch, t, side), dtype=np.int64)
 
@@ -43,7 +43,7 @@ class AsIfNext:
         return np.array(self._each(self.score_one, batch, t, side), dtype=np.float64)
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
-        """Say what each part of a row adds to its surprise; changes nothing.
+        """Return what each part of a row adds to its surprise; changes nothing.
 
         The part d adds score(x) - score(x without d) = -log p(x_d | the others), its surprise once
         the rest is known. Where the model says what it expects, the excess is the surprise in the
@@ -58,7 +58,7 @@ class AsIfNext:
         Returns
         -------
         Explanation
-            Without parts in warm-up. O(D) predictions.
+            No parts in warm-up. O(D) predictions.
         """
         score, parts = self.score_one(x, t, **side), []
         for name, value, rest in self._each_left_out(x):
@@ -73,7 +73,7 @@ class AsIfNext:
     def _each(
         self, ask: Callable[..., Any], batch: object, t: Any, side: dict[str, Sequence[Any]]
     ) -> list[Any]:
-        """Ask of each row of a batch by itself."""
+        """Call ``ask`` for each row of a batch."""
         rows = self._one_by_one(batch)
         n = len(rows)
         given = {name: as_list(name, values) for name, values in side.items()}
@@ -87,14 +87,14 @@ class AsIfNext:
         ]
 
     def _one_by_one(self, batch: object) -> list[Any]:
-        """Return the rows of a batch, each as `explain_one` takes it."""
+        """Return the rows of a batch in the form that `explain_one` takes."""
         table = named_columns(batch)
         if table is not None:
             return list(table.to_pylist())
         return [dict(enumerate(row)) for row in as_matrix(sliceable(batch)).tolist()]
 
     def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
-        """Yield each part of a row: its name, its value, and the row without it."""
+        """Yield each part of a row as its name, its value, and the row without it."""
         refuse_unless_mapping(x)
         for name, value in x.items():
             number = as_number(name, value)

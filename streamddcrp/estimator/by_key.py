@@ -1,4 +1,4 @@
-"""Rows and models by key: a batch split and put together again; models in memory and in a store."""
+"""Split batches by key and join them again; keep models by key in memory and in a store."""
 
 import copy
 import re
@@ -20,15 +20,15 @@ from streamddcrp.typing import FloatArray, IntArray
 Key = str | int
 OP = "model"
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
-_OBJECTS = 48_000  # bytes of the Python objects of a model besides the data of arrays, as measured
+_OBJECTS = 48_000  # bytes of a model's Python objects besides array data, measured
 
 
 class Groups:
-    """The rows of a batch by key, each key's in their order. O(N log N), with no Python per row.
+    """The rows of a batch grouped by key, in order. O(N log N), with no Python per row.
 
-    ``keys``: in the order they first appear; ``column``: the key of each row; ``rows``: all rows
-    without their keys, by key. SchemaError if there is no column ``by``, a key is missing, or it is
-    neither text nor a whole number.
+    ``keys`` are in order of first appearance, ``column`` has the key of each row, and ``rows`` the
+    rows by key without the key column. Raises SchemaError if there is no column ``by``, or a key is
+    missing or is neither text nor a whole number.
     """
 
     def __init__(self, batch: object, t: object, by: str) -> None:
@@ -68,19 +68,19 @@ class Groups:
 
     @property
     def no_times(self) -> tuple[FloatArray, ...]:
-        """The times of no rows, where the batch came with times; nothing where it came without."""
+        """Return no times if the batch came with times, and nothing otherwise."""
         return () if self._times is None else (self._times[:0],)
 
     def row(self, key: Key, row: int) -> int:
-        """Return the number within the batch of a row of a key."""
+        """Return the number within the batch of a key's row."""
         return int(self._order[self._bounds[self.keys.index(key)] + row])
 
     def gather(self, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """Put one result per key together, in the order of the batch's rows, behind their keys."""
+        """Join the keys' results, each behind its key, in the order of the batch's rows."""
         results = pa.concat_batches(parts)
         if len(parts) > 1:
             results = results.take(pa.array(np.argsort(self._order)))
-        if "time" in results.schema.names:  # floats; now as they were given
+        if "time" in results.schema.names:  # floats, returned in the given form
             results = with_times(results.drop_columns(["time"]), self._given)
         return pa.record_batch(
             [self.column, *results.columns], names=["key", *results.schema.names]
@@ -105,7 +105,7 @@ def naming(key: Key, groups: Groups | None = None) -> Iterator[None]:
 
 
 def check_key(key: object) -> Key:
-    """Return a key as text or a whole number; refuse anything else."""
+    """Return a key that is text or a whole number; refuse anything else."""
     if isinstance(key, str) and key.isascii():
         return str(key)
     try:
@@ -145,11 +145,11 @@ class Resident(NamedTuple):
 
 
 class Residents:
-    """Models by key, copies of ``fresh``, in bounded memory: those used last; others in a store.
+    """Models by key, copies of ``fresh``: the latest used in bounded memory, others in a store.
 
-    A model that learned is *dirty* until its state is in the store. The least recently used models
-    leave memory first; dirty ones are put aside in the store, which keeps them apart from what was
-    committed. ``memory``: bytes that all models may take; the one in use always stays.
+    A model that learned is *dirty* until its state is stored. The least recently used models leave
+    memory first. The store keeps dirty ones apart from committed states. ``memory`` bounds the
+    bytes of all models; the one in use always stays.
     """
 
     def __init__(self, fresh: Any, store: SqliteStore, memory: int) -> None:
@@ -159,11 +159,11 @@ class Residents:
         self._models: OrderedDict[str, Resident] = OrderedDict()  # least recently used first
         self._dirty: set[str] = set()
         self._size = 0
-        self._n_tables: dict[str, int] = {}  # of the models in memory, when they were last counted
-        self._uncounted: set[str] = set()  # keys of those that may have changed since
+        self._n_tables: dict[str, int] = {}  # of the models in memory, when last counted
+        self._uncounted: set[str] = set()  # keys that may have changed since
         self._batch: set[str] = set()  # keys that may have to be undone
         self._copies_size = 0
-        self._undo = ExitStack()  # holds the store's transaction, once something needs it
+        self._undo = ExitStack()  # holds the store's transaction once needed
         self._undoable = False
 
     def names(self) -> list[str]:
@@ -190,7 +190,7 @@ class Residents:
         return model
 
     def peek(self, key: str) -> Any | None:
-        """Return the model of a key without bringing it into memory for longer."""
+        """Return the model of a key without marking it as used."""
         if key in self._models:
             return self._models[key].model
         blob = self._store.get(OP, key)
@@ -210,11 +210,11 @@ class Residents:
 
     @contextmanager
     def all_or_nothing(self, keys: Sequence[str]) -> Iterator[None]:
-        """Undo what was learned by any of the keys within the block if it fails.
+        """Undo what all keys have learned within the block if it fails.
 
-        A model undoes its own failure, so a single key needs nothing. Of several, those that are
-        dirty are copied, or put aside where there is no memory for copies; the others are in the
-        store as they were, since what is put aside of them within the block is undone.
+        A model undoes its own failure, so a single key needs nothing. With several keys, dirty
+        models are copied, or moved to the store if memory is short; clean ones are in the store
+        already, and whatever the block moves there is undone.
         """
         if len(keys) < 2:
             yield
@@ -229,7 +229,7 @@ class Residents:
             self._put_aside(dirty)
         self._batch = set(keys)
         for key in self._batch.intersection(self._models):
-            self._models.move_to_end(key)  # so that all others leave memory before them
+            self._models.move_to_end(key)  # so that all others leave memory before these
         try:
             with self._undo:
                 yield
@@ -244,12 +244,12 @@ class Residents:
             self._batch, self._copies_size, self._undoable = set(), 0, False
 
     def commit(self, source: str, offset: Any) -> None:
-        """Write everything that changed, and where the source stands, in one transaction."""
+        """Write all changes, and the source's position, in one transaction."""
         self._store.commit(OP, self._states(sorted(self._dirty)), source, offset)
         self._dirty.clear()
 
     def states(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the keys, sorted, and their states; those that changed are put aside first."""
+        """Yield the sorted keys and their states, storing changed ones first."""
         self._put_aside(sorted(self._dirty))
         return self._store.states(OP)
 
@@ -261,11 +261,11 @@ class Residents:
         self._dirty.difference_update(keys)
 
     def _shrink(self) -> None:
-        """Send the least recently used models away until the rest fits; the last one stays."""
+        """Move the least recently used models out until the rest fits; the last one stays."""
         while self._size + self._copies_size > self._memory and len(self._models) > 1:
             key = next(iter(self._models))
             if key in self._dirty:
-                if key in self._batch and not self._undoable:  # and so are all that come after it
+                if key in self._batch and not self._undoable:  # true of all later ones as well
                     self._undo.enter_context(self._store.undoing())
                     self._undoable = True
                 self._put_aside([key])

@@ -1,10 +1,10 @@
-"""Ctrl-C while a model learns: it waits until the model is whole.
+"""Delay Ctrl-C while a model learns, until the model is consistent.
 
-Learning changes many arrays and a few counters. An exception that a signal handler raises between
-two of these changes would leave a model in a state that no prefix of its stream leads to. So while
-a public method learns, signal handlers written in Python wait. They run at the next `pause`,
-between two blocks of rows, where everything learned so far has been noted; or when the method
-ends. Outside the main thread Python runs no handlers, and nothing is done.
+Learning changes many arrays and a few counters. An exception from a signal handler between two
+changes would leave a state that no prefix of the stream produces. Signal handlers written in Python
+therefore wait while a public method learns. They run at the next `pause`, between two blocks of
+rows, when everything learned has been noted, or when the method ends. Outside the main thread
+Python runs no handlers, so nothing is done.
 """
 
 import signal
@@ -13,8 +13,8 @@ from importlib import import_module
 from types import FrameType
 from typing import Any
 
-# CPython's own functions under `signal`, whose wrappers turn numbers into names: a twentieth of
-# their time, which a single row would feel.
+# CPython's own functions under `signal`: its wrappers, which turn numbers into names, take 20 times
+# as long, which would show for single rows.
 _plain: Any = import_module("_signal" if signal.signal.__module__ == "signal" else "signal")
 _set, _get = _plain.signal, _plain.getsignal
 _CAUGHT = tuple(
@@ -47,7 +47,7 @@ class _Delay:
                     if callable(handler):
                         self._handlers[number] = handler
                         _set(number, self._note)
-            except BaseException:  # of a handler that has not been replaced yet
+            except BaseException:  # from a handler not yet replaced
                 self.__exit__()
                 raise
 
@@ -61,7 +61,7 @@ class _Delay:
             self._run(handlers)
 
     def _restore(self) -> None:
-        """Put the handlers back, all of them, even if one of them is called and raises."""
+        """Restore all handlers, even if one is called and raises."""
         if self._handlers:
             number, handler = self._handlers.popitem()
             try:
@@ -70,7 +70,7 @@ class _Delay:
                 self._restore()
 
     def pause(self) -> None:
-        """Let handlers run that wait, if this is not inside another model's learning."""
+        """Run waiting handlers, unless nested in another model's learning."""
         if self._waiting and self._depth == 1 and not _elsewhere():
             self._run(self._handlers)
 

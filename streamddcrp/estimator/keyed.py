@@ -32,8 +32,8 @@ from streamddcrp.estimator.standing import ranked
 from streamddcrp.estimator.stored import refuse_unless_plain, refusing_misfits
 from streamddcrp.estimator.views import index_of, with_index
 
-CURSOR = "run"  # under which a store keeps the cursor
-_HEADER = "keyed"  # under which it keeps what all models have in common
+CURSOR = "run"  # the store's entry for the cursor
+_HEADER = "keyed"  # the store's entry for what all models share
 _VERSION = 1
 Features = Mapping[Any, Any]
 
@@ -41,31 +41,30 @@ Features = Mapping[Any, Any]
 class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
     """Independent copies of a model, one for each key.
 
-    Each row goes to the model of its key, which is made when the key first comes; results and
-    states are those of separate models, bit for bit. The models used least recently leave memory
-    for a store on disk, and come back when their key does.
+    Each row goes to the model of its key, which is created when the key first appears. Results and
+    states equal those of separate models, bit for bit. The least recently used models leave memory
+    for a store on disk, and return when their key does.
 
     Parameters
     ----------
     model : estimator
-        Each key gets a clone of it. It needs ``to_bytes``, ``from_bytes`` and ``nbytes``, the
-        memory that it takes.
+        Each key gets a clone. It needs ``to_bytes``, ``from_bytes`` and ``nbytes``, its size in
+        memory.
     by : str
-        Feature or column that holds the key: text or whole numbers.
+        Feature or column with the key: text or whole numbers.
     memory_limit : str or int, default "1GB"
-        Most memory for models, in bytes or as "200 MB", "1.5GiB". The one in use stays even if it
-        is larger. A batch, its results and the names of the keys come on top.
+        Memory for models, in bytes or as "200 MB", "1.5GiB". The one in use stays even if it is
+        larger. A batch, its results and the key names need additional memory.
     store : path-like or SqliteStore, optional
-        File that `save` writes to and that a new process continues from. While it is open no
-        other process can use it. Without it there is a temporary file for what leaves memory.
+        File that `save` writes to and that a new process continues from. While it is open no other
+        process can use it. Without it, models that leave memory go to a temporary file.
 
     Notes
     -----
-    A visit of a key (its rows in one batch) costs one call of the model, and O(size of the state)
-    if the state has to be read and written, or copied so that the batch can be undone: pass many
-    rows per key at a time. Models that leave memory between two calls of `save`
-    go to a temporary file in $SQLITE_TMPDIR, $TMPDIR or /var/tmp, so that a crash leaves the
-    last save untouched.
+    A visit of a key (its rows in one batch) costs one call of the model, plus O(size of the state)
+    if the state must be read and written, or copied so that the batch can be undone. Pass many rows
+    per key at a time. Models that leave memory between two calls of `save` go to a temporary file
+    in $SQLITE_TMPDIR, $TMPDIR or /var/tmp, so a crash leaves the last save untouched.
 
     Examples
     --------
@@ -79,7 +78,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
     (1, ['a', 'b'])
     """
 
-    _has_overview = False  # a summary reads all states
+    _has_overview = False  # a summary would read all states
     _undoes = True
 
     def __init__(
@@ -99,7 +98,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
                 f"model must be a model of this package that learns rows, got {model!r:.60}"
             )
         self._fresh = model.clone()
-        self._integer: bool | None = None  # whether the keys are numbers, once there is one
+        self._integer: bool | None = None  # whether keys are numbers; None before the first
         self._unread: set[str] = set()  # keys that may have new events
         size = bytes_of(memory_limit)
         self._store = store if isinstance(store, SqliteStore) else SqliteStore(store)
@@ -120,7 +119,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         Raises
         ------
         SchemaError, OrderError
-            There is no key, or the model refuses the row. Nothing was learned.
+            The key is missing, or the model refuses the row. Nothing was learned.
         """
         key, rest = self._split(x)
         name = self._name(key)
@@ -131,7 +130,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         self._note([key], [name])
 
     def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn a batch with the rows of any keys, each key's in their order.
+        """Learn a batch of rows of any keys, each key's in order.
 
         Parameters
         ----------
@@ -141,8 +140,8 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         Raises
         ------
         SchemaError, OrderError
-            A key is missing, or the model of a key refuses a row; ``row`` is its number in the
-            batch. Nothing was learned, whatever the key.
+            A key is missing, or the model of a key refuses a row, whose number in the batch is
+            ``row``. Nothing was learned for any key.
         """
         self._each_key(Groups(batch, t, self.by), "learn_many")
 
@@ -173,7 +172,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return results
 
     def _split(self, x: Features) -> tuple[Key, Features]:
-        """Return the key of a row and its other features."""
+        """Return the key of a row and the remaining features."""
         refuse_unless_mapping(x)
         try:
             key = check_key(x.get(self.by))
@@ -182,7 +181,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return key, {name: value for name, value in x.items() if name != self.by}
 
     def _name(self, key: Key) -> str:
-        """Return the name of a key in the store; refuse text among numbers, and numbers in text."""
+        """Return a key's name in the store; refuse text among numbers, and numbers among text."""
         integer = isinstance(key, int)
         if self._integer not in (None, integer):
             raise SchemaError(
@@ -212,27 +211,27 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return float(self._ask("score_one", x, t))
 
     def explain_one(self, x: Features, t: Any = None, **side: Any) -> Explanation:
-        """Say what each part of a row adds to its surprise, under the model of its key."""
+        """Return what each part of a row adds to its surprise, under the model of its key."""
         why: Explanation = self._ask("explain_one", x, t)
         return why
 
     def explain_learned(self, x: Features, ago: int) -> Explanation | None:
-        """Explain a row of the last batch, as `SeqDDCRP.explain_learned` does; ``ago`` of its key.
+        """Explain a row of the last batch as `SeqDDCRP.explain_learned` does; ``ago`` is per key.
 
-        None where the model of its key has left memory since.
+        Returns None if the model of the row's key has left memory since.
         """
         key, rest = self._split(x)
         found: Explanation | None = self._peek(key).explain_learned(rest, ago)
         return found
 
     def plot(self, key: Key) -> Any:
-        """Draw the last rows of one key by its model's ``plot``; UnknownKeyError without rows."""
+        """Draw the last rows of a key by its model's ``plot``; UnknownKeyError without rows."""
         return self._peek(key).plot()
 
     def _ask(self, method: str, x: Features, t: Any) -> Any:
-        """Let the model of a row's key predict; for a new key, one that has seen nothing."""
+        """Predict by the model of a row's key, or an untrained one for a new key."""
         key, rest = self._split(x)
-        with naming(key):  # a new model is copied, as some grow when asked
+        with naming(key):  # a new model is copied, as some grow during a prediction
             return getattr(self._residents.take(self._name(key)), method)(rest, t)
 
     # -- looking at the models -------------------------------------------------------------------
@@ -254,7 +253,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
 
     @property
     def n_seen(self) -> int:
-        """Number of rows learned, of all keys. Slow: it reads all states."""
+        """Number of rows learned for all keys. Slow, since it reads all states."""
         return sum(self._peek(key).n_seen for key in self.keys)
 
     @property
@@ -273,23 +272,23 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return model
 
     def events(self) -> list[Event]:
-        """Return what happened since the last call, by key, each with its ``key``.
+        """Return all events since the last call, each with its ``key``, grouped by key.
 
-        Reads the state of each key that has learned since; after `load`, of all keys.
+        Reads the state of each key that has learned since then; after `load`, of all keys.
         """
         found = []
         for name in sorted(self._unread):
             key = int(name) if self._integer else name
             model = self._residents.take(name)
             found += [replace(event, key=key) for event in model.events()]
-            self._residents.learned(name, model)  # it keeps how far its events were read
+            self._residents.learned(name, model)  # it stores how far its events were read
             self._unread.remove(name)
         return found
 
     def summary(self) -> pa.Table:
-        """Return one row per live table of each key: ``key``, and the columns of the model's own.
+        """Return one row per live table of each key: ``key``, and the model's own columns.
 
-        A column that not all keys have is null elsewhere. Reads all states.
+        A column that some keys lack is null for them. Reads all states.
         """
         kind = pa.int64() if self._integer else pa.string()
         tables = [self._fresh.summary().add_column(0, "key", pa.array([], kind))]
@@ -299,7 +298,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return pa.concat_tables(tables, promote_options="default")
 
     def mark(self, key: Key, label: int, name: str = "", verdict: str = "normal") -> None:
-        """Name a regime of a key, and say whether it is normal, planned or a fault.
+        """Name a regime of a key, and mark it as normal, planned or a fault.
 
         See `SeqDDCRP.mark`; raises UnknownKeyError if the key has not learned.
         """
@@ -309,18 +308,18 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         self._residents.learned(self._name(key), model)
 
     def standing(self) -> pa.Table:
-        """Say which keys differ from their past, and which share a new regime; reads all states.
+        """Report which keys differ from their past or share a new regime; reads all states.
 
         Returns
         -------
         pyarrow.Table
-            A row for each key after its warm-up, the least usual first: ``key``; ``state``, as in
-            `step_many`, with ``name`` and ``verdict``; ``rows``, how long it has lasted, and
-            ``since`` when; ``share`` of the key's earlier rows in this state, 0 if it is new and 1
-            if it has lasted longer than all of them; ``longer``, the probability of so long a stay,
-            as in `SeqDDCRP.transitions`; ``group``, the same number for keys that entered a new
+            A row for each key after its warm-up, least usual first. ``key``; ``state``, as in
+            `step_many`, with ``name`` and ``verdict``; ``rows``, its duration so far, and
+            ``since``, its start; ``share`` of the key's earlier rows in this state, 0 if it is new
+            and 1 if it has outlasted all of them; ``longer``, the probability of a stay this long,
+            as in `SeqDDCRP.transitions`; ``group``, a number shared by keys that entered a new
             regime within 8 rows of the first, with the same column moving the same way; ``why``,
-            how it differs from the regime before.
+            its difference from the regime before.
         """
         kind = pa.int64() if self._integer else pa.string()
         if not hasattr(self._fresh, "_standing"):
@@ -343,22 +342,22 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str] | None = None, *, cursor: Any = None) -> None:
-        """Write all states in one transaction: a crash at any moment leaves the last save.
+        """Write all states in one transaction; a crash at any moment leaves the last save.
 
         Parameters
         ----------
         path : path-like, optional
-            File to write a copy of everything to, for `load`. Without it, what has changed since
-            the last time is written to the ``store``.
+            File to which a full copy is written, for `load`. Without it, changes since the last
+            save are written to the ``store``.
         cursor : JSON value, optional
-            Where the source stands after the last row learned; `cursor` returns it.
+            Position of the source after the last row learned; `cursor` returns it.
 
         Raises
         ------
         ConfigError
-            If there is neither a path nor a store.
+            There is neither a path nor a store.
         CheckpointError
-            If it cannot be written.
+            The file cannot be written.
         """
         header = [("", self._header())]
         if path is None or Path(path).resolve() == self._store.path.resolve():
@@ -376,9 +375,9 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
     @classmethod
     @checked
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a copy of what `save` wrote, or of a store that is not in use.
+        """Read a copy written by `save`, or a store that is not in use.
 
-        CheckpointError if the file is damaged, of something else or in use.
+        Raises CheckpointError if the file is damaged, of another kind or in use.
         """
         if not Path(path).is_file():
             raise CheckpointError(
@@ -404,7 +403,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
 
     @property
     def cursor(self) -> Any:
-        """What the last `save` to the store, or the one that `load` read, was given as cursor."""
+        """The cursor given to the last `save` to the store, or to the one that `load` read."""
         return self._store.offset(CURSOR)
 
     def to_bytes(self) -> bytes:
@@ -425,14 +424,14 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return type(self).from_bytes, (self.to_bytes(),)
 
     def _header(self) -> bytes:
-        """Return what all models have in common."""
+        """Return the settings that all models share."""
         meta: dict[str, Any] = {"class": type(self.model).__name__, "by": self.by}
         meta |= {"memory": self.memory_limit, "integer": self._integer}
         fresh = np.frombuffer(self._fresh.to_bytes(), np.uint8)
         return encode_state(_HEADER, _VERSION, {"fresh": fresh}, meta)
 
     def _continue(self) -> None:
-        """Go on from what the store holds, if anything."""
+        """Continue from the store's content, if any."""
         header = self._store.get(_HEADER, "")
         names = self._store.keys(OP)
         if header is None:
@@ -461,7 +460,7 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         self._unread.update(names)
 
     def close(self) -> None:
-        """Release the store; what was saved stays."""
+        """Release the store; saved data stay."""
         self._store.close()
 
     def __enter__(self) -> Self:

@@ -1,13 +1,13 @@
-"""One thread at a time: a lock for each model, which its public methods hold.
+"""Thread safety: each model has a lock, which its public methods hold.
 
-Models keep work space, and predicting writes into it; two threads in one model would mix up their
-numbers. So every public method and property waits until no other thread is in the same model.
+Models keep work space that predictions write to, so two threads in one model would mix up their
+numbers. Every public method and property therefore waits while another thread is in the same model.
 Different models do not wait for each other.
 
-While a method learns, Ctrl-C waits (`interrupts`). Where memory runs out, the model becomes what it
-was before: there is a copy of one that has learned nothing yet, and of others where a call takes
-far longer than a copy. Without one, the model refuses all further calls. Where numbers of a stored
-state lead a kernel to divide by zero, or a solver to fail, this place says so; and where time
+While a method learns, Ctrl-C waits (`interrupts`). If memory runs out, the model returns to its
+earlier state from a copy. An untrained model always has one, others if a call takes far longer than
+a copy; without a copy, the model refuses further calls. This module also reports numbers of a
+stored state that make a kernel divide by zero or a solver fail, and formats decreasing time stamps.
 stamps fall, it shows them as such.
 """
 
@@ -33,12 +33,12 @@ _LEARNING = {
     "learn_one", "learn_many", "step_many", "fit", "fit_predict", "close", "refine",
     "new_document",
 }  # fmt: skip
-_LIGHT = "RowLearner.learn_one"  # delays signals itself, and only for rows that take long
-_LONG = 64.0  # copies that a call lasts before which one is made
+_LIGHT = "RowLearner.learn_one"  # delays signals itself, only for slow rows
+_LONG = 64.0  # a call must last as long as this many copies to get one
 
 
-class _Lock(type(threading.RLock())):  # type: ignore[misc]  # which has no public name
-    """A lock that a thread may take again; a copy of a model has one of its own."""
+class _Lock(type(threading.RLock())):  # type: ignore[misc]  # the type has no public name
+    """A reentrant lock; a copy of a model gets a new one."""
 
     def __deepcopy__(self, memo: object) -> "_Lock":
         return _Lock()
@@ -48,11 +48,11 @@ class _Lock(type(threading.RLock())):  # type: ignore[misc]  # which has no publ
 
 
 class _PartOfRowsError(CheckpointError, MemoryError):
-    """Memory ran out earlier; whoever holds the model may undo that."""
+    """Memory ran out earlier; the model's owner may undo that."""
 
 
 class _Half:
-    """In the place of the lock of a model that may have learned a part of its rows."""
+    """Replaces the lock of a model that may have learned part of its rows."""
 
     def __enter__(self) -> NoReturn:
         raise _PartOfRowsError(
@@ -65,16 +65,16 @@ class _Half:
 
 
 class OneAtATime:
-    """A model that any number of threads may call: they wait for each other.
+    """A model that threads may share: calls wait for each other.
 
-    What is called first is done first; a long batch keeps the others waiting until its end. Costs
-    about 0.2 us a call, and 1.5 us one that learns.
+    Calls run in order of arrival; a long batch makes the others wait for its end. Costs about 0.2
+    us a call, and 1.5 us for one that learns.
     """
 
     _lock: _Lock | _Half
-    _was_read = False  # from bytes, whose numbers may be anyone's
-    _undoes = False  # by itself
-    _took, _copying = math.inf, 1e-3  # seconds of the last call that learned, and of a copy
+    _was_read = False  # from bytes, whose numbers are untrusted
+    _undoes = False  # whether the model undoes failed calls itself
+    _took, _copying = math.inf, 1e-3  # seconds of the last learning call, and of a copy
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
         model = super().__new__(cls)
@@ -87,7 +87,7 @@ class OneAtATime:
             cls.__init__ = checked(cls.__init__)  # type: ignore[method-assign]
         _, *options = inspect.signature(cls.__init__).parameters.values()  # not those of __new__
         cls.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        made: dict[int, Any] = {}  # one that has two names stays one
+        made: dict[int, Any] = {}  # a member with two names stays one member
         for owner in reversed(cls.__mro__):
             if owner.__module__.partition(".")[0] == __name__.partition(".")[0]:
                 for name, value in list(vars(owner).items()):
@@ -100,7 +100,7 @@ class OneAtATime:
 
 
 def _locked(value: Any) -> Any:
-    """Return a method or property that holds the lock, or None where it needs none."""
+    """Return a method or property that holds the lock, or None if it needs none."""
     if isinstance(value, FunctionType) and not hasattr(value, _MARK):
         return _holding(value)
     if isinstance(value, property) and not hasattr(value.fget, _MARK):
@@ -111,11 +111,11 @@ def _locked(value: Any) -> Any:
 def _holding(method: Any) -> Callable[..., Any]:
     is_light = method.__qualname__ == _LIGHT
     method = _whole(method) if method.__name__ in _LEARNING and not is_light else method
-    if not method.__name__.endswith("_one"):  # whose rows are checked as they are read
+    if not method.__name__.endswith("_one"):  # these check rows as they read them
         method = checked(method)
 
     @functools.wraps(method)
-    def hold(*given: Any, **options: Any) -> Any:  # the model first; quicker so than by name
+    def hold(*given: Any, **options: Any) -> Any:  # the model first; faster than by name
         with given[0]._lock:
             try:
                 return method(*given, **options)
@@ -139,7 +139,7 @@ def _holding(method: Any) -> Callable[..., Any]:
 
 
 def _whole(method: Any) -> Callable[..., Any]:
-    """Return a method that learns as one that Ctrl-C does not cut, or a lack of memory."""
+    """Return a learning method that neither Ctrl-C nor lack of memory can cut short."""
 
     @functools.wraps(method)
     def whole(*given: Any, **options: Any) -> Any:

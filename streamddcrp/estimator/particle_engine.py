@@ -1,57 +1,52 @@
-"""Engines of particles over tables: what they have in common, and how their tables are shown."""
+"""Engines of particles over tables: their common parts, and views of their tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from streamddcrp.contract import LIVE, P_NEW
 from streamddcrp.estimator.stored import past_of
 from streamddcrp.estimator.views import with_parameters
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.particles.kernels.names import LOG_EVIDENCE
-from streamddcrp.particles.state import Names
+from streamddcrp.particles.state import Arrays, Names
 from streamddcrp.typing import FloatArray, IntArray, Probabilities
 
 
 def live_names(names: Names) -> IntArray:
-    """Return the names of live tables, the oldest first."""
+    """Return the ids of live tables, oldest first."""
     live = np.flatnonzero(names.weight >= LIVE)
     return live[np.argsort(names.opener[live])]
+
+
+class Memory(NamedTuple):
+    """How an engine's state is created, checked and restored."""
+
+    empty: Callable[[Any], Any]  # from the settings, before the first row
+    arrays: Callable[[Any], Arrays]
+    check: Callable[[Any, Arrays], None]  # refuses inconsistent arrays
+    restored: Callable[[Any, Arrays], Any]  # for rows of the settings' width
 
 
 @dataclass
 class ParticleEngine:
     """Likelihood, settings and state of particles; ``side`` inputs come with the rows.
 
-    The engine of a model supplies the methods that raise NotImplementedError here.
+    A model's engine implements the methods that raise NotImplementedError here.
     """
 
     likelihood: Likelihood
     config: Any  # a named tuple with ``hyper``
     state: Any
-    n_features: int  # columns of the rows as they come
-    past: FloatArray | None = None  # (n_lags, D) last rows, for a likelihood that regresses on them
+    n_features: int  # columns of the input rows
+    past: FloatArray | None = None  # (n_lags, D) last rows, for an autoregressive likelihood
     first_time: float = 0.0  # the engine's time is (t - first_time) / time_unit
     time_unit: float = 1.0
 
-    @staticmethod
-    def _empty(config: Any) -> Any:
-        """Return the state before the first row."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _restored(config: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-        """Return the state that `_arrays` described, for rows of the width of ``config``."""
-        raise NotImplementedError
-
-    @staticmethod
-    def _check(config: Any, arrays: dict[str, NDArray[Any]]) -> None:
-        """Refuse stored arrays that do not belong together."""
-        raise NotImplementedError
+    memory: ClassVar[Memory]
 
     @classmethod
     def continued(
@@ -62,21 +57,18 @@ class ParticleEngine:
         n_features: int,
         **more: Any,
     ) -> Self:
-        """Return the engine that `to_state` described; ``more``: fields of a model's own."""
+        """Return the engine that `to_state` described; ``more`` has the model's own fields."""
         past = past_of(likelihood, arrays, n_features)
-        cls._check(config, arrays)
-        return cls(likelihood, config, cls._restored(config, arrays), n_features, past, **more)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the state for a checkpoint."""
-        raise NotImplementedError
+        cls.memory.check(config, arrays)
+        state = cls.memory.restored(config, arrays)
+        return cls(likelihood, config, state, n_features, past, **more)
 
     def _predict(self, config: Any, state: Any, x: FloatArray, t: float, *side: Any) -> FloatArray:
         """Predict a prepared row; leaves the tables' probabilities in ``state.scratch.at_name``."""
         raise NotImplementedError
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
-        """Return the sums of statistics by name (N, S), and more columns of the summary."""
+        """Return the sums of statistics by id (N, S), and further columns of the summary."""
         raise NotImplementedError
 
     def step(self, X: FloatArray, t: FloatArray, *side: Any) -> FloatArray:
@@ -89,12 +81,12 @@ class ParticleEngine:
         return float(self.state.sums[LOG_EVIDENCE])
 
     def with_prior(self, likelihood: Likelihood) -> Self:
-        """Return the engine with another prior, as it was before the first row."""
+        """Return the engine with another prior, in its state before the first row."""
         config = self.config._replace(hyper=likelihood.hyper(self.n_features))
-        return replace(self, likelihood=likelihood, config=config, state=self._empty(config))
+        return replace(self, likelihood=likelihood, config=config, state=self.memory.empty(config))
 
     def predict(self, x: FloatArray, t: float, *side: Any) -> tuple[FloatArray, Probabilities]:
-        """Predict a checked row (D,); return predictions (6,) and what returns those of tables."""
+        """Predict a checked row (D,); return predictions (6,) and a function for the tables'."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
         out = self._predict(config, state, np.ascontiguousarray(rows[0]), t, *side)
@@ -124,14 +116,14 @@ class ParticleEngine:
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and settings for a checkpoint."""
-        arrays: dict[str, Any] = dict(self._arrays())
+        arrays: dict[str, Any] = self.memory.arrays(self.state)
         if self.past is not None:
             arrays["past"] = self.past
         return arrays, {"likelihood": self.likelihood.to_config(), "n_features": self.n_features}
 
     def _for_width(self, n_features: int) -> tuple[Any, Any]:
-        """Return settings and state for rows of a width: wider where new words have come."""
+        """Return settings and state for a width of rows, grown for new words."""
         if n_features == self.n_features:
             return self.config, self.state
         config = self.config._replace(hyper=self.likelihood.hyper(n_features))
-        return config, self._restored(config, self._arrays())
+        return config, self.memory.restored(config, self.memory.arrays(self.state))

@@ -1,4 +1,4 @@
-"""What models have in common that begin with a warm-up and then follow a stream by particles."""
+"""Shared by models that warm up and then follow a stream with particles."""
 
 import logging
 import math
@@ -39,13 +39,13 @@ class Waiting(NamedTuple):
 
     X: FloatArray  # (N, D)
     t: FloatArray  # (N,)
-    types: list[str] | None = None  # "bool", "int" or "float": the type in which each column came
+    types: list[str] | None = None  # "bool", "int" or "float": each column's original type
     side: tuple[Any, ...] = ()  # side inputs, with methods `rows` and `and_then`
 
     def and_then(
         self, X: FloatArray, t: FloatArray, types: list[str], side: tuple[Any, ...]
     ) -> "Waiting":
-        """Return these rows and more; words that came later are missing in earlier ones."""
+        """Return these rows and more; new words are missing in earlier rows."""
         rows = np.full((len(self.X) + len(X), X.shape[1]), np.nan)
         rows[: len(self.X), : self.X.shape[1]] = self.X
         rows[len(self.X) :] = X
@@ -62,7 +62,7 @@ NOTHING = Waiting(np.empty((0, 0)), np.empty(0))
 
 
 class WarmingUp(TimeLine):
-    """A model of rows whose engine begins once the first ``warmup`` of them have come."""
+    """A model whose engine starts once the first ``warmup`` rows have come."""
 
     def __init__(self, warmup: int, *, is_open: bool = False) -> None:
         whole("warmup", warmup, 1)
@@ -77,7 +77,7 @@ class WarmingUp(TimeLine):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        """Bytes of the model's arrays in memory, as `Keyed` counts them."""
         waiting = self._waiting.X.nbytes + self._waiting.t.nbytes + self._nbytes_kept
         return waiting + (0 if self._engine is None else self._engine.state.nbytes)
 
@@ -103,7 +103,7 @@ class WarmingUp(TimeLine):
         return arrays, meta
 
     def _check_waiting(self) -> None:
-        """Refuse stored rows of a warm-up that this model would not have kept."""
+        """Refuse stored warm-up rows that this model would not have kept."""
         X, t = self._waiting.X, self._waiting.t
         D = self._vectorizer.n_features if len(X) else X.shape[-1]
         check_one("waiting.x", X, (len(X), D), np.float64, VALUE)
@@ -113,27 +113,27 @@ class WarmingUp(TimeLine):
 
 
 class ParticleModel(WarmingUp):
-    """A model that follows rows of numbers by particles, once the first rows have given the scale.
+    """A model that follows numeric rows with particles once the first rows have set the scale.
 
-    A model supplies `_blank` and `_continued`, which make its engine. Side inputs of the rows
-    (parents, groups), where a model has them, are passed on to the engine with the rows; they have
-    methods ``rows(a, z)`` and ``and_then(more)``.
+    A subclass supplies `_blank` and `_continued`, which create its engine. Side inputs of rows
+    (parents, groups), if the model has them, go to the engine with the rows; they have methods
+    ``rows(a, z)`` and ``and_then(more)``.
 
     Parameters
     ----------
     likelihood : "auto", tuple or Likelihood
     warmup : int
-        Rows that wait where something must be learned from them.
+        Rows collected first if something must be learned from them.
     """
 
     def __init__(self, likelihood: Any, warmup: int) -> None:
         is_auto = isinstance(likelihood, str) and likelihood == "auto"
-        # None: to be chosen. It may lack numbers, which the first rows then supply.
+        # None: chosen automatically. Missing numbers are taken from the first rows.
         self._family: Likelihood | None = None if is_auto else make_likelihood(likelihood)
         is_open = isinstance(self._family, DirichletMultinomial) and self._family.n_features is None
         super().__init__(warmup, is_open=is_open)
 
-    # -- what a model supplies -------------------------------------------------------------------
+    # -- supplied by a model ---------------------------------------------------------------------
 
     _waits_for_times = False  # whether a unit of time must be learned from the first rows
 
@@ -141,7 +141,7 @@ class ParticleModel(WarmingUp):
         self, likelihood: Likelihood, n_features: int, *, clocked: bool, first_time: float,
         times: FloatArray,
     ) -> ParticleEngine:  # fmt: skip
-        """Return an engine that has seen nothing, given side inputs and times of the warm-up."""
+        """Return an untrained engine, given side inputs and times of the warm-up."""
         raise NotImplementedError
 
     def _continued(
@@ -172,7 +172,7 @@ class ParticleModel(WarmingUp):
             if begun is not None:
                 return in_pieces(self._backlog, begun, N_EVENTS, X, t, *side)
             return self._begin(X, self._waiting.and_then(X, t, types, side), clocked=clocked)
-        finally:  # whatever happened, this many have been learned
+        finally:  # whatever happened, this many were learned
             engine = self._engine
             self._n_seen = len(self._waiting.X) if engine is None else engine.state.n_seen
             if self._n_seen > before:
@@ -180,11 +180,11 @@ class ParticleModel(WarmingUp):
                 self._last_time = float(t[self._n_seen - before - 1]) if clocked else None
 
     def _begin(self, X: FloatArray, waiting: Waiting, *, clocked: bool) -> FloatArray:
-        """Let rows wait, or start the engine on those that have waited and learn the others."""
+        """Collect rows, or start the engine on the collected ones and learn the others."""
         family = self._family
         (family or NormalGamma()).check_rows(X, self._feature_names())  # what no family takes
         if family is not None and family.is_scaled:
-            family.hyper(X.shape[1])  # refuses a width it is not for
+            family.hyper(X.shape[1])  # refuses a width it does not support
         ready = family is not None and family.is_scaled and not (clocked and self._waits_for_times)
         out = np.full((len(X), N_OUTPUTS), np.nan)
         out[:, LABEL], out[:, LIVE_TABLES] = 0, 1
@@ -203,7 +203,7 @@ class ParticleModel(WarmingUp):
     def _started(
         self, waiting: Waiting, wait: int, X: FloatArray, *, clocked: bool
     ) -> ParticleEngine:
-        """Return an engine that takes family, scale and time unit from the first rows."""
+        """Return an engine with family, scale and time unit from the first rows."""
         names, family = self._feature_names(), self._family
         rows = waiting.rows(0, wait)
         tell_of_constants(rows[0], names)
@@ -229,15 +229,15 @@ class ParticleModel(WarmingUp):
 
     @property
     def n_tables(self) -> int:
-        """Number of live tables: those that particles of at least half the weight have."""
+        """Number of live tables, those that at least half the particle weight has."""
         return 0 if self._engine is None else int(self._engine.state.counts[N_LIVE])
 
     def events(self) -> list[Event]:
         """Return births and deaths of tables since the last call.
 
-        All of the last call that learned, and of those before it the last 256.
+        Includes all of the last call that learned, and the last 256 before it.
 
-        A table is born when particles of half the weight have it, and dead when none has.
+        A table is born when half the particle weight has it, and dead when no particle has it.
         """
         if self._engine is None:
             return []
@@ -251,9 +251,9 @@ class ParticleModel(WarmingUp):
         """Return one row per live table: id, weight, prob, born, last seen, parameters.
 
         ``weight`` is the expected number of rows, ``prob`` the weight of the particles that have
-        the table; ``born`` and ``last_seen`` are arrival indices (``last_seen`` is null where no
-        row was ever most probably there). The parameters are those of the likelihood's
-        `point_estimates` at the mean statistics of these particles, one column per feature.
+        the table. ``born`` and ``last_seen`` are arrival indices; ``last_seen`` is null if the
+        table was never the most probable one. The parameters are the likelihood's `point_estimates`
+        at the mean statistics of these particles, one column per feature.
         """
         if self._engine is None:
             return no_tables(prob=pa.float64())
@@ -278,12 +278,12 @@ class ParticleModel(WarmingUp):
 
 
 class PartitionModel(ParticleModel):
-    """A model whose particles know the tables of the last rows: the engine's ``labels()``."""
+    """A model whose particles store the tables of the last rows: the engine's ``labels()``."""
 
     def partitions(self, n_draws: int = 1000, seed: int | None = 0) -> IntArray:
-        """Draw partitions of the last rows from the particles, by their weights.
+        """Draw partitions of the last rows from the particles, by weight.
 
-        Of the rows in memory: those of a window and, in `GraphCRP`, of ``rejuvenate``.
+        The rows are those in memory: a window and, in `GraphCRP`, those of ``rejuvenate``.
         `point_estimate` and `similarity_matrix` take the draws.
 
         Parameters
@@ -294,7 +294,7 @@ class PartitionModel(ParticleModel):
         Returns
         -------
         ndarray of int64, shape (n_draws, n)
-            Tables, named after their smallest row; the oldest row first. Empty in warm-up.
+            Tables, named after their first row; the oldest row first. Empty in warm-up.
         """
         n_draws, rng = whole("n_draws", n_draws, 1), generator(seed)
         if self._engine is None:
@@ -307,7 +307,7 @@ class PartitionModel(ParticleModel):
 def best_of(
     blank: ParticleEngine, family: Likelihood, X: FloatArray, t: FloatArray, *side: Any
 ) -> ParticleEngine:
-    """Let engines that differ in the prior's spread learn the first rows; return the best."""
+    """Let engines with different prior spreads learn the first rows; return the best."""
     if not family.free_spread:
         blank.step(X, t, *side)
         return blank

@@ -1,4 +1,4 @@
-"""Why a model says what it says: what each part of a row adds to its surprise."""
+"""Explain predictions: what each part of a row adds to its surprise."""
 
 import math
 from collections.abc import Sequence
@@ -19,28 +19,28 @@ from streamddcrp.likelihoods.kernels.parts import explain, most_apart
 from streamddcrp.typing import FloatArray, IntArray
 
 _FEW = 3  # parts in a sentence
-LEAST = 1.0  # nats of a reason: a shift by one standard deviation
+LEAST = 1.0  # nats of a reason: a one standard deviation shift
 _MOST = 5  # reasons of an event
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation(ResultCard):
-    """What a row's surprise is made of.
+    """What makes up a row's surprise.
 
     Attributes
     ----------
     parts : tuple of Part
-        Columns, words or dimensions with a value, the one with the largest excess first.
+        Columns, words or dimensions that have a value, largest excess first.
     score : float
         Surprise of the row in nats, as `score_one` gives it.
     excess : float
-        The score minus its expectation under the present regime, without the prior's share; the
-        sum of the surprises if a model does not say what it expects.
+        The score minus its expectation under the present regime, without the prior's share; the sum
+        of the surprises if a model gives no expectation.
     shared : float
-        Share of the excess that remains without the best single part: 0 if one part explains
-        everything, near 1 if many do so together; 0 for an unsurprising row.
+        Share of the excess left without the best single part: 0 if one part explains everything,
+        near 1 if many do together; 0 for an unsurprising row.
     regime : int or None
-        The regime that was expected: the settled state before the row.
+        The expected regime, the settled state before the row.
 
     Examples
     --------
@@ -59,23 +59,23 @@ class Explanation(ResultCard):
     regime: int | None = None
 
     def __str__(self) -> str:
-        """Say it in a sentence a part."""
+        """Return one sentence for each part."""
         return said(self.parts[:_FEW])
 
     @property
     def why(self) -> str:
-        """The largest part in words, and up to two more that add a nat beyond what is usual."""
+        """The largest part in words, and up to two more with at least a nat of excess."""
         return said(p for i, p in enumerate(self.parts[:_FEW]) if not i or p.excess >= LEAST)
 
     def plot(self) -> Any:
-        """Draw the excess of each part, of 20 at most, with its words; return the figure."""
+        """Draw the excess of each part, at most 20, with its words; return the figure."""
         from streamddcrp.plots.reasons import plot_parts  # noqa: PLC0415 -- only for pictures
 
         return plot_parts(self.parts, self.score, self.shared)
 
 
 class Explanations(Sequence[Explanation]):
-    """Explanations of the rows of a batch, one `Explanation` each.
+    """Explanations of a batch, one `Explanation` for each row.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Explanations(Sequence[Explanation]):
     Attributes
     ----------
     names : list of str
-        Parts of any of the rows, those with the largest excess first.
+        Parts of all rows, largest excess first.
     """
 
     @checked
@@ -105,7 +105,7 @@ class Explanations(Sequence[Explanation]):
     def table(self) -> pa.Table:
         """Return a row for each row: ``score``, ``excess``, ``shared``, ``regime``, and parts.
 
-        Parts are columns ``excess_<part>`` in the order of `names`, null where a row lacks one.
+        Parts are columns ``excess_<part>`` in the order of `names`, null where a row lacks them.
         """
         columns: dict[str, Any] = {
             name: [getattr(row, name) for row in self]
@@ -131,7 +131,7 @@ _by_excess = attrgetter("excess")
 def explanation(
     parts: Sequence[Part], score: float, excess: float, regime: int | None = None
 ) -> Explanation:
-    """Order parts and say how much no single one explains."""
+    """Order parts; compute the share that no single one explains."""
     ordered = tuple(sorted(parts, key=_by_excess, reverse=True))
     left = 1.0 - max(ordered[0].excess, 0.0) / excess if ordered and excess > 0.0 else 0.0
     return Explanation(ordered, score, excess, min(max(left, 0.0), 1.0), regime)
@@ -143,9 +143,9 @@ def explained(
 ) -> tuple[IntArray, tuple[float, float], FloatArray, FloatArray]:  # fmt: skip
     """Explain a row (D,) under a mixture of tables with posteriors ``post`` (K, Q).
 
-    Returns the columns that are parts (n,); surprise of the row, and its excess over what ``home``,
-    one of the tables, expects; the surprise of each part (n,); and by column (3, D) the expected
-    value, its standard deviation, and the excess.
+    Returns the columns that are parts (n,); the row's surprise, and its excess over what the table
+    ``home`` expects; each part's surprise (n,); and by column (3, D) the expected value, its
+    standard deviation and the excess.
     """
     D = len(x)
     at = likelihood.explains(x)
@@ -170,9 +170,9 @@ def explained(
 def differences(
     likelihood: Likelihood, views: Sequence[FloatArray], names: Sequence[str]
 ) -> list[tuple[Part, ...]]:
-    """Say how the first table differs from each of the others: see `parts_apart`.
+    """Describe how the first table differs from each of the others: see `parts_apart`.
 
-    ``views``, (3, C) each: what `outlook` says of the tables.
+    ``views`` (3, C) each are the `outlook` of the tables.
     """
     one, *others = (likelihood.in_units(view.copy(), len(names)) for view in views)
     return [parts_apart(names, one[0], one[1], other[0], other[1]) for other in others]
@@ -181,9 +181,9 @@ def differences(
 def parts_apart(
     names: Sequence[str], mean: FloatArray, sd: FloatArray, before: FloatArray, spread: FloatArray
 ) -> tuple[Part, ...]:
-    """Say by which columns (D,) what has ``mean`` and ``sd`` differs from something before it.
+    """Describe by columns (D,) how ``mean`` and ``sd`` differ from earlier values.
 
-    At most five of at least one nat, the largest difference first. Surprise and excess of a part
+    Returns at most five parts of at least one nat, the largest first. Surprise and excess of a part
     are the column's share of the symmetric Kullback-Leibler divergence: see `most_apart`.
     """
     at, apart = np.empty(_MOST, np.int64), np.empty(_MOST)

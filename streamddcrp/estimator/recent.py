@@ -1,4 +1,4 @@
-"""Models of rows that draw their last ones."""
+"""Models that can draw their last rows."""
 
 import struct
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from streamddcrp.data.times import is_stamp
 from streamddcrp.estimator.row_model import RowModel
 from streamddcrp.typing import FloatArray, IntArray
 
-ROWS = 1_000  # that are kept for a picture
-COLUMNS = 32  # of them
+ROWS = 1_000  # rows kept for a picture
+COLUMNS = 32  # of these rows
 _TIME, _LABEL, _SCORE, _VALUES = range(4)
 
 
 class Recent:
-    """A ring, of fixed size, of the last rows (32 columns at most), labels and scores."""
+    """A fixed-size ring of the last rows (at most 32 columns), labels and scores."""
 
     def __init__(self, n_columns: int) -> None:
         self.n = 0  # rows so far
@@ -39,7 +39,7 @@ class Recent:
         self.n += len(X)
 
     def add_one(self, values: Sequence[float], t: float, label: float, score: float) -> None:
-        """Keep one row, without an array being made."""
+        """Keep one row without creating an array."""
         at = self.n % ROWS * self._stride
         struct.pack_into(self._form, self.ring, at, t, label, score, *values[: self._width])
         self.n += 1
@@ -56,16 +56,16 @@ class Recent:
 
 
 class TimeLine(RowModel):
-    """A model of rows that can draw its last ones: values by regime, surprise, regimes.
+    """A model that can draw its last rows: values by regime, surprise, regimes.
 
-    The rows are not part of the state: a model that was loaded draws those it has learned since.
+    The rows are not part of the state: a loaded model draws those learned since.
     """
 
     _recent: Recent | None = None
     _stamped = False  # whether the last time was a time stamp
 
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
-        """Keep rows that have just been learned, with what was said of them before."""
+        """Keep newly learned rows with their predictions."""
         n = len(X)
         if not n:
             return
@@ -77,7 +77,7 @@ class TimeLine(RowModel):
         self._recent.add(X, t, *self._said(out))
 
     def _said(self, out: Any) -> tuple[FloatArray, FloatArray]:
-        """Return labels and scores (N,) of what `_advance` returned."""
+        """Return labels and scores (N,) from the output of `_advance`."""
         return out[:, LABEL], out[:, SCORE]
 
     @property
@@ -85,16 +85,16 @@ class TimeLine(RowModel):
         return 0 if self._recent is None else self._recent.ring.nbytes
 
     def _causes(self, rows: IntArray) -> tuple[Any, ...]:
-        """Return the latent features of rows, where the model has some."""
+        """Return the rows' latent features, if the model has any."""
         return ()
 
     def plot(self) -> Any:
-        """Draw the time line of the last rows as a figure of matplotlib, which must be installed.
+        """Draw the time line of the last rows with matplotlib, which must be installed.
 
-        On top is a lane for each regime, below it the surprise of each row, its most surprising
-        moments numbered; then a panel for each of up to 12 columns, with dots in the colours of the
-        regimes predicted when the rows came. The last 1,000 rows are drawn, with up to 32 columns
-        kept; a model that was loaded draws the rows it has learned since.
+        On top is a lane for each regime, then the surprise of each row with its most surprising
+        moments numbered, then a panel for each of up to 12 columns, with dots coloured by the
+        regime predicted on arrival. Shows the last 1,000 rows, of which up to 32 columns are kept;
+        a loaded model draws the rows learned since.
         """
         from streamddcrp.plots.clock import Clock  # noqa: PLC0415 -- only for pictures
         from streamddcrp.plots.series import Labelled  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What models that take rows of numbers have in common."""
+"""Shared by models of numeric rows."""
 
 from collections.abc import Mapping
 from typing import Any, Self
@@ -22,10 +22,10 @@ Predicted = tuple[FloatArray, Probabilities] | None  # None in warm-up
 
 
 class RowLearner(stored.Stored):
-    """What learns rows of numbers, one by one or in batches, with times or without.
+    """A learner of numeric rows, one by one or in batches, with or without times.
 
-    What a row is, which times are allowed, and that a refused row changes nothing, is decided here;
-    `_advance` learns.
+    This class checks rows and times and ensures that a refused row changes nothing; `_advance`
+    learns.
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
@@ -35,12 +35,12 @@ class RowLearner(stored.Stored):
         self._backlog = Backlog()
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> Any:
-        """Check rows and times, then learn them all; raises before anything has changed."""
+        """Check rows and times, then learn all of them; raises before any change."""
         raise NotImplementedError
 
     @property
     def _wants_types(self) -> bool:
-        """Whether `_advance` needs the types that the values of a row came as."""
+        """Whether `_advance` needs the original types of a row's values."""
         return False
 
     @property
@@ -49,7 +49,7 @@ class RowLearner(stored.Stored):
         raise NotImplementedError
 
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
-        """Take note of rows that have just been learned, with what `_advance` returned."""
+        """Note newly learned rows, with the output of `_advance`."""
 
     def learn_one(self, x: Features, t: Any = None) -> None:
         """Learn one row.
@@ -57,21 +57,21 @@ class RowLearner(stored.Stored):
         Parameters
         ----------
         x : mapping
-            Feature name to number; None, or an absent feature, is a missing value.
+            Feature name to number; None or an absent feature is a missing value.
         t : number or time stamp, optional
-            Its time; without it the arrival index is the time.
+            Time of the row; by default its arrival index.
 
         Raises
         ------
         SchemaError
-            A value is not a finite number or outside the family's support. Nothing was learned.
+            A value is not finite or is outside the family's support. Nothing was learned.
         OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
+            ``t`` precedes the time of the previous row. Nothing was learned.
         """
         self._learn_row(x, t)
 
     def _learn_row(self, x: Features, t: Any, *side: Any) -> None:
-        """Learn one row; ``side`` inputs, where a model has them, are passed on to `_advance`."""
+        """Learn one row; pass ``side`` inputs, if the model has any, to `_advance`."""
         mark, before = self._vectorizer.mark(), self.n_seen
         try:
             X = self._vectorizer.row(x)
@@ -86,7 +86,7 @@ class RowLearner(stored.Stored):
             raise
 
     def learn_many(self, batch: object, t: object = None) -> None:
-        """Learn a batch of rows; the same, bit for bit, as learning them one by one.
+        """Learn a batch of rows, with the same result, bit for bit, as one by one.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class RowLearner(stored.Stored):
         return out
 
     def _check_times(self, t: FloatArray | None) -> None:
-        """Refuse times that run backwards, and rows with times among rows without."""
+        """Refuse decreasing times, and mixing rows with and without times."""
         if self._clocked is not (t is not None):
             check_clocked(self._clocked, t is not None)
         if t is not None:
@@ -127,16 +127,16 @@ class RowLearner(stored.Stored):
 
 
 class RowModel(ScikitLearn, AsIfNext, RowLearner):
-    """A model of rows of numbers.
+    """A model of numeric rows.
 
-    How predictions look, and what files have in common, is decided here. A model supplies
+    It defines the form of predictions and of files. A subclass supplies
 
-    - `_advance`: learns rows and returns predictions, as the columns of `predictions`;
-    - `_has_begun`: whether it can predict, or still collects the rows of a warm-up;
+    - `_advance`: learns rows and returns predictions, in the columns of `predictions`;
+    - `_has_begun`: whether the warm-up is complete and it can predict;
     - `_check_rows`: refuses rows outside the support of its likelihood;
     - `_predict_row`: predicts one row, and changes nothing;
-    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for what is kept
-      here.
+    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for the fields of
+    this class.
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
@@ -144,7 +144,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
         self._n_seen = 0
         self._events_read = 0
 
-    # -- what a model supplies -------------------------------------------------------------------
+    # -- supplied by a model ---------------------------------------------------------------------
 
     @property
     def _has_begun(self) -> bool:
@@ -154,7 +154,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
         raise NotImplementedError
 
     def _predict_row(self, x: FloatArray, t: float) -> tuple[FloatArray, Probabilities]:
-        """Return the predictions of a checked row (D,), and what returns those of the tables."""
+        """Return the predictions of a checked row (D,), and a function for the tables'."""
         raise NotImplementedError
 
     def _restore(self, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
@@ -168,16 +168,15 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
         Parameters
         ----------
         index : bool, default False
-            Give the results the index of a pandas frame, which ``to_pandas`` restores.
+            Give the results the index of a pandas frame; ``to_pandas`` restores it.
 
         Returns
         -------
         pyarrow.RecordBatch
-            A row each with ``label`` (int64, the most probable table before the row was learned),
+            One row each: ``label`` (int64, most probable table before the row was learned),
             ``label_prob``, ``score`` (-log predictive density in nats), ``p_new`` (probability of a
-            new table), ``p_change`` (that the regime of the rows before it has been left),
-            ``n_tables`` (int64). The floats are null in warm-up. Where times are given, they come
-            first, as ``time``.
+            new table), ``p_change`` (probability that the regime of the previous rows has ended),
+            ``n_tables`` (int64). Floats are null in warm-up. Given times come first, as ``time``.
         """
         return self._stepped(batch, t, index)
 
@@ -193,11 +192,11 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Features, t: Any = None) -> int:
-        """Return the id of the most probable table; the next id if that is a new one."""
+        """Return the id of the most probable table, or the next id if a new one is."""
         return self._label_of(self._predict(x, t))
 
     def predict_proba_one(self, x: Features, t: Any = None) -> dict[int, float]:
-        """Return the probability of each table, and under -1 that of a new one."""
+        """Return the probability of each table, with -1 for a new one."""
         return self._probabilities_of(self._predict(x, t))
 
     def score_one(self, x: Features, t: Any = None) -> float:
@@ -216,9 +215,9 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
         return 0.0 if predicted is None else float(predicted[0][SCORE])
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
-        """Predict a row; None in warm-up. Changes nothing."""
+        """Predict a row without changing anything; None in warm-up."""
         mark = self._vectorizer.mark()
-        try:  # new words of an open vocabulary count in the prediction, but are not learned
+        try:  # predictions count new words of an open vocabulary, without learning them
             X = self._vectorizer.row(x, learn=self._vectorizer.open)
             names = self._feature_names()
         finally:
@@ -229,7 +228,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
         return self._predict_row(X[0], self._time_of(t), *side)
 
     def _time_of(self, t: Any) -> float:
-        """Return the time of a row to predict; default: of the last, or the arrival index."""
+        """Return the time of a row to predict, by default the last time or the arrival index."""
         if self._clocked:
             time = as_time(t) if t is not None else self._last_time or 0.0
             check_times(np.array([time]), self._last_time)
@@ -246,7 +245,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _progress(self) -> dict[str, Any]:
-        """Return the options and what is kept here, as JSON values."""
+        """Return the options and this class's fields as JSON values."""
         options: dict[str, Any] = self.get_params()
         return {
             "options": {name: stored.to_json(value) for name, value in options.items()},

@@ -1,4 +1,4 @@
-"""scikit-learn's conventions, for a data set at rest: ``fit``, ``fit_predict``, ``clone``."""
+"""scikit-learn's conventions for data at rest: ``fit``, ``fit_predict``, ``clone``."""
 
 import inspect
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import numpy as np
 from streamddcrp.data.batches import sliceable
 from streamddcrp.typing import IntArray
 
-_ROWS = 128  # a ring of events holds what happens in so many
+_ROWS = 128  # rows whose events surely fit in a ring
 
 
 @cache
@@ -20,16 +20,16 @@ def _names(kind: type) -> tuple[str, ...]:
 
 
 class Options:
-    """Options as scikit-learn's tools read and change them."""
+    """Options that scikit-learn's tools can read and change."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the options by name; ``deep`` is ignored."""
         return {name: getattr(self, name) for name in _names(type(self))}  # type: ignore[arg-type]
 
     def set_params(self, **options: Any) -> Self:
-        """Change options. What was learned is forgotten."""
+        """Change options and forget everything learned."""
         kept = {
-            name: value.clone() if hasattr(value, "learn_one") else value  # a model, unlearned
+            name: value.clone() if hasattr(value, "learn_one") else value  # an untrained model
             for name, value in self.get_params().items()
         }
         with undone(self):
@@ -39,7 +39,7 @@ class Options:
 
 @contextmanager
 def undone(model: Any) -> Iterator[None]:
-    """Leave a model as it was where what makes it anew is refused."""
+    """Restore a model if its new options are refused."""
     before = vars(model).copy()
     try:
         yield
@@ -50,13 +50,13 @@ def undone(model: Any) -> Iterator[None]:
 
 
 class ScikitLearn(Options):
-    """What scikit-learn's tools ask of a clusterer. It is still learned in one pass."""
+    """The interface that scikit-learn's tools expect of a clusterer, still with one pass."""
 
     step_many: Any
     events: Any
 
     def fit(self, X: Any, y: Any = None, **side: Any) -> Self:
-        """Forget what was learned, then learn a data set in the order of its rows.
+        """Forget everything learned, then learn a data set in row order.
 
         Parameters
         ----------
@@ -64,13 +64,13 @@ class ScikitLearn(Options):
             As for `step_many`.
         y : ignored
         **side
-            ``t``, or other arguments of `step_many` for each row.
+            ``t``, or further arguments of `step_many` for each row.
 
         Returns
         -------
         self
             With ``labels_``, ndarray of int64 of shape (N,): the label of each row on arrival, or
-            the one that it was merged into later. Events up to here are read.
+            the one it was later merged into. Events so far count as read.
         """
         rows, labels = sliceable(X), []
         side = {name: sliceable(x, name) for name, x in side.items() if x is not None}

@@ -1,4 +1,4 @@
-"""Where streams stand: how unlike its past each is, and which share something new."""
+"""How unlike its past each stream is now, and which streams share something new."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from scipy.special import betaln
 
 from streamddcrp.contract import Part, said_of_change
 
-SAME = 8.0  # rows within which regimes began at the same time
+SAME = 8.0  # rows within which regimes count as starting together
 OVERDUE = 0.05  # probability of a stay below which it lasts longer than usual
 
 
 def chance_of_stay(n: float, total: float, rows: int) -> float:
-    """Return the probability of a stay of ``rows`` or more after ``n`` stays of ``total`` in all.
+    """Return the probability of a stay of ``rows`` or more after ``n`` stays of ``total`` rows.
 
-    The mean of (1 - rate)^rows under equation (9) of ``docs/math/states_over_tables.md``; NaN
-    where no stay has ended, so that nothing is usual.
+    The mean of (1 - rate)^rows under equation (9) of ``docs/math/states_over_tables.md``; NaN if no
+    stay has ended yet.
     """
     if n == 0:
         return math.nan
@@ -28,28 +28,28 @@ def chance_of_stay(n: float, total: float, rows: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state that a stream is in.
+    """The present state of a stream.
 
     Attributes
     ----------
     key : str, int or None
     state : int
     rows : int
-        That the stay has lasted.
+        Duration of the stay so far.
     since : float
-        When it began, NaN where that is not known; the row's number where rows have no times.
+        Start of the stay, NaN if unknown; the row's number if rows have no times.
     share : float
-        Of the rows before the stay, those in this state: 0 for one that is new; 1 where the stay
-        has lasted longer than all before it.
+        Share of the rows before the stay that were in this state: 0 for a new one; 1 if the stay
+        has lasted longer than all of them.
     longer : float
-        Probability of a stay as long as this one: near 0, it lasts longer than usual; NaN where no
-        stay in this state has ended.
+        Probability of a stay this long: near 0 means unusually long; NaN if no stay in this state
+        has ended.
     reasons : tuple of Part
-        As those of an `Event`, against the state before.
+        As in an `Event`, relative to the previous state.
     pace : float
-        Usual time from row to row.
+        Usual time between rows.
     name, verdict : str
-        That people gave to the state.
+        Given to the state by users.
     """
 
     key: Any
@@ -75,10 +75,10 @@ class Standing:
 
 
 def ranked(standings: Sequence[Standing]) -> tuple[list[Standing], list[int | None]]:
-    """Order streams, those in the least usual state first; number groups that share a new one.
+    """Order streams by how unusual their state is; number groups that share a new state.
 
-    Of a group are two streams and more whose state is new, began within `SAME` rows of the first,
-    and moved the same column most, the same way.
+    A group has at least two streams whose state is new, began within `SAME` rows of the first, and
+    moved the same column most, in the same direction.
     """
     ordered = sorted(standings, key=lambda one: (one.share, one.rows, str(one.key)))
     new = [one for one in ordered if one.share == 0.0 and not math.isnan(one.since)]

@@ -1,4 +1,4 @@
-"""Models in files: from a state of arrays to bytes, `save` and `load`; options as JSON."""
+"""Store models: arrays to bytes, `save` and `load`, options as JSON."""
 
 import math
 import os
@@ -18,7 +18,7 @@ from streamddcrp.estimator.locked import OneAtATime
 from streamddcrp.likelihoods import Likelihood, likelihood_from_config
 from streamddcrp.records import MOST, VALUE, check_one, refuse_if
 
-_VERSION = 1  # of the layout of every state; a newer one is refused
+_VERSION = 1  # format of all states; newer ones are refused
 _MISFITS = (
     LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError,
     MemoryError, RecursionError,
@@ -27,7 +27,7 @@ _MISFITS = (
 
 @contextmanager
 def refusing_misfits() -> Iterator[None]:
-    """Refuse a stored state in which something is missing or of another kind: CheckpointError."""
+    """Refuse a stored state with parts missing or of another kind: CheckpointError."""
     try:
         yield
     except _MISFITS as error:
@@ -35,9 +35,9 @@ def refusing_misfits() -> Iterator[None]:
 
 
 class Stored(OneAtATime, ModelCard):
-    """A model that can be kept as one blob of bytes, or in a file.
+    """A model that can be stored as bytes or in a file.
 
-    It supplies `_state`, arrays and JSON values, and `_from_state`, which makes it of them.
+    A subclass supplies `_state` (arrays and JSON values), and `_from_state`, its inverse.
     """
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -48,7 +48,7 @@ class Stored(OneAtATime, ModelCard):
         raise NotImplementedError
 
     def _unit_test_skips(self) -> set[str]:
-        """Name the checks that cannot hold: rows without any known column are refused."""
+        """List the checks that do not apply: rows without any known column are refused."""
         return {"check_emerging_features"}
 
     def to_bytes(self) -> bytes:
@@ -60,7 +60,7 @@ class Stored(OneAtATime, ModelCard):
     def from_bytes(cls, blob: bytes) -> Self:
         """Restore from `to_bytes`.
 
-        CheckpointError if the blob is damaged, of another class or of a newer version.
+        Raises CheckpointError if the blob is damaged, of another class or of a newer version.
         """
         arrays, meta = decode_state(blob, cls.__name__)
         with refusing_misfits():
@@ -69,13 +69,13 @@ class Stored(OneAtATime, ModelCard):
         return model
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, atomically."""
+        """Write the state to a file atomically."""
         write_atomic(path, self.to_bytes())
 
     @classmethod
     @checked
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote."""
+        """Read a file written by `save`."""
         return cls.from_bytes(read_blob(path))
 
 
@@ -83,7 +83,7 @@ def refuse_unless_plain(
     meta: Mapping[str, Any], *, counts: Iterable[str] = (), numbers: Iterable[str] = (),
     flags: Iterable[str] = (), none: Container[str] = (),
 ) -> None:  # fmt: skip
-    """Refuse stored settings that are no counts, numbers or bools; ``none`` may be missing."""
+    """Refuse stored settings of the wrong type; those in ``none`` may be missing."""
     for name in counts:
         refuse_if(type(meta[name]) is not int or not 0 <= meta[name] <= MOST, name)
     for name in numbers:
@@ -96,7 +96,7 @@ def refuse_unless_plain(
 
 
 def read_events(stored: Iterable[Mapping[str, Any]]) -> list[Event]:
-    """Return events that were stored as mappings, or refuse them."""
+    """Return events stored as mappings, or refuse them."""
     events = [Event(**event) for event in stored]
     for event in events:
         refuse_if(event.kind not in KINDS or type(event.t) is not float, "events")
@@ -106,7 +106,7 @@ def read_events(stored: Iterable[Mapping[str, Any]]) -> list[Event]:
 
 
 def check_whole(values: Iterable[Any], name: str) -> None:
-    """Refuse anything but whole numbers of -1 or more."""
+    """Refuse anything but whole numbers from -1."""
     refuse_if(not all(type(n) is int and -1 <= n <= MOST for n in values), name)
 
 
@@ -117,14 +117,14 @@ def check_types(types: Any, n_columns: int) -> None:
 
 
 def check_clock(meta: Mapping[str, Any]) -> None:
-    """Check whether rows came with times, and then that of the last one, in a stored state."""
+    """Check a stored state: whether rows came with times, and the last time."""
     names = ("last_time", "clocked")
     refuse_unless_plain(meta, numbers=names[:1], flags=names[1:], none=names)
     refuse_if((meta["clocked"] is True) != (meta["last_time"] is not None), "clocked, last_time")
 
 
 def past_of(likelihood: Likelihood, arrays: Mapping[str, Any], n_features: int) -> Any:
-    """Return the checked rows that a likelihood regresses on, or None where it does not."""
+    """Return the checked rows for an autoregressive likelihood, or None for others."""
     past, wanted = arrays.get("past"), likelihood.prepare(np.full((1, n_features), np.nan))[1]
     refuse_if((past is None) != (wanted is None), "past")
     if wanted is not None:
@@ -133,7 +133,7 @@ def past_of(likelihood: Likelihood, arrays: Mapping[str, Any], n_features: int) 
 
 
 def to_json(value: Any) -> Any:
-    """Describe an option: objects by their configuration, tuples by lists."""
+    """Describe an option: objects by configuration, tuples as lists."""
     if isinstance(value, Decay):
         return {"decay": value.to_config()}
     if hasattr(value, "to_config"):

@@ -1,4 +1,4 @@
-"""What Gibbs samplers have in common: chains side by side, their draws, and whether they mix."""
+"""Shared by Gibbs samplers: parallel chains, their draws, and convergence checks."""
 
 import logging
 import warnings
@@ -24,7 +24,7 @@ MIXED = 1.1  # R-hat above which a warning is given
 
 
 def fitted(likelihood: Any, rows: FloatArray) -> Likelihood:
-    """Return the likelihood, what it lacks taken from the rows; or refuse the rows."""
+    """Return the likelihood, completed from the rows; or refuse the rows."""
     if isinstance(likelihood, str) and likelihood == "auto":
         family, reason = choose_likelihood(rows)
         _log.info("likelihood: %s", reason)
@@ -35,7 +35,7 @@ def fitted(likelihood: Any, rows: FloatArray) -> Likelihood:
 
 
 class Plan(NamedTuple):
-    """How many chains there are, and their sweeps."""
+    """The number of chains and of their sweeps."""
 
     n_chains: int
     n_sweeps: int
@@ -44,13 +44,13 @@ class Plan(NamedTuple):
 
     @classmethod
     def checked(cls, n_chains: Any, n_sweeps: Any, burn_in: Any, thin: Any) -> "Plan":
-        """Return the numbers, checked; ConfigError where one is out of range."""
+        """Return the checked numbers; ConfigError if one is out of range."""
         n_chains, n_sweeps = whole("n_chains", n_chains, 1), whole("n_sweeps", n_sweeps, 1)
         return cls(n_chains, n_sweeps, whole("burn_in", burn_in), whole("thin", thin, 1, n_sweeps))
 
     @property
     def n_kept(self) -> int:
-        """Draws of a chain."""
+        """Draws of one chain."""
         return self.n_sweeps // self.thin
 
     @property
@@ -59,7 +59,7 @@ class Plan(NamedTuple):
         return np.repeat(np.arange(self.n_chains), self.n_kept)
 
     def chains(self, seed: int | None, *, progress: bool) -> Iterator[tuple[Generator, Any]]:
-        """Yield for every chain its random numbers, and a bar to be told of its sweeps."""
+        """Yield each chain's random generator and progress bar."""
         total = self.n_chains * (self.burn_in + self.n_kept * self.thin)
         with tqdm(total=total, unit=" sweeps", disable=not progress) as bar:
             for number, rng in enumerate(generator(seed).spawn(self.n_chains), 1):
@@ -69,7 +69,7 @@ class Plan(NamedTuple):
     def run(
         self, begin: Callable[[Generator], Any], seed: int | None, *, progress: bool
     ) -> list[list[Any]]:
-        """Let chains ``sweep`` and ``draw``; return the S draws of all, item by item."""
+        """Run chains of ``sweep`` and ``draw``; return all S draws, item by item."""
         found = []
         for rng, bar in self.chains(seed, progress=progress):
             chain = begin(rng)
@@ -83,17 +83,17 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draws(ResultCard):
-    """S draws from a posterior, those of one chain after those of another.
+    """S draws from a posterior, chain after chain.
 
     Attributes
     ----------
     chain : ndarray of int64, shape (S,)
         Number of the chain.
     log_joint : ndarray of float64, shape (S,)
-        Log joint density of the data and of what was drawn, in nats.
+        Log joint density of the data and the draw, in nats.
     """
 
-    _traced: ClassVar[tuple[str, ...]] = ()  # fields, (S,) or (S, ..), that are followed, too
+    _traced: ClassVar[tuple[str, ...]] = ()  # further fields, (S,) or (S, ..), to trace
 
     chain: IntArray
     log_joint: FloatArray
@@ -121,7 +121,7 @@ class Draws(ResultCard):
         return int(self.log_joint.argmax())
 
     def traces(self) -> dict[str, FloatArray]:
-        """Return the numbers followed along each chain, each (chains, draws).
+        """Return the traces of each chain, (chains, draws) each.
 
         Fixed parameters, such as a given alpha, have no entry; vectors have one for each component.
         """
@@ -139,20 +139,20 @@ class Draws(ResultCard):
         }
 
     def diagnostics(self) -> dict[str, dict[str, float]]:
-        """Return whether the chains agree and how many independent draws they are worth.
+        """Return whether the chains agree and their effective sample sizes.
 
         Returns
         -------
         dict
-            For each trace: ``mean``, ``sd``, ``mcse`` (standard error of the mean by Monte Carlo),
-            ``ess_bulk``, ``ess_tail`` (effective sample sizes) and ``r_hat``, split and of ranks
-            (Vehtari et al. 2021): above 1.01 the chains have not mixed. Of a trace that never
-            changes, all but the mean and sd are NaN.
+            For each trace: ``mean``, ``sd``, ``mcse`` (Monte Carlo standard error of the mean),
+            ``ess_bulk``, ``ess_tail`` (effective sample sizes) and ``r_hat``, split and
+            rank-normalised (Vehtari et al. 2021): above 1.01 the chains have not mixed. For a trace
+            that never changes, all but mean and sd are NaN.
 
         Raises
         ------
         MissingExtraError
-            If ArviZ is not installed.
+            ArviZ is not installed.
         """
         az = _arviz()
         out = {}
@@ -171,15 +171,15 @@ class Draws(ResultCard):
         Raises
         ------
         MissingExtraError
-            If ArviZ is not installed.
+            ArviZ is not installed.
         """
         return _arviz().from_dict(posterior=self.traces())
 
 
 def r_hat(x: FloatArray) -> float:
-    """Return the split R-hat of the ranks of chains (C, S), or of their distances to the median.
+    """Return the split R-hat of chains (C, S), by ranks and by ranks of distances to the median.
 
-    The larger of the two; NaN with fewer than four draws or no variation.
+    It is the larger of the two; NaN with fewer than four draws or no variation.
     """
     n = x.shape[1] // 2
     if n < 2 or not np.ptp(x) > 0.0:

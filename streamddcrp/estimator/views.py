@@ -1,4 +1,4 @@
-"""What users see of any model: predictions by name, summaries, events."""
+"""The user's view of a model: predictions by name, summaries, events."""
 
 import logging
 import math
@@ -33,7 +33,7 @@ _OURS = {  # columns of results
     "time", "key", "label", "label_prob", "score", "p_new", "p_change", "n_tables", "final_row",
     "final_label", "features", "feature_probs", "threshold", "alarm", "began", "ended", "why",
 }  # fmt: skip
-_NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # units of time
+_NOT_OF_ARROW = {"Y", "M", "W", "h", "m"}  # time units that Arrow lacks
 
 
 def predictions(out: FloatArray) -> pa.RecordBatch:
@@ -42,7 +42,7 @@ def predictions(out: FloatArray) -> pa.RecordBatch:
     columns = {"label": pa.array(out[:, LABEL].astype(np.int64))}
     for name, at in floats.items():
         values = np.ascontiguousarray(out[:, at])
-        if at != SCORE:  # rounding takes a probability some 1e-16 below 0 or above 1
+        if at != SCORE:  # rounding may put a probability 1e-16 outside [0, 1]
             values = np.clip(values, 0.0, 1.0)
         columns[name] = pa.array(values, mask=np.isnan(values))
     columns["n_tables"] = pa.array(out[:, LIVE_TABLES].astype(np.int64))
@@ -50,7 +50,7 @@ def predictions(out: FloatArray) -> pa.RecordBatch:
 
 
 def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
-    """Put the times of the rows before their results, as they were given; nothing without times."""
+    """Prepend the given times to the results; without times, do nothing."""
     if t is None:
         return results
     if isinstance(t, pa.ChunkedArray):
@@ -66,7 +66,7 @@ def with_times(results: pa.RecordBatch, t: Any) -> pa.RecordBatch:
 
 
 def index_of(batch: Any, wanted: bool) -> pa.RecordBatch | None:
-    """Return the index of a frame of pandas as Arrow keeps it, if it is wanted.
+    """Return a pandas index as Arrow stores it, if requested.
 
     Raises SchemaError if the batch has no index, before anything is learned.
     """
@@ -84,7 +84,7 @@ def index_of(batch: Any, wanted: bool) -> pa.RecordBatch | None:
 
 
 def with_index(index: pa.RecordBatch | None, results: pa.RecordBatch) -> pa.RecordBatch:
-    """Put an index behind results: `to_pandas` then makes it the index of the frame."""
+    """Append an index to results; `to_pandas` restores it."""
     if index is None:
         return results
     schema = pa.schema([*results.schema, *index.schema], metadata=index.schema.metadata)
@@ -92,12 +92,12 @@ def with_index(index: pa.RecordBatch | None, results: pa.RecordBatch) -> pa.Reco
 
 
 def empty_table(**kinds: pa.DataType) -> pa.Table:
-    """Return a table without rows, of columns of these types."""
+    """Return a table without rows whose columns have these types."""
     return pa.schema(list(kinds.items())).empty_table()
 
 
 def no_tables(**more: pa.DataType) -> pa.Table:
-    """Return the summary of a model that has learned nothing; ``more`` columns after weight."""
+    """Return the summary of an untrained model, with ``more`` columns after weight."""
     whole = pa.int64()
     return empty_table(id=whole, weight=pa.float64(), **more, born=whole, last_seen=whole)
 
@@ -114,20 +114,20 @@ def with_parameters(
 
 
 class Backlog:
-    """Events of the last call that learned, before its next rows write over them.
+    """Events of the last learning call, kept before later rows overwrite them.
 
     An engine writes events into rings. A long batch is learned in pieces, and the rings are copied
-    after each; so all events of a call are kept, and of those before it what the rings still hold.
-    It is no part of the state.
+    after each piece. All events of a call are therefore kept, and earlier ones while the rings hold
+    them. This log is not part of the state.
     """
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, int, Any]] = []  # numbers of events, from and to, and rings
         self.reasons: dict[Any, Any] = {}  # of events, by kind, label, into and arrival
-        self.noted = 0  # notes that were copied to them
+        self.noted = 0  # notes copied so far
 
     def begin(self) -> None:
-        """Forget the events of the call before, but reasons of as many as the rings may hold."""
+        """Forget earlier calls' events, but keep as many reasons as the rings have room for."""
         self._parts = []
         for mark in [*self.reasons][:-EVENT_CAPACITY]:
             del self.reasons[mark]
@@ -142,12 +142,12 @@ class Backlog:
             self._parts.append((start, made, type(log)(*rings)))
 
     def since(self, log: Any, made: int, read: int) -> Iterator[tuple[Any, int]]:
-        """Yield rings, and a place in them, of each event after the first ``read``."""
+        """Yield a ring and a position in it for each event after the first ``read``."""
         at, lost, room = read, 0, len(log.kind)
         for start, stop, rings in [*self._parts, (max(0, made - room), made, None)]:
             lost += max(start - at, 0)
             for number in range(max(start, at), stop):
-                held = number >= made - room  # what is noted of an event may come after it
+                held = number >= made - room  # an event's note may come later
                 yield (log, number % room) if held else (rings, number - start)
             at = max(at, stop)
         if lost:
@@ -160,7 +160,7 @@ def events_since(
     """Return the events after the first ``read`` of the ``made`` ones, from rings of them."""
     found = []
     for of, i in backlog.since(log, made, read):
-        if of.kind[i] < len(KINDS):  # others are housekeeping
+        if of.kind[i] < len(KINDS):  # others are internal
             into = int(of.into[i]) if of.into[i] >= 0 else None
             noticed = first_time + float(of.t[i]) * time_unit
             t, between = noticed, None
@@ -176,9 +176,9 @@ def events_since(
 def in_pieces(
     backlog: Backlog, engine: Engine, counter: int, X: FloatArray, t: FloatArray, *side: Any
 ) -> FloatArray:
-    """Let an engine learn rows in pieces, so that its rings lose no event of them.
+    """Let an engine learn rows in pieces, so that its rings lose no event.
 
-    ``counter``: place of the number of events among the counters of its state.
+    ``counter`` is the index of the event count in the state's counters.
     """
     step: Callable[..., FloatArray] = engine.step
     if len(X) <= PIECE:
@@ -197,14 +197,14 @@ _MOST_LABELS = 100_000
 
 
 class FinalLabels:
-    """The labels that became final since they were taken last, 100,000 at most."""
+    """Labels that became final since they were last taken, at most 100,000."""
 
     def __init__(self) -> None:
         self._labels = array("q")
 
     @property
     def nbytes(self) -> int:
-        """Bytes that they take."""
+        """Size in bytes."""
         return 8 * len(self._labels)
 
     def add(self, labels: IntArray) -> None:
@@ -214,16 +214,16 @@ class FinalLabels:
             del self._labels[:-_MOST_LABELS]
 
     def restore(self, labels: IntArray) -> None:
-        """Take up what `last` returned; raises CheckpointError."""
+        """Restore what `last` returned; raises CheckpointError."""
         check_one("finals", labels, (len(labels),), np.int64, Within(-1, MOST))
         self.add(labels)
 
     def last(self) -> IntArray:
-        """Return them."""
+        """Return the labels."""
         return np.array(self._labels[-_MOST_LABELS:], dtype=np.int64)
 
     def take(self) -> IntArray:
-        """Return them and forget them."""
+        """Return the labels and clear them."""
         labels = self.last()
         self._labels = array("q")
         return labels

@@ -1,14 +1,14 @@
-"""Conjugate families: the law of the rows of one table.
+"""Conjugate families: the distribution of the rows of one table.
 
 A family is a density p(x | theta) with a conjugate prior. Rows enter through sufficient statistics,
 a vector that adds, subtracts, scales and merges; with q(theta) the posterior of the weighted rows,
 
     sum_i z_i E log p(x_i | theta) - KL(q(theta) || p(theta)) = log marginal(statistics),
 
-so that the bound of a variational method is known from the statistics alone. All families share one
-interface, `Likelihood`; methods reach them through compiled kernels. A row costs O(D) time in each
-table, O(D^2) for `NormalWishart`; memory is one vector of statistics and one cached posterior per
-table, whatever the number of rows.
+so the statistics alone give the bound of a variational method. All families share one interface,
+`Likelihood`, which methods reach through compiled kernels. A row costs O(D) time in each table,
+O(D^2) for `NormalWishart`. Memory is one vector of statistics and one cached posterior per table,
+whatever the number of rows.
 
 References
 ----------

@@ -1,6 +1,7 @@
-"""A likelihood chosen and scaled from the first rows of a stream."""
+"""Choose and scale a likelihood by the first rows of a stream."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from streamddcrp.likelihoods.counts import BetaBernoulli, GammaPoisson
 from streamddcrp.likelihoods.covariance import as_one
 from streamddcrp.likelihoods.gaussian import NormalGamma
 from streamddcrp.likelihoods.product import Product
+from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.typing import FloatArray, IntArray
 
 FEWEST_COUNTS = 16
@@ -28,24 +30,24 @@ FAMILIES: dict[str, Likelihood] = {
 def choose_likelihood(
     X: ArrayLike, *, types: Sequence[str] | None = None, names: Sequence[str] | None = None
 ) -> tuple[Likelihood, str]:
-    """Choose a likelihood for rows like these, column by column; return it and the reason.
+    """Choose a likelihood by rows, column by column; return it and the reason.
 
     Truth values: `BetaBernoulli`. Whole numbers from 0 with a mean below 10 that vary like counts,
-    or are zeros and ones: `GammaPoisson` with the mean as prior mean. All else, and floats that
-    have not moved so far: `NormalGamma` about the mean, with tables expected to be narrow (5 % of a
-    column's variance), since it is easier to merge two tables than to split one. Columns of several
-    kinds: a `Product`. The choice follows shifts and changes of unit of a column, and is the same
-    for integers and floats that move.
+    or are zeros and ones: `GammaPoisson` with the mean as prior mean. All others, and constant
+    floats: `NormalGamma` about the mean, with tables expected to be narrow (5 % of a column's
+    variance), since merging two tables is easier than splitting one. Columns of several kinds: a
+    `Product`. The choice is invariant to shifts and unit changes of a column, and to integer or
+    float type in columns that vary.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D)
         First rows, at least one; NaN marks a missing value.
     types : sequence of {"bool", "int", "float"}, length D, optional
-        The type of the values: it says which are truth values, and what is at rest at 0 or 1.
-        Default: "int" for all.
+        Type of the values: identifies truth values, and columns constant at 0 or 1. Default: "int"
+        for all.
     names : sequence of str, length D, optional
-        Names of the columns, for the reason.
+        Column names, for the reason.
 
     Examples
     --------
@@ -74,17 +76,17 @@ def choose_likelihood(
 
 
 def choose_family(rows: FloatArray, types: Sequence[str] | None) -> Likelihood:
-    """Return what `choose_likelihood` chooses, without what the rows (N, D) would supply."""
+    """Return the choice of `choose_likelihood` without parameters taken from rows (N, D)."""
     return _joined(_parts(rows, types)[1])
 
 
 def numbers_of(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
-    """Return which columns (D,) a family takes for numbers."""
+    """Return the columns (D,) that a family treats as numbers."""
     return _taken_for(family, NormalGamma, n_columns)
 
 
 def counts_of(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
-    """Return which columns (D,) a family takes for counts."""
+    """Return the columns (D,) that a family treats as counts."""
     return _taken_for(family, GammaPoisson, n_columns)
 
 
@@ -98,23 +100,26 @@ def _taken_for(family: Likelihood, kind: type[Likelihood], n_columns: int) -> ND
 def with_correlations(
     family: Likelihood, X: FloatArray, labels: FloatArray
 ) -> tuple[Likelihood, int]:
-    """Return a chosen family by which numbers depend on each other within tables; free parameters.
+    """Return a chosen family with correlated numbers within tables, and its free parameters.
 
-    By first rows (N, D) and the tables ``labels`` (N,) of independent columns. The family itself,
-    and 0, where they show nothing of it.
+    Uses first rows (N, D) and their tables ``labels`` (N,) from independent columns. Returns the
+    family itself and 0 if they show no correlation.
     """
     numbers = numbers_of(family, X.shape[1])
-    live = [j for j in np.flatnonzero(numbers) if varies(X[:, j])]
+    live = [j for j in np.flatnonzero(numbers).tolist() if varies(X[:, j])]
     full = as_one(X[:, live], labels)
     if full is None:
         return family, 0
     rest = [(part, [j for j in at if j not in live]) for part, at in _parts_of(family, X.shape[1])]
-    others = [(part.unscaled(), np.array(at)) for part, at in rest if at]
-    return _joined([(full, np.array(live)), *others]), len(live) * (len(live) - 1) // 2
+    parts = [(part, np.array(live)[list(at)]) for part, at in _parts_of(full, len(live))]
+    found = _joined(parts + [(part.unscaled(), np.array(at)) for part, at in rest if at])
+    if isinstance(full, Turned):
+        found = replace(full, inner=found, at=live)
+    return found, len(live) * (len(live) - 1) // 2
 
 
 def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
-    """Return a chosen family by which the columns that are ``odd``, (D,), are numbers."""
+    """Return a chosen family that treats the ``odd`` columns, (D,), as numbers."""
     if not (odd & ~numbers_of(family, len(odd))).any():
         return family
     parts = _parts_of(family, len(odd))
@@ -129,13 +134,14 @@ def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
 
 
 def _parts_of(family: Likelihood, n_columns: int) -> Sequence[tuple[Likelihood, Sequence[int]]]:
+    family = family.inner if isinstance(family, Turned) else family
     return family.parts if isinstance(family, Product) else ((family, range(n_columns)),)
 
 
 def _parts(
     rows: FloatArray, types: Sequence[str] | None
 ) -> tuple[NDArray[np.str_], list[tuple[Likelihood, IntArray]]]:
-    """Return the kind of each column, and the families with their columns."""
+    """Return each column's kind, and the families with their columns."""
     kinds = _kinds(rows, np.array(["int"] * rows.shape[1] if types is None else types))
     return kinds, [(FAMILIES[k], np.flatnonzero(kinds == k)) for k in FAMILIES if k in kinds]
 
@@ -150,7 +156,7 @@ def _some(labels: NDArray[Any]) -> str:
 
 
 def _is_poisson(column: FloatArray) -> bool:
-    """Whether successive values (N,) differ about as much as Poisson counts of their mean."""
+    """Whether successive values (N,) differ about as much as Poisson counts with their mean."""
     values = column[np.isfinite(column)]
     if len(values) < FEWEST_COUNTS:
         return True
@@ -165,12 +171,12 @@ def _kinds(rows: FloatArray, types: NDArray[np.str_]) -> NDArray[np.str_]:
     whole = ((rows >= 0.0) & (np.floor(rows) == rows)) | ~known
     small = whole.all(axis=0) & (column_means(rows) < LARGEST_MEAN_COUNT)
     bits = small & ((rows <= 1.0) | ~known).all(axis=0)
-    # a float that rests at zero may wake as any number, an integer most likely as a count
+    # a float constant at zero may become any number, an integer most likely a count
     count = small & ([varies(column) for column in rows.T] | (bits & (types != "float")))
     count[count & ~bits] = [_is_poisson(column) for column in rows.T[count & ~bits]]
     bits &= types == "bool"
     kinds = np.where(bits, "zeros and ones", np.where(count, "counts", "numbers"))
-    for kind in FAMILIES:  # an empty column goes with the most general of the others
+    for kind in FAMILIES:  # an empty column takes the most general kind of the others
         if not there.any() or kind in kinds[there]:
             kinds[~there] = kind
             break

@@ -1,4 +1,4 @@
-"""What every conjugate family can do."""
+"""The interface of all conjugate families."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -22,22 +22,22 @@ class Likelihood:
     """A conjugate family: p(x | theta) with a conjugate prior on theta.
 
     Its sufficient statistics are a vector of length P that adds, subtracts, scales and merges;
-    ``stats[0]`` is the (soft) number of rows. A subclass is a frozen dataclass of its prior
-    parameters that adds their layout, the support of its values and draws; its densities are
+    ``stats[0]`` is the (soft) number of rows. A subclass is a frozen dataclass of prior parameters
+    that defines the statistics' layout, the support of values, and draws. Its densities are
     compiled, under the code ``family`` of `streamddcrp.likelihoods.kernels.families`.
     """
 
     family: ClassVar[int]
     __dataclass_fields__: ClassVar[dict[str, Any]]
-    _columns: ClassVar[tuple[str, ...]] = ()  # parameters of one number, or one for each feature
+    _columns: ClassVar[tuple[str, ...]] = ()  # parameters that are one number, or one per feature
     _from_rows: ClassVar[tuple[str, ...]] = ()  # parameters that `scaled` can supply
-    _optional: ClassVar[tuple[str, ...]] = ()  # those among them that may be missing
-    _spread: ClassVar[str | None] = None  # the one among them that the variance is in proportion to
-    warp: Any = None  # a map for each column, None for no change
-    power: Any = 1.0  # how often a row counts in a column
-    share: Any = 1.0  # how often a column counts, its prior too
+    _optional: ClassVar[tuple[str, ...]] = ()  # those of them that may be missing
+    _spread: ClassVar[str | None] = None  # the one of them proportional to the variance
+    warp: Any = None  # a map for each column, None for none
+    power: Any = 1.0  # weight of a row in a column
+    share: Any = 1.0  # weight of a column, including its prior
     plane: Any = None  # centre, scale and axes of a `Plane`
-    # The rule of `_in_support`, in words.
+    # The rule of `_in_support` in words.
     _support: ClassVar[str] = "numbers between -1e100 and 1e100"
 
     def __post_init__(self) -> None:
@@ -47,16 +47,16 @@ class Likelihood:
                 least = {"mean": -np.inf, "step": 0.0, "power": 0.0, "share": 0.0}.get(name)
                 value = col.column_parameter(type(self).__name__, name, value, least=least)
                 object.__setattr__(self, name, value)
-        _ = self.n_features  # refuses parameters for different numbers of features
+        _ = self.n_features  # refuses inconsistent numbers of features
 
     @property
     def least_power(self) -> float:
-        """How often a row counts in the column with the slowest noise."""
+        """Weight of a row in the column with the slowest noise."""
         return float(np.min(self.power))
 
     @Cached
     def n_features(self) -> int | None:
-        """Number of features D that the parameters fit, None for any."""
+        """Number of features D of the parameters, None for any."""
         if self.plane is not None:
             return len(self.plane[0])
         values = {name: getattr(self, name) for name in self._columns}
@@ -64,14 +64,14 @@ class Likelihood:
 
     @Cached
     def is_scaled(self) -> bool:
-        """Whether all parameters are known; else `scaled` takes them from rows."""
+        """Whether all parameters are known; if not, `scaled` takes them from rows."""
         needed = (name for name in self._from_rows if name not in self._optional)
         return all(getattr(self, name) is not None for name in needed)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        """Return the family, parameters that were left out being taken from the first rows (N, D).
+        """Return the family with missing parameters taken from the first rows (N, D).
 
-        ``names``: of the columns, for families that know columns by name. NaN is a missing value.
+        ``names`` are the columns', for families that use them. NaN is a missing value.
         """
         if self.is_scaled:
             return self
@@ -80,19 +80,19 @@ class Likelihood:
 
     @property
     def free_spread(self) -> bool:
-        """Whether the variance within a table is among the parameters left out."""
+        """Whether the variance within a table is a missing parameter."""
         return self._spread is not None and getattr(self, self._spread) is None
 
     def unscaled(self) -> Self:
-        """Return the family without what `scaled` can supply."""
+        """Return the family without the parameters that `scaled` can supply."""
         free: dict[str, Any] = dict.fromkeys(self._from_rows)
         return replace(self, **free, **({"share": 1.0} if "share" in self._columns else {}))
 
     def spread_by(self, factor: float, X: FloatArray) -> Self:
-        """Return the prior with tables expected to have ``factor`` times the variance.
+        """Return the prior with ``factor`` times the expected variance within tables.
 
-        Columns at rest in the first rows ``X`` keep their nominal variance: the less of it, the
-        better they would be predicted, so they would outvote the columns that vary.
+        Columns constant in the first rows ``X`` keep their nominal variance: a smaller one would
+        predict them ever better, and they would outvote the columns that vary.
         """
         if self._spread is None:
             return self
@@ -100,39 +100,39 @@ class Likelihood:
         return replace(self, **{self._spread: self._spread_times(factors)})
 
     def _spread_of(self, X: FloatArray) -> FloatArray:
-        """Return the columns of rows (N, D) whose variances the prior knows."""
+        """Return the columns of rows (N, D) with known prior variances."""
         return X
 
     def _spread_times(self, factors: FloatArray) -> FloatArray:
-        """Return the parameter of the spread with the variances of columns times factors (D,)."""
+        """Return the spread parameter for the columns' variances times factors (D,)."""
         value: FloatArray = np.multiply(getattr(self, str(self._spread)), factors)
         return value
 
     def tempered(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
-        """Return the family with columns counted as often as first rows (N, D) show they are worth.
+        """Return the family with columns weighted by their worth in first rows (N, D).
 
-        Correlated columns, and rows like the ones before them, repeat each other. The family itself
-        where it cannot count a column in part.
+        Correlated columns, and rows similar to their predecessors, are redundant. Returns the
+        family itself if it cannot weight a column.
         """
         return replace(self, share=col.column_shares(X)) if "share" in self._columns else self
 
     def on_grid(self, X: FloatArray) -> Self:
-        """Return the family with the resolution of columns that rows (N, D) show as measured.
+        """Return the family with the column resolutions found in measured rows (N, D).
 
-        For rows from which something is subtracted before the family sees them. The family itself
-        if its rows have none, or it is given.
+        For rows from which something is subtracted before the family sees them. Returns the family
+        itself if its rows have no resolution, or if it is given.
         """
         return self
 
     def warped(self, X: FloatArray) -> Self:
         """Return the family with a map for each skewed column of first rows (N, D).
 
-        The family itself if there is none, or it has no maps.
+        The family itself if no column is skewed, or if it has no maps.
         """
         return self
 
     def remarks(self, names: Sequence[str]) -> list[str]:
-        """Say in plain sentences what was found in the first rows, for the log."""
+        """Return plain sentences on findings in the first rows, for the log."""
         share = col.columns(self.share, len(names))
         return [col.repeats(share.sum(), len(names))] if (share < 1.0).any() else []
 
@@ -144,9 +144,9 @@ class Likelihood:
         return int(families.n_stats(self.family, np.array([float(n_features)])))
 
     def hyper(self, n_features: int) -> FloatArray:
-        """Return the prior as a fresh array in the layout of `kernels.families`.
+        """Return the prior as a new array in the layout of `kernels.families`.
 
-        ConfigError if a parameter was left out, SchemaError if they are for another number of
+        ConfigError if a parameter is missing, SchemaError if they are for another number of
         features.
         """
         if not self.is_scaled:
@@ -165,10 +165,10 @@ class Likelihood:
     def prepare(
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Return rows as the kernels read them, and what the next rows need of these.
+        """Return rows in the kernels' form, and the part that the next rows need.
 
-        ``X`` (N, D) are consecutive rows, ``past`` (n_lags, D) what `prepare` of the rows before
-        returned. Rows are (N, hyper[0]): ``X`` itself in families without regressors that integrate
+        ``X`` (N, D) are consecutive rows, ``past`` (n_lags, D) the result of `prepare` for earlier
+        rows. Rows are (N, hyper[0]): ``X`` itself in families without regressors that integrate
         missing values out. The second result is None in families without memory.
         """
         if self._plane is not None:
@@ -183,23 +183,23 @@ class Likelihood:
         return Plane(center, scale, np.array(axes))
 
     def explains(self, x: FloatArray) -> IntArray:
-        """Return the columns of a row (D,) that have a value which the family explains."""
+        """Return the columns of a row (D,) whose value the family models."""
         return (~np.isnan(x)).nonzero()[0]
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        """Return (1 + n, C): a row (D,) as of `prepare`, and without each of the columns ``at``."""
+        """Return (1 + n, C): a prepared row (D,), and copies without each of the columns ``at``."""
         return np.ascontiguousarray(self.prepare(lacking(x, at), past)[0])
 
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
-        """Return mean, standard deviation and expected surprise (3, D) of each column.
+        """Return each column's mean, standard deviation and expected surprise (3, D).
 
-        ``view`` (3, C): mean, variance and expected surprise of columns as of `prepare`; altered.
+        ``view`` (3, C): mean, variance and expected surprise of prepared columns; overwritten.
         """
         np.sqrt(view[1], view[1])
         return view
 
     def log_slopes(self, X: FloatArray) -> FloatArray | None:
-        """Return what `prepare` adds to the log density of each row (N, D); None for nothing."""
+        """Return what `prepare` adds to each row's log density (N, D); None for nothing."""
         if self.warp is None:
             return None
         return log_slopes(self.warp, X) @ (
@@ -207,7 +207,7 @@ class Likelihood:
         )
 
     def _row_length(self, n_features: int) -> int:
-        """Return the length of the kernels' rows, as `prepare` makes them."""
+        """Return the length of prepared rows."""
         return n_features
 
     def _prior(self, n_features: int) -> FloatArray:
@@ -216,14 +216,14 @@ class Likelihood:
         )
 
     def suffstats(self, x: ArrayLike, past: FloatArray | None = None) -> FloatArray:
-        """Return the sufficient statistics of a row, or of each of several consecutive rows.
+        """Return the sufficient statistics of a row, or of several consecutive rows.
 
         Parameters
         ----------
         x : array_like of float, shape (D,) or (N, D)
             NaN marks a missing value.
         past : ndarray of float64, shape (n_lags, D), optional
-            The rows before, for families that regress on them.
+            The rows before, for autoregressive families.
         """
         rows = np.asarray(x, dtype=np.float64)
         if rows.ndim not in {1, 2}:
@@ -235,7 +235,7 @@ class Likelihood:
         return out[0] if rows.ndim == 1 else out
 
     def log_marginal(self, stats: ArrayLike) -> FloatArray:
-        """Return log p(rows), the parameter integrated out, for each table, (K,).
+        """Return log p(rows), with the parameter integrated out, for each table, (K,).
 
         ``stats`` (K, P) are sums of sufficient statistics, possibly with soft weights. The result
         is then the value of sum_i z_i E log p(x_i | theta) - KL(q || p) at the optimal q.
@@ -246,9 +246,9 @@ class Likelihood:
     def log_predictive(
         self, x: ArrayLike, stats: ArrayLike, past: FloatArray | None = None
     ) -> FloatArray:
-        """Return the log density (K,) of a row (D,) at each table, the parameter integrated out.
+        """Return each table's log density (K,) of a row (D,), with the parameter integrated out.
 
-        ``stats`` (K, P): a row of zeros is a new table; ``past``: as for `suffstats`.
+        ``stats`` (K, P): zeros are a new table; ``past``: as for `suffstats`.
         """
         return self._scores(families.log_predictives, x, stats, past)
 
@@ -259,9 +259,9 @@ class Likelihood:
         return self._scores(families.expected_log_liks, x, stats, past)
 
     def check_rows(self, X: FloatArray, names: Sequence[str] | None = None) -> None:
-        """Refuse rows (N, D) with a value that the family cannot explain; NaN, missing, passes.
+        """Refuse rows (N, D) with values outside the support; NaN (missing) is allowed.
 
-        ``names``: of the columns, for the message. SchemaError with the first offending row in
+        ``names`` are column names for the message. SchemaError with the first offending row in
         ``row``.
         """
         good = self._in_support(X)
@@ -280,16 +280,16 @@ class Likelihood:
 
     @property
     def suits_any(self) -> bool:
-        """Whether all numbers from -1e100 to 1e100 suit."""
+        """Whether the support includes all numbers from -1e100 to 1e100."""
         return type(self)._in_support is Likelihood._in_support
 
     def suits(self, X: FloatArray) -> NDArray[np.bool_]:
-        """Return which values of rows (N, D) the family can explain; NaN is not for it to judge."""
+        """Return which values of rows (N, D) are in the support; NaN is not considered."""
         return np.array(np.broadcast_to(self._in_support(X), X.shape))
 
     def _in_support(self, X: FloatArray) -> Any:
         """Return a boolean array, False where a value breaks the rule ``_support``, or True."""
-        if np.vdot(X, X) <= 1e200:  # the quickest test of a row that comes alone
+        if np.vdot(X, X) <= 1e200:  # the fastest test of a single row
             return True
         return np.abs(X) <= 1e100  # beyond, squares overflow
 
@@ -298,14 +298,14 @@ class Likelihood:
         raise NotImplementedError
 
     def point_estimates(self, stats: ArrayLike) -> dict[str, FloatArray]:
-        """Return parameters (K, D) by name for ``stats`` (K, P); NaN where a column has none."""
+        """Return parameters (K, D) by name for ``stats`` (K, P); NaN for columns without one."""
         raise NotImplementedError
 
     def intervals(self, stats: ArrayLike, level: float = 0.95) -> dict[str, FloatArray]:
-        """Return equal-tailed intervals of parameters of each table, given which rows it has.
+        """Return equal-tailed intervals of each table's parameters, by the counts of its rows.
 
         For ``stats`` (K, P): arrays (K, D, 2) by the names of `point_estimates`. Empty for
-        regressions, and where columns are on a scale of their own.
+        regressions, and for columns on a transformed scale.
 
         Examples
         --------
@@ -324,13 +324,13 @@ class Likelihood:
         return {}
 
     def to_config(self) -> dict[str, Any]:
-        """Return the family's name and parameters in a dictionary that JSON can hold."""
+        """Return the family's name and parameters as a JSON-able dict."""
         values = {field.name: _listed(getattr(self, field.name)) for field in fields(self)}
         return {"family": type(self).__name__, **values}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """Rebuild from `to_config`; ConfigError if it is of another family or incomplete."""
+        """Rebuild from `to_config`; ConfigError if the family differs or a part is missing."""
         expected = {"family", *(field.name for field in fields(cls))}
         if config.get("family") != cls.__name__ or set(config) != expected:
             raise ConfigError(
@@ -370,16 +370,16 @@ class Likelihood:
 
 
 def _listed(value: Any) -> Any:
-    """Return tuples as lists, as JSON would give them back."""
+    """Return tuples as lists, as JSON does."""
     return [_listed(item) for item in value] if isinstance(value, tuple) else value
 
 
 def lacking(x: FloatArray, at: IntArray) -> FloatArray:
-    """Return a row (D,), and again without each of the columns ``at``: (1 + n, D)."""
+    """Return a row (D,), and copies without each of the columns ``at``: (1 + n, D)."""
     D = len(x)
     rows = np.empty((1 + len(at), D))
     rows[:] = x
-    if len(at) == D:  # a stride is quicker than indices
+    if len(at) == D:  # a stride is faster than indices
         rows.reshape(-1)[D :: D + 1] = np.nan
     else:
         rows[1 + np.arange(len(at)), at] = np.nan

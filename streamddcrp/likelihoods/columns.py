@@ -1,4 +1,4 @@
-"""What families know by column: prior parameters, and the centre and spread of first rows."""
+"""Prior parameters by column, and the centre and spread of columns in first rows."""
 
 import math
 import sys
@@ -12,21 +12,21 @@ from scipy.special import chdtri
 from streamddcrp.errors import ConfigError
 from streamddcrp.typing import FloatArray
 
-TIED = 0.1  # share of a column's values that occur again, from which it is taken as rounded
-HELD = 1.1  # times that a value comes in succession, from which on values are held or sent again
+TIED = 0.1  # share of repeated values from which a column counts as rounded
+HELD = 1.1  # mean run length of equal values from which they count as held or resent
 FEWEST_PAIRS = 4
 FEWEST_ROWS = 32
-SHIFTS = 0.25  # share of the differences that may be shifts of level
-FAR_APART = 25.0  # times the typical square of a difference: three standard deviations
-LONGEST = 0.7  # most autocorrelation that is believed: a slower one is a level
-CLEAR = 6.0  # over sqrt(N), nearly three standard errors; 3 of 1,000 columns without memory pass it
-CORRELATED = 3.0  # over sqrt(N), standard errors of the autocorrelation of rows in no order
-LEAST_VARIANCE = 1e-200  # smaller values are as good as equal: their squares are no numbers
-TABLE_VARIANCE = 0.05  # prior variance within a table, as a share of the variance of the stream
+SHIFTS = 0.25  # share of differences that may be level shifts
+FAR_APART = 25.0  # times the typical squared difference: three standard deviations
+LONGEST = 0.7  # largest credible autocorrelation: slower changes are a level
+CLEAR = 6.0  # over sqrt(N), nearly three standard errors; 3 of 1,000 memoryless columns exceed it
+CORRELATED = 3.0  # over sqrt(N), standard errors of the autocorrelation of shuffled rows
+LEAST_VARIANCE = 1e-200  # values below count as equal: their squares underflow
+TABLE_VARIANCE = 0.05  # prior variance within a table, as a share of the stream's
 
 
 def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
-    """Convert to a finite float64 array or raise a `ConfigError` that names the argument."""
+    """Convert to a finite float64 array, or raise a `ConfigError` that names the argument."""
     array: Any = None
     if not isinstance(value, str | bytes | bool):
         try:
@@ -41,7 +41,7 @@ def as_array(owner: str, name: str, value: ArrayLike) -> FloatArray:
 def column_parameter(
     owner: str, name: str, value: ArrayLike, *, least: float | None = None
 ) -> float | tuple[float, ...]:
-    """Return a float, or a tuple for each feature, checked: ``least`` or more; None: positive."""
+    """Return a checked float, or one for each feature: ``least`` or more; None: positive."""
     lowest = 5e-324 if least is None else max(least, -sys.float_info.max)
     if type(value) is float and lowest <= value < math.inf:
         return value
@@ -61,7 +61,7 @@ def column_parameter(
 
 
 def scalar_parameter(owner: str, name: str, value: ArrayLike) -> float:
-    """Return a positive float, checked."""
+    """Return a checked positive float."""
     number = column_parameter(owner, name, value)
     if isinstance(number, tuple):
         raise ConfigError(f"{owner}: {name} must be one positive number, got {value!r}")
@@ -69,7 +69,7 @@ def scalar_parameter(owner: str, name: str, value: ArrayLike) -> float:
 
 
 def common_width(owner: str, **values: Any) -> int | None:
-    """Return the number of features that the sequences among ``values`` agree on, None if none."""
+    """Return the number of features of the sequences among ``values``, None without any."""
     widths = {name: len(value) for name, value in values.items() if isinstance(value, tuple)}
     if len(set(widths.values())) > 1:
         found = ", ".join(f"{name} has {width}" for name, width in widths.items())
@@ -81,12 +81,12 @@ def common_width(owner: str, **values: Any) -> int | None:
 
 
 def columns(value: Any, n_features: int) -> FloatArray:
-    """Return a parameter as a vector with one entry for each feature."""
+    """Return a parameter as a vector over features."""
     return np.full(n_features, value, dtype=np.float64)
 
 
 def as_columns(value: Any) -> tuple[int | str, ...]:
-    """Return columns given by position or name as a tuple, empty if they are not columns."""
+    """Return columns given by position or name as a tuple, empty if invalid."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)
     found = tuple(value) if listed else (value,)
     fine = all(isinstance(c, int | str) and not isinstance(c, bool) for c in found)
@@ -94,13 +94,13 @@ def as_columns(value: Any) -> tuple[int | str, ...]:
 
 
 def column_means(X: FloatArray) -> FloatArray:
-    """Return the mean (D,) of the known values of each column of (N, D); 0 where none is known."""
+    """Return each column's mean (D,) over known values of (N, D); 0 without any."""
     means = [np.mean(values) if values.size else 0.0 for values in map(_finite, X.T)]
     return np.array(means, dtype=np.float64)
 
 
 def column_variances(X: FloatArray) -> FloatArray:
-    """Return the variance (D,) of each column; where it does not vary, a nominal one above zero."""
+    """Return each column's variance (D,); for constant ones, a nominal positive one."""
     return np.array([_variance(_finite(column)) for column in X.T])
 
 
@@ -110,11 +110,11 @@ def column_steps(X: FloatArray) -> FloatArray:
 
 
 def column_cells(X: FloatArray) -> FloatArray:
-    """Return the widths (D,) of the intervals that values stand for: `column_steps`, 0 for none.
+    """Return the widths (D,) of cells of rounded values: `column_steps`, 0 for none.
 
-    Of a column at rest nothing finer is known than its nominal variance. So its cell has the prior
-    variance of a table, and a table never becomes more certain that it rests: else each of its rows
-    would tie the next one to this table, and no new regime would come up against many such columns.
+    A constant column is resolved no finer than its nominal variance. Its cell therefore has the
+    prior variance of a table, and no table becomes ever more certain of the constant. Otherwise
+    each row would tie the next one to its table, and many such columns would prevent new regimes.
     """
     steps = column_steps(X)
     for j, values in enumerate(map(_finite, X.T)):
@@ -124,7 +124,7 @@ def column_cells(X: FloatArray) -> FloatArray:
 
 
 def _without_repeats(values: FloatArray) -> FloatArray:
-    """Return values (N,) without those that only repeat the one before: held, or sent again."""
+    """Return values (N,) without immediate repeats, held or resent."""
     return values[np.append(True, np.diff(values) != 0.0)] if len(values) else values
 
 
@@ -138,22 +138,22 @@ def _step(values: FloatArray) -> float:
 
 
 def column_powers(X: FloatArray) -> FloatArray:
-    """Return 1 / tau for each column (D,) of first rows (N, D); tau of them count as one row."""
+    """Return 1 / tau for each column (D,) of first rows (N, D); tau rows count as one."""
     return np.array([1.0 / _memory(_finite(column)) for column in X.T])
 
 
 def _held(x: FloatArray) -> float:
-    """Return how often each value of a column (N,) comes in succession; 1 where it is a grid."""
+    """Return the mean run length of each value of a column (N,); 1 for a grid."""
     fresh = _without_repeats(x)
     tied = len(fresh) < FEWEST_ROWS or len(np.unique(fresh)) <= (1.0 - TIED) * len(fresh)
     return 1.0 if tied else len(x) / len(fresh)
 
 
 def column_shares(X: FloatArray) -> FloatArray:
-    """Return how often each column (D,) of first rows (N, D) counts, given the others: nu / D.
+    """Return the weight nu / D of each column (D,) of first rows (N, D), given the others.
 
-    nu = D^2 / sum r^2 is the effective number of columns, r their correlations within small
-    neighbourhoods. Columns at rest have shown no likeness to others, so they count in full.
+    nu = D^2 / sum r^2 is the effective number of columns, with r their correlations within small
+    neighbourhoods. Constant columns show no similarity to others, so they keep full weight.
     """
     live = np.array(
         [varies(column) and _variance(_finite(column)) > LEAST_VARIANCE for column in X.T]
@@ -163,18 +163,18 @@ def column_shares(X: FloatArray) -> FloatArray:
 
 
 def _effective_share(X: FloatArray) -> float:
-    """Return nu / D, by Satterthwaite's adjustment, of rows (N, D) whose columns all vary.
+    """Return nu / D, by Satterthwaite's adjustment, of rows (N, D) without constant columns.
 
-    The correlations are those of differences between nearest neighbours, but for those that are
-    three standard deviations apart: the others are of one table. Columns that only change together,
-    from state to state, stay columns. 1 unless Bartlett's test finds correlations at 1 %.
+    The correlations are those of differences between nearest neighbours. Neighbours three standard
+    deviations apart are in different tables and left out. Columns that change together only from
+    state to state stay separate. 1 unless Bartlett's test finds correlations at 1 %.
     """
     D = X.shape[1]
     Z = np.where(np.isnan(X), np.nanmean(X, axis=0), X)
     Z = (Z - Z.mean(axis=0)) / Z.std(axis=0)
     square = (Z**2).sum(axis=1)
     distance = square[:, None] + square - 2.0 * Z @ Z.T
-    distance[distance <= 1e-9 * D] = np.inf  # itself, and its copies
+    distance[distance <= 1e-9 * D] = np.inf  # itself, and duplicates
     nearest = distance.argmin(axis=1)
     apart = np.isfinite(distance.min(axis=1))
     gaps = (Z - Z[nearest])[apart]
@@ -196,12 +196,12 @@ def _effective_share(X: FloatArray) -> float:
 
 
 def _memory(x: FloatArray) -> float:
-    """Return how many rows count as one: (1 + r) / (1 - r), r the autocorrelation of a column (N,).
+    """Return how many rows count as one: (1 + r) / (1 - r), r the autocorrelation of (N,).
 
-    From the growth of the mean squared difference with the lag, 1 - r at lag 1 and 1 - r^2 at lag
-    2. Rows from tables that take turns differ as much at every lag; shifts of level are few, and
-    the largest differences are left out. 1 unless r is clear, and the ranks of rows are correlated
-    at all: of columns of five levels in no order, r alone is clear in 1 of 300.
+    r follows from the growth of the mean squared difference with the lag: 1 - r at lag 1 and 1 -
+    r^2 at lag 2. Rows of alternating tables differ equally at every lag; level shifts are few, and
+    the largest differences are left out. 1 unless r is significant and the ranks of rows are
+    correlated too: with r alone, 1 in 300 shuffled columns of five levels is significant.
     """
     held = _held(x)
     if held > HELD:
@@ -227,7 +227,7 @@ def _typical_square(gaps: FloatArray) -> float:
 
 
 def varies(column: FloatArray) -> bool:
-    """Return whether a column (N,) varies by more than the rounding of its values."""
+    """Return whether a column (N,) varies by more than rounding."""
     values = _finite(column)
     return values.size > 1 and float(np.ptp(values)) > 1e-14 * float(np.max(np.abs(values)))
 
@@ -240,13 +240,13 @@ def _variance(values: FloatArray) -> float:
     if varies(values):
         return max(float(np.var(values - values[0])), LEAST_VARIANCE)
     largest = float(np.max(np.abs(values), initial=1.0))
-    # Of a single value nothing is known about its spread. A column that has not moved so far may
-    # wake: were it thought more exact, each of its values would then want a table of its own.
+    # A single value shows nothing of its spread. A so far constant column may start to vary; with a
+    # smaller variance, each of its values would then get a table of its own.
     return largest**2 if values.size <= 1 else (0.01 * largest) ** 2
 
 
 def repeats(worth: float, n_columns: int) -> str:
-    """Say how many values a row is worth."""
+    """Describe how many values a row is worth."""
     return (
         f"columns or successive rows are correlated: a row counts as {worth:.3g} independent "
         f"values instead of {n_columns}"

@@ -1,4 +1,4 @@
-"""Families of counts: of events, of categories, of yes and no."""
+"""Families of counts: events, categories, binary values."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -28,19 +28,19 @@ class _Counts(Likelihood):
 @family("gamma_poisson")
 @dataclass(frozen=True)
 class GammaPoisson(Likelihood):
-    """Poisson counts with a Gamma prior, independent of each other.
+    """Independent Poisson counts with a Gamma prior.
 
-    For each feature, intensity ~ Gamma(shape, rate), so its prior mean is shape / rate. Missing
-    values are integrated out. In the density of a fraction, such as a rate among flags, the Gamma
-    function replaces the factorial. O(D) time and memory per row and table. Point estimates:
-    ``mean``, the posterior mean of each intensity.
+    For each feature, intensity ~ Gamma(shape, rate), with prior mean shape / rate. Missing values
+    are integrated out. For fractions, such as a rate among flags, the Gamma function replaces the
+    factorial. O(D) time and memory per row and table. Point estimates: ``mean``, the posterior mean
+    of each intensity.
 
     Parameters
     ----------
     shape, rate : float or sequence of float, length D
-        From rows: a rate such that prior means are the columns' means.
+        From rows: a rate for which prior means equal the columns' means.
     share : float or sequence of float, default 1
-        How often a column counts, its prior too: below 1 for columns that repeat each other.
+        Weight of a column, including its prior: below 1 for redundant columns.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class GammaPoisson(Likelihood):
         return (X >= 0.0) & (X <= 2.0**53)
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
-        # a column of zeros: half an event in all
+        # a column of zeros counts as half an event in all
         means = np.maximum(column_means(X), 0.5 / len(X))
         return {"rate": np.divide(self.shape, means)}
 
@@ -90,19 +90,19 @@ class GammaPoisson(Likelihood):
 class DirichletMultinomial(_Counts):
     """Counts of categories with a symmetric Dirichlet prior.
 
-    A row holds how often each category occurs; its probability is that of the sequence of tokens,
-    without multinomial coefficient. A missing value counts as 0. O(D) time and memory per row and
-    table; columns without tokens cost one comparison. Point estimates: ``probability``, predictive,
-    of each category.
+    A row holds each category's count; its probability is that of the token sequence, without
+    multinomial coefficient. A missing value counts as 0. O(D) time and memory per row and table;
+    columns without tokens cost one comparison. Point estimates: ``probability``, each category's
+    predictive probability.
 
     Parameters
     ----------
     concentration : float
-        Prior mass of each category. With an open vocabulary: of all categories together.
+        Prior mass of each category; with an open vocabulary, total mass of all categories.
     n_categories : int, optional
-        Number of categories, which is the number of columns. None for an open vocabulary: the mass
-        is spread over 2**20 words, of which only those seen need a column; columns may be added at
-        any time, and no number changes.
+        Number of categories, equal to that of columns. None for an open vocabulary: the mass is
+        spread over 2**20 words, and only those seen need a column; columns may be added at any time
+        without changing any result.
 
     Examples
     --------
@@ -151,10 +151,10 @@ class DirichletMultinomial(_Counts):
     def sample(
         self, rng: Generator, stats: ArrayLike, size: int | None = None, *, n_tokens: int = 1
     ) -> FloatArray:
-        """Draw category probabilities given ``stats`` (P,), then counts (D,), or rows (size, D).
+        """Draw category probabilities given ``stats`` (P,), then counts (D,) or rows (size, D).
 
-        Each row has ``n_tokens`` tokens, which the family does not model. With an open vocabulary,
-        all words are among the columns.
+        Each row has ``n_tokens`` tokens; the family does not model their number. With an open
+        vocabulary, all words are among the columns.
         """
         D, _, post = self._posteriors(stats)
         if D == 0:
@@ -180,16 +180,16 @@ class DirichletMultinomial(_Counts):
 @family("beta_bernoulli")
 @dataclass(frozen=True)
 class BetaBernoulli(Likelihood):
-    """Features that are 0 or 1 with a Beta prior, independent of each other.
+    """Independent binary features with a Beta prior.
 
     For each feature, p(x = 1) ~ Beta(a, b). Missing values are integrated out. O(D) time and memory
-    per row and table. Point estimates: ``probability``, the posterior mean of that of a one.
+    per row and table. Point estimates: ``probability``, the posterior mean of p(x = 1).
 
     Parameters
     ----------
     a, b : float or sequence of float, length D, default 0.5
     share : float or sequence of float, default 1
-        How often a column counts, its prior too: below 1 for columns that repeat each other.
+        Weight of a column, including its prior: below 1 for redundant columns.
 
     Examples
     --------

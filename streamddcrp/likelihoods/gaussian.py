@@ -1,4 +1,4 @@
-"""Gaussian features: each by itself, or correlated."""
+"""Gaussian features, independent or correlated."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,41 +25,41 @@ MOST_WARPED = 3  # columns; with more, correlations matter more than shapes
 @family("normal_gamma")
 @dataclass(frozen=True)
 class NormalGamma(Likelihood):
-    """Gaussian features with a Normal-Gamma prior, independent of each other.
+    """Independent Gaussian features with a Normal-Gamma prior.
 
     For each feature, precision ~ Gamma(shape, rate) and mu ~ N(mean, 1 / (kappa precision)).
     Missing values are integrated out. O(D) time and memory per row and table. Point estimates:
     ``mean``, the posterior mean of mu, and ``sd``, E[precision]^-1/2.
 
-    A rounded value stands for an unknown one, uniform in a cell of width ``step`` about it. Else a
-    table for each value of the grid would drive its density up without limit. With q(u) uniform on
-    the cell, every square about a point gains step^2 / 12, and the bound stays a true one;
-    densities are of a row per volume of its cell.
+    A rounded value stands for an unknown one, uniform in a cell of width ``step`` around it.
+    Otherwise the density of a table at one grid value would grow without limit. With q(u) uniform
+    on the cell, every squared distance gains step^2 / 12, and the bound remains valid; densities
+    are per volume of the row's cell.
 
     Parameters
     ----------
     mean : float or sequence of float, length D
-        Prior mean. Sums are taken about it, so it should lie near the data. From rows: the columns'
+        Prior mean. Sums are taken about it, so it should be near the data. From rows: the columns'
         means.
     kappa : float or sequence of float, default 0.05
         Weight of the prior mean, in rows.
     shape, rate : float or sequence of float
-        Prior of the precision; its expectation is shape / rate. From rows: a rate such that tables
+        Prior of the precision, with expectation shape / rate. From rows: a rate for which tables
         are expected to be narrow, 5 % of a column's variance.
     step : float or sequence of float
-        Resolution of the values, 0 for none. From rows: where at least a tenth of a column's values
-        occur again, the median distance from a value to the nearest other one.
+        Resolution of the values, 0 for none. From rows: if at least a tenth of a column's values
+        repeat, the median distance from a value to its nearest other one.
     power : float or sequence of float, default 1
-        How often a row counts in a column: below 1 for successive rows that repeat each other.
-        Densities and bounds are then those of a composite likelihood.
+        Weight of a row in a column: below 1 for successive rows that are redundant. Densities and
+        bounds are then those of a composite likelihood.
     warp : sequence, length D, optional
-        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp`, by whose
-        images the column is Gaussian; mean and rate are of these, densities of the values.
+        For each column None, or the numbers of a `streamddcrp.likelihoods.warp.Warp` that makes it
+        Gaussian. Mean and rate refer to its images, densities to the original values.
     share : float or sequence of float, default 1
-        How often a column counts, its prior too: below 1 for columns that repeat each other.
+        Weight of a column, including its prior: below 1 for redundant columns.
     plane : array_like of float, shape (2 + Q, D), optional
-        Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane`, by
-        which rows are learned; the other parameters are then of Q + D columns.
+        Centre, scale and Q orthonormal directions of a `streamddcrp.likelihoods.plane.Plane` in
+        which rows are learned; the other parameters then have Q + D columns.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class NormalGamma(Likelihood):
             return self
         cells = col.column_cells(X) if self.step is None else col.columns(self.step, X.shape[1])
         maps = [find_warp(x, step) for x, step in zip(X.T, cells, strict=True)]
-        # the cells of a map's images are of several widths; their mean square is what counts
+        # the cells of a map's images have different widths; their mean square counts
         spread = np.exp(2.0 * log_slopes(maps, X)).mean(axis=0)
         step = np.where([one is None for one in maps], cells, cells * np.sqrt(spread))
         return replace(self, warp=maps, step=step) if any(maps) else self
@@ -216,12 +216,12 @@ class NormalGamma(Likelihood):
         return _normal_quantiles(mean, cells[1], cells[2], cells[3], p)
 
     def _as_given(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return means and standard deviations (K, D) of columns from those of their images."""
+        """Return columns' means and standard deviations (K, D) from those of their images."""
         if self._plane is not None:
             mean, variance = self._plane.inverse(mean), self._plane.variances(variance)
         sd = np.sqrt(variance)
         for d, warp in enumerate(self.warp or ()):
-            if warp is not None:  # the median, and the spread about it to first order
+            if warp is not None:  # the median, and the first-order spread about it
                 mean[:, d] = warp.inverse(mean[:, d])
                 sd[:, d] *= np.exp(-warp.apply(mean[:, d])[1])
         return mean, sd
@@ -266,19 +266,19 @@ class NormalWishart(Likelihood):
     """Gaussian rows with a Normal-Wishart prior on mean and precision matrix.
 
     Lambda ~ W(scatter^-1, dof) and mu | Lambda ~ N(mean, (kappa Lambda)^-1). A missing value is
-    replaced by the prior mean, in `SeqDDCRP` by what the likeliest table expects; `NormalGamma`
-    integrates it out. O(D^2) time per row and table, O(D^3) when a table's posterior is renewed,
-    O(D^2) memory per table. Point estimates: ``mean``, the posterior mean of mu, and ``sd``,
-    standard deviations of E[Lambda]^-1.
+    replaced by the prior mean, or in `SeqDDCRP` by the most likely table's expectation;
+    `NormalGamma` integrates it out. O(D^2) time per row and table, O(D^3) when a table's posterior
+    is updated, O(D^2) memory per table. Point estimates: ``mean``, the posterior mean of mu, and
+    ``sd``, standard deviations of E[Lambda]^-1.
 
     Parameters
     ----------
     mean, kappa
-        As for `NormalGamma`; one ``kappa`` for all columns.
+        As for `NormalGamma`, with one ``kappa`` for all columns.
     scatter : float or array_like of float, shape (D, D)
-        Inverse scale matrix, symmetric and positive definite; a number stands for a multiple of the
-        identity. The expected precision is dof * scatter^-1. From rows: diagonal, such that tables
-        are expected to be narrow, 5 % of a column's variance.
+        Inverse scale matrix, symmetric positive definite; a number stands for a multiple of the
+        identity. The expected precision is dof * scatter^-1. From rows: a diagonal matrix for which
+        tables are expected to be narrow, 5 % of a column's variance.
     dof : float
         Degrees of freedom, above D - 1. From rows: D + 2.
 
@@ -323,7 +323,7 @@ class NormalWishart(Likelihood):
     def _scale(self, X: FloatArray) -> dict[str, Any]:
         D = X.shape[1]
         dof = D + 2.0 if self.dof is None else self.dof
-        # each feature by itself as in NormalGamma, of shape (dof - D + 1) / 2
+        # each feature as in NormalGamma, with shape (dof - D + 1) / 2
         spread = (dof - D + 1.0) * col.TABLE_VARIANCE * col.column_variances(X)
         return {"mean": col.column_means(X), "scatter": np.diag(spread), "dof": dof}
 
@@ -398,7 +398,7 @@ class NormalWishart(Likelihood):
 def _normal_quantiles(
     mean: FloatArray, kappa: FloatArray, shape: FloatArray, rate: FloatArray, p: FloatArray
 ) -> dict[str, FloatArray]:
-    """Return quantiles where the precision is Gamma(shape, rate), and kappa of it the mean's."""
+    """Return quantiles for precision ~ Gamma(shape, rate) and a mean with kappa times it."""
     t = stdtrit(2.0 * shape, p) * np.sqrt(rate / (shape * kappa))
     return {"mean": mean + t, "sd": np.sqrt(rate / gammaincinv(shape, 1.0 - p))}
 

@@ -1,4 +1,4 @@
-"""Rows that are sums of features and noise: the likelihood of the Indian buffet process."""
+"""Rows that are sums of features and noise: likelihood of the Indian buffet process."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods.columns import scalar_parameter
 from streamddcrp.typing import FloatArray
 
-RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0)  # smaller loadings would be lost in the noise
+RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0)  # smaller loadings vanish in the noise
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,18 @@ class LinearGaussian:
 
     ``E`` is N(0, sigma_x^2) and ``Y`` (K, D) is N(0, sigma_y^2); Z (N, K) says which row has which
     feature. Only the ratio sigma_x^2 / sigma_y^2 enters the posterior of the loadings. An unknown
-    noise variance is integrated out under InvGamma(shape, rate), and the ratio has a grid.
+    noise variance is integrated out under InvGamma(shape, rate), and the ratio has a grid prior.
     Griffiths and Ghahramani, "The Indian buffet process", JMLR 2011, section 5.
 
     Parameters
     ----------
     sigma_x, sigma_y : float, optional
-        Standard deviations of the noise and of the loadings: both, or neither if they are unknown.
+        Standard deviations of the noise and of the loadings; neither if they are unknown.
     noise_shape, noise_rate : float
         Prior of an unknown noise variance.
     ratio : float or sequence of float
-        sigma_x^2 / sigma_y^2 where they are unknown: one value, or values that are equally probable
-        before the data, for each feature by itself.
+        sigma_x^2 / sigma_y^2 if they are unknown: one value, or several that are equally probable a
+        priori for each feature.
 
     Examples
     --------
@@ -71,12 +71,12 @@ class LinearGaussian:
 
     @property
     def shape(self) -> float:
-        """Shape of the noise variance's prior; 0 where it is known."""
+        """Shape of the noise variance's prior; 0 if the variance is known."""
         return 0.0 if self.known else self.noise_shape
 
     @property
     def rate(self) -> float:
-        """Rate of the noise variance's prior, or the variance itself where it is known."""
+        """Rate of the noise variance's prior, or the variance itself if known."""
         return self.noise_rate if self.sigma_x is None else self.sigma_x**2
 
     @property

@@ -1,10 +1,10 @@
-"""Directions that many columns share: correlated columns as a few coordinates and a remainder.
+"""Directions shared by many columns: correlated columns as a few coordinates and remainders.
 
-Columns that move together say one thing many times, and a product of their densities counts it as
-often. Rows y = (x - center) / scale are therefore learned as their coordinates z = V y along the Q
-principal directions that first rows show, and as remainders x - center - scale V'z, one a column.
-The coordinates are uncorrelated. Each remainder counts 1 / D, so that all of them count as one
-column: what they say of a row is seen, but it cannot outvote the coordinates.
+Columns that move together are redundant, and a product of their densities counts the same evidence
+many times. Rows y = (x - center) / scale are therefore learned as coordinates z = V y along the Q
+principal directions of the first rows, and as remainders x - center - scale V'z, one for each
+column. The coordinates are uncorrelated. Each remainder has weight 1 / D, so together they count as
+one column: they contribute, but cannot outvote the coordinates.
 """
 
 from typing import NamedTuple
@@ -45,16 +45,16 @@ class Plane(NamedTuple):
         return np.asarray(images[:, Q:] + self.scale**2 * (images[:, :Q] @ self.axes**2))
 
     def steps(self, step: FloatArray) -> FloatArray:
-        """Return the rounding steps of images (Q + D,): variances h^2 / 12 of cells add up."""
+        """Return the rounding steps of images (Q + D,); cell variances h^2 / 12 add up."""
         along = np.sqrt((self.axes * step / self.scale) ** 2 @ np.ones(len(step)))
         return np.concatenate([along, step])
 
 
 def find_plane(X: FloatArray) -> Plane | None:
-    """Return the directions that the columns of first rows (N, D) share; None if there are none.
+    """Return the directions shared by columns of first rows (N, D); None without any.
 
-    They are the principal components with more variance than the largest of N rows of independent
-    columns has in the limit, (1 + sqrt(D / N))^2 (Marchenko and Pastur, Sbornik 1, 1967).
+    They are the principal components whose variance exceeds the limit for N rows of independent
+    columns, (1 + sqrt(D / N))^2 (Marchenko and Pastur, Sbornik 1, 1967).
     """
     center = column_means(X)
     live = np.array([varies(column) for column in X.T])

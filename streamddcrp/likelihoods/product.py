@@ -1,4 +1,4 @@
-"""Rows with columns of several kinds, each kind under a family of its own."""
+"""Rows with columns of several kinds, each kind with its own family."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ from streamddcrp.typing import FloatArray, IntArray
 @family("product")
 @dataclass(frozen=True)
 class Product(Likelihood):
-    """Families side by side, each on columns of its own, independent given the table.
+    """Families for separate columns, independent given the table.
 
-    A missing value is treated as the family of its column treats it. The cost of a row is the sum
-    of the parts' costs. Point estimates: those of all parts by name, NaN for the columns of a part
-    without a parameter of that name.
+    A missing value is treated as its column's family treats it. A row costs the sum of the parts'
+    costs. Point estimates: those of all parts by name, NaN for columns of parts without a parameter
+    of that name.
 
     Parameters
     ----------
     parts : mapping or sequence of pairs, family to columns
         Families as objects, or by name as a model takes them; columns by position or name, in the
-        order of the family's parameters. Each column of the data must be in some part, and may be
-        in a second one as a regressor.
+        order of the family's parameters. Each column of the data must be in a part, and may be a
+        regressor in a second one.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Product(Likelihood):
 
     @property
     def n_features(self) -> int | None:
-        """Number of columns of all parts, None while some are known by name only."""
+        """Number of columns of all parts, None if some are known by name only."""
         found = {c for _, columns in self.parts for c in columns}
         return None if any(isinstance(c, str) for c in found) else len(found)
 
@@ -162,7 +162,7 @@ class Product(Likelihood):
     def prepare(
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
-        # the rows of all parts side by side
+        # the rows of all parts, concatenated
         rows, ends = [], []
         for part, at in self._placed(X.shape[1]):
             part_rows, end = part.prepare(X[:, at], None if past is None else past[:, at])
@@ -233,7 +233,7 @@ class Product(Likelihood):
         return self._joined(stats, lambda part, own: part._quantiles(own, p))
 
     def _joined(self, stats: ArrayLike, of_part: Any) -> dict[str, FloatArray]:
-        """Return values (K, D, ..) by name from those of the parts, NaN where there are none."""
+        """Return values (K, D, ..) by name from those of the parts, NaN for missing ones."""
         matrix = np.atleast_2d(np.asarray(stats, dtype=np.float64))
         found: dict[str, FloatArray] = {}
         for part, at, own in self._apart(matrix):

@@ -1,4 +1,4 @@
-"""Families by name: from the options of a model, and from a checkpoint."""
+"""Find families by name, for options and checkpoints."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -21,15 +21,14 @@ def family(name: str) -> Callable[[_Family], _Family]:
     return register
 
 
-# Option ``likelihood``; `make_likelihood` says what each kind means
+# Option ``likelihood``; `make_likelihood` explains each kind
 LikelihoodSpec = Likelihood | Sequence[Any] | Mapping[str, Any]
 
 
 def make_likelihood(spec: Any) -> Likelihood:
-    """Return the likelihood that an option describes, or refuse it: ConfigError.
+    """Return the likelihood that an option describes; raises ConfigError.
 
-    ``spec``: a likelihood; or its name and its parameters in order; or a description by
-    `to_config`.
+    ``spec`` is a likelihood, its name and parameters in order, or a description from `to_config`.
 
     Examples
     --------
@@ -56,7 +55,7 @@ def make_likelihood(spec: Any) -> Likelihood:
 
 
 def likelihood_from_config(config: Mapping[str, Any]) -> Likelihood:
-    """Rebuild a likelihood from its `to_config`; ConfigError if no family fits it."""
+    """Rebuild a likelihood from its `to_config`; raises ConfigError if no family matches."""
     by_class = {cls.__name__: cls for cls in FAMILIES.values()}
     cls = by_class.get(config.get("family", ""))
     if cls is None:

@@ -1,4 +1,4 @@
-"""Linear regressions with unknown coefficients and noise: on other columns, or on the past."""
+"""Linear regressions, with unknown coefficients and noise, on other columns or the past."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +16,11 @@ from streamddcrp.likelihoods.registry import family
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
-MOST_LAGS = 256  # of an autoregression, whose posteriors take time of their third power
+MOST_LAGS = 256  # of an autoregression: its posteriors take cubic time
 
 
 class _Linear(Likelihood):
-    """The part that both families share: standardised regressors, one regression for each output.
+    """Shared by both families: standardised regressors, one regression for each output.
 
     A row reaches the kernels as one block for each output, (regressors, output - mean).
     """
@@ -43,7 +43,7 @@ class _Linear(Likelihood):
         object.__setattr__(self, "kappa", kappa)
 
     def _shape_of_rows(self, n_features: int) -> tuple[int, int]:
-        """Return the number of outputs D and of coefficients P of each."""
+        """Return the number of outputs D and of coefficients P for each."""
         raise NotImplementedError
 
     def _scale(self, X: FloatArray) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class _Linear(Likelihood):
         return outputs[~np.isnan(x[outputs])]
 
     def without(self, x: FloatArray, at: IntArray, past: FloatArray | None = None) -> FloatArray:
-        # a row each without one output; its part as a regressor, of later rows, stays
+        # one row without each output, which remains a regressor of later rows
         P = self._shape_of_rows(len(x))[1]
         rows = np.repeat(self.prepare(x[np.newaxis], past)[0], 1 + len(at), axis=0)
         blocks = (self._outputs(len(x)) == at[:, np.newaxis]).argmax(axis=1)
@@ -117,28 +117,28 @@ class Regression(_Linear):
     """Columns that depend linearly on the other columns of their row, with Gaussian noise.
 
     For each target, y = w0 + sum_j w_j (x_j - mean_j) / scale_j + noise over the other columns,
-    with precision ~ Gamma(shape, rate), w0 ~ N(mean of y, 1 / (kappa precision)) and
-    w_j ~ N(0, 1 / (kappa precision)). The density is that of the targets given the others, whose
-    own values are not modelled. A target that is missing, or has a missing regressor, is left out.
-    O(T P^2) time and memory per row and table, O(T P^3) when a table's posterior is renewed, for T
-    targets and P - 1 regressors. Point estimates, of y = intercept + sum_j slope_j x_j + noise:
-    ``intercept``, ``sd`` of the noise (E[precision]^-1/2) and, by the name or position of each
-    regressor, ``slope_...``; NaN for columns that are not targets.
+    with precision ~ Gamma(shape, rate), w0 ~ N(mean of y, 1 / (kappa precision)) and w_j ~ N(0, 1 /
+    (kappa precision)). The density is that of the targets given the others, which are not modelled
+    themselves. A target is left out if it or a regressor is missing. O(T P^2) time and memory per
+    row and table, O(T P^3) when a table's posterior is updated, for T targets and P - 1 regressors.
+    Point estimates, of y = intercept + sum_j slope_j x_j + noise: ``intercept``, ``sd`` of the
+    noise (E[precision]^-1/2) and, by the name or position of each regressor, ``slope_...``; NaN for
+    columns that are not targets.
 
     Parameters
     ----------
     targets : int, str or sequence of them
         Columns to explain, by position or name. All other columns are regressors.
     mean, scale : float or sequence of float, length n_features
-        Centre and unit of each column, to which the prior refers. From rows: mean and standard
+        Centre and unit of each column, which the prior refers to. From rows: mean and standard
         deviation.
     kappa : float, default 0.05
         Weight of the prior of the coefficients, in rows.
     shape, rate : float or sequence of float, one for each target
-        Prior of the precision of the noise. From rows: a rate such that the noise of a table is
-        expected to be small, 5 % of the target's variance.
+        Prior of the noise precision. From rows: a rate for which a table's noise is expected to be
+        small, 5 % of the target's variance.
     names : sequence of str, optional
-        Names of the columns. From the stream.
+        Column names. From the stream.
 
     Examples
     --------
@@ -177,13 +177,13 @@ class Regression(_Linear):
 
     @property
     def is_scaled(self) -> bool:
-        """Whether no parameter was left out and all targets are known by position."""
+        """Whether all parameters are given and all targets known by position."""
         named = any(isinstance(target, str) for target in self.targets)
         return super().is_scaled and (self.names is not None or not named)
 
     @property
     def n_features(self) -> int | None:
-        """Number of columns the parameters are for, None if mean and scale are numbers."""
+        """Number of columns of the parameters, None if mean and scale are numbers."""
         return col.common_width("Regression", mean=self.mean, scale=self.scale, names=self.names)
 
     def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
@@ -217,7 +217,7 @@ class Regression(_Linear):
         return X[:, self._split(X.shape[1])[0]]
 
     def _prior(self, n_features: int) -> FloatArray:
-        self._split(n_features)  # refuses targets that are not there
+        self._split(n_features)  # refuses unknown targets
         return super()._prior(n_features)
 
     def prepare(
@@ -239,7 +239,7 @@ class Regression(_Linear):
         *,
         x: ArrayLike | None = None,
     ) -> FloatArray:
-        """Draw coefficients and noise given ``stats`` (P,), then targets in rows (D,) or (size, D).
+        """Draw coefficients and noise given ``stats`` (P,), then targets in (D,) or (size, D).
 
         ``x``: the rows with the regressors, which the family does not model; default: the prior
         means.
@@ -276,16 +276,16 @@ class Autoregression(_Linear):
 
     For each column, y_t = mean + w_0 + sum_j w_j (y_{t-j} - mean) / scale + noise with j = 1 ..
     order, precision ~ Gamma(shape, rate) and w ~ N(0, 1 / (kappa precision)). Order 1 covers levels
-    (w_1 = 0), random walks and trends. In a lag, a missing value is replaced by the last one known;
-    a missing y_t is left out, and so are the first values of a series, whose lags are unknown. The
-    row before is the last one that arrived, of whatever table. Costs as for `Regression` with D
-    targets and P = order + 1. Point estimates, of y_t = intercept + sum_j lag_j y_{t-j} + noise:
-    ``intercept``, ``sd`` of the noise, ``lag1``, ``lag2`` ...
+    (w_1 = 0), random walks and trends. A missing lag is replaced by the last known value. A missing
+    y_t is left out, as are the first values of a series, whose lags are unknown. The previous row
+    is the last one to arrive, whatever its table. Costs as for `Regression` with D targets and P =
+    order + 1. Point estimates, of y_t = intercept + sum_j lag_j y_{t-j} + noise: ``intercept``,
+    ``sd`` of the noise, ``lag1``, ``lag2`` ...
 
     Parameters
     ----------
     order : int, default 1
-        How many rows back, at most 256.
+        Number of lags, at most 256.
     mean, scale, kappa, shape, rate
         As for `Regression`, each column a target.
 
@@ -315,7 +315,7 @@ class Autoregression(_Linear):
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
         # a block for each column: (standardised lags, y - mean); past (order, D): gaps filled, NaN
-        # where nothing is known yet
+        # while nothing is known
         n, D = X.shape
         if past is None:
             past = np.full((self.order, D), np.nan)
@@ -349,7 +349,7 @@ class Autoregression(_Linear):
 
 
 def carried_forward(rows: FloatArray) -> FloatArray:
-    """Replace missing values (N, D) by the last known one above them, if there is one."""
+    """Replace missing values (N, D) by the last known one above them, if any."""
     last = np.where(np.isnan(rows), 0, np.arange(len(rows))[:, None])
     filled: FloatArray = np.take_along_axis(rows, np.maximum.accumulate(last, axis=0), axis=0)
     return filled

@@ -1,7 +1,7 @@
-"""The base measure of a stored state: all but what is learned follows from the family.
+"""The base measure of a stored state; everything but learned values follows from the family.
 
-A stored ``hyper`` is never trusted for its layout, by which kernels find their way: lengths, codes
-and places of parts are those of the family's parameters, and so is whatever a method does not move.
+A stored ``hyper`` is never trusted for its layout, which guides kernels: lengths, codes and offsets
+come from the family's parameters, as do all values that methods never change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from streamddcrp.likelihoods.kernels import families
 from streamddcrp.records import REAL, Array, check_one, refuse_if
 from streamddcrp.typing import FloatArray
 
-_ROUNDING = 1e-9  # of determinants and roots on another processor
+_ROUNDING = 1e-9  # of determinants and roots computed on another processor
 _FIXED = (
     families.NORMAL_WISHART, families.DIRICHLET_MULTINOMIAL, families.GAMMA_POISSON,
     families.BETA_BERNOULLI,
@@ -20,7 +20,7 @@ _FIXED = (
 
 
 def take_up(family: int, hyper: FloatArray, arrays: Mapping[str, Array]) -> None:
-    """Write what was learned of the stored ``hyper`` into the family's; CheckpointError."""
+    """Copy the learned values of the stored ``hyper`` into the family's; CheckpointError."""
     stored = arrays["hyper"]
     check_one("hyper", stored, hyper.shape, np.float64, REAL)
     learned, positive = (np.zeros(len(hyper), np.bool_) for _ in range(2))
@@ -43,7 +43,7 @@ def _parts(family: int, hyper: FloatArray) -> Iterator[tuple[int, int]]:
 
 
 def _learned(code: int, hyper: FloatArray, h: int) -> Iterator[tuple[slice, bool]]:
-    """Yield what `kernels.prior` moves, and whether it is positive."""
+    """Yield the slices that `kernels.prior` changes, and whether they are positive."""
     if code == families.NORMAL_GAMMA:
         D, at = int(hyper[h]), h + 1
         yield slice(at + D, at + 2 * D), False  # mean

@@ -1,17 +1,16 @@
-"""Monotone maps of columns with skew or heavy tails, by which their rows come closer to a Gaussian.
+"""Monotone maps that bring columns with skew or heavy tails closer to a Gaussian.
 
-With z = (x - center) / scale, the image of x is center + scale w(z), so that a column keeps its
-unit. w is Yeo and Johnson's power about the median (Biometrika 87, 2000), side = 0,
+With z = (x - center) / scale, the image of x is center + scale w(z), so a column keeps its unit. w
+is Yeo and Johnson's power about the median (Biometrika 87, 2000), side = 0,
 
     w(z) = ((1 + z)^a - 1) / a for z >= 0, -((1 - z)^(2 - a) - 1) / (2 - a) for z < 0,
 
 or the logarithm of the distance from an edge of the rows, the low one (side = 1) or the high one
 (side = -1), w(z) = side log(side z - edge + offset), continued by its tangent beyond the edge, or,
-for heavy tails on both sides, w(z) = asinh(tail z) / tail: a line near the median, a logarithm far
-from it, so that a density with tails like a power's gets the tails of an exponential.
-A map found with runs of far rows left out goes on by its tangent below ``low`` and above ``high``,
-the range of the others: what is no tail stays far.
-Densities of x are those of its image times w'(z).
+for heavy tails on both sides, w(z) = asinh(tail z) / tail: linear near the median, logarithmic far
+from it, so that power-law tails become exponential. A map found without runs of far rows continues
+by its tangent outside ``low`` to ``high``, the range of the other rows, so that values beyond the
+tail remain far. Densities of x are those of its image times w'(z).
 """
 
 from collections.abc import Sequence
@@ -24,12 +23,12 @@ from streamddcrp.typing import FloatArray
 
 FEWEST_ROWS = 32
 LARGEST = 1e100  # image; beyond, squares overflow
-GAIN = 5.0  # nats that one Gaussian for all rows must gain
-FAR = 3.0  # deviations from the median beyond which values that follow each other may be a regime
-BY_CHANCE = 0.01  # expected number of runs of far values that chance may explain
-GOLDEN = 0.6180339887498949  # its multiples, less whole numbers, fill an interval evenly
-UNTIED = 0.9  # share of different values, below which a column counts as rounded
-# What is tried, a row for each map.
+GAIN = 5.0  # nats that a single Gaussian for all rows must gain
+FAR = 3.0  # deviations from the median beyond which successive values may be a regime
+BY_CHANCE = 0.01  # accepted expected number of chance runs of far values
+GOLDEN = 0.6180339887498949  # its multiples, modulo 1, fill an interval evenly
+UNTIED = 0.9  # share of different values below which a column counts as rounded
+# Maps that are tried, one in each row.
 _POWERS = np.array([[-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0]]).T
 _OFFSETS = np.array([[0.01, 0.03, 0.1, 0.3, 1.0, 3.0] * 2]).T
 _SIDES = np.array([[1.0] * 6 + [-1.0] * 6]).T
@@ -50,7 +49,7 @@ class Warp(NamedTuple):
     high: float = LARGEST
 
     def apply(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the images of values and the logs of the slopes there."""
+        """Return the images of values, and the logs of the slopes there."""
         z = (x - self.center) / self.scale
         inside = np.clip(z, self.low, self.high)
         w, log_slope = self._curve(inside)
@@ -64,7 +63,7 @@ class Warp(NamedTuple):
         return _log(self, z) if np.any(self.side) else _power(self.power, z)
 
     def inverse(self, image: FloatArray) -> FloatArray:
-        """Return the values that images came from."""
+        """Return the values of images."""
         w = (image - self.center) / self.scale
         with np.errstate(over="ignore"):
             ends = self._curve(np.array([self.low, self.high]))[0]
@@ -119,13 +118,13 @@ def _log(warp: Warp, z: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def images(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
-    """Return rows (N, D) under a map for each column, None for no change."""
+    """Return rows (N, D) mapped column by column; None for no map."""
     pairs = zip(maps, X.T, strict=True)
     return np.column_stack([x if warp is None else warp.apply(x)[0] for warp, x in pairs])
 
 
 def log_slopes(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
-    """Return the logs of the slopes of the maps at rows (N, D); 0 where a value is missing."""
+    """Return the log slopes of the maps at rows (N, D); 0 for missing values."""
     pairs = zip(maps, X.T, strict=True)
     found = [np.zeros(len(X)) if warp is None else warp.apply(x)[1] for warp, x in pairs]
     return np.nan_to_num(np.column_stack(found))
@@ -134,10 +133,9 @@ def log_slopes(maps: Sequence[Warp | None], X: FloatArray) -> FloatArray:
 def find_warp(x: FloatArray, step: float = 0.0) -> Warp | None:
     """Return the map that most raises the likelihood of values (N,) under one Gaussian.
 
-    None where no map gains 5 nats, and for values that occur again though they are not rounded to
-    steps of ``step``. A rounded value stands for any in its cell: one of a sequence that fills it
-    evenly takes its place. Far values in runs that chance does not explain are left out: they are a
-    regime, not a tail.
+    None if no map gains 5 nats, and for repeated values not rounded to steps of ``step``. A rounded
+    value stands for any in its cell, so it is replaced by one of a sequence that fills the cell
+    evenly. Far values in runs too long for chance are left out: they are a regime, not a tail.
     """
     x = x[np.isfinite(x)]
     if step > 0.0:
@@ -169,7 +167,7 @@ def find_warp(x: FloatArray, step: float = 0.0) -> Warp | None:
 
 
 def far_runs(z: FloatArray) -> NDArray[np.bool_]:
-    """Return which deviations (N,) lie in runs of far ones on a side, longer than by chance."""
+    """Return which deviations (N,) are in runs of far ones on a side too long for chance."""
     side = np.where(np.abs(z) > FAR, np.sign(z), 0.0)
     begins = np.flatnonzero(np.diff(side, prepend=np.nan))
     lengths = np.diff(begins, append=len(z))
@@ -179,12 +177,12 @@ def far_runs(z: FloatArray) -> NDArray[np.bool_]:
 
 
 def _robust(x: FloatArray) -> tuple[float, float]:
-    """Return the median, and the deviation by quartiles: of a Gaussian, the standard deviation."""
+    """Return the median, and the quartile deviation, scaled to a Gaussian's standard deviation."""
     low, center, high = (float(q) for q in np.quantile(x, [0.25, 0.5, 0.75]))
     return center, (high - low) / 1.35
 
 
 def _gains(w: FloatArray, log_slope: FloatArray, z: FloatArray) -> FloatArray:
-    """Return what maps, a row of ``w`` and ``log_slope`` each, add to the log likelihood of z."""
+    """Return the log likelihood gains of maps, given as rows of ``w`` and ``log_slope``."""
     gains = log_slope.sum(axis=1) - 0.5 * len(z) * np.log(w.var(axis=1) / z.var())
     return np.where(np.isfinite(gains), gains, -np.inf)

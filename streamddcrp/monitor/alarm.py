@@ -46,15 +46,15 @@ from streamddcrp.validation import VERDICTS, whole
 
 _log = logging.getLogger(__name__)
 _ENDLESS = 1000  # rows
-_HUGE = 1e300  # stands for infinity: its mean with other scores is a number
+_HUGE = 1e300  # replaces infinity, so that its mean with other scores is finite
 
 
 class Alarms(NamedTuple):
-    """What `Alarm.step_many` says of each of N rows.
+    """The verdicts of `Alarm.step_many` on N rows.
 
-    ``score``: mean of the last ``average`` scores, NaN where missing; ``threshold``: before the
-    row, infinite while too few rows have been seen; ``alarm``: whether the score exceeds it;
-    ``began``, ``ended``: whether an alarm begins with the row, or is over with it.
+    ``score``: mean of the last ``average`` scores, NaN if missing; ``threshold``: before the row,
+    infinite while too few rows have been seen; ``alarm``: whether the score exceeds it; ``began``,
+    ``ended``: whether an alarm begins or ends with the row.
     """
 
     score: FloatArray
@@ -65,13 +65,13 @@ class Alarms(NamedTuple):
 
     @classmethod
     def none(cls, scores: FloatArray) -> Self:
-        """Return what is said of scores that are not judged yet."""
+        """Return the verdicts of scores not judged yet."""
         n = len(scores)
         return cls(scores, np.full(n, np.inf), *np.zeros((3, n), np.bool_))
 
 
 def verdicts_of(regimes: Mapping[int, str], labels: IntArray, states: IntArray) -> NDArray[Any]:
-    """Return the verdict of each row: planned by its label or state (N,), a fault by its state."""
+    """Return each row's verdict: planned by its label or state (N,), a fault by its state."""
     planned, fault = (
         [label for label, verdict in regimes.items() if verdict == wanted]
         for wanted in VERDICTS[1:]
@@ -81,7 +81,7 @@ def verdicts_of(regimes: Mapping[int, str], labels: IntArray, states: IntArray) 
 
 
 class _Own(NamedTuple):
-    """What is known of each key."""
+    """Facts about each key."""
 
     recent: FloatArray
     top: FloatArray
@@ -101,7 +101,7 @@ class _Own(NamedTuple):
 
 
 class _Fleet(NamedTuple):
-    """What is known of all keys of a crowd."""
+    """Facts about all keys of a crowd."""
 
     top: FloatArray
     counts: IntArray
@@ -111,52 +111,52 @@ class _Fleet(NamedTuple):
 class Alarm(Stored):
     """Raise an alarm when a score is unusually high.
 
-    The threshold is the k-th largest of the last m scores, k = floor(rate (m + 1)), so that a score
-    that is exchangeable with them exceeds it with probability k / (m + 1), whatever their law: the
-    conformal rule. It looks back over 10 / rate to 20 / rate rows and so follows slow changes.
-    While m is below 1 / rate, an exponential tail is put through the 20 largest scores: the right
-    tail for surprise (-log density). With less than 100 rows, or 0.1 / rate, there is no alarm
-    and the threshold is infinite.
+    The threshold is the k-th largest of the last m scores, k = floor(rate (m + 1)). A score that is
+    exchangeable with them exceeds it with probability k / (m + 1), whatever their distribution (the
+    conformal rule). It looks back over 10 / rate to 20 / rate rows, and so follows slow changes.
+    While m is below 1 / rate, an exponential tail is fitted to the 20 largest scores: the right
+    tail for surprise (-log density). With less than 100 rows, or 0.1 / rate, there is no alarm and
+    the threshold is infinite.
 
-    Consecutive alarming rows form one alarm, which ends when 10 rows (``average``, if that is more)
-    have stayed below the threshold. Only its first row enters the calibration, and every score is
-    capped slightly above the threshold, so that an anomaly hardly lifts it, however long or large;
-    before there is a threshold, scores are compared with earlier ones. The rate is that of
-    beginnings of alarms. If more than 2 rate m + 3 alarms began among the m rows, these no longer
-    show what is usual, and scores enter uncapped.
+    Consecutive alarming rows form one alarm, which ends after 10 rows (``average``, if that is
+    more) below the threshold. Only its first row enters the calibration, and every score is capped
+    slightly above the threshold, so that an anomaly hardly raises it, however long or large; before
+    there is a threshold, scores are compared with earlier ones. The rate counts beginnings of
+    alarms. If more than 2 rate m + 3 alarms began among the m rows, these no longer show what is
+    usual, and scores enter uncapped.
 
-    With ``labels`` scores are surprises in nats, and a row is judged by its excess over what was
-    expected before it: the mean score of the regime of the row before, blended with that of all
-    rows while the regime has fewer than 100. So a regime with more variation surprises only by its
-    first rows, and an alarm ends once its surprise is usual for the regime. The excess of
-    consecutive rows adds up, less one nat a row (Page's rule), over at most 100 rows: this finds
-    drifts and small shifts that no single row shows. The first 20 rows that stay in a new regime
-    count as much as its first row. A regime that comes back after more than 20 rows counts as new
-    again as long as it has less than a twentieth of the rows and came at most rate n + 3 times in n
-    rows: the model recognises it, but it is not usual. Regimes born in the first 200 rows are
-    usual; those born in the first 1 / rate rows start with four visits. Of rows that add up the
-    highest enters the calibration. An excess below one nat is no alarm.
+    With ``labels`` scores are surprises in nats. A row is judged by its excess over the expected
+    score: the mean score of the previous row's regime, blended with that of all rows while the
+    regime has fewer than 100. A noisier regime therefore surprises only by its first rows, and an
+    alarm ends once its surprise is usual for the regime. The excess of consecutive rows, less one
+    nat a row, is summed (Page's rule) over at most 100 rows. This finds drifts and small shifts
+    that no single row shows. The first 20 rows that stay in a new regime count as much as its first
+    row. A regime that returns after more than 20 rows counts as new again while it has less than a
+    twentieth of the rows and came at most rate n + 3 times in n rows: the model recognises it, but
+    it is not usual. Regimes born in the first 200 rows are usual; those born in the first 1 / rate
+    rows start with four visits. Of summed rows the highest enters the calibration. An excess below
+    one nat is no alarm.
 
-    With ``keys`` each key has its own threshold and its own alarms, by the excess over its level,
-    with or without labels. A key with fewer than 1 / rate rows is judged by the excesses of similar
-    keys and by the highest of its own, so a new machine in a large fleet has a threshold within a
-    few rows. Keys are similar if they have the same age, below 8 and 64 rows, and later if as many
-    of their regimes lasted for 20 rows: where most machines have three ways of working, a third is
-    expected of a machine that has shown two, but a fourth is not (conformal prediction in
-    categories, as Mondrian's). This always uses the exponential tail. Scores enter it only up to
-    the threshold, and of many keys that fail at once only the first few do.
+    With ``keys`` each key has its own threshold and alarms, by the excess over its level, with or
+    without labels. A key with fewer than 1 / rate rows is judged by the excesses of similar keys
+    and by its own highest one, so a new machine in a large fleet has a threshold within a few rows.
+    Keys are similar if they have the same age, below 8 and 64 rows, and later if the same number of
+    their regimes lasted for 20 rows: if most machines have three ways of working, a machine with
+    two is expected to show a third, but not a fourth (conformal prediction in categories, as
+    Mondrian's). This always uses the exponential tail. Scores enter it only up to the threshold,
+    and of many keys that fail at once only the first few do.
 
     Parameters
     ----------
     rate : float, default 0.001
         Probability that a row in control begins an alarm: one false alarm in 1 / rate rows. The
-        share of rows in alarm is larger, since an alarm lasts for several rows.
+        share of rows in alarm is larger, since an alarm lasts several rows.
     average : int, default 1
-        Rows whose mean score is judged; above 1 for anomalies that last but are small in each row.
+        Rows whose mean score is judged; above 1 for anomalies that are long but small in each row.
     per : str, optional
-        In place of ``rate``: one false alarm of all keys together per time ("day", "6h"), or per
-        number of rows ("5000 rows"). Times need ``t``; the rate then follows the mean interval
-        between rows, and there is no alarm within the first 100.
+        Replaces ``rate``: one false alarm of all keys together per time ("day", "6h") or number of
+        rows ("5000 rows"). Times need ``t``; the rate then follows the mean interval between rows,
+        and there is no alarm within the first 100.
 
     Notes
     -----
@@ -193,7 +193,7 @@ class Alarm(Stored):
         self._pace = np.zeros(N_PACE)
         if cut is not None and cut.kind == "period":
             self._pace[PERIOD] = cut.size
-        self._lasted, self._said_endless = np.zeros(0, int), False  # rows of alarms under way
+        self._lasted, self._said_endless = np.zeros(0, int), False  # rows of present alarms
         self._keys: dict[str, int] = {"": 0}
         self._own = _Own.of(1, int(average))
         self._fleet = _Fleet(np.empty((0, 2, MOST)), np.empty((0, N_COUNTS), np.int64), np.zeros(2))
@@ -212,17 +212,17 @@ class Alarm(Stored):
         return float(usual_of(own, self._fleet, who) + limit)
 
     def rows_of(self, key: object = "") -> int:
-        """Return how many scores of a key were judged."""
+        """Return the number of a key's judged scores."""
         who = self._keys.get(str(key))
         return 0 if who is None else int(self._own.counts[who, N_SCORES])
 
     @property
     def calibrating(self) -> float:
-        """Rows from which there is a threshold: of the only key, or of all keys of an age."""
+        """Rows after which there is a threshold: of the only key, or of all keys of an age."""
         return max(LEAST_ROWS, 1.0 / (FURTHEST * self._rate)) if self._rate else math.inf
 
     def averaged(self, score: float, label: int | None = None) -> float:
-        """Return the value by which a score, of a regime, would be judged next; learn nothing."""
+        """Return the next judgement value of a score in a regime; learn nothing."""
         cells: Any = (cells[:1].copy() for cells in self._own)
         own, out = _Own(*cells), Alarms.none(np.empty(1))
         labels = np.array(() if label is None else [label], np.int64)
@@ -236,21 +236,21 @@ class Alarm(Stored):
         self, scores: ArrayLike, *, keys: Iterable[Any] | None = None, t: object = None,
         labels: ArrayLike | None = None, verdicts: ArrayLike | None = None,
     ) -> Alarms:  # fmt: skip
-        """Judge each score in turn, then learn it; the same, bit for bit, for any cutting.
+        """Judge each score in turn, then learn it; the cuts between batches do not matter.
 
         Parameters
         ----------
         scores : array_like of float, shape (N,)
-            In the order of time; high is anomalous. NaN: no score, which is skipped.
+            In time order; high is anomalous. NaN: no score, which is skipped.
         keys : iterable of str or int, length N, optional
-            Whose score each is. An alarm has them always or never.
+            The key of each score. An alarm has keys always or never.
         t : array_like of shape (N,), optional
-            Time stamps or seconds; needed where ``per`` is a time.
+            Time stamps or seconds; needed if ``per`` is a time.
         labels : array_like of int, shape (N,), optional
-            Regimes, as the model of each key numbers them: a new one has a higher label than all
-            before. With labels the excesses of rows over what is usual in a regime add up.
+            Regimes, as numbered by each key's model: new ones have higher labels than all before.
+            With labels the excesses of rows over their regime's usual score are summed.
         verdicts : array_like of {"normal", "planned", "fault"}, shape (N,), optional
-            Of the regime of each row. A planned one raises no alarm, a fault one at once.
+            On each row's regime. A planned one raises no alarm, a fault one always does.
 
         Raises
         ------
@@ -287,12 +287,12 @@ class Alarm(Stored):
         return out
 
     def check_times(self, t: object) -> None:
-        """Refuse rows without times where these are needed: SchemaError."""
+        """Refuse rows without required times: SchemaError."""
         if self._pace[PERIOD] and t is None:
             raise SchemaError(f"t: per={self.per!r} is a time, so every row needs one")
 
     def _warn_of_endless(self, codes: IntArray, out: Alarms) -> None:
-        """Say once that an alarm goes on for as many rows as are looked back on."""
+        """Warn once that an alarm has lasted as long as the calibration looks back."""
         lasted, begun = np.zeros(len(self._keys), int), np.full(len(self._keys), -1)
         lasted[: len(self._lasted)] = self._lasted
         np.maximum.at(begun, codes[out.began], np.flatnonzero(out.began))
@@ -308,12 +308,12 @@ class Alarm(Stored):
 
     @property
     def _rate(self) -> float:
-        """The rate of the next row; 0 while the pace of the rows is not known."""
+        """The rate for the next row; 0 while the pace of the rows is unknown."""
         pace = self._pace.copy()
         return float(rate_at(pace, pace[LAST])) if pace[PERIOD] else float(self.rate)
 
     def _codes(self, keys: Iterable[Any] | None, n: int) -> IntArray:
-        """Return the number of each row's key, and make room for new ones."""
+        """Return each row's key number, and make room for new keys."""
         if keys is None:
             return np.zeros(n, np.int64)
         names = as_list("keys", keys)
@@ -335,11 +335,11 @@ class Alarm(Stored):
 
     @property
     def n_keys(self) -> int:
-        """Number of keys that are known."""
+        """Number of known keys."""
         return len(self._keys)
 
     def to_bytes(self, *, keys: bool = True) -> bytes:
-        """Return the state as one blob; without its keys where `parts` keeps them."""
+        """Return the state as one blob; without its keys if `parts` stores them."""
         arrays, meta = self._state()
         if not keys and len(self._fleet.top):
             arrays |= {name: arrays[name][:0] for name in _Own._fields if name in arrays}
@@ -347,7 +347,7 @@ class Alarm(Stored):
         return encode_state(type(self).__name__, 1, arrays, meta)
 
     def parts(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield what is known of single keys, for a store of many."""
+        """Yield the facts of single keys, for a store of many."""
         for key in keys:
             who = self._keys.get(str(key))
             if who is None:
@@ -355,7 +355,7 @@ class Alarm(Stored):
             yield key, b"".join(cells[who].tobytes() for cells in self._own)
 
     def join(self, parts: Iterable[tuple[str, bytes]]) -> None:
-        """Take what `parts` has yielded."""
+        """Restore what `parts` yielded."""
         size = sum(cells.itemsize * math.prod(cells.shape[1:]) for cells in self._own)
         with refusing_misfits():
             given = [(key, bytes(blob)) for key, blob in parts]

@@ -1,4 +1,4 @@
-"""From probabilities of a change, or from labels, to change points."""
+"""Change points from probabilities of a change, or from labels."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,12 +11,12 @@ from streamddcrp.monitor.kernels import mark_changes, nearest
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
-COST = 5.0  # nats, of a change of regime
-ORDER, KAPPA = 8, 0.01  # of the autoregressions by which changes are relocated
-CHUNK = 4096  # rows whose statistics are held at a time
-STRETCHES = 8  # in the rows within which a change is looked for
-FINEST = 256  # values that are compared in as many rows, at most
-LIBRARY = 2048  # values on either side of them
+COST = 5.0  # nats, for a change of regime
+ORDER, KAPPA = 8, 0.01  # of the autoregressions that relocate changes
+CHUNK = 4096  # rows whose statistics are in memory at a time
+STRETCHES = 8  # in the search range of a change
+FINEST = 256  # most values compared in such a range
+LIBRARY = 2048  # most values on either side
 LEAST_SQUARE = 0.01  # distance of a value from its copy, in variances of the column
 
 
@@ -24,33 +24,33 @@ LEAST_SQUARE = 0.01  # distance of a value from its copy, in variances of the co
 def change_points(
     p_change: ArrayLike, threshold: float = 0.9, *, armed: bool = True
 ) -> tuple[IntArray, bool]:
-    """Return the rows at which a change is declared: at most one in a run.
+    """Return the rows at which a change is declared: at most one for each run.
 
-    A change is declared where its probability rises above ``threshold``; the next one only after
-    the probability has been below 1 - ``threshold``, when the model is equally sure that the
-    present run goes on.
+    A change is declared where its probability exceeds ``threshold``. The next one can follow only
+    after the probability was below 1 - ``threshold``, when the model is equally sure that the
+    present run continues.
 
     Parameters
     ----------
     p_change : array_like of float, shape (N,)
-        The column of that name of `SeqDDCRP.step_many`. NaN or null: nothing is known.
+        The column of that name of `SeqDDCRP.step_many`. NaN or null: unknown.
     threshold : float, default 0.9
         At least 0.5.
     armed : bool, default True
-        Whether a change may be declared at once. For a stream in batches: what the call for the
-        batch before returned.
+        Whether a change may be declared at once. For a stream in batches: the value returned by the
+        previous call.
 
     Returns
     -------
     rows : ndarray of int64
-        Numbers of rows, rising.
+        Row numbers, increasing.
     armed : bool
         For the next batch.
 
     Raises
     ------
     ConfigError
-        If the threshold is not in [0.5, 1).
+        The threshold is not in [0.5, 1).
 
     Examples
     --------
@@ -61,7 +61,7 @@ def change_points(
     if not 0.5 <= threshold < 1:
         raise ConfigError(f"threshold must be at least 0.5 and below 1, got {threshold!r}")
     p = number_array("p_change", p_change)
-    said = (p > threshold).astype(np.int64) - (p < 1.0 - threshold)  # 1: changed, -1: goes on
+    said = (p > threshold).astype(np.int64) - (p < 1.0 - threshold)  # 1: changed, -1: continues
     said = np.concatenate([[-1 if armed else 1], said])
     last = np.maximum.accumulate(np.where(said != 0, np.arange(len(said)), 0))
     state = said[last]
@@ -71,43 +71,43 @@ def change_points(
 
 @checked
 def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
-    """Return the rows at which a regime begins, by the tables that its rows sit at.
+    """Return the rows at which a regime begins, given the tables of the rows.
 
     A regime may be a mixture of tables, or visit another table for a few rows: 0 0 1 0 0 1 0 0 is
-    one regime. So each regime has its own shares of the labels, and the most probable division of
-    the rows is found, with a price for each change and each visit.
+    one regime. Each regime therefore has its own shares of the labels, and the most probable
+    segmentation is found, with a cost for each change and each visit.
 
-    `SeqDDCRP.recent_labels` gives labels that use later rows; with them, fewer
-    regimes are missed and broken than with labels given on arrival.
+    `SeqDDCRP.recent_labels` gives labels that use later rows. With them, fewer regimes are missed
+    or split than with labels given on arrival.
 
     Parameters
     ----------
     labels : array_like of int, shape (N,)
-        In the order of time.
+        In time order.
     hold : int, default 10
-        Rows that a regime has at least; fewer rows at another table may be a visit.
+        Least rows of a regime; fewer rows at another table may be a visit.
 
     Returns
     -------
     ndarray of int64
-        Numbers of rows, rising.
+        Row numbers, increasing.
 
     Raises
     ------
     ConfigError
-        If ``hold`` is below 1.
+        ``hold`` is below 1.
 
     Notes
     -----
     A regime of N rows, n_l of them with label l of L, has the log evidence of a
-    Dirichlet-multinomial in which a row counts for a half, because neighbours are correlated:
+    Dirichlet-multinomial with rows of weight one half, because neighbours are correlated:
 
         sum over l of [log Gamma(n_l / 2 + 2 / L) - log Gamma(2 / L)] - log Gamma(N / 2 + 2).
 
     A change costs 5 nats. A run of fewer than ``hold`` rows with one label that would cost the
     regime more than 5 + log(L) is a visit: it costs that, and is not counted. Changes lie between
-    runs. Of the places where the present regime may have begun, the 256 most probable ones are
-    remembered. O(256 R + N) for R runs, and a number for each of the 256 and each label.
+    runs. Only the 256 most probable beginnings of the present regime are kept. O(256 R + N) for R
+    runs, and a number for each of the 256 and each label.
 
     Examples
     --------
@@ -129,50 +129,50 @@ def label_changes(labels: ArrayLike, hold: int = 10) -> IntArray:
 
 @checked
 def relocate_changes(changes: ArrayLike, signal: ArrayLike, within: int) -> IntArray:
-    """Return the rows of a signal at which its changes, known roughly, most probably are.
+    """Return the most probable rows of a signal's changes, given rough positions.
 
-    For changes found in features of windows, such as those of `WindowFeatures`: a window that lies
-    across a change is like neither side, so the change is known to about a window. Here every row
-    nearby is tried, by how well two autoregressions explain the two sides, and by how much the
-    signal up to the row is like the side before, and the signal from it on like the side after.
+    For changes found in features of windows, such as those of `WindowFeatures`: a window across a
+    change resembles neither side, so the change is known to about a window. Here every row nearby
+    is tried, by how well two autoregressions explain the two sides, and by how well the signal
+    before and after it resembles its side.
 
     Parameters
     ----------
     changes : array_like of int, shape (C,)
-        Rows at which a regime begins, rising, between 1 and N - 1.
+        Rows at which a regime begins, increasing, between 1 and N - 1.
     signal : array_like of float, shape (N,) or (N, D)
         The rows themselves; NaN marks a missing value.
     within : int
-        How far a change may be from where it was found, in rows: the length of a window.
+        Largest distance in rows of a change from its given position: the length of a window.
 
     Returns
     -------
     ndarray of int64, shape (C,)
-        Rising: a change goes at most half of the way to the one before it, as relocated, and to
-        the next.
+        Increasing: a change moves at most half way to the previous one, as relocated, and to the
+        next.
 
     Raises
     ------
     ConfigError
-        If ``within`` is below 1, or the changes do not rise or are not rows of the signal.
+        ``within`` is below 1, or the changes do not increase or are not rows of the signal.
     SchemaError
-        If the signal has another shape, or a value beyond 1e40.
+        The signal has another shape, or a value beyond 1e40.
 
     Notes
     -----
-    A change at row c, between rows a and b, where it can only be from f to l, has log evidence
+    A change at row c, between rows a and b and restricted to f to l, has log evidence
 
         log m(a .. c) + log m(c .. b) + sum over f <= t < c of p(t) + sum over c <= t < l of q(t).
 
     m is the marginal likelihood of `Autoregression` on the last 8 values, coefficients and noise
     integrated out. p(t) is -1/2 log(d + .01): d is the mean squared distance, in variances of the
-    column, of the stretch of within / 8 rows that ends at t to the nearest one that lies before f
-    and shares no row with it. q(t) is the same backwards: of the stretch that begins at t, to those
-    from l on. So a stretch that lies across the change counts on neither side, and no shape of a
-    period need be known. Both sides have as many rows to be like, 2048 at most and at least two
-    stretches, or p and q are 0. Where ``within`` is above 256, every second, third .. row is
-    compared. Columns add up, and the first maximum counts. Time is O(D N + C D within), memory
-    O(D N); a row nearby costs a factor of 45 for the order, and 8192 steps for the stretches.
+    column, of the stretch of within / 8 rows that ends at t to the nearest disjoint one that lies
+    before f. q(t) is the reverse: for the stretch that begins at t, and those from l on. A stretch
+    across the change therefore counts on neither side, and the shape of a period need not be known.
+    Both sides have equally many rows to compare with, at most 2048 and at least two stretches; else
+    p and q are 0. If ``within`` is above 256, every second, third .. row is compared. Columns add
+    up, and the first maximum counts. Time is O(D N + C D within), memory O(D N); a row nearby costs
+    a factor of 45 for the order, and 8192 steps for the stretches.
 
     Examples
     --------
@@ -235,7 +235,7 @@ def _likeness(
 def _each(
     family: Autoregression, X: FloatArray, known: FloatArray, start: int, end: int
 ) -> FloatArray:
-    """Return the statistics (N, P) of rows behind ``ORDER`` others; ``known`` has no gaps."""
+    """Return statistics (N, P) of rows with ``ORDER`` predecessors; ``known`` has no gaps."""
     return family.suffstats(X[start + ORDER : end + ORDER], known[start : start + ORDER])
 
 

@@ -1,7 +1,7 @@
 """Alarms on a stream: an anomaly detector in river's sense around `SeqDDCRP`.
 
-A new detector for each stream: for single odd rows, for what is odd for many rows, and for that
-where normal values drift::
+The first of these finds single odd rows, the second longer anomalies, and the third also suits a
+stream whose normal values drift::
 
     detector = RegimeAnomalyDetector(rate=0.001)
     detector = RegimeAnomalyDetector(average=20, reference_after=200)
@@ -9,11 +9,11 @@ where normal values drift::
         SeqDDCRP(likelihood=("autoregression", 1)), average=20, reference_after=200
     )
 
-It takes tables and data frames in batches of any size (a recorded run in one)::
+The detector takes tables and data frames in batches of any size, up to a whole recording::
 
     out = detector.step_many(table)  # columns label, score, threshold, alarm
 
-or row by row, as any detector of river's::
+or row by row, as any river detector::
 
     for x in rows:
         alarm = detector.score_one(x) > detector.threshold
@@ -52,32 +52,32 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
     """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.
 
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the
-    threshold is that of an `Alarm`. The model adapts to anything that persists, so its own surprise
-    is for rows that are odd by themselves and for moments of change. For anomalies that last, the
-    score is the surprise relative to a `Reference`: the tables as they were after the first rows,
-    which are taken for normal; the mean of a few rows then shows small anomalies, too.
+    threshold comes from an `Alarm`. The model adapts to anything that persists, so its own surprise
+    finds single odd rows and moments of change. For longer anomalies, the score is the surprise
+    relative to a `Reference`: the tables after the first rows, which count as normal. The mean of a
+    few rows then shows small anomalies, too.
 
     Parameters
     ----------
     model : SeqDDCRP, optional
-        The model to use, which goes on learning all rows. Default: a `SeqDDCRP`
-        without tempering and with links that reach 8 rows, which gave fewer false alarms.
+        The model, which continues to learn all rows. Default: a `SeqDDCRP` without tempering and
+        with links that reach 8 rows, which gave fewer false alarms.
     rate : float, default 0.001
         Probability that a row in control begins an alarm.
     average : int, default 1
-        The score is the mean of so many rows; 10 to 30 suit anomalies that last.
+        The score is the mean of this many rows; 10 to 30 suit longer anomalies.
     reference_after : int, optional
-        Number of first rows whose tables become the reference; the rows after them calibrate the
-        threshold. Default: no reference, the surprise is that of the model as it is.
+        Number of first rows whose tables become the reference; later rows calibrate the threshold.
+        Default: no reference, and the surprise is that of the current model.
     per : str, optional
-        In place of ``rate``: one false alarm per time ("day", "6h"), which needs times of rows,
-        or per number of rows ("5000 rows"); see `Alarm`.
+        Replaces ``rate``: one false alarm per time ("day", "6h"), which needs row times, or per
+        number of rows ("5000 rows"); see `Alarm`.
 
     Notes
     -----
-    The cost of the model and about 1 microsecond a row; row by row, twice that of the model. For
-    reasons `step_many` keeps the state of every 64 rows, in about 15 microseconds, and learns up to
-    64 rows again where an alarm begins.
+    The model's cost plus about 1 microsecond a row; row by row, twice the model's cost. For reasons
+    `step_many` stores the state every 64 rows, in about 15 microseconds, and learns up to 64 rows
+    again where an alarm begins.
 
     Examples
     --------
@@ -130,19 +130,18 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
     def step_many(self, batch: object, t: Any = None, *, index: bool = False) -> pa.RecordBatch:
         """Judge each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        A row each with ``label`` (int64, the id of the table, predicted before the row was
-        learned), ``score`` (null during warm-up; until the reference is taken, the surprise of the
-        model at the single row), ``threshold`` (infinite while too few rows have been seen),
-        ``alarm`` (bool), ``began`` and ``ended`` as in `Alarms` and, where an alarm begins,
-        ``why``: what `explain_one` says of the row before it is learned; before them ``time``,
-        where times are given.
+        One row each with ``label`` (int64, the table's id, predicted before the row was learned),
+        ``score`` (null during warm-up; before the reference is taken, the model's surprise at the
+        single row), ``threshold`` (infinite while too few rows have been seen), ``alarm`` (bool),
+        ``began`` and ``ended`` as in `Alarms`, and ``why`` where an alarm begins: what
+        `explain_one` returns before the row is learned. Given times come first, as ``time``.
         """
         held, rows = index_of(batch, index), sliceable(batch)
         self._alarm.check_times(t)
         due = self._rows_until_reference()
         if not self._waiting or due >= len(rows):
             return with_index(held, self._step(rows, t))
-        kept = deepcopy(self._model)  # in case the rows behind the reference are refused
+        kept = deepcopy(self._model)  # in case the rows after the reference are refused
         try:
             first = self._step(rows[:due], None if t is None else t[:due])
             try:
@@ -157,7 +156,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         return with_index(held, both.to_batches()[0])
 
     def _step(self, rows: Any, t: Any) -> pa.RecordBatch:
-        """Judge and learn rows all of which come before the reference is taken, or after."""
+        """Judge and learn rows that all come before the reference is taken, or all after."""
         model, watch = self._model, _Watch(self)
         alarm = deepcopy(self._alarm) if len(rows) > 1 else self._alarm  # one is refused unjudged
         seen, model._watch = model.n_seen, watch
@@ -182,13 +181,13 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         return pa.RecordBatch.from_pydict(columns)
 
     def _judge(self, scores: FloatArray, labels: Any, t: Any, states: Any = None) -> Alarms:
-        """Hand scores to the alarm; those that a reference is to replace pass by."""
+        """Pass scores to the alarm, unless a reference will replace them."""
         if self._waiting:
             return Alarms.none(scores)
         regimes, verdicts = self._model.verdicts, None
         if regimes:
             verdicts = verdicts_of(regimes, labels, states)
-        if self._reference is not None:  # to which regimes that the model learns are nothing
+        if self._reference is not None:  # for a reference, the model's regimes have no meaning
             labels = None
         return self._alarm.step_many(scores, t=t, labels=labels, verdicts=verdicts)
 
@@ -198,12 +197,12 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
     # -- the reference ---------------------------------------------------------------------------
 
     def take_reference(self) -> None:
-        """From now on, take what the model knows at this moment for normal; calibrate again.
+        """Take the model's present knowledge as normal from now on; calibrate again.
 
         Raises
         ------
         ConfigError
-            During warm-up.
+            The model is in warm-up.
         """
         self._model._end_contest()
         self._reference = self._model.reference()
@@ -212,14 +211,14 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
 
     @property
     def _waiting(self) -> bool:
-        """Whether a reference is wanted and not there yet."""
+        """Whether a reference is wanted and still missing."""
         return self.reference_after is not None and self._reference is None
 
     def _rows_until_reference(self) -> int:
         return (self.reference_after or 0) - self._model.n_seen
 
     def _follow(self) -> None:
-        """After rows were learned: take the reference if it is due, else pass them on to it."""
+        """After learning: take the reference if due, or pass the rows on to it."""
         if self._waiting and self._rows_until_reference() <= 0:
             self.take_reference()
         elif self._reference is not None and self._model._stream is not None:
@@ -228,7 +227,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Mapping[Any, Any], t: Any = None) -> int:
-        """Return the id of the most probable table; the next id where that is a new one."""
+        """Return the id of the most probable table, or the next id for a new one."""
         return self._model.predict_one(x, t)
 
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
@@ -239,9 +238,9 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         return surprise if self._waiting else self._alarm.averaged(surprise, self._label(x, t))
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
-        """Say what each column adds to the surprise of a row; see `SeqDDCRP.explain_one`.
+        """Return each column's contribution to a row's surprise; see `SeqDDCRP.explain_one`.
 
-        Where there is a reference, of the surprise relative to it.
+        With a reference, of the surprise relative to it.
         """
         if self._reference is None:
             return self._model.explain_one(x, t)
@@ -256,7 +255,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         return self._model.n_seen
 
     def events(self) -> list[Event]:
-        """Return what happened to regimes since the last call, as `SeqDDCRP.events` does."""
+        """Return the regimes' events since the last call, as `SeqDDCRP.events` does."""
         return self._model.events()
 
     def summary(self) -> pa.Table:
@@ -264,7 +263,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         return self._model.summary()
 
     def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
-        """Name a regime, and say whether it is normal, planned or a fault: `SeqDDCRP.mark`."""
+        """Name a regime, and mark it as normal, planned or a fault: `SeqDDCRP.mark`."""
         self._model.mark(label, name, verdict)
 
     def _standing(self, key: Any = None) -> Standing | None:
@@ -276,7 +275,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
 
     @property
     def threshold(self) -> float:
-        """What the score of the next row must exceed for an alarm; infinite at first."""
+        """The score above which the next row raises an alarm; infinite at first."""
         return self._alarm.threshold
 
     def _surprise(self, x: Mapping[Any, Any], t: Any) -> float:
@@ -305,7 +304,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
 
 
 class _Watch:
-    """Judges rows as a model learns them, a few at a time, and says why alarms begin."""
+    """Judges rows while a model learns them, a few at a time, and explains alarms."""
 
     def __init__(self, detector: RegimeAnomalyDetector) -> None:
         self._of = detector
@@ -314,18 +313,18 @@ class _Watch:
         self.why: list[str | None] = []
 
     def begin(self, engine: Engine | None) -> None:
-        """Note the state that the next rows come to."""
+        """Store the state before the next rows."""
         of, self._engine = self._of, engine
         self._past = None if engine is None else engine.past
         if engine is not None and not of._waiting and of._reference is None:
             of._spare = self._engine = engine.copy(of._spare)
 
     def end(self, X: FloatArray, rows: FloatArray, t: FloatArray, out: FloatArray) -> None:
-        """Judge rows (N, D), which the model learned as ``rows`` and of which it said ``out``."""
+        """Judge rows (N, D), learned as ``rows`` with the output ``out``."""
         of, reference, engine, done = self._of, self._of._reference, self._engine, 0
         if reference is None:
             scores = out[:, SCORE].copy()
-            if of._model._n_learned == len(X):  # to whom nothing is known, nothing is surprising
+            if of._model._n_learned == len(X):  # an untrained model is surprised by nothing
                 scores[0] = np.nan
         else:
             reference.past = self._past

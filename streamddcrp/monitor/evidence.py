@@ -1,4 +1,4 @@
-"""What particles tell of a model: its log evidence with a standard error, how many regimes."""
+"""Facts about a model from particles: log evidence with a standard error, number of regimes."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import LOG_ALPHA, N_ROWS
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
-PARTICLES = 100  # that stand for a `SeqDDCRP`
+PARTICLES = 100  # that represent a `SeqDDCRP`
 COUNTING = 1000  # particles that count regimes
 
 
@@ -56,7 +56,7 @@ class Evidence(ResultCard):
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return an interval that holds the log evidence with this probability, by Student's t.
 
-        Reliable if runs differ by about a nat; if they differ by more, use more particles.
+        Reliable if runs differ by about a nat; for larger differences use more particles.
         """
         if not 0.0 < level < 1.0:
             raise ConfigError(f"level must be above 0 and below 1, got {level!r}")
@@ -73,9 +73,9 @@ def estimate_evidence(
     Parameters
     ----------
     model : DDCRPSampler, GraphCRP, GroupDP, TimeVaryingIBP or SeqDDCRP
-        Only its options are used; it does not change. A likelihood that depends on the first rows
-        is that of the first run. A copy of a `SeqDDCRP` learns the rows for the bound, and a
-        `DDCRPSampler` of 100 particles with the same prior estimates the evidence.
+        Only its options are used; it does not change. A likelihood taken from first rows is that of
+        the first run. For a `SeqDDCRP`, a copy learns the rows for the bound, and a `DDCRPSampler`
+        of 100 particles with the same prior estimates the evidence.
     X : rows
         As for ``model.learn_many``.
     n_runs : int, default 10
@@ -87,7 +87,7 @@ def estimate_evidence(
     Raises
     ------
     ConfigError
-        The model has no particles, or is a `SeqDDCRP` whose prior follows the rows.
+        The model has no particles, or is a `SeqDDCRP` whose prior is learned from the rows.
 
     Examples
     --------
@@ -126,19 +126,19 @@ def estimate_evidence(
 
 @checked
 def count_regimes(model: SeqDDCRP, least: int = 8) -> FloatArray:
-    """Return how probable it is that the last rows come from 0, 1, 2, .. regimes.
+    """Return the probabilities that the last rows come from 0, 1, 2, .. regimes.
 
-    The posterior given these rows alone, under the model's present prior. Labels say
-    which tables there are; this says how certain their number is. It is calibrated if the prior is
-    true and regimes last, and too sure if the prior was learned from
-    tables that hold several clusters. Equation (11) of ``docs/math/states_over_tables.md``.
+    This is the posterior given these rows alone, under the model's present prior. Labels say which
+    tables exist; this says how certain their number is. It is calibrated if the prior is true and
+    regimes last, and overconfident if the prior was learned from tables that hold several clusters.
+    Equation (11) of ``docs/math/states_over_tables.md``.
 
     Parameters
     ----------
     model : SeqDDCRP
-        It does not change. The rows are those of its `recent_labels`.
+        Does not change. The rows are those of its `recent_labels`.
     least : int, default 8
-        Smallest number of rows of a table that counts: single odd rows are tables, not regimes.
+        Least rows of a table that counts: single odd rows are tables, not regimes.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Compiled alarms and change points: thresholds from the largest past scores; runs of labels."""
+"""Compiled alarms and change points, from the largest past scores and from runs of labels."""
 
 import math
 
@@ -8,69 +8,69 @@ from streamddcrp.compilation import kernel
 
 MOST = 24  # largest scores kept of each block; at least 2 BLOCK + 2
 BLOCK = 10  # length of a block of calibration rows, in units of 1 / rate
-TAIL = 20  # scores that the extrapolation is fitted to
+TAIL = 20  # scores for fitting the tail
 LEAST_ROWS = 100  # rows from which the tail is extrapolated, ..
-FURTHEST = 10.0  # .. and by how much at most: a rate below 1 / rows by this factor
+FURTHEST = 10.0  # .. and by how much at most: to a rate below 1 / rows by this factor
 QUIET_ROWS = 10  # rows below the threshold that end an alarm
-WEIGHT = 0.5  # of a row's label as evidence: neighbours follow each other
-CONCENTRATION = 2.0  # of the shares that the labels of a regime have
-BEGINNINGS = 256  # at most, where the present regime may have begun
+WEIGHT = 0.5  # of a label as evidence: neighbours are correlated
+CONCENTRATION = 2.0  # of a regime's label shares
+BEGINNINGS = 256  # most remembered beginnings of the present regime
 # With this many alarms beyond twice those asked for, the scores have changed;
 EXTRA_ALARMS = 3  # with this many of all keys beyond those asked for, some are broken
-MOST_EXCESS = 2.0  # most mean excesses by which a score in the calibration may be too high
+MOST_EXCESS = 2.0  # mean excesses by which a calibration score may be too high
 
 # counts (int64)
 N_SCORES = 0  # scores seen
-FORMER = 1  # calibration rows in the block before
+FORMER = 1  # calibration rows in the previous block
 CURRENT = 2  # .. and in the present one
-LEFT = 3  # rows below the threshold that the present alarm needs to end; 0: there is none
+LEFT = 3  # rows below the threshold until the present alarm ends; 0: no alarm
 FORMER_ALARMS = 4  # alarms that began in the former block
 CURRENT_ALARMS = 5  # .. and in the present one
 N_COUNTS = 6
 
-POOLED = 4.0  # by so much shorter are blocks of all keys: the tail is of few of their rows
-AGES = np.array([8, 64], dtype=np.int64)  # rows after which a key is of the next crowd
-CROWDS = 8  # after these ages they are of keys with 0, 1, .. and at least 5 regimes that lasted
-FAR = 30.0  # nats above a level that count
-INFINITE = 1e250  # what stands for infinity is more, as a mean of rows, too
-STEADY = 1000  # rows of a key that its level is a mean of; ten times as many for that of all keys
+POOLED = 4.0  # factor by which blocks of all keys are shorter: few rows are in the tail
+AGES = np.array([8, 64], dtype=np.int64)  # ages in rows at which a key joins the next crowd
+CROWDS = 8  # after these ages, by the number 0, 1, .. 5+ of regimes that lasted
+FAR = 30.0  # nats above a level at which excesses are capped
+INFINITE = 1e250  # larger values are infinite, also as means of rows
+STEADY = 1000  # rows in the mean of a key's level; ten times as many for all keys
 
-PLANNED, FAULT = 1, 2  # verdicts of regimes
+PLANNED, FAULT = 1, 2  # verdicts on regimes
 
-# of the rows of a key that surprise more than usual, and of its regime that is news (float64)
-BORN = 0  # the label of that regime and one more; 0: there is none
-SINCE = 1  # rows of the key since
-TOTAL = 2  # what the rows together surprise more than is usual
-EXCESS = 3  # of the first score of the regime over the level of the key
-PEAK = 4  # the most that was judged since the total was last zero, less the level
-# .. and, of one of many keys:
-LASTED = 5  # its regimes that have lasted for `NEWBORN` rows
-CROWD = 6  # whom it is like, see `_crowd`
-JUDGE = 7  # the crowd whose scores its own were last compared with, and one more; 0: none
-NEWEST = 8  # the highest label seen and one more; 0: it has no labels
-AT = 9  # place of the regime of the last row
-RECENT = 10  # the most that a row surprised, less a nat for each row since
-BEST = 11  # the highest excess since it is like them
-ZERO = 12  # scores of the key when the total was last zero
+# a key's surprising rows, and its regime that counts as new (float64)
+BORN = 0  # label of that regime plus one; 0: none
+SINCE = 1  # rows of the key since then
+TOTAL = 2  # summed excess of the rows
+EXCESS = 3  # excess of the regime's first score over the key's level
+PEAK = 4  # largest judged value minus the level since the total was zero
+# .. and, for many keys:
+LASTED = 5  # its regimes that lasted for `NEWBORN` rows
+CROWD = 6  # its similar keys, see `_crowd`
+JUDGE = 7  # last crowd compared with, plus one; 0: none
+NEWEST = 8  # highest label plus one; 0: no labels
+AT = 9  # place of the last row's regime
+RECENT = 10  # largest surprise, less a nat for each row since
+BEST = 11  # highest excess since it joined its crowd
+ZERO = 12  # key's scores when the total was last zero
 N_BORN = 13
-NEWBORN = 20  # rows for which a regime is new, and it must be away for more to come back, ..
-SETTLED = 200  # .. to a key with this many rows: before, new ones are usual
-LONG = 100.0  # rows that tell what is usual in a regime; more do not add up
-USUAL_EXCESS = 1.0  # nats a row that neither add up nor raise an alarm
+NEWBORN = 20  # rows for which a regime is new, and of absence before a return, ..
+SETTLED = 200  # .. in a key with this many rows; earlier, new ones are usual
+LONG = 100.0  # rows that determine a regime's usual score; more are not summed
+USUAL_EXCESS = 1.0  # nats a row neither summed nor alarmed
 
-# of the regimes of a key that were there last (float64)
-NAME = 0  # label and one more; 0: a free place
+# a key's most recently seen regimes (float64)
+NAME = 0  # label plus one; 0: a free place
 ROWS = 1  # rows seen there
-FIRST = 2  # excess of the first score, where it was news
-SEEN = 3  # scores of the key before the last of these rows
+FIRST = 2  # excess of the first score, if the regime was new
+SEEN = 3  # key's scores before the last of these rows
 LEVEL = 4  # mean score of its rows
 VISITS = 5  # after more than `NEWBORN` rows elsewhere
 N_RARE = 6
 PLACES = 16
-SELDOM = 20  # a regime with less than one row in this many may not be usual
+SELDOM = 20  # a regime with less than one row in this many may be unusual
 
 # pace (float64)
-PERIOD = 0  # seconds in which one alarm may begin; 0: the rate is given
+PERIOD = 0  # seconds for one alarm; 0: the rate is given
 INTERVAL = 1  # mean time between rows
 LAST = 2  # time of the last row
 N_TIMES = 3  # rows timed
@@ -79,7 +79,7 @@ N_PACE = 4
 
 @kernel
 def mean_of(recent, counts, score):
-    """Mean of ``score`` and the last k - 1 before it, or as many as there are; ``recent`` (k,)."""
+    """Mean of ``score`` and up to k - 1 scores before it; ``recent`` (k,)."""
     n = min(counts[N_SCORES], recent.shape[0] - 1)
     total = score
     for back in range(1, n + 1):
@@ -91,8 +91,8 @@ def mean_of(recent, counts, score):
 def threshold(rate, top, counts, pooled, nats, largest):
     """Return the threshold of the next row, and the mean excess of the largest scores.
 
-    With m calibration rows it is the k-th largest of them, k = floor(rate (m + 1)). Where k = 0, an
-    exponential tail is put through the J largest: with e their mean excess over the J-th, x_J,
+    With m calibration rows it is the k-th largest of them, k = floor(rate (m + 1)). If k = 0, an
+    exponential tail is fitted to the J largest: with e their mean excess over the J-th, x_J,
 
         P(x > x_J + a e) = J / m (1 + a / (J - 1))^-(J - 1),
 
@@ -103,7 +103,7 @@ def threshold(rate, top, counts, pooled, nats, largest):
     """
     m = counts[FORMER] + counts[CURRENT]
     a = b = 0
-    for q in range(MOST):  # merge the two blocks
+    for q in range(MOST):  # merges the two blocks
         if b == MOST or (a < MOST and top[0, a] >= top[1, b]):
             largest[q] = top[0, a]
             a += 1
@@ -128,7 +128,7 @@ def threshold(rate, top, counts, pooled, nats, largest):
 
 @kernel
 def _calibrate(rate, top, counts, value):
-    """Enter an excess among the calibration rows; after ``BLOCK / rate`` rows begin a new block."""
+    """Add an excess to the calibration; after ``BLOCK / rate`` rows begin a new block."""
     if value > top[1, MOST - 1]:
         at = MOST - 1
         while at > 0 and top[1, at - 1] < value:
@@ -147,7 +147,7 @@ def _calibrate(rate, top, counts, value):
 
 @kernel
 def rate_at(pace, t):
-    """Take the time of a row; return the rate at which one alarm begins in a period, 0: unknown."""
+    """Take a row's time; return the rate of one alarm per period, 0 if unknown."""
     if pace[N_TIMES] > 0.0:
         n = min(pace[N_TIMES], 10.0 * STEADY)
         pace[INTERVAL] += (max(t - pace[LAST], 0.0) - pace[INTERVAL]) / n
@@ -158,11 +158,11 @@ def rate_at(pace, t):
 
 @kernel
 def usual_of(own, fleet, who):
-    """Return the score that is expected of a key's next row, before anything is known of it.
+    """Return the expected score of a key's next row, before it is seen.
 
-    With labels it is the mean of the rows of the regime that the last row was in, once these are
-    `LONG`; before, the mean of all rows of the key in part. That has the mean of all keys as one
-    row more.
+    With labels it is the mean over the last row's regime once that has `LONG` rows; before, it is
+    blended with the mean over all rows of the key. The latter includes the mean of all keys as one
+    extra row.
     """
     born, rare, n = own.born[who], own.rare[who], min(own.counts[who, N_SCORES], STEADY)
     level = (fleet.level[0] + n * own.level[who]) / (n + 1.0)
@@ -175,9 +175,9 @@ def usual_of(own, fleet, who):
 
 @kernel
 def _crowd(own, who):
-    """Return which keys a key is like: those of its age, later those with as many regimes.
+    """Return the crowd of a key: keys of its age or, later, with as many regimes.
 
-    It stays as it is while rows add up, so until a new regime is usual.
+    It is constant while rows are summed, that is until a new regime is usual.
     """
     if own.born[who, TOTAL] > 0.0:
         return int(own.born[who, CROWD])
@@ -189,11 +189,11 @@ def _crowd(own, who):
 
 @kernel
 def limit_of(rate, own, fleet, who, largest):
-    """Return the most excess of a key's next row, the room above, its highest one, and its judge.
+    """Return the allowed excess of a key's next row, the room above, its maximum, its judge.
 
-    A key with fewer than 1 / rate rows is judged by the excesses of all keys of its crowd, or by
-    those of an earlier one, as long as these are too few. Its own must also be its highest. The
-    judge is -1 where all keys have too few rows, or where the key is judged by itself.
+    A key with fewer than 1 / rate rows is judged by the excesses of its crowd, or of an earlier
+    crowd while those are too few; its row must also exceed its own maximum. The judge is -1 if all
+    keys have too few rows, or if the key is judged by itself.
     """
     nats = own.born[who, NEWEST] > 0.0
     limit, excess = threshold(rate, own.top[who], own.counts[who], False, nats, largest)
@@ -201,7 +201,7 @@ def limit_of(rate, own, fleet, who, largest):
     m = own.counts[who, FORMER] + own.counts[who, CURRENT]
     if fleet.top.shape[0] > 0 and int(rate * (m + 1) + 1e-9) == 0:
         born, at = own.born[who], _crowd(own, who)
-        if born[LASTED] > 1.0:  # of a key of one regime all rows are alike
+        if born[LASTED] > 1.0:  # all rows of a key with one regime are alike
             highest = born[BEST] if at == born[CROWD] else 0.0
         for crowd in range(at, -1, -1):
             pooled, _ = threshold(rate, fleet.top[crowd], fleet.counts[crowd], True, nats, largest)
@@ -215,7 +215,7 @@ def limit_of(rate, own, fleet, who, largest):
 
 @kernel
 def _follow(level, at, value, n):
-    """Take a value into a mean of ``n``; one far above it hardly lifts it, an infinite one not."""
+    """Update a mean of ``n``; a far larger value hardly raises it, an infinite one not at all."""
     rise = value - level[at]
     if abs(rise) < INFINITE:
         level[at] += (min(rise, FAR) if n > 1 else rise) / n
@@ -228,7 +228,7 @@ def _begun(counts):
 
 @kernel
 def _place(rare, label):
-    """Return the place of a label, and whether it had one; else that of who is away longest."""
+    """Return a label's place, and whether it had one; else the least recently seen's."""
     oldest = 0
     for r in range(PLACES):
         if rare[r, NAME] == label + 1:
@@ -242,11 +242,11 @@ def _place(rare, label):
 
 @kernel
 def _note(rate, born, rare, n, label, excess, pooled):
-    """Note whether a row begins a regime that is new, or is back and not usual; return if it is so.
+    """Note whether a row begins a regime that is new or unusual; return this.
 
-    To a model that knows a failure it is no surprise, and no more welcome. A regime is usual once
-    it came more often than alarms were asked for, by `EXTRA_ALARMS`. Of one born before the first
-    was due nothing says that it is seldom: it begins with as many visits and one more.
+    A failure is unwelcome even if the model knows it. A regime is usual once it came more often
+    than the alarms asked for, by `EXTRA_ALARMS`. For one born before the first alarm was due there
+    is no evidence that it is rare: it starts with that many visits plus one.
     """
     born[SINCE] += 1.0
     excess = born[RECENT] = max(excess, born[RECENT] - USUAL_EXCESS)
@@ -258,9 +258,9 @@ def _note(rate, born, rare, n, label, excess, pooled):
         rare[at, VISITS] = 1.0 if pooled or rate * n >= 1.0 else EXTRA_ALARMS + 1.0
     if new:
         rare[at, FIRST] = 0.0 if pooled or n < SETTLED else excess
-        if pooled and born[BORN] == 0.0:  # the first regime of a key is no news
+        if pooled and born[BORN] == 0.0:  # a key's first regime is not news
             excess, born[SINCE] = 0.0, NEWBORN
-        elif pooled and born[SINCE] < NEWBORN:  # another one of what is going on
+        elif pooled and born[SINCE] < NEWBORN:  # part of the present event
             excess = max(excess, born[EXCESS])
         else:
             born[SINCE] = 0.0 if pooled or n >= SETTLED else NEWBORN
@@ -280,13 +280,13 @@ def _note(rate, born, rare, n, label, excess, pooled):
 
 @kernel
 def _added_up(rate, born, rare, n, label, score, usual, pooled):
-    """Return a score and the excesses of the rows before it, by Page's rule.
+    """Return a score plus the excesses of earlier rows, by Page's rule.
 
-    With e the excess of a row over what was expected, at most `FAR`, the total of the rows is
-    T = max(T + e - k, 0), where k is `USUAL_EXCESS`. Were a new regime not new, each of its rows
-    would have surprised as its first did: so e is that of the first, if it is higher. A regime
-    that comes back is as new as at first until it is usual. ``n``: how many scores of the key there
-    were. Of a key of many a new regime that began no alarm was usual, and its rows are forgotten.
+    With e a row's excess over its expected score, at most `FAR`, the total is T = max(T + e - k,
+    0), where k is `USUAL_EXCESS`. Rows of a new regime would all have surprised like its first one
+    if the model had not adapted, so e is at least that row's excess. A regime that returns counts
+    as new until it is usual. ``n`` is the number of the key's scores. With many keys, a new regime
+    that raised no alarm was usual, and its rows are forgotten.
     """
     if _note(rate, born, rare, n, label, score - usual, pooled):
         score = max(score, usual + born[EXCESS])
@@ -301,12 +301,12 @@ def _added_up(rate, born, rare, n, label, score, usual, pooled):
 def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdicts, out):
     """Judge each score (N,), then learn it.
 
-    ``pace``: with its period the rate follows from times ``t``. ``own``, of K keys: ``recent`` (K,
+    ``pace``: with a period, the rate follows from times ``t``. ``own``, for K keys: ``recent`` (K,
     k), rings of scores; ``top`` (K, 2, MOST), largest excesses of the former and present block,
-    falling; ``counts``, ``level``, ``born``, ``rare``. ``fleet``: ``top``, ``counts`` of each crowd
-    of keys; ``level`` (2,): mean and rows; without crowds each key is judged by itself. ``labels``,
-    ``verdicts`` (N,) or empty: regimes: a PLANNED row raises no alarm, one of a FAULT always does;
-    neither enters the calibration.
+    decreasing; ``counts``, ``level``, ``born``, ``rare``. ``fleet``: ``top``, ``counts`` of each
+    crowd of keys; ``level`` (2,): mean and rows; without crowds each key is judged by itself.
+    ``labels``, ``verdicts`` (N,) or empty, describe regimes: a PLANNED row raises no alarm, a FAULT
+    row always does; neither enters the calibration.
     """
     k, pooled = own.recent.shape[1], fleet.top.shape[0] > 0
     for i in range(scores.shape[0]):
@@ -317,7 +317,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             rate = rate_at(pace, t[i])
         usual = usual_of(own, fleet, who)
         limit, room, best, judge = limit_of(rate, own, fleet, who, largest)
-        if born[JUDGE] != judge + 1:  # what adds up is judged by one crowd
+        if born[JUDGE] != judge + 1:  # one crowd must judge a sum
             born[JUDGE] = judge + 1
             born[TOTAL] = born[PEAK] = 0.0
         out.threshold[i] = usual + limit
@@ -350,12 +350,12 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
         out.alarm[i] = above
         if above or verdict > 0:
             born[TOTAL] = 0.0
-        if above and pooled and born[SINCE] < NEWBORN:  # so it is, whenever it comes back
+        if above and pooled and born[SINCE] < NEWBORN:  # remains so when it returns
             for r in range(PLACES):
                 if rare[r, NAME] == born[BORN]:
                     rare[r, FIRST] = max(born[EXCESS], 0.0)
         differ = _begun(counts) > EXTRA_ALARMS + 2.0 * rate * m
-        # before there is a threshold, an event that is far above all counts once, too
+        # before there is a threshold, an event far above all others counts once, too
         odd = above or (not known and mean - usual > cap)
         if not known and (odd or counts[LEFT] > 0):
             born[TOTAL] = 0.0
@@ -363,7 +363,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
             out.ended[i] = counts[LEFT] == 0 and known
             if not known:
-                _calibrate(rate, top, counts, -np.inf)  # a row more, and no higher score
+                _calibrate(rate, top, counts, -np.inf)  # one more row, but no higher score
             continue
         out.began[i] = above
         counts[LEFT] = max(k, QUIET_ROWS) if odd else 0
@@ -382,7 +382,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             born[TOTAL] = 0.0
         if born[TOTAL] == 0.0:
             born[ZERO] = n
-        if born[TOTAL] > 0.0:  # of rows that add up the highest is calibrated on
+        if born[TOTAL] > 0.0:  # the highest of summed rows is calibrated
             born[PEAK] = excess
             continue
         born[PEAK] = 0.0
@@ -401,25 +401,25 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
 
 @kernel
 def mark_changes(codes, starts, n_codes, hold, cost, out_change):
-    """Mark where the segments of the most probable segmentation of labels begin.
+    """Mark the beginnings of segments in the most probable segmentation of labels.
 
-    With V(0) = 0 and E the log evidence of a segment, the runs before boundary e have at best
+    With V(0) = 0 and E a segment's log evidence, the best value for runs before boundary e is
 
         V(e) = max over b <= e - hold of V(b) + E(b, e) - cost [b > 0].
 
-    E adds up run by run. A run of fewer than ``hold`` rows adds -cost - log(n_codes) at least: then
-    it is a visit, which teaches nothing. Only boundaries b of the largest V(b) + E(b, e) are kept.
-    ``codes`` (R,): labels of runs, below ``n_codes``; ``starts`` (R + 1,): their first rows,
-    and the end; ``cost``: of a change, in nats; ``out_change`` (R,): whether a segment begins with
-    the run.
+    E is computed run by run. A run of fewer than ``hold`` rows costs at most cost + log(n_codes),
+    as a visit that does not change the shares. Only boundaries b with the largest V(b) + E(b, e)
+    are kept. ``codes`` (R,): labels of runs, below ``n_codes``; ``starts`` (R + 1,): their first
+    rows, and the end; ``cost``: of a change, in nats; ``out_change`` (R,): whether a segment begins
+    with the run.
     """
     n_runs, n_rows = len(codes), starts[-1]
-    label = np.empty(n_rows + 1)  # log Gamma of a label's share of a segment, by its rows
+    label = np.empty(n_rows + 1)  # log Gamma of a label's share of a segment, by rows
     whole = np.empty(n_rows + 1)
     for n in range(n_rows + 1):
         label[n] = math.lgamma(WEIGHT * n + CONCENTRATION / n_codes)
         whole[n] = math.lgamma(WEIGHT * n + CONCENTRATION)
-    rows = np.zeros((BEGINNINGS, n_codes), dtype=np.int32)  # of each label, without visits
+    rows = np.zeros((BEGINNINGS, n_codes), dtype=np.int32)  # by label, without visits
     total = np.zeros(BEGINNINGS, dtype=np.int64)
     begin = np.zeros(BEGINNINGS, dtype=np.int64)  # run
     score = np.zeros(BEGINNINGS)
@@ -456,10 +456,10 @@ def mark_changes(codes, starts, n_codes, hold, cost, out_change):
 
 @kernel
 def nearest(values, n_known, length, out_square):
-    """How like the first ``n_known`` values each later stretch is, as a mean squared distance.
+    """Return how well each later stretch matches the first ``n_known`` values, as squared distance.
 
-    ``out_square[i]`` is the least one between the ``length`` values up to ``n_known + i`` and as
-    many in a row of the known ones, none of them shared; ``n_known`` is at least twice ``length``.
+    ``out_square[i]`` is the least mean between the ``length`` values up to ``n_known + i`` and any
+    disjoint stretch of known values; ``n_known`` is at least twice ``length``.
     """
     n = values.shape[0]
     out_square[:] = math.inf

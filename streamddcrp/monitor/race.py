@@ -1,4 +1,4 @@
-"""A race of models on one stream: which forecasts it best, and when one may say so."""
+"""Compare models on one stream: which forecasts best, with anytime-valid evidence."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ class Race(ResultCard):
     Attributes
     ----------
     names : tuple of str
-        The models, in the order in which they were given.
+        The models, in the given order.
     log_evidence : ndarray of float64, shape (M,)
-        Log probability, in nats, that each forecast the rows with, one after the other.
+        Log probability, in nats, of each model's successive forecasts of the rows.
     largest : ndarray of float64, shape (M,)
         Largest lead so far, in nats, of the mean of the other models over this one.
     n_rows : int
-        N, the rows that all models have forecast.
+        N, the rows that all models forecast.
     """
 
     names: tuple[str, ...]
@@ -37,22 +37,22 @@ class Race(ResultCard):
 
     @property
     def probs(self) -> FloatArray:
-        """Posterior probability (M,) of each model, all M equally likely before."""
+        """Posterior probability (M,) of each model, with equal priors."""
         probs: FloatArray = softmax(self.log_evidence)
         return probs
 
     @property
     def p_values(self) -> FloatArray:
-        """Evidence (M,) against each model, whenever one looks: small where others lead far.
+        """Evidence (M,) against each model, valid at any time: small where others lead far.
 
         If rows follow a model's forecasts, the mean of the others' Bayes factors against it is a
-        martingale of mean 1. By Ville's inequality it ever reaches 1/p with probability p at most.
+        martingale of mean 1. By Ville's inequality it ever reaches 1/p with probability at most p.
         """
         smallest: FloatArray = np.exp(-self.largest)
         return smallest
 
     def summary(self) -> pa.Table:
-        """Return a row per model, the best first: name, log_evidence, behind, prob, p_value."""
+        """Return a row per model, best first: name, log_evidence, behind, prob, p_value."""
         order = np.argsort(-self.log_evidence, kind="stable")
         columns = {
             "model": [self.names[m] for m in order],
@@ -66,17 +66,16 @@ class Race(ResultCard):
 
 @checked
 def race(scores: Mapping[str, ArrayLike], after: Race | None = None) -> Race:
-    """Compare models by the surprise with which each forecast the same rows.
+    """Compare models by their surprise at the same rows.
 
     Parameters
     ----------
     scores : mapping of str to array_like, shape (N,)
         The column ``score`` of each model's results, in nats. All must be densities, or all
-        probabilities, of the same columns. A row that some model has no score for, as in warm-up,
-        counts for none.
+        probabilities, of the same columns. A row without a score in some model, as in warm-up, is
+        skipped for all.
     after : Race, optional
-        The result for the rows before these, of the same models: a stream is compared batch by
-        batch.
+        The result of the same models for the previous rows: streams are compared batch by batch.
 
     Returns
     -------
@@ -90,8 +89,8 @@ def race(scores: Mapping[str, ArrayLike], after: Race | None = None) -> Race:
     Notes
     -----
     Scores that come with the label are forecasts made before the row was learned, so their sum is
-    -log of a probability of all rows: for `DDCRPSampler` an unbiased estimate of the evidence,
-    for `SeqDDCRP` the evidence of its own forecasts. O(M N).
+    -log of a probability of all rows: for `DDCRPSampler` an unbiased estimate of the evidence, for
+    `SeqDDCRP` the evidence of its own forecasts. O(M N).
 
     Examples
     --------

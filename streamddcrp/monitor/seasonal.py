@@ -1,4 +1,4 @@
-"""Seasons subtracted from the columns of a stream, their levels kept."""
+"""Subtract seasons from the columns of a stream, and keep their levels."""
 
 from collections.abc import Hashable
 from typing import Any, Self
@@ -21,37 +21,36 @@ class Seasonal(Options, RowLearner, base.Transformer):
     """Subtract the season of each column as it is learned, and keep the level.
 
     The remainder shows shifts, trends and faults that daily or weekly cycles would hide. The season
-    is a sum of harmonics, learned together with a level that may jump, so that neither a shift of
-    the level nor a fault is taken for a part of it, but a step in every period is. Several columns
-    that step in the same row make this clearer. The amplitude may change. Of each harmonic only the
-    part that is not noise is subtracted; a period that is given is not tested.
+    is a sum of harmonics, learned together with a level that may jump. A shift of the level or a
+    fault is therefore not part of the season, but a step in every period is. Several columns that
+    step in the same row make this clearer. The amplitude may change. Only the part of each harmonic
+    that is not noise is subtracted; a period you give is not tested.
 
     Parameters
     ----------
     period : "auto", "calendar", str, float or list of str or float, default "auto"
-        "hour", "day", "week" (with its days) and "year", or a duration such as "12h", need the
-        times of rows: time stamps, or numbers in seconds. A number is a period in the unit of the
-        times, or in rows where they come without. "auto" looks for a period, and a longer one that
-        is a multiple of it, after 128, 192, 256, 384, .. and at last 4096 rows, and logs what it
-        has found; the highest peaks of a comb periodogram must prove themselves by the scores of
-        what they would have predicted (see `streamddcrp.data.seasons.periods`). At least four
-        periods must have passed. A day, or a week where rows are far apart, is found by the clock
-        as soon as it leads enough, after two of them, and then a week beside the day (see
-        `streamddcrp.data.seasons.watch`); "calendar" looks for these only, with times and up to 8
-        columns.
+        "hour", "day", "week" (with its days) and "year", or a duration such as "12h", need row
+        times: time stamps, or numbers in seconds. A number is a period in the unit of the times, or
+        in rows if there are no times. "auto" looks for a period, and a longer multiple of it, after
+        128, 192, 256, 384, .. and at last 4096 rows, and logs its findings; the highest peaks of a
+        comb periodogram are tested by the scores of their predictions (see
+        `streamddcrp.data.seasons.periods`). At least four periods must have passed. A day, or a
+        week if rows are far apart, is found by the clock as soon as it leads enough, after two of
+        them, and then a week beside the day (see `streamddcrp.data.seasons.watch`); "calendar"
+        looks for these only, with times and up to 8 columns.
 
     Notes
     -----
     O(H^2) time a row and column, 1 to 5 microseconds, and O(H^2) memory a column, with H harmonics:
-    up to 12 of the shortest period and 24 of longer ones, as far as the rows can show them. "auto"
+    up to 12 of the shortest period and 24 of longer ones, if the rows can resolve them. "auto"
     keeps 4096 rows until it has decided, which takes 0.2 to 5 s in total, in portions of some 30 ms
     a row. A season remembers 8 of its longest periods, or 25 rows per coefficient if that is more.
 
     Rows with times may have gaps; without times a missing row must come as a row of missing values.
-    A missing value changes nothing, and the season continues.
+    The season continues across missing values.
 
-    A pipeline of river passes no times and learns a row before it transforms it, so rows would be
-    counted wrongly: use ``SeqDDCRP(season=...)`` there.
+    A river pipeline passes no times and learns a row before transforming it, so rows would be
+    miscounted: use ``SeqDDCRP(season=...)`` there.
 
     Examples
     --------
@@ -79,10 +78,10 @@ class Seasonal(Options, RowLearner, base.Transformer):
         Returns
         -------
         pyarrow.RecordBatch
-            The columns as floats, less their seasons; null where a value is missing.
+            The columns as floats minus their seasons; null where a value is missing.
         """
         out = self._learn_batch(batch, t)
-        names = [str(name) for name in self._vectorizer.columns or ()]  # none before a first row
+        names = [str(name) for name in self._vectorizer.columns or ()]  # empty before a first row
         columns = (np.ascontiguousarray(x) for x in out.T[: len(names)])
         cells = [pa.array(x, mask=np.isnan(x)) for x in columns]
         return pa.RecordBatch.from_arrays(cells, names)
@@ -105,10 +104,10 @@ class Seasonal(Options, RowLearner, base.Transformer):
     # -- transforming ----------------------------------------------------------------------------
 
     def transform_one(self, x: Features, t: Any = None) -> dict[Hashable, Any]:
-        """Return a row less its season, as the rows learned so far show it; changes nothing.
+        """Return a row minus its season, given the rows learned so far; changes nothing.
 
-        None where a value is missing; columns that were not learned are left out. Without ``t`` the
-        time is that of the last row learned, or, without times, of the row after it.
+        None where a value is missing; unknown columns are left out. Without ``t`` the time is that
+        of the last row learned or, without times, of the row after it.
         """
         row = self._vectorizer.transform(x, learn=False).copy()
         names = self._vectorizer.columns or tuple(sorted(x))
@@ -125,7 +124,7 @@ class Seasonal(Options, RowLearner, base.Transformer):
 
     @property
     def periods(self) -> tuple[float, ...]:
-        """The periods, in the unit of the times or in rows; none while they are not known."""
+        """The periods, in the unit of the times or in rows; empty while unknown."""
         tracker = self._season.tracker
         return () if tracker is None else tuple(tracker.periods.tolist())
 
@@ -138,7 +137,7 @@ class Seasonal(Options, RowLearner, base.Transformer):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take in memory."""
+        """Bytes of the arrays in memory."""
         return self._season.nbytes
 
     # -- checkpoints -----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Features of windows of a periodic signal, as rows for a clusterer."""
+"""Features of windows of a periodic signal, as input rows for clustering."""
 
 import logging
 from collections.abc import Hashable, Mapping
@@ -19,18 +19,18 @@ from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 _PERIODS = 4  # in a window
-_FIRST = 20  # windows that say what is usual
-_FARTHEST = 1e60  # spreads from the mean: values further off count as so far, and cubes are numbers
-_LEAST_SPREAD = 1e-100  # of columns: one with less counts as constant
-_LEAST_CHANGE = 1e-2  # of features: differences of one per cent are usual, at the least
+_FIRST = 20  # windows that define what is usual
+_FARTHEST = 1e60  # spreads from the mean beyond which values are clipped, so cubes are finite
+_LEAST_SPREAD = 1e-100  # of columns: below, a column counts as constant
+_LEAST_CHANGE = 1e-2  # of features: at least one per cent counts as usual variation
 _ARRAYS = ("rows", "origin", "unit", "centre", "scale", "latest")
 Features = Mapping[Any, Any]
 
 
 class WindowFeatures(Options, Stored, base.Transformer):
-    """Turn a periodic signal into a row of features for each period.
+    """Turn a periodic signal into rows of features, one for each period.
 
-    Shown a periodic signal point by point, a clusterer finds the phases of the period; shown
+    From single points of a periodic signal, a clusterer finds the phases of the period; from
     stretches of a few periods, it finds the signal's regimes. A window is four periods long and
     begins one period after the last. For each column it gives the mean, the log standard deviation
     of the values and of their steps, the skewness of both, and the log amplitude in six frequency
@@ -46,8 +46,8 @@ class WindowFeatures(Options, Stored, base.Transformer):
 
     Notes
     -----
-    The first 20 windows, 23 periods, come out together once they are complete. A missing value is
-    taken to be the value before it. O(log P) time a row and O(P) memory for a period of P rows.
+    The first 20 windows, 23 periods, come out together once they are complete. A missing value
+    counts as the value before it. O(log P) time a row and O(P) memory for a period of P rows.
 
     Features of overlapping windows change smoothly, so tables should be as broad as these windows:
     ``SeqDDCRP(likelihood=("normal_gamma", 0.0, 0.05, 1.5, 1.5))``.
@@ -79,13 +79,13 @@ class WindowFeatures(Options, Stored, base.Transformer):
         self._vectorizer = Vectorizer()
         self._hop = period
         self._n_seen = 0
-        self._kept: list[FloatArray] = []  # the last rows, from the start of the next window
+        self._kept: list[FloatArray] = []  # the last rows, from the beginning of the next window
         self._origin = self._unit = self._centre = self._scale = np.empty(0)
         self._latest = np.empty(0)  # features of the last window
 
     @property
     def window(self) -> int | None:
-        """Rows in a window; None while the period is not known."""
+        """Rows in a window; None while the period is unknown."""
         return None if self._hop is None else _PERIODS * self._hop
 
     def learn_one(self, x: Features) -> None:
@@ -101,16 +101,16 @@ class WindowFeatures(Options, Stored, base.Transformer):
             raise
 
     def transform_one(self, x: Features) -> dict[Hashable, Any]:
-        """Return the features of the last whole window of the rows learned; empty before the first.
+        """Return the features of the last complete window; empty before the first.
 
-        The same until the next window is complete: to learn each window once, use `step_many`.
+        They repeat until the next window is complete: to learn each window once, use `step_many`.
         """
         return dict(zip(self._names(), self._latest.tolist(), strict=False))
 
     def step_many(self, batch: object) -> tuple[pa.RecordBatch, IntArray]:
-        """Learn a batch of rows, and return the windows that they complete.
+        """Learn a batch of rows, and return the windows completed by it.
 
-        Any cutting of the signal into batches gives the same windows, bit for bit.
+        The windows do not depend on the cuts between batches, bit for bit.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class WindowFeatures(Options, Stored, base.Transformer):
         return pa.RecordBatch.from_pydict(columns), positions
 
     def _advance(self, X: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Take rows in; return the windows complete by now and where they end."""
+        """Take rows; return the completed windows and where they end."""
         windows.refuse_beyond(X, self._vectorizer.names)
         if len(X):
             last = self._kept[-1][-1] if self._kept else None
@@ -220,7 +220,7 @@ class WindowFeatures(Options, Stored, base.Transformer):
 
 
 def _filled(X: FloatArray, last: FloatArray | None) -> FloatArray:
-    """Repeat the value before where one is missing; ``last`` is the row before the first."""
+    """Replace missing values by the previous one; ``last`` is the row before the first."""
     missing = np.isnan(X)
     if not missing.any():
         return X

@@ -1,4 +1,4 @@
-"""What the states of particle filters have in common: arrays, storage, and the loop of a step.
+"""Shared states of particle filters: arrays, storage, and the loop of a step.
 
 Axes: P particles, K tables per particle, C clusters, S and Q entries of statistics and posteriors,
 N names of tables, M children of all particles.
@@ -24,41 +24,41 @@ _State = TypeVar("_State")
 
 
 class Names(NamedTuple):
-    """Tables that any particle has, by the customer that opened them."""
+    """Tables of any particle, named by the customer that opened them."""
 
     opener: Annotated[IntArray, "N", -1]  # arrival index: the table's id; -1: the place is free
-    last_seen: Annotated[IntArray, "N", -1]  # last arrival that most probably sat there; -1: none
+    last_seen: Annotated[IntArray, "N", -1]  # last arrival most probably there; -1: none
     reported: Annotated[BoolArray, "N"]  # whether its birth has been reported
-    weight: Annotated[FloatArray, "N", rec.WEIGHT]  # of the particles that have it
-    n_holders: Annotated[IntArray, "N", rec.up_to("P")]  # how many they are
+    weight: Annotated[FloatArray, "N", rec.WEIGHT]  # of the particles with it
+    n_holders: Annotated[IntArray, "N", rec.up_to("P")]  # their number
 
 
 class Pool(NamedTuple):
-    """Clusters; place 0 is the empty cluster's, which no particle holds or frees."""
+    """Clusters; place 0 is the empty one, which no particle holds or frees."""
 
     stats: Annotated[FloatArray, "C S"]
     post: Annotated[FloatArray, "C Q"]  # the posterior given ``stats``
-    members: Annotated[UintArray, "C"]  # exclusive or of the members' hashes
-    mixed: Annotated[UintArray, "C"]  # hash of ``members``; their exclusive or is a partition's
+    members: Annotated[UintArray, "C"]  # exclusive or of members' hashes
+    mixed: Annotated[UintArray, "C"]  # hash of ``members``; partitions take their exclusive or
     name: Annotated[IntArray, "C", rec.index("N")]  # position in `Names`
-    holders: Annotated[IntArray, "C"]  # how often particles hold it
+    holders: Annotated[IntArray, "C"]  # number of holding particles
     free: Annotated[IntArray, "C"]  # free places, the first ``n_free[0]`` entries
     n_free: Annotated[IntArray, "1"]
 
 
 class Memo(NamedTuple):
-    """Work space: what is computed per cluster for an arrival."""
+    """Work space: values per cluster for an arrival."""
 
-    seen: Annotated[IntArray, "C", -1]  # stamp of the arrival that the rest is for
+    seen: Annotated[IntArray, "C", -1]  # arrival for which the other entries are valid
     which: Annotated[IntArray, "C"]  # list of clusters
     score: Annotated[FloatArray, "C"]  # log predictive density
     lik: Annotated[FloatArray, "C"]  # the density relative to the largest one
-    successor: Annotated[IntArray, "C", -1]  # place of the cluster with the arrival in it; -1: none
+    successor: Annotated[IntArray, "C", -1]  # place of the cluster plus the arrival; -1: none
     successor_mixed: Annotated[UintArray, "C"]
 
 
 class Children(NamedTuple):
-    """Work space: the children of all particles, and those that stay."""
+    """Work space: the children of all particles, and those kept."""
 
     parent: Annotated[IntArray, "M"]
     table: Annotated[IntArray, "M"]
@@ -70,12 +70,12 @@ class Children(NamedTuple):
     ancestor: Annotated[IntArray, "P"]
     place: Annotated[IntArray, "P"]
     to: Annotated[IntArray, "P"]
-    n: Annotated[IntArray, "1"]  # how many stay
+    n: Annotated[IntArray, "1"]  # number kept
     used: Annotated[BoolArray, "P"]
 
 
 class ParticleState:
-    """What can be read off any state of particles, a named tuple of groups that kernels take."""
+    """Properties of any particle state, a named tuple of groups that kernels take."""
 
     __slots__ = ()
     counts: IntArray
@@ -83,7 +83,7 @@ class ParticleState:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays take."""
+        """Bytes of the arrays."""
         return rec.nbytes_of(self)
 
     @property
@@ -98,12 +98,12 @@ class ParticleState:
 
 
 def room(needed: int, least: int) -> int:
-    """Return a power of two that is large enough."""
+    """Return a sufficient power of two."""
     return max(least, 1 << (needed - 1).bit_length())
 
 
 def empty_names(n: int) -> Names:
-    """Return room for so many names."""
+    """Return capacity for this many names."""
     return rec.empty(Names, {"N": n})
 
 
@@ -111,14 +111,14 @@ def empty_parts(
     family: int, hyper: FloatArray, *, n_particles: int, n_children: int, n_clusters: int,
     n_names: int, n_counts: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the fields that the states with a pool share, with room for so much."""
+    """Return the shared fields of states with a pool, with the given capacities."""
     lengths = {
         "P": n_particles, "M": n_children, "H": room(2 * n_children, 2), "C": n_clusters,
         "S": int(n_stats(family, hyper)), "Q": int(n_post(family, hyper)),
     }  # fmt: skip
     pool = rec.empty(Pool, lengths)
     pool.free[:] = np.arange(n_clusters)[::-1]
-    pool.n_free[0] = n_clusters - 1  # place 0, the last of the list, is the empty cluster's
+    pool.n_free[0] = n_clusters - 1  # place 0, last in the list, is the empty cluster
     posterior(family, hyper, pool.stats[0], pool.post[0])
     return {
         "pool": pool, "memo": rec.empty(Memo, lengths), "children": rec.empty(Children, lengths),
@@ -128,7 +128,7 @@ def empty_parts(
 
 
 def names_and_events(state: Any) -> tuple[Arrays, IntArray]:
-    """Return copies of names, in the order of their openers, and events; and places of names.
+    """Return copies of names, by opener, and of events; and the places of names.
 
     The second result (N,) is the new position of each name; -1: not in use.
     """
@@ -143,12 +143,12 @@ def names_and_events(state: Any) -> tuple[Arrays, IntArray]:
 
 
 def arrays_of(state: Any, stamp: int, **index: Any) -> tuple[Arrays, IntArray]:
-    """Return copies of what the states with a pool share, for a checkpoint, and places of names.
+    """Return checkpoint copies of the shared fields of states with a pool, and name places.
 
-    Clusters and names are sorted, and what is not in use has its declared fill, so that equal
-    states give equal bytes, whatever their capacities. ``stamp``: entry of ``counts`` that nothing
-    depends on; ``index``: what is in use of further axes of the particles. The second result (N,)
-    is the new position of each name; -1: not in use.
+    Clusters and names are sorted, and unused entries have their declared fill, so equal states give
+    equal bytes, whatever their capacities. ``stamp`` is an entry of ``counts`` without influence;
+    ``index`` gives the entries in use of further axes of the particles. The second result (N,) is
+    each name's new position; -1: not in use.
     """
     particles, pool, counts = state.particles, state.pool, state.counts
     K = int(counts[naming.MOST_TABLES])
@@ -192,9 +192,9 @@ _BY_CLUSTER = ("members", "mixed", "name")
 def check_names(
     arrays: Mapping[str, NDArray[Any]], lengths: rec.Lengths, n_counts: int, n_sums: int = 1
 ) -> dict[str, int]:
-    """Check counters, names and events before their use; return all lengths, or CheckpointError.
+    """Check counters, names and events before use; return all lengths, or CheckpointError.
 
-    ``lengths``: what is known, of ``P`` and ``K`` at least.
+    ``lengths`` has the known ones, at least ``P`` and ``K``.
     """
     openers, counts = arrays["names.opener"], arrays["counts"]
     known = {**lengths, "N": len(openers), "E": len(arrays["events.kind"])}
@@ -215,9 +215,9 @@ def check_names(
 def check(
     group: Any, arrays: Mapping[str, NDArray[Any]], n_counts: int, n_stats: int, **lengths: int
 ) -> dict[str, int]:
-    """Check what `arrays_of` returned before its use; return all lengths, or CheckpointError.
+    """Check the output of `arrays_of` before use; return all lengths, or CheckpointError.
 
-    ``group`` is that of the particles, ``lengths`` what is known: of ``P``, and its further axes.
+    ``group`` is that of the particles; ``lengths`` has the known ones, of ``P`` and further axes.
     """
     clusters, K = arrays["pool.name"], int(arrays["particles.entry"].shape[1])
     known = check_names(arrays, {**lengths, "K": K, "C": len(clusters)}, n_counts)
@@ -249,7 +249,7 @@ def restore_names(state: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
 def restore(
     state: Any, family: int, hyper: FloatArray, arrays: Mapping[str, NDArray[Any]], **index: Any
 ) -> None:
-    """Write what `arrays_of` returned into an empty state; unseen words may lack statistics."""
+    """Write the output of `arrays_of` into an empty state; unseen words may lack statistics."""
     particles, pool = state.particles, state.pool
     entry, stats = arrays["particles.entry"], arrays["pool.stats"]
     restore_names(state, arrays)
@@ -275,10 +275,10 @@ def learn_rows(
     inputs: Sequence[NDArray[Any]],
     outputs: Sequence[NDArray[Any]],
 ) -> _State:
-    """Let a kernel learn rows in order; return the state, or a larger one that replaced it.
+    """Let a kernel learn rows in order; return the state, or a larger replacement.
 
     ``kernel(config, state, *inputs, done, *outputs)`` returns the rows done, fewer than those of
-    the first input where it runs out of room; ``grown`` makes more.
+    the first input if it runs out of room; ``grown`` then enlarges the state.
     """
     n = len(inputs[0])
     run, done = entry_point(kernel), 0

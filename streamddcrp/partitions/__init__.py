@@ -1,8 +1,8 @@
 """Partitions: labels from links, similarities and estimates from samples of partitions.
 
-Samples of labels, shape (S, N), come from `streamddcrp.models`; labels of different samples have
-nothing to do with each other, so that what may be averaged is the `similarity_matrix`, or the loss
-of an estimate (`point_estimate`).
+Samples of labels, shape (S, N), come from `streamddcrp.models`. Labels of different samples are
+unrelated, so only the `similarity_matrix` or the loss of an estimate (`point_estimate`) may be
+averaged.
 """
 
 from streamddcrp.partitions.samples import labels_of_links, named, point_estimate, similarity_matrix

@@ -10,7 +10,7 @@ def join(links, out):
     """Label customers joined by ``links`` (S, N) with the smallest index among them: union-find."""
     S, N = links.shape
     for s in range(S):
-        up = out[s]  # leads to smaller and smaller indices, at last to the smallest
+        up = out[s]  # links lead to smaller indices, finally to the smallest
         for i in range(N):
             up[i] = i
         for i in range(N):
@@ -47,7 +47,7 @@ def add_together(tables, weights, out):
     """Add ``weights`` (S,) to all pairs (N, N) that share a table in a sample; both triangles."""
     S, N = tables.shape
     last = np.empty(N, np.int64)  # the latest customer of each table
-    before = np.empty(N, np.int64)  # the one of the same table before each customer
+    before = np.empty(N, np.int64)  # the previous customer of the same table
     for s in range(S):
         last[:] = -1
         for i in range(N):
@@ -68,8 +68,8 @@ def add_together(tables, weights, out):
 def contingency(place, rows, counts, sizes):
     """Count customers in each pair of a table of the estimate and a table of a sample.
 
-    ``place`` (N,): table of each customer in the estimate, -1 if not placed; ``rows`` (N, S): row
-    of ``counts`` (T, K) for the customer's table in each sample; ``sizes`` (K,).
+    ``place`` (N,): each customer's table in the estimate, -1 if not placed; ``rows`` (N, S): row of
+    ``counts`` (T, K) for the customer's table in each sample; ``sizes`` (K,).
     """
     counts[:] = 0
     sizes[:] = 0
@@ -90,8 +90,8 @@ def place_all(order, weights, step, rows, place, counts, sizes):
     counts n_kl is constant. O(S K) per customer. ``order``: the customers to move; ``rows``,
     ``place``, ``counts`` and ``sizes`` as in `contingency`, kept up to date.
 
-    Returns how many customers changed their table, and how many were visited: fewer than there are
-    if no empty table was left to offer.
+    Returns the numbers of customers that changed tables and that were visited; the latter is less
+    than all if no empty table was left.
     """
     n_moved = 0
     cost = np.empty(len(sizes))

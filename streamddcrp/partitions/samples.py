@@ -1,6 +1,6 @@
-"""Samples of partitions: labels from links, similarities, the partition of least expected loss.
+"""Samples of partitions: labels from links, similarities, least expected loss.
 
-Losses between partitions are of one form, with n_k and m_l the sizes of the tables of two
+Losses between partitions have a common form, where n_k and m_l are the sizes of the tables of two
 partitions of N customers and n_kl those of their intersections:
 
     L = (sum_k f(n_k) + sum_l f(m_l) - 2 sum_kl f(n_kl)) / c
@@ -12,7 +12,7 @@ loss        f(n)          c             meaning
 ``binder``  n^2           N (N - 1)     share of pairs together in one of them only
 ==========  ============  ============  =========================================
 
-so one compiled search serves both, and the expectation over samples is exact: no bound on it, no
+so one compiled search serves both, and the expectation over samples is exact, without a bound or an
 (N, N) matrix.
 
 References
@@ -35,13 +35,13 @@ from streamddcrp.partitions.kernels import add_together, contingency, join, numb
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import whole
 
-_DENDROGRAM = 3000  # customers up to which a dendrogram of the similarities is made
-_EVALUATED = 64  # samples, and cuts of the dendrogram, whose losses are compared before the search
+_DENDROGRAM = 3000  # most customers for a dendrogram of the similarities
+_EVALUATED = 64  # samples, and dendrogram cuts, whose losses are compared before the search
 
 
 @checked
 def labels_of_links(links: ArrayLike) -> IntArray:
-    """Return the tables that links make: customers joined by links, any way, share a label.
+    """Return the tables that links make: linked customers share a label.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def labels_of_links(links: ArrayLike) -> IntArray:
     Raises
     ------
     SchemaError
-        If a link leads to no customer.
+        A link leads to no customer.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class _Samples:
             place[:] = as_samples(place)[0][0]
 
     def starts(self) -> Iterator[IntArray]:
-        """Yield partitions that may be near the best."""
+        """Yield candidates near the best partition."""
         yield np.zeros(self.n, np.int64)
         every = -(-len(self.tables) // _EVALUATED)
         yield from self.tables[::every]
@@ -226,8 +226,8 @@ def point_estimate(
 ) -> IntArray:
     """Return the partition of least expected loss that a local search finds.
 
-    Single customers move to the table where the expected loss is least, in random order, until none
-    moves. It starts from the best sample, the best cut of a dendrogram of the similarities (up to
+    Single customers move in random order to the table of least expected loss, until no move helps.
+    The search starts from the best sample, the best cut of a dendrogram of the similarities (up to
     3000 customers), and partitions built by placing customers one by one.
 
     Parameters
@@ -235,7 +235,7 @@ def point_estimate(
     labels : array_like of int, shape (S, N)
         Sampled partitions; customers of equal label share a table.
     loss : {"vi", "binder"}, default "vi"
-        Variation of information, or Binder's loss, which tends to tables of one.
+        Variation of information, or Binder's loss, which favours singletons.
     weights : array_like of float, shape (S,), optional
         Weights of the samples, up to a factor. Default: equal.
     n_starts : int, default 16
@@ -256,8 +256,8 @@ def point_estimate(
 
     Notes
     -----
-    O(S K N) a sweep, K tables of the estimate, and 4 T K bytes of memory, T the number of tables
-    in all samples together; 16 N^2 bytes more for the dendrogram.
+    O(S K N) a sweep for K tables of the estimate, and 4 T K bytes for T tables in all samples
+    together; 16 N^2 bytes more for the dendrogram.
 
     Examples
     --------

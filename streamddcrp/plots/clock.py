@@ -1,4 +1,4 @@
-"""The times of a series, as they are drawn and as they are said."""
+"""The times of a series, in drawings and in words."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _SPANS = (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("min
 
 @dataclass(frozen=True)
 class Clock:
-    """When the rows of a series were.
+    """The times of the rows of a series.
 
     >>> import numpy as np
     >>> clock = Clock(np.array(["2024-05-01T08:00", "2024-05-03T20:30"], dtype="datetime64[ns]"))
@@ -31,8 +31,8 @@ class Clock:
     'row 2'
     """
 
-    times: Any  # (N,) float64, datetime64[ns], or int64: the rows' own numbers, where none came
-    utc: bool = False  # the time stamps came with a zone and are in UTC
+    times: Any  # (N,) float64, datetime64[ns], or int64 row numbers if there are no times
+    utc: bool = False  # time stamps had a zone and are in UTC
 
     @property
     def stamped(self) -> bool:
@@ -41,11 +41,11 @@ class Clock:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether there is no time but the rows' numbers."""
+        """Whether the row numbers are the only times."""
         return bool(np.issubdtype(self.times.dtype, np.integer))
 
     def at(self, i: int) -> str:
-        """Say when row ``i`` was."""
+        """Write the time of row ``i``."""
         if self.stamped:
             return str(np.datetime_as_string(self.times[i], self._unit)).replace("T", " ")
         if self.counts_rows:
@@ -53,7 +53,7 @@ class Clock:
         return f"{float(self.times[i]):.{self._decimals}f}"
 
     def span(self, i: int, j: int) -> str:
-        """Say how long it was from row ``i`` to row ``j``; empty if only rows are counted."""
+        """Write the time from row ``i`` to row ``j``; empty if rows have no times."""
         if self.counts_rows:
             return ""
         if not self.stamped:
@@ -71,7 +71,7 @@ class Clock:
 
     @Cached
     def _decimals(self) -> int:
-        """Decimals that tell the times of neighbouring rows apart; 0 if all are whole."""
+        """Decimals that distinguish the times of neighbouring rows; 0 if all are whole."""
         steps = np.diff(self.times)
         steps = steps[steps > 0]
         if len(steps) == 0 or not (self.times % 1).any():

@@ -1,4 +1,4 @@
-"""Latent features: when they are on, and what they add to the columns."""
+"""Draw latent features: when they are on, and their effect on the columns."""
 
 from typing import Any
 
@@ -7,16 +7,16 @@ import numpy as np
 from streamddcrp.plots.figures import pyplot, short, styled
 from streamddcrp.plots.lanes import CAUSE
 
-_NAMED = 40  # columns that carry their names, at most
+_NAMED = 40  # most columns shown with their names
 _LETTERS = 24  # of such a name
 
 
 def plot_features(assignments: Any, loadings: Any, columns: Any, ax: Any = None) -> Any:
-    """Draw one lane per feature, marked at the rows that have it; return the lanes' axes.
+    """Draw one lane per feature with marks at its rows; return the lanes' axes.
 
-    Beside them a map of the loadings: red adds to a column, blue takes away, by the column's
-    largest. ``assignments`` and ``loadings`` are those of a model, ``columns`` its D names. With
-    ``ax`` the lanes are drawn there, alone.
+    Beside the lanes is a map of the loadings, scaled by column: red adds, blue subtracts.
+    ``assignments`` and ``loadings`` come from a model; ``columns`` are its D names. With ``ax``
+    only the lanes are drawn, there.
     """
     with styled({"axes.grid": False}):
         return _drawn(assignments, loadings, list(columns), ax)

@@ -1,4 +1,4 @@
-"""What all pictures share: matplotlib, imported when one is drawn, and how they look."""
+"""Shared by all pictures: the style, and matplotlib, imported when one is drawn."""
 
 import io
 import warnings
@@ -53,13 +53,13 @@ def matplotlib(part: str) -> Any:
 
 
 def pyplot() -> Any:
-    """Import `matplotlib.pyplot`, for figures that a notebook or a window shows."""
+    """Import `matplotlib.pyplot`, for figures shown in a notebook or a window."""
     return matplotlib("pyplot")
 
 
 @contextmanager
 def styled(style: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
-    """Draw in the style of the pictures here; no warning for a glyph that the font lacks."""
+    """Draw in the common style; no warning for a glyph that the font lacks."""
     with warnings.catch_warnings(), matplotlib("style").context(["default", STYLE, dict(style)]):
         warnings.filterwarnings("ignore", message="Glyph")
         yield
@@ -70,7 +70,7 @@ def rendered(
     formats: tuple[str, ...] = ("png", "svg"),
     style: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, bytes]:
-    """Make a figure in the style of the pictures here and return it in each format."""
+    """Draw a figure in the common style and return it in each format."""
     made = {}
     with styled(style):
         figure = figure_of()
@@ -83,12 +83,12 @@ def rendered(
 
 
 def are_dates(t: FloatArray) -> bool:
-    """Whether times are taken for seconds since 1970: where they lie between 1973 and 9999."""
+    """Whether times count as seconds since 1970: if they are between 1973 and 9999."""
     return len(t) > 0 and bool(np.min(t) > 1e8 and np.max(t) < 2.5e11)
 
 
 def date_axis(ax: Any, *, year: bool) -> None:
-    """Write short dates along the axis of time; with the year beside it, or without."""
+    """Write short dates along the time axis, with or without the year beside it."""
     dates = matplotlib("dates")
     locator = dates.AutoDateLocator(minticks=4, maxticks=10)
     formats = {
@@ -101,11 +101,11 @@ def date_axis(ax: Any, *, year: bool) -> None:
 
 
 def short(name: str, longest: int = LONGEST) -> str:
-    """Cut a name that is too long for a picture, and take out what cannot be drawn."""
+    """Shorten a long name for a picture, and remove what cannot be drawn."""
     name = printable(name)
     return name if len(name) <= longest else name[: longest - 1] + "…"
 
 
 def printable(text: str) -> str:
-    """Replace letters that cannot be printed, which an SVG must not hold, by spaces."""
+    """Replace unprintable letters, which an SVG must not contain, with spaces."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,4 +1,4 @@
-"""What is to be seen in a labelled series: regimes, their visits, surprising moments."""
+"""Find what to report about a labelled series: regimes, visits, surprising moments."""
 
 import warnings
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from streamddcrp.plots.series import Labelled
 from streamddcrp.typing import FloatArray, IntArray
 
 N_MOMENTS = 5
-N_ODD = 2  # features named of a surprising row, at most
-FAR = 3.0  # standard deviations from which on the second is named, too
-USUAL = 8  # rows, at least, that say what is usual
+N_ODD = 2  # most features named for a surprising row
+FAR = 3.0  # standard deviations from which a second one is named, too
+USUAL = 8  # least rows that define what is usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class Regime:
     """A label that held."""
 
     label: int
-    n_rows: int  # with the label, those outside its visits included
+    n_rows: int  # with the label, including rows outside its visits
     share: float  # the same as a share of all rows after the warm-up
-    visits: tuple[Visit, ...]  # at least one, in the order of time
+    visits: tuple[Visit, ...]  # at least one, in time order
     # Over rows with the label, (D,); NaN where the feature is always missing.
     mean: FloatArray
     low: FloatArray  # 5th and 95th percentile
@@ -32,12 +32,12 @@ class Regime:
 
     @property
     def first(self) -> int:
-        """Place of the row it was first seen."""
+        """Index of the first row it was seen."""
         return self.visits[0].first
 
     @property
     def last(self) -> int:
-        """Place of the row it was last seen."""
+        """Index of the last row it was seen."""
         return self.visits[-1].last
 
     @property
@@ -48,17 +48,17 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the picture shows and the words say."""
+    """Content of the picture and of the text."""
 
     series: Labelled
     early: int  # rows of the warm-up
     regimes: tuple[Regime, ...]  # in the order they were first seen
     visits: tuple[Visit, ...]  # of all regimes, in the order of time
-    passing: dict[int, int]  # labels that never held, and their numbers of rows
-    moments: tuple[int, ...]  # places of the most surprising rows, the most surprising first
+    passing: dict[int, int]  # labels that never held, with their numbers of rows
+    moments: tuple[int, ...]  # indices of the most surprising rows, in this order
 
     def largest(self, n: int) -> list[Regime]:
-        """Return the ``n`` regimes with most rows, in the order they were first seen."""
+        """Return the ``n`` largest regimes, in the order they were first seen."""
         kept = sorted(self.regimes, key=lambda regime: (-regime.n_rows, regime.first))[:n]
         return sorted(kept, key=lambda regime: regime.first)
 
@@ -68,7 +68,7 @@ class Findings:
 
 
 def find(series: Labelled) -> Findings:
-    """Find what is to be reported about a series."""
+    """Find what to report about a series."""
     warm = ~np.isnan(series.scores)
     places = np.flatnonzero(warm)
     labels = series.labels[places]
@@ -99,7 +99,7 @@ def find(series: Labelled) -> Findings:
 
 
 def _by_distinction(findings: Findings) -> list[int]:
-    """Return the features, those first that tell the regimes apart best."""
+    """Return the features, those that best separate the regimes first."""
     D = len(findings.series.features)
     between = np.zeros(D)
     values = findings.series.values
@@ -113,10 +113,10 @@ def _by_distinction(findings: Findings) -> list[int]:
 
 
 def _by_change(findings: Findings) -> list[int]:
-    """Return the features that moved from one visit to the next, the farthest first.
+    """Return the features that moved between visits, the farthest first.
 
-    By the distance of the means in standard deviations of the visit before, at the change where it
-    is largest; those that never moved by `FAR` of them are left out.
+    The distance is the largest change of the mean in standard deviations of the previous visit;
+    features that never moved by `FAR` are left out.
     """
     values = findings.series.values
     far = np.zeros(values.shape[1])
@@ -134,11 +134,11 @@ def _by_change(findings: Findings) -> list[int]:
 
 
 def odd_features(series: Labelled, place: int) -> list[int]:
-    """Return the features of a row that are farthest from the usual, at most `N_ODD` of them.
+    """Return up to `N_ODD` features of a row that are farthest from the usual.
 
-    Usual is the regime that was there just before, if it has `USUAL` other rows at least, else the
-    whole series. Far is counted in standard deviations: the farthest is always returned, others
-    only from `FAR` on.
+    Usual is the previous regime, if it has at least `USUAL` other rows, else the whole series.
+    Distances are in standard deviations: the farthest feature is always returned, others only from
+    `FAR` on.
     """
     row = series.values[place]
     known = np.flatnonzero(~np.isnan(row))
@@ -159,9 +159,9 @@ def odd_features(series: Labelled, place: int) -> list[int]:
 def telling_features(findings: Findings, n: int) -> list[int]:
     """Choose ``n`` features to show, in their own order.
 
-    First those that are odd at the surprising moments, so that what went wrong is seen, half of
-    them at most; then, to three quarters, those that changed most from one visit to the next, be it
-    to a regime that is seldom seen; then those that tell the regimes apart best.
+    Up to half are features that are odd at the surprising moments. Up to three quarters are filled
+    with those that changed most between visits, even to a rare regime. The rest are those that best
+    separate the regimes.
     """
     odd: dict[int, None] = {}
     for place in findings.moments:
@@ -185,7 +185,7 @@ def _regime(
 
 
 def _moments(scores: FloatArray) -> tuple[int, ...]:
-    """Return up to `N_MOMENTS` rows of high score, each the highest for a while around it."""
+    """Return up to `N_MOMENTS` rows with high scores, each a local maximum."""
     known = scores[~np.isnan(scores)]
     if len(known) == 0:
         return ()

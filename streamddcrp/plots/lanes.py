@@ -1,4 +1,4 @@
-"""Lanes of a picture, one under the other: a name on the left, a share on the right."""
+"""Lanes of a picture, stacked: a name on the left, a share on the right."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from streamddcrp.plots.findings import Findings, Regime
 from streamddcrp.plots.palette import GREY
 from streamddcrp.plots.series import Cause
 
-EARLY = "#BDBDBD"  # the warm-up, which is hatched
-CAUSE = "#5A6B7B"  # features that are on: one colour, for the lane says which
-N_CAUSES = 12  # drawn: those that came and went most
-CROWDED = 40  # returns above which a lane's bars must speak for themselves
+EARLY = "#BDBDBD"  # the warm-up, hatched
+CAUSE = "#5A6B7B"  # features that are on: one colour, as the lane names the feature
+N_CAUSES = 12  # lanes drawn, for the features that changed most
+CROWDED = 40  # returns above which a lane shows only bars
 _MARK = {"linestyle": "none", "markeredgecolor": INK, "markeredgewidth": 0.9}
 MARKS: dict[str, dict[str, Any]] = {
     "birth": {**_MARK, "marker": "o", "markersize": 5.5, "markerfacecolor": "white"},
@@ -25,7 +25,7 @@ ASIDE = {"birth": 0.0, "return": 0.0, "last": 5.0}  # points to the right, off t
 
 
 def label_lanes(ax: Any, names: Sequence[str], shares: Sequence[float]) -> None:
-    """Lay out a lane for each name, the first on top, and write each one's share beside it."""
+    """Lay out a lane for each name from the top, and write its share beside it."""
     ax.set_ylim(max(len(names), 1) - 0.4, -0.6)
     ax.set_yticks(range(len(names)), names, parse_math=False)
     ax.tick_params(axis="y", length=0)
@@ -43,7 +43,7 @@ def label_lanes(ax: Any, names: Sequence[str], shares: Sequence[float]) -> None:
 
 
 def lanes_of_causes(causes: tuple[Cause, ...]) -> list[Cause]:
-    """Return features to draw, by id: on and, since they began, off in many rows; not the level."""
+    """Return the ids of features to draw: on, and after their start off, in many rows."""
 
     def presence(cause: Cause) -> tuple[int, int]:
         n_on = int(cause.on.sum())
@@ -53,7 +53,7 @@ def lanes_of_causes(causes: tuple[Cause, ...]) -> list[Cause]:
 
 
 def draw_causes(ax: Any, x: Any, end: Any, causes: tuple[Cause, ...]) -> None:
-    """Draw one lane per feature, a bar where it is on, from ``x`` to ``end`` (N,) of each row."""
+    """Draw one lane per feature with a bar where it is on; rows go from ``x`` to ``end`` (N,)."""
     shown = lanes_of_causes(causes)
     for lane, cause in enumerate(shown):
         edges = np.flatnonzero(np.diff(np.concatenate([[False], cause.on, [False]])))
@@ -75,12 +75,10 @@ def draw_lanes(
     lanes: list[Regime],
     others: list[Regime],
     colours: dict[int, str],
-    *,
     urls: Mapping[Any, str],
-    unnamed: bool,
 ) -> None:
-    """Draw one lane per regime, a bar for each visit, and a lane for the ``others``."""
-    name_of = findings.series.name_of
+    """Draw one lane per regime with a bar for each visit, and a lane for the ``others``."""
+    series, name_of = findings.series, findings.series.name_of
     rows = [([regime], colours[regime.label], short(name_of(regime.label))) for regime in lanes]
     if others:
         rows.append((others, GREY, f"{len(others)} others"))
@@ -102,8 +100,10 @@ def draw_lanes(
                 _mark(ax, end[[regime.last]], lane, "last")
     shares = [sum(regime.share for regime in regimes) for regimes, _, _ in rows]
     label_lanes(ax, [name for _, _, name in rows], shares)
-    ax.set_title("combinations of features" if findings.series.causes else "regimes")
-    births = "first seen in these rows" if findings.series.cut else "first seen"
+    ax.set_title("combinations of features" if series.causes else "regimes")
+    births = "first seen in these rows" if series.cut else "first seen"
+    grey = ~np.isnan(series.scores) & ~np.isin(series.labels, list(colours))
+    unnamed = not others and not series.causes and bool(grey.any())
     _draw_legend(ax, births, early=findings.early > 0, unnamed=unnamed)
 
 

@@ -20,8 +20,8 @@ COLOURS = (
 )
 GREY = "#9A9A9A"
 
-# The same hues for dark backgrounds, in the same order: every two at least 23 apart, each with a
-# contrast of at least 3.4 to #14181D.
+# The same hues for dark backgrounds, in the same order: at least 23 apart, with a contrast of at
+# least 3.4 to #14181D.
 DARK = (
     "#2369D2",
     "#FFD500",
@@ -39,7 +39,7 @@ DARK = (
 
 
 def colours_of(labels: Iterable[int]) -> dict[int, str]:
-    """Give up to twelve labels colours by id, the next free one where two labels meet.
+    """Assign colours to up to twelve labels by id, the next free one on a clash.
 
     >>> colours_of([0, 12, 3])
     {0: '#0072B2', 3: '#D55E00', 12: '#E69F00'}
@@ -63,7 +63,7 @@ def colours_of(labels: Iterable[int]) -> dict[int, str]:
 
 
 def ink_on(colour: str) -> str:
-    """Return the black or the white, nearly, that can be read on a colour.
+    """Return near-black or near-white, whichever is readable on a colour.
 
     >>> ink_on("#E69F00"), ink_on("#0072B2")
     ('#010101', '#FEFEFE')

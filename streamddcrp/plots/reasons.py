@@ -1,4 +1,4 @@
-"""Pictures of reasons: what each part of a row, or of the rows of a batch, adds to its surprise."""
+"""Draw reasons: each part's contribution to the surprise of a row or of a batch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,11 +9,11 @@ from streamddcrp.contract import Part
 from streamddcrp.plots.figures import INK, pyplot, short, styled
 
 _MOST = 20  # parts
-_TEXT = 90  # letters of what is said of one
+_TEXT = 90  # letters of the words about a part
 
 
 def plot_parts(parts: Sequence[Part], score: float, shared: float) -> Any:
-    """Draw the excess of each part as a bar with its words; see `Explanation.plot`."""
+    """Draw each part's excess as a bar with its words; see `Explanation.plot`."""
     drawn = parts[:_MOST]
     with styled({"axes.grid.axis": "x"}):
         figure = pyplot().figure(figsize=(8.0, 1.3 + 0.32 * max(len(drawn), 1)), facecolor="white")
@@ -41,7 +41,7 @@ def plot_parts(parts: Sequence[Part], score: float, shared: float) -> Any:
 
 
 def plot_rows(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> Any:
-    """Draw the excess of each part, row by row; see `Explanations.plot`."""
+    """Draw each part's excess by row; see `Explanations.plot`."""
     drawn = names[:_MOST]
     values = np.array([[row.get(name, np.nan) for row in rows] for name in drawn])
     with styled({"axes.grid": False}):
@@ -49,7 +49,7 @@ def plot_rows(names: Sequence[str], rows: Sequence[Mapping[str, float]]) -> Any:
         ax = figure.add_subplot()
         known = values[np.isfinite(values)]
         top = max(float(np.quantile(known, 0.999)) if len(known) else 1.0, 1.0)
-        # from a nat on by its logarithm: one column that is far off must not hide the others
+        # logarithmic from a nat on: one extreme column must not hide the others
         scale = pyplot().matplotlib.colors.SymLogNorm(1.0, vmin=0.0, vmax=max(top, 1.1))
         image = ax.imshow(
             np.fmax(values, 0.0).reshape(len(drawn), len(rows)), aspect="auto", cmap="Reds",

@@ -1,4 +1,4 @@
-"""When each regime was there: the one rule by which a label counts as a visit, and is numbered."""
+"""Visits of regimes: the single rule that turns labels into numbered visits."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ HOLD = 3
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A stretch of one regime: rows ``first`` and ``last`` have its label, not all between."""
+    """A stretch of one regime: its first and last rows, with perhaps other labels between."""
 
     label: int
     first: int
@@ -22,10 +22,10 @@ class Visit:
 def visits(labels: IntArray, hold: int = HOLD) -> list[Visit]:
     """Cut labels (N,) into visits of regimes, in the order of time.
 
-    A regime has arrived once its label has held for ``hold`` rows in a row, and it stays until
-    another label has: flicker in between neither ends it nor makes a birth or a return. A visit
-    begins with the first row of the first run that held and ends with the last row of the last one;
-    so visits never overlap, and two in sequence have different labels.
+    A regime has arrived once its label has held for ``hold`` rows, and it stays until another label
+    has; shorter runs neither end it nor count as a birth or a return. A visit begins with the first
+    row of its first such run and ends with the last row of its last one. Visits therefore never
+    overlap, and successive ones have different labels.
 
     >>> import numpy as np
     >>> for visit in visits(np.array([0, 0, 0, 7, 0, 0, 0, 1, 1, 1, 0, 0, 0])):
@@ -45,15 +45,15 @@ def visits(labels: IntArray, hold: int = HOLD) -> list[Visit]:
 
 
 class Numbers:
-    """Numbers that people see: regimes that lasted, in the order in which they did, without gaps.
+    """Numbers that users see: regimes that lasted, in order and without gaps.
 
-    Ids, which stay in the data, also go to what never lasted. A regime gets its number with the
-    first visit, as `visits` counts them, whatever pieces its labels come in.
+    Ids in the data also go to labels that never lasted. A regime gets its number with its first
+    visit, as `visits` counts them, however its labels are cut into pieces.
 
     Parameters
     ----------
     lasted : iterable of int
-        Labels that have numbers already, in their order.
+        Labels with numbers already, in order.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Numbers:
         self._last = np.empty(0, np.int64)
 
     def see(self, labels: IntArray) -> None:
-        """Take the labels of further rows."""
+        """Add the labels of further rows."""
         labels = np.concatenate([self._last, labels])
         for first, last in _runs(labels):
             if last - first + 1 >= HOLD:
@@ -78,7 +78,7 @@ class Numbers:
 
 
 def _runs(labels: IntArray) -> list[tuple[int, int]]:
-    """First and last place of each run of equal labels."""
+    """First and last index of each run of equal labels."""
     if len(labels) == 0:
         return []
     starts = np.concatenate([[0], np.flatnonzero(np.diff(labels)) + 1])

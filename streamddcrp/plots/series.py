@@ -1,4 +1,4 @@
-"""A series of rows with their labels: what the time line draws."""
+"""A series of rows with their labels, as the time line draws it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,18 +23,18 @@ class Cause:
 class Labelled:
     """A series with a label and a score for each row."""
 
-    name: str  # with the key if it is one of several
+    name: str  # with the key if there are several
     features: tuple[str, ...]
     values: FloatArray  # (N, D); NaN where missing
     labels: IntArray  # (N,)
-    scores: FloatArray  # (N,); NaN in the model's warm-up, when the label has no meaning
+    scores: FloatArray  # (N,); NaN in the model's warm-up, when labels have no meaning
     clock: Clock
-    causes: tuple[Cause, ...] = ()  # latent features of the rows, where the model has them
-    measured: FloatArray | None = None  # values as they were, where ``values`` lack their seasons
-    names: Mapping[int, str] = field(default_factory=dict)  # given to regimes, by label
-    note: str = ""  # what else is to be said under its name
-    cut: bool = False  # whether there were rows before these
-    numbers: Mapping[int, int] = field(init=False)  # of regimes; none where rows are cut
+    causes: tuple[Cause, ...] = ()  # latent features of the rows, if the model has them
+    measured: FloatArray | None = None  # original values, if ``values`` have seasons subtracted
+    names: Mapping[int, str] = field(default_factory=dict)  # names of regimes, by label
+    note: str = ""  # a remark below its name
+    cut: bool = False  # whether earlier rows are missing
+    numbers: Mapping[int, int] = field(init=False)  # of regimes; none if rows are missing
 
     def __post_init__(self) -> None:
         numbers = Numbers()
@@ -46,7 +46,7 @@ class Labelled:
         return len(self.labels)
 
     def name_of(self, label: int) -> str:
-        """Say which regime a label is, with the name that somebody gave it."""
+        """Return the regime of a label, with its name if it has one."""
         name, number = self.names.get(label), self.numbers.get(label)
         what = f"id {label}" if number is None else f"regime {number}"
         return what + (f" ({name})" if name else "")

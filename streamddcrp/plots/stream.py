@@ -1,21 +1,21 @@
-"""Stream graphs: stories and other components of texts over time, layer upon layer."""
+"""Stream graphs: stories and other components of texts over time as layers."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamddcrp.plots.figures import date_axis, matplotlib, pyplot, short
 from streamddcrp.plots.palette import COLOURS, ink_on
 
-_WORDS = 3  # of a name
+_WORDS = 3  # words in a name
 _LONGEST = 30  # letters of a name
 _TIMES = 60  # points along the time of a stream
-_PLACES = 12  # tried for a name in a layer, those where it is thickest
-_OTHERS = ("#C9CDD1", "#DDE0E3")  # layers beyond the twelve that have colours, in turns
+_PLACES = 12  # positions tried for a name, where a layer is thickest
+_OTHERS = ("#C9CDD1", "#DDE0E3")  # alternating colours of layers after the first twelve
 _DARK = "#262626"
-_PER_HOUR = 3.0  # days of a stream below which documents are counted by the hour
+_PER_HOUR = 3.0  # days; shorter streams count documents by the hour
 _MARKS = {"^": "first seen", "x": "last seen", ">": "became part of another"}
 
 
@@ -37,12 +37,12 @@ def draw_stories(
     merged: Collection[int] = (),
     urls: Mapping[int, str] = MappingProxyType({}),
 ) -> None:
-    """Draw the largest stories over time, so that areas are numbers of documents.
+    """Draw the largest stories over time; areas are numbers of documents.
 
-    ``tracks`` come from ``trajectories()`` of a `TextStream`; ``live``: ids of stories that have
-    not died. Beyond the ``largest`` stories the others are left out. ``scale`` says what times are:
-    numbers of "rows", "time" in any unit, or "dates", seconds since 1970. Stories that were
-    ``merged`` into others end in an arrow head; ``urls`` are links of stories, for an SVG.
+    ``tracks`` come from ``trajectories()`` of a `TextStream`; ``live`` has the ids of stories that
+    have not died. Only the ``largest`` stories are drawn. ``scale`` is the unit of times: "rows"
+    for row numbers, "time" for any unit, or "dates" for seconds since 1970. Stories in ``merged``
+    end in an arrow head; ``urls`` are links of stories, for an SVG.
     """
     known, row = np.unique(tracks["id"].to_numpy(), return_inverse=True)
     total = np.bincount(row, tracks["mass"].to_numpy()) * (known >= 0)
@@ -58,8 +58,8 @@ def draw_stories(
     ax.set_xlabel({"rows": "documents learned", "time": "time", "dates": "time"}[scale])
     ax.set_ylabel(f"documents of {unit}" if scale == "rows" else f"documents per {unit}")
     counts = total[np.searchsorted(known, ids)]
-    names = layer_names(tracks, ids)
-    draw_layers(ax, x, mass * (size / width), ids, names, counts, live, merged, urls)
+    layers = Layers(ids, layer_names(tracks, ids), mass * (size / width), counts)
+    draw_layers(ax, x, layers, live, merged, urls)
 
 
 def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
@@ -78,30 +78,36 @@ def _over_time(tracks: Any, ids: Any) -> tuple[Any, Any, float]:
     own = np.isin(tracks["id"].to_numpy(), ids)
     rows = np.searchsorted(ids, tracks["id"].to_numpy()[own])
     np.add.at(mass, rows, share[own] * tracks["mass"].to_numpy()[own, None])
-    for _ in range(2):  # smoother: days and nights
+    for _ in range(2):  # smooths days and nights
         wide = np.pad(mass, ((0, 0), (1, 1)), mode="edge")
         mass = 0.25 * wide[:, :-2] + 0.5 * mass + 0.25 * wide[:, 2:]
     return 0.5 * (edges[1:] + edges[:-1]), mass, float(edges[1] - edges[0])
 
 
+class Layers(NamedTuple):
+    """K components over T times."""
+
+    ids: Any  # (K,)
+    names: list[str]
+    mass: Any  # (K, T)
+    counts: Any  # (K,) in all
+
+
 def draw_layers(
     ax: Any,
     x: Any,
-    mass: Any,
-    ids: Any,
-    names: list[str],
-    counts: Any,
+    layers: Layers,
     live: set[int],
     merged: Collection[int] = (),
     urls: Mapping[int, str] = MappingProxyType({}),
     counted: str = "documents",
 ) -> None:
-    """Draw layers (K, T) on each other, from zero, so that the axis is their scale.
+    """Draw layers on each other at times ``x`` (T,), from zero, so that the axis gives totals.
 
-    The twelve of most weight have colours, and names in a legend with their ``counts`` (K,), which
-    are numbers of what is ``counted``; those that are thick enough have them in the layer, too.
-    Their beginnings and ends are marked.
+    The twelve largest have colours, and names in a legend with their counts of what is ``counted``;
+    thick layers are also labelled inside. Beginnings and ends are marked.
     """
+    ids, names, mass, counts = layers
     ax.margins(x=0.01)
     for side in "top", "right":
         ax.spines[side].set_visible(False)
@@ -113,17 +119,17 @@ def draw_layers(
     ids, mass, counts = ids[order], mass[order], np.asarray(counts, dtype=np.float64)[order]
     names = [names[k] for k in order]
     colours = [*COLOURS[:n], *(_OTHERS[k % 2] for k in range(len(others)))]
-    layers = ax.stackplot(x, mass, colors=colours, linewidth=0.4, edgecolor="white")
+    drawn = ax.stackplot(x, mass, colors=colours, linewidth=0.4, edgecolor="white")
     if np.issubdtype(x.dtype, np.datetime64):
         date_axis(ax, year=True)
     ax.set_ylim(0.0, 1.04 * float(mass.sum(axis=0).max()) or 1.0)
     middle = np.cumsum(mass, axis=0) - 0.5 * mass
-    for k, layer in enumerate(layers):
+    for k, layer in enumerate(drawn):
         layer.set_label(names[k])
         if (url := urls.get(int(ids[k]))) is not None:
             layer.set_urls([url])
     marks = _draw_marks(ax, x, mass[:n], middle[:n], ids[:n], live, merged)
-    handles = layers[:n][::-1]
+    handles = drawn[:n][::-1]
     labels = [f"{short(names[k], _LONGEST)} ({counts[k]:,.0f})" for k in reversed(range(n))]
     if len(others):
         handles = [matplotlib("patches").Patch(color=_OTHERS[0]), *handles]
@@ -142,13 +148,13 @@ def draw_layers(
 def _draw_marks(
     ax: Any, x: Any, mass: Any, middle: Any, ids: Any, live: set[int], merged: Collection[int]
 ) -> list[Any]:
-    """Mark beginnings and ends of layers; return the marks there are."""
+    """Mark beginnings and ends of layers; return the marks used."""
     there = mass > 0.01 * mass.max(axis=1, keepdims=True)
     first, last = there.argmax(axis=1), len(x) - 1 - there[:, ::-1].argmax(axis=1)
     k = np.arange(len(ids))
     joined = np.isin(ids, list(merged))
     gone = ~np.isin(ids, list(live)) & ~joined
-    born = first > 0  # not there from the beginning
+    born = first > 0  # not present from the start
     made = []
     for marker, at, place in ("^", k[born], first), ("x", k[gone], last), (">", k[joined], last):
         if len(at):
@@ -160,9 +166,9 @@ def _draw_marks(
 
 
 def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], colours: list[str]) -> None:
-    """Write names into layers, each where it lies within its layer and no other name is."""
+    """Write names into layers, inside the layer and clear of other names."""
     at = np.asarray(ax.convert_xunits(x), dtype=np.float64)
-    ax.figure.draw_without_rendering()  # the layout, so that letters can be measured
+    ax.figure.draw_without_rendering()  # lays out the text so that it can be measured
     taken: list[Any] = []
     for k in np.argsort(-mass.sum(axis=1), kind="stable").tolist():
         text = ax.text(
@@ -182,7 +188,7 @@ def _write(ax: Any, x: Any, mass: Any, middle: Any, names: list[str], colours: l
 
 
 def _inside(ax: Any, at: Any, thick: Any, middle: Any, place: Any) -> bool:
-    """Whether a box lies within a layer, all along."""
+    """Whether a box lies entirely within a layer."""
     back = ax.transData.inverted()
     left, right = (back.transform((side, place.y0))[0] for side in (place.x0, place.x1))
     if left < at[0] or right > at[-1]:

@@ -1,4 +1,4 @@
-"""The time line of a labelled series: its values, its surprise, its regimes."""
+"""The time line of a labelled series: values, surprise, regimes."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -15,15 +15,15 @@ from streamddcrp.plots.series import Labelled
 from streamddcrp.typing import FloatArray
 
 N_COLOURS = 12
-N_COMBINATIONS = 5  # regimes with lanes where they are combinations of features
+N_COMBINATIONS = 5  # regimes with lanes if they are combinations of features
 N_PANELS = 12
 WIDTH, LEFT, RIGHT, TOP, BOTTOM, BETWEEN = 10.0, 0.9, 0.55, 0.8, 0.4, 0.33  # inches
 HEIGHTS = ((1, 2.4), (2, 1.7), (4, 1.25), (6, 1.0), (N_PANELS, 0.8))  # by the number of panels
-RASTER = 2_000  # points above which an SVG holds them as an image
-GAP = 20.0  # a line is broken where a gap is this many times the median one
-NAMED = 110  # letters of the line that names what is not drawn
+RASTER = 2_000  # points above which an SVG contains them as an image
+GAP = 20.0  # times the median gap that breaks a line
+NAMED = 110  # letters of the line that names columns not drawn
 
-Urls = Mapping[Visit | int, str]  # where a visit, or the moment of a rank, links to
+Urls = Mapping[Visit | int, str]  # links of visits, or of moments by rank
 
 
 def render(
@@ -42,16 +42,15 @@ def draw(
     figure_of: Callable[..., Any] | None = None,
     urls: Urls = MappingProxyType({}),
 ) -> Any:
-    """Draw the picture: one lane per regime, the surprise, one panel per column; return the figure.
+    """Draw one lane per regime, the surprise, one panel per column; return the figure.
 
-    The lanes and the time are on top, in sight however many columns there are; in the figure's list
-    of axes they come last.
-    Where the model has latent features, there is a lane for each of these, too. Up to `N_PANELS`
-    columns are drawn (`telling_features`), and those left out are named. The largest regimes have a
-    colour and a lane of their own, the others share one; regimes that are combinations of latent
-    features have no colours, since there are too many of them. ``figure_of`` makes the figure, as
-    `matplotlib.pyplot.figure` does; by default one that no window knows. ``urls`` are links for an
-    SVG: of a `Visit`, or of the moment of a rank from 1.
+    The lanes and the time are on top, visible with any number of columns; in the figure's list of
+    axes they come last. Latent features, if the model has them, also get a lane each. Up to
+    `N_PANELS` columns are drawn (`telling_features`), and the others are named. The largest regimes
+    have their own colour and lane, the others share one; regimes that are combinations of latent
+    features have no colours, because there are too many. ``figure_of`` creates the figure, as
+    `matplotlib.pyplot.figure` does; by default no window shows it. ``urls`` are links for an SVG,
+    of a `Visit`, or of a moment by rank from 1.
     """
     series = findings.series
     features = telling_features(findings, N_PANELS)
@@ -66,7 +65,7 @@ def draw(
     figure, axes = _panels(heights, len(features), 0.14 * (len(lines) - 1), figure_of)
     x = _positions(findings)
     end = _ends(x)
-    if series.causes:  # one colour: what is on is said by lanes
+    if series.causes:  # one colour, as lanes show what is on
         colours = dict.fromkeys((regime.label for regime in lanes), CAUSE)
     else:
         colours = colours_of(regime.label for regime in lanes)
@@ -78,7 +77,7 @@ def draw(
         draw_causes(axes[-2], x, end, series.causes)
     early = np.flatnonzero(np.isnan(series.scores))
     for ax in axes:
-        if len(early):  # hatched: nothing else is
+        if len(early):  # only the warm-up is hatched
             ax.axvspan(
                 x[early[0]], end[early[-1]], facecolor="none", edgecolor=EARLY, hatch="////",
                 linewidth=0, zorder=0,
@@ -86,15 +85,14 @@ def draw(
         if ax is not axes[-1]:
             for place in findings.moments:
                 ax.axvline(x[place], color=INK, alpha=0.6, linewidth=0.8, dashes=(3, 2), zorder=1)
-    unnamed = not others and not series.causes and bool(groups[1][0].any())
-    draw_lanes(axes[-1], x, end, findings, lanes, others, colours, urls=urls, unnamed=unnamed)
+    draw_lanes(axes[-1], x, end, findings, lanes, others, colours, urls)
     _draw_time(axes[-1], x, findings)
     _draw_title(axes[-1], findings, lines)
     return figure
 
 
 def plot_series(series: Labelled) -> Any:
-    """Draw a series in a figure of pyplot, so that a notebook or a window shows it."""
+    """Draw a series in a pyplot figure, shown in a notebook or a window."""
     with styled():
         if not len(series):
             figure = pyplot().figure(figsize=(WIDTH, 1.2), facecolor="white")
@@ -104,7 +102,7 @@ def plot_series(series: Labelled) -> Any:
 
 
 def _panels(heights: list[float], first: int, more: float, figure_of: Any) -> tuple[Any, list[Any]]:
-    """Place panels of given heights (inches), with one axis of time.
+    """Place panels of given heights (inches) with a common time axis.
 
     Those from ``first`` on are on top, the last one highest, with the time below it.
     """
@@ -126,7 +124,7 @@ def _panels(heights: list[float], first: int, more: float, figure_of: Any) -> tu
 
 
 def _positions(findings: Findings) -> FloatArray:
-    """Where the rows are on the shared axis: matplotlib's days for time stamps."""
+    """Positions of the rows on the shared axis: matplotlib's days for time stamps."""
     clock = findings.series.clock
     if clock.stamped:
         return np.asarray(matplotlib("dates").date2num(clock.times), dtype=np.float64)
@@ -134,7 +132,7 @@ def _positions(findings: Findings) -> FloatArray:
 
 
 def _groups(findings: Findings, colours: dict[int, str]) -> list[tuple[Any, str]]:
-    """Which rows have which colour, the most frequent first so that the rare lie on top."""
+    """Rows of each colour, the most frequent first so that rare ones lie on top."""
     series = findings.series
     early = np.isnan(series.scores)
     if series.causes:
@@ -196,7 +194,7 @@ def _draw_surprise(ax: Any, x: FloatArray, findings: Findings, urls: Urls) -> No
     known = scores[~np.isnan(scores)]
     low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     room = high - low or 1.0
-    ax.set_ylim(low - 0.1 * room, high + 0.3 * room)  # above: the numbers of the moments
+    ax.set_ylim(low - 0.1 * room, high + 0.3 * room)  # room for the numbers of the moments
     ax.locator_params(axis="y", nbins=3)
 
 
@@ -205,7 +203,7 @@ def _draw_time(ax: Any, x: FloatArray, findings: Findings) -> None:
     margin = 0.01 * (x[-1] - x[0]) or 0.5
     ax.set_xlim(float(np.min(x)) - margin, float(np.max(x)) + margin)
     if clock.stamped:
-        date_axis(ax, year=False)  # it stands in the title
+        date_axis(ax, year=False)  # it is in the title
         ax.set_xlabel("time (UTC)" if clock.utc else "time")
     else:
         ax.set_xlabel("row" if clock.counts_rows else "time")
@@ -214,7 +212,7 @@ def _draw_time(ax: Any, x: FloatArray, findings: Findings) -> None:
 
 
 def _lines(findings: Findings, features: list[int]) -> list[str]:
-    """Say below the title what is drawn, and which columns are not."""
+    """Write below the title what is drawn, and which columns are not."""
     series, clock = findings.series, findings.series.clock
     n = len(findings.regimes)
     period = "" if clock.counts_rows else f"{clock.at(0)} to {clock.at(len(series) - 1)}"
@@ -250,7 +248,7 @@ def _draw_title(ax: Any, findings: Findings, lines: list[str]) -> None:
 
 
 def _broken(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Put a hole where a gap in time is unusually long, so that no line is drawn across it."""
+    """Insert a gap in the line where a gap in time is unusually long."""
     steps = np.diff(x)
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else np.inf
     cuts = np.flatnonzero(steps > GAP * usual) + 1
@@ -258,7 +256,7 @@ def _broken(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _ends(x: FloatArray) -> FloatArray:
-    """Where a row's bar ends: at the next row, or after a usual step where that is far off."""
+    """End of a row's bar: at the next row, or after a usual step if that is far away."""
     steps = np.diff(x)
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
     if not len(steps):

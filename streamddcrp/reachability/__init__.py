@@ -1,16 +1,16 @@
 """Reachability of a sequential distance-dependent Chinese restaurant process.
 
 In a sequential ddCRP customer i links to one earlier customer j with probability A_ij, or to itself
-with probability s_i and opens a table; i sits where the path of links leads. With A strictly lower
+with probability s_i and opens a table; i sits where its path of links ends. With A strictly lower
 triangular,
 
     R = (I - A)^-1 = sum_m A^m,        R_ij = P(the path from i passes through j),
     Z_ik = R_ik s_k = P(i sits at the table opened by k)
 
-(Bartunov and Vetrov 2014, section 4.1). Read with the prior links, R gives the prior expectations
-of the number and the sizes of tables; with the links of a posterior approximation, those of q.
-`LaplacianInverse` keeps R while links come, change and go: appending a row costs O(n^2), or O(W n)
-when links reach W customers back; nothing is ever inverted or divided.
+(Bartunov and Vetrov 2014, section 4.1). With prior links, R gives the prior expectations of the
+number and sizes of tables; with links of a posterior approximation, those of q. `LaplacianInverse`
+maintains R while links are added, changed and removed: appending a row costs O(n^2), or O(W n) if
+links reach W customers back, without any inversion or division.
 
 R is the inverse of the Laplacian of the graph of links, grounded at the self-links; hence the name.
 This holds for the sequential process only: in the general ddCRP paths may run in cycles.

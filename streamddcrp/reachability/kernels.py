@@ -1,9 +1,9 @@
 """Compiled kernels of the reachability matrix R = (I - A)^-1.
 
-Customers are addressed by their row in the buffers; ``start`` is the oldest row still kept. ``A``
-is strictly lower triangular, so R is unit lower triangular: only columns <= row are read or
-written. The link of row i to row j >= ``first`` is ``A[i, j + shift]``: all rows before it have a
-column of their own (shift 0), or only the last W (shift W - i).
+Customers are addressed by buffer row; ``start`` is the oldest row still kept. ``A`` is strictly
+lower triangular, so R is unit lower triangular: only columns <= row are read or written. The link
+of row i to row j >= ``first`` is ``A[i, j + shift]``: either all rows before it have a column
+(shift 0), or only the last W (shift W - i).
 """
 
 import numpy as np
@@ -34,10 +34,10 @@ def revise(
     A: FloatArray, first: int, shift: int, start: int, i: int, n: int, work: FloatArray,
     out_R: FloatArray,
 ) -> None:  # fmt: skip
-    """Recompute row i after a change of its links, then carry the difference to the rows after it.
+    """Recompute row i after a change of its links, then propagate the difference to later rows.
 
-    Textbook form: R += R[:, i] (delta A_i R). Row i itself is built afresh, which costs the same
-    and keeps rounding from adding up in it; each row s behind it gets R[s, i] (new R_i - old R_i).
+    Textbook form: R += R[:, i] (delta A_i R). Row i itself is rebuilt at the same cost, so rounding
+    does not accumulate; each later row s gets R[s, i] (new R_i - old R_i).
     """
     for k in range(start, i):
         work[k] = -out_R[i, k]

@@ -1,4 +1,4 @@
-"""The reachability matrix of a sequential ddCRP, kept up to date row by row."""
+"""The reachability matrix of a sequential ddCRP, updated row by row."""
 
 from typing import Self
 
@@ -8,19 +8,19 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.reachability import kernels
 from streamddcrp.typing import ArrayLike, FloatArray
 
-SUM_TOLERANCE = 1e-9  # by how much the links of one customer may exceed 1 through rounding
+SUM_TOLERANCE = 1e-9  # rounding error allowed in the sum of a customer's links
 FIRST_CAPACITY = 16
 
 
 class LaplacianInverse:
     """Keep R = (I - A)^-1 while links of customers are appended, revised and forgotten.
 
-    A[i, j] is the probability that customer i links to the earlier customer j; what is missing to
-    1 is the self-link s_i, which opens a table. R[i, j] is then the probability that the path of
-    links starting at i passes through j (Bartunov and Vetrov 2014, section 4.1), and
-    Z[i, k] = R[i, k] s_k that i sits at the table opened by k. Because A is strictly lower
-    triangular, every update is exact and free of division. With the prior links as rows the
-    moments are those of the prior; with q(c_i), those of the posterior approximation.
+    A[i, j] is the probability that customer i links to the earlier customer j; the remainder to 1
+    is the self-link s_i, which opens a table. R[i, j] is then the probability that the path of
+    links starting at i passes through j (Bartunov and Vetrov 2014, section 4.1), and Z[i, k] = R[i,
+    k] s_k that i sits at the table opened by k. Because A is strictly lower triangular, every
+    update is exact and free of division. With prior links as rows the moments are the prior's; with
+    q(c_i), those of the posterior approximation.
 
     Customers are counted from the oldest one kept: after ``evict(k)`` customer k is customer 0.
 
@@ -48,7 +48,7 @@ class LaplacianInverse:
 
     Examples
     --------
-    Three customers; the second joins the first half of the time, the third prefers the second.
+    Three customers; the second joins the first with probability 1/2, the third prefers the second.
 
     >>> from streamddcrp.reachability import LaplacianInverse
     >>> inverse = LaplacianInverse()
@@ -107,13 +107,13 @@ class LaplacianInverse:
             Probabilities of its links to the n customers kept, oldest first. With a bandwidth W
             the last ``min(n, W)`` of them suffice, and the others must be zero.
         self_link : float, optional
-            Probability that it opens a table. By default what `row` leaves over; give it when part
-            of the probability belongs to customers already evicted.
+            Probability that it opens a table. By default the remainder of `row`; give it if part of
+            the probability belongs to evicted customers.
 
         Raises
         ------
         SchemaError
-            If `row` has the wrong length, a negative or undefined entry, or a sum above 1.
+            `row` has the wrong length, a negative or undefined entry, or a sum above 1.
         """
         n = len(self)
         links, opens = self._checked(n, row, self_link)
@@ -125,7 +125,7 @@ class LaplacianInverse:
     def revise(self, i: int, row: ArrayLike, *, self_link: float | None = None) -> None:
         """Replace the links of customer i: a rank-1 update of rows >= i and columns < i.
 
-        ``i`` counts from the oldest one kept (ConfigError if no such row is kept); ``row`` (i,) and
+        ``i`` counts from the oldest one kept (ConfigError if it is not kept); ``row`` (i,) and
         ``self_link``: as for `append`, whose errors change nothing. O(i^2 + (n - i) i); with a
         bandwidth O(W i + (n - i) i).
         """
@@ -144,9 +144,9 @@ class LaplacianInverse:
     def evict(self, k: int = 1) -> None:
         """Forget the k oldest customers, 0 <= k <= n (ConfigError if there are fewer). O(k), exact.
 
-        Paths between the customers that remain pass through later customers only, so their block of
-        R does not change. Tables opened by a forgotten customer have no column any more: the rows
-        of `table_probabilities` then sum to less than 1.
+        Paths between the remaining customers pass through these only, so their block of R does not
+        change. Tables opened by a forgotten customer have no column any more: the rows of
+        `table_probabilities` then sum to less than 1.
         """
         if not 0 <= k <= len(self):
             raise ConfigError(
@@ -156,7 +156,7 @@ class LaplacianInverse:
 
     @property
     def bandwidth(self) -> int | None:
-        """How many customers back links may reach; None: to the first one kept."""
+        """Largest distance of links in customers; None: unlimited."""
         return self._bandwidth
 
     @property
@@ -188,8 +188,8 @@ class LaplacianInverse:
     def expected_table_sizes(self) -> FloatArray:
         """Return the expected number of kept customers at the table opened by each, shape (n,).
 
-        sum_i R_ik s_k, zero-sized where k opens none; divide by `self_links` for the size of a
-        table that exists. O(n^2).
+        sum_i R_ik s_k, zero-sized where k opens none; divide by `self_links` for the size of an
+        existing table. O(n^2).
         """
         out = np.empty(len(self))
         kernels.column_masses(self._start, self._end, self._R, out)
@@ -200,7 +200,7 @@ class LaplacianInverse:
         return float(self._self_links[self._start : self._end].sum())
 
     def _checked(self, n: int, row: ArrayLike, self_link: float | None) -> tuple[FloatArray, float]:
-        """Check the links of a customer with n predecessors; return them and the self-link."""
+        """Check a customer's links to n predecessors; return them and the self-link."""
         links = np.asarray(row, dtype=np.float64, order="C")
         kept = n if self._bandwidth is None else min(n, self._bandwidth)
         if links.ndim != 1 or links.size not in {n, kept}:
@@ -236,7 +236,7 @@ class LaplacianInverse:
         return links, max(0.0, 1.0 - total) if self_link is None else float(self_link)
 
     def _reach(self, at: int) -> tuple[int, int]:
-        """Return the first row that links of a row lead to, and where row 0 is among its links."""
+        """Return the first row that a row's links reach, and the position of row 0 among them."""
         if self._bandwidth is None:
             return self._start, 0
         return max(self._start, at - self._bandwidth), self._bandwidth - at
@@ -253,7 +253,7 @@ class LaplacianInverse:
             return
         n = len(self)
         old, new = slice(self._start, self._end), slice(0, n)
-        # At most half full: the halves do not overlap, and at least n appends pay for the move.
+        # At most half full: the halves do not overlap, and at least n appends pay for the copy.
         grown = capacity if 2 * n <= capacity else 2 * capacity
         R, A, self_links = self._R, self._A, self._self_links
         if grown > capacity:

@@ -1,6 +1,8 @@
 """Laws of columns: their filters against slow twins, which law is chosen, what comes of it."""
 
 import logging
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +25,8 @@ from streamddcrp.data.laws.rivals import Rivals
 from streamddcrp.data.laws.scales import back, is_whole, log_slopes, onto, scale_by_rows
 from streamddcrp.errors import CheckpointError, ConfigError, SchemaError
 from streamddcrp.likelihoods.columns import column_powers, column_steps
+from streamddcrp.models.seqddcrp.contest import Contest
+from streamddcrp.models.seqddcrp.warmup import JUDGED, WarmUp
 from tests.oracles import laws as twin
 
 STILL = [law for law in AMONG["auto"] if not law.jumps]
@@ -218,6 +222,37 @@ def test_any_cutting_and_any_restart_gives_the_same():
     assert whole.column_laws() == parts.column_laws()
     row = {0: 1.0, 1: 2.0}
     assert whole.predict_one(row) == parts.predict_one(row)
+
+
+def test_a_law_is_judged_once_and_as_by_all_priors(monkeypatch):
+    """Whole contests of both views give the same verdict as those that end once one leads."""
+    lead, right, asked = WarmUp.leads, [], Counter()
+
+    def judged(self, recipe, rivals, names, first_time, least):
+        plain, scores = replace(recipe, reaches=(), temper=False, warp=False, correlate=False), []
+        for family, X in rivals:
+            n = min(len(X), JUDGED)
+            times = np.arange(self.n_rows - n, self.n_rows, dtype=float)
+            whole = Contest(
+                plain, family.on_grid(X[-n:]), X[-n:], times, names, None, self.n_rows - n, None
+            )
+            whole.go(at_once=True)
+            scores.append(whole.best.score)
+        by = scores[1] - scores[0]
+        for needed in (-1e4, by - 1e-6, by + 1e-6, least):
+            found = lead(self, recipe, rivals, names, first_time, needed)
+            right.append(found == (by > needed))
+        asked[self.n_rows] += 1
+        return found
+
+    monkeypatch.setattr(WarmUp, "leads", judged)
+    rng = np.random.default_rng(3)
+    walk = np.append(np.zeros(300), np.cumsum(0.5 * rng.normal(size=300)))
+    model = SeqDDCRP()
+    model.learn_many((walk + rng.normal(size=600))[:, None])
+    assert "slow" in model.column_laws()["0"]
+    assert all(right)
+    assert {*asked.values()} == {1}
 
 
 def test_a_prediction_is_that_of_the_next_row():

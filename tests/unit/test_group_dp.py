@@ -243,7 +243,7 @@ def test_nodes_that_are_still_to_come_keep_their_room_when_tables_need_more():
         seen = 1 + group[: i + 1].max()
         state, one = step(config, state, rows[[i]], t[[i]], group[[i]], node[:seen])
         np.testing.assert_array_equal(one[0], out[i])
-    kept, expected = arrays_of(config, state), arrays_of(config, whole)
+    kept, expected = arrays_of(state), arrays_of(whole)
     for name, values in kept.items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 

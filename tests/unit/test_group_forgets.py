@@ -145,7 +145,7 @@ def test_clusters_are_forgotten_as_by_a_slow_twin(kind):
     state, n_forgotten = empty_state(config), 0
     for i in range(150):
         one = rows[[i]], np.array([float(i)]), group[[i]], node
-        before = state_from_arrays(config, arrays_of(config, state), 3, 3, apart=True)
+        before = state_from_arrays(config, arrays_of(state), 3, 3, apart=True)
         before, expected_out = step(free, before, *one)
         state, out = step(config, state, *one)
         np.testing.assert_array_equal(out, expected_out)

@@ -1,9 +1,9 @@
-"""What a service keeps beside its models, so that each row is learned and answered once.
+"""State that a service keeps beside its models, to learn and answer each row once.
 
-A client has a name, and numbers its rows from 0. It sends a batch, waits for the answer, and sends
-the next. States, counts of rows and the last answer to each client are stored in one transaction
-before an answer is given, so that a batch that is sent again, because the answer was lost, gets the
-same answer and is not learned again.
+A client has a name and numbers its rows from 0. It sends a batch, waits for the answer, and sends
+the next. One transaction stores the states, row counts and last answer to each client before the
+answer is sent. A batch sent again after a lost answer therefore gets the same answer and is not
+learned again.
 """
 
 import json
@@ -19,22 +19,22 @@ from streamddcrp_connectors.run.columns import Columns, arrow_stream, canonical,
 from streamddcrp_connectors.run.job import find_cursor
 from streamddcrp_connectors.run.models import Models, Recipe, Rows, usable
 
-CLIENTS = 1000  # most names; each keeps an answer
+CLIENTS = 1000  # most clients; each keeps one answer
 LARGEST = 1 << 26  # bytes of a batch
 _OP = "answer"
 
 
 class Answer(NamedTuple):
-    """What a client gets for a batch."""
+    """A client's answer for a batch."""
 
-    note: Mapping[str, Any]  # ``first`` and ``rows``, as sent, and ``refused``: rows, and why
-    results: Any  # a record batch of the rows that were taken; None: none
+    note: Mapping[str, Any]  # ``first`` and ``rows`` as sent; ``refused``: rows with reasons
+    results: Any  # record batch of the accepted rows; None: none
 
 
 class Answers:
     """Learn batches of clients and answer them.
 
-    ``store`` keeps all; without it a repeated batch is known only while the process lives.
+    ``store`` keeps everything; without it a repeated batch is known only while the process lives.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Answers:
     def answer(self, client: str, first: int | None, raw: Any) -> Answer:
         """Learn a batch and return the answer, or the answer that was given before.
 
-        ``first`` is the number of its first row, from 0; None: the next, and a batch sent again is
-        a new one. SchemaError or ConfigError: the batch cannot be used as a whole, or does not
-        follow the one before; nothing was learned.
+        ``first`` is the number of its first row, counted from 0. With None the batch is taken as
+        new, even if it was sent before. Raises SchemaError or ConfigError, and learns nothing, if
+        the batch is unusable as a whole or does not follow the previous one.
         """
         count = self.count(client)
         first = count if first is None else first
@@ -96,7 +96,7 @@ class Answers:
         return answer
 
     def _read(self, raw: Any, first: int) -> tuple[Rows, dict[int, Any], Any]:
-        """Return the rows that can be used, why others cannot, and the kind of the time."""
+        """Return the usable rows, why others are refused, and the kind of the time."""
         if raw.nbytes > LARGEST:
             raise SchemaError(f"a batch has at most {LARGEST:,} bytes, got {raw.nbytes:,}")
         raw.validate(full=True)
@@ -109,7 +109,7 @@ class Answers:
         return *usable(batch, numbers, self.columns), kind
 
     def _keep(self, client: str, count: int, kind: Any, n_refused: int, answer: Answer) -> None:
-        """Store states, counts and the answer, all or nothing."""
+        """Store states, counts and the answer in one transaction."""
         cursor = self._cursor
         cursor["rows"] += count - self.count(client)
         cursor["refused"] += n_refused

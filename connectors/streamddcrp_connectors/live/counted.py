@@ -1,9 +1,9 @@
-"""A sink on a server that gets each row once, by counting.
+"""A sink on a server that receives each row exactly once, by counting.
 
-The rows of a job are numbered in the order they are written. Results do not depend on how the
-stream was cut into batches, but batches do depend on time: after a crash the same rows come again
-in other batches. So the server keeps *how many rows* of the job it has, in the same transaction or
-message as the rows, and what it has already is left out.
+Rows of a job are numbered in the order of writing. Results do not depend on the cuts between
+batches, but the cuts depend on time: after a crash the same rows may come in other batches. The
+server therefore keeps *how many rows* of the job it has, in the same transaction or message as the
+rows, and rows that it has already are skipped.
 """
 
 import logging
@@ -22,7 +22,7 @@ _LOG = logging.getLogger("streamddcrp")
 class CountedSink(ABC):
     """A live sink; the position is ``{"job", "rows"}``.
 
-    A sink of one more server says how many rows the server has, and how it sends more.
+    A subclass for a server says how many rows the server has, and how to send more.
     """
 
     live: ClassVar[bool] = True
@@ -32,12 +32,12 @@ class CountedSink(ABC):
         self.hosts = address.hosts
         self._what = what
         self._job, self._fresh = "", True
-        self._rows = 0  # that were sent
+        self._rows = 0  # rows sent
         self._held: list[Any] = []
-        self._arrived: int | None = None  # rows that the server has, if known
+        self._arrived: int | None = None  # rows on the server, if known
 
     def rewind(self, position: dict[str, Any] | None) -> None:
-        """Stand where ``position`` says; None: a new job."""
+        """Resume at ``position``; None: a new job."""
         self._fresh = position is None
         if position is None:
             position = {"job": f"{uuid.uuid4().hex[:16]}-{self._what}", "rows": 0}
@@ -50,7 +50,7 @@ class CountedSink(ABC):
             self._held.append(batch)
 
     def sync(self) -> dict[str, Any]:
-        """Send what is held; return the position. After ConnectionError it may be called again."""
+        """Send pending rows; return the position. May be called again after ConnectionError."""
         if self._held:
             batch = pa.concat_batches(self._held)
             if self._arrived is None:
@@ -65,12 +65,12 @@ class CountedSink(ABC):
         return {"job": self._job, "rows": self._rows}
 
     def say_not_alone(self) -> None:
-        """Warn that a new job adds to what is there: perhaps its checkpoint was lost."""
+        """Warn that a new job appends to existing rows: perhaps its checkpoint was lost."""
         if self._fresh:
             _LOG.warning("%s already holds rows; those of this new job are appended", self.name)
 
     def _count(self) -> int:
-        """Ask how many rows of the job have arrived; one that just began cannot have any."""
+        """Ask how many rows of the job have arrived; a new job cannot have any."""
         n_rows = self.arrived(self._job, self._rows)
         if n_rows < self._rows:
             raise CheckpointError(
@@ -81,23 +81,23 @@ class CountedSink(ABC):
 
     @abstractmethod
     def arrived(self, job: str, recorded: int) -> int:
-        """Connect if need be, and return how many rows of a job the server has.
+        """Connect if necessary, and return how many rows of a job the server has.
 
-        It should have ``recorded`` rows at least; there is no need to look for fewer.
+        At least ``recorded`` rows should be there; the search may stop at that number.
 
         Raises
         ------
         ConnectionError
-            The server is away; the runner waits and tries again.
+            The server is unavailable; the runner waits and retries.
         ConfigError
-            The server refuses, and waiting does not help.
+            The server refuses, and waiting will not help.
         """
 
     @abstractmethod
     def send(self, job: str, first: int, batch: Any) -> None:
-        """Send rows numbered from ``first``; return when the server has them for good.
+        """Send rows numbered from ``first``; return when the server has stored them.
 
-        All in one transaction, or in order: after an error the first ones may have arrived.
+        They go in one transaction, or in order: after an error some first ones may have arrived.
         """
 
     @abstractmethod

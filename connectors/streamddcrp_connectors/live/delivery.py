@@ -1,9 +1,9 @@
-"""Deliver messages to people and pagers at least once; learning never waits for that.
+"""Deliver messages to people and pagers at least once; learning never waits for delivery.
 
-A thread delivers one message after another. What waits is in the checkpoint as well; each message
-has an ``id``, which stays the same when it is sent again after an answer that was lost. What the
-receiver refuses for good, and the oldest of more than `MOST` that wait, go to a file of JSON lines
-beside the checkpoint, ``alarms-undelivered.jsonl``, and are counted.
+A thread delivers messages one after another. The checkpoint also holds the pending ones. Each
+message keeps its ``id`` when it is sent again after a lost answer. Messages refused for good, and
+the oldest when more than `MOST` are pending, go to the JSON lines file ``alarms-undelivered.jsonl``
+beside the checkpoint, and are counted.
 """
 
 import json
@@ -21,8 +21,8 @@ from streamddcrp_connectors.run.retries import FIRST
 from streamddcrp_connectors.run.retries import MOST as LONGEST
 from streamddcrp_connectors.run.sinks import json_lines
 
-MOST = 1000  # messages that may wait
-_PATIENCE = 2.0  # seconds without a delivery, at the end of a run
+MOST = 1000  # most pending messages
+_PATIENCE = 2.0  # seconds without a delivery before a run gives up at its end
 _LOG = logging.getLogger("streamddcrp")
 
 
@@ -36,11 +36,11 @@ class DeliverySink:
     Parameters
     ----------
     name : str
-        For messages and checkpoints: without secrets.
+        Name in messages and checkpoints, without secrets.
     what : str
         ``"alarms"`` or ``"events"``.
     post : callable
-        Delivers a message. It raises RefusedError, or OSError where it may work later.
+        Delivers a message. Raises RefusedError, or OSError if a retry may work.
     """
 
     live = True
@@ -55,16 +55,16 @@ class DeliverySink:
         self._what, self._post = what, post
         self._aside = Path(folder or ".") / f"{what}-undelivered.jsonl"
         self._job, self._rows = "", 0
-        self._change = threading.Condition()  # guards all that follows
+        self._change = threading.Condition()  # guards everything below
         self._waiting: deque[dict[str, Any]] = deque()
-        self._recorded = 0  # how many of them the last position has
+        self._recorded = 0  # messages in the last position
         self._ending = False
         self._moved = time.monotonic()
         self._thread = threading.Thread(target=self._deliver, daemon=True)
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something new to record, though no row came."""
+        """Whether there is something new to record although no row came."""
         return len(self._waiting) < self._recorded
 
     def rewind(self, position: dict[str, Any] | None) -> None:
@@ -75,7 +75,7 @@ class DeliverySink:
         self._thread.start()
 
     def write(self, batch: Any) -> None:
-        """Give each row its id, and let it be delivered."""
+        """Give each row its id and queue it."""
         with self._change:
             for line in json_lines(batch).splitlines():
                 self._waiting.append({"id": f"{self._job}:{self._rows}", **json.loads(line)})
@@ -87,13 +87,13 @@ class DeliverySink:
             self._set_aside(over, f"more than {MOST:,} messages wait")
 
     def sync(self) -> dict[str, Any]:
-        """Return the position, which includes the messages that wait."""
+        """Return the position, which includes the pending messages."""
         with self._change:
             self._recorded = len(self._waiting)
             return {"job": self._job, "rows": self._rows, "waiting": list(self._waiting)}
 
     def finish(self) -> None:
-        """Wait for what is being delivered; set aside what no checkpoint keeps."""
+        """Wait for deliveries in progress; set aside messages that no checkpoint keeps."""
         self._moved = time.monotonic()
         with self._change:
             while self._waiting and time.monotonic() - self._moved < _PATIENCE:
@@ -106,7 +106,7 @@ class DeliverySink:
             self._set_aside(left, "the run has ended")
 
     def abandon(self) -> None:
-        """Let the thread end; it is not waited for, since its receiver may hang."""
+        """Stop the thread without waiting for it, since its receiver may hang."""
         self._end()
 
     def _end(self) -> list[dict[str, Any]]:

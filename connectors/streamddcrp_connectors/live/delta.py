@@ -1,8 +1,8 @@
-"""Delta tables in folders of this machine: ``delta:///data/table``, or ``delta://table``.
+"""Delta tables in local folders: ``delta:///data/table``, or ``delta://table``.
 
-The source reads the rows that each version of a table appends, in the order of versions; its place
-is a version, a file of it and a row. The sink appends in transactions that hold, under the job's
-name, the number of its rows so far.
+The source reads the rows that each version of a table appends, in version order. Its place is a
+version, a file in it and a row. The sink appends in transactions that also record, under the job's
+name, how many rows it has written.
 """
 
 import json
@@ -32,10 +32,10 @@ _READABLE = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "typeWidenin
 
 
 class DeltaSource(TableSource):
-    """Rows that are appended to a table; the place is ``{"version", "file", "rows"}``.
+    """Rows appended to a table; the place is ``{"version", "file", "rows"}``.
 
-    A table whose rows are changed or deleted is refused once that is seen; files that are only
-    written again, by compaction, are passed over.
+    A table with changed or deleted rows is refused once this is seen. Files that compaction only
+    rewrote are skipped.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -60,10 +60,10 @@ class DeltaSource(TableSource):
             at = {"version": at["version"] + 1, "file": 0, "rows": 0}
 
     def close(self) -> None:
-        """Do nothing: no file stays open."""
+        """Do nothing, since no file stays open."""
 
     def _appended(self, version: int) -> list[str] | None:
-        """Return the files that a version appends; None if it is not there yet, after a wait."""
+        """Return the files that a version appends, or after a wait None if it does not exist."""
         log = self._folder / _LOG
         try:
             text = (log / f"{version:020d}.json").read_text(encoding="utf-8")
@@ -84,7 +84,7 @@ class DeltaSource(TableSource):
         return found
 
     def _check(self, action: dict[str, Any], version: int) -> None:
-        """Refuse what an append-only reader must not pass over."""
+        """Refuse changes that an append-only reader cannot follow."""
         problem = None
         if action.get("remove", {}).get("dataChange"):
             problem = "changes or deletes rows, which were learned"
@@ -115,7 +115,7 @@ class DeltaSource(TableSource):
 
 
 class DeltaSink(CountedSink):
-    """Rows appended to a table, which is made if need be."""
+    """Rows appended to a table, which is created if missing."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address, self._folder = _place(spec)
@@ -133,7 +133,7 @@ class DeltaSink(CountedSink):
         return int(self._table.transaction_version(job) or 0)
 
     def send(self, job: str, first: int, batch: Any) -> None:
-        """Append the rows and count them, in one transaction."""
+        """Append and count the rows in one transaction."""
         count = Transaction(job, first + batch.num_rows)
         try:
             write_deltalake(
@@ -148,10 +148,10 @@ class DeltaSink(CountedSink):
         self._force(self._table.version())
 
     def finish(self) -> None:
-        """Do nothing: no file stays open."""
+        """Do nothing, since no file stays open."""
 
     def _force(self, version: int) -> None:
-        """Force what a version added to the disk, which the library leaves to the system."""
+        """Flush a new version to the disk, which the library does not do."""
         log = self._folder / _LOG / f"{version:020d}.json"
         actions = map(json.loads, log.read_text(encoding="utf-8").splitlines())
         added = [unquote(action["add"]["path"]) for action in actions if "add" in action]
@@ -163,7 +163,7 @@ class DeltaSink(CountedSink):
 
 
 def _place(spec: str) -> tuple[Address, Path]:
-    """Return the address with the whole path, and the folder."""
+    """Return the address with an absolute path, and the folder."""
     path = spec.partition("://")[2]
     if not path or "?" in path:
         raise ConfigError(f"{spec} must be delta://folder, without options")

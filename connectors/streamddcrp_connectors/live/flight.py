@@ -1,13 +1,12 @@
 """Arrow Flight: ``flight://host:8815/STREAM``.
 
-The source asks by ``DoGet``, again and again, with the JSON ``{"stream": NAME, "after": n}`` as its
-ticket. The server answers with the rows that it has by then after the first n, always the same ones
-in the same order, and ends.
+The source repeats ``DoGet`` calls with the JSON ticket ``{"stream": NAME, "after": n}``. The server
+answers with the rows that it has after the first n, always the same ones in the same order.
 
-The sink sends by ``DoExchange``, to a server that speaks as our own service does (`flightserver`).
-The path of the descriptor is the stream and the job. The server first sends the note
-``{"rows": n}``: how many rows of the job it has for good. Each batch goes with ``{"first": n}``,
-the number of its first row; the answer ``{"first", "rows"}`` says that the server has all of it.
+The sink sends by ``DoExchange`` to a server that follows the protocol of our own service
+(`flightserver`). The path of the descriptor is the stream and the job. The server first sends the
+note ``{"rows": n}``: it has stored n rows of the job. Each batch carries ``{"first": n}``, the
+number of its first row; the answer ``{"first", "rows"}`` confirms that all of it is stored.
 """
 
 import json
@@ -36,7 +35,7 @@ _LOG = logging.getLogger("streamddcrp")
 
 
 class FlightClient:
-    """A connection that is made when it is needed, to ``flight://host[:port]/STREAM``.
+    """A connection to ``flight://host[:port]/STREAM``, opened when needed.
 
     Options: ``tls=yes``, ``ca=FILE``; ``token_env``, ``token_file``: sent as
     ``authorization: Bearer TOKEN``.
@@ -81,7 +80,7 @@ class FlightClient:
 
 
 class FlightSource(TableSource):
-    """Rows of a stream; the place is how many were read."""
+    """Rows of a stream; the place is the number of rows read."""
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
         self._server = FlightClient(spec)
@@ -105,7 +104,7 @@ class FlightSource(TableSource):
         self._server.close()
 
     def _get(self, row: int) -> Iterator[Any]:
-        """Yield the rows that there are after the first ``row``, in pieces."""
+        """Yield the available rows after the first ``row``, in pieces."""
         ticket = json.dumps({"stream": self._server.stream, "after": row}).encode()
         with self._server.guarded():
             reader = self._server.call("do_get", flight.Ticket(ticket))
@@ -123,7 +122,7 @@ class FlightSource(TableSource):
 
 
 class FlightSink(CountedSink):
-    """Rows as Arrow batches of an exchange."""
+    """Send rows as Arrow batches of an exchange."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._server = FlightClient(spec)
@@ -137,7 +136,7 @@ class FlightSink(CountedSink):
             return n_rows
 
     def send(self, job: str, first: int, batch: Any) -> None:
-        """Send a batch, which the server takes only if it follows what it has."""
+        """Send a batch; the server takes it only if it follows the stored rows."""
         with self._server.guarded():
             writer, reader = self._exchange(job)
             if self._note(reader, "rows")["rows"] != first:
@@ -162,7 +161,7 @@ class FlightSink(CountedSink):
         return self._server.call("do_exchange", descriptor)
 
     def _note(self, reader: Any, *names: str) -> dict[str, Any]:
-        """Read what stands beside the next answer."""
+        """Read the note that comes with the next answer."""
         try:
             note = reader.read_chunk().app_metadata
         except StopIteration as error:
@@ -176,7 +175,7 @@ class FlightSink(CountedSink):
 
 
 def _certificates(address: Address) -> dict[str, bytes]:
-    """Return those that a server's is checked against, if not those of this machine."""
+    """Return the certificates to check a server against, if not the system's."""
     if "ca" not in address.options:
         return {}
     address.tls  # noqa: B018 -- whether the file holds certificates
@@ -184,5 +183,5 @@ def _certificates(address: Address) -> dict[str, bytes]:
 
 
 def _first(error: Exception) -> str:
-    """Return the line of an error that says something: gRPC adds where it is in its own sources."""
+    """Return the informative line of an error: gRPC adds places in its own sources."""
     return str(error).partition(". gRPC client debug context")[0].partition("\n")[0]

@@ -1,9 +1,9 @@
 """A model as an Arrow Flight service: rows in, results out, by ``DoExchange``.
 
-The path of the descriptor is the client's name. The server first sends a note, the JSON
-``{"rows": n}``: n rows of this client were answered; the next is number n. For each batch,
-with the JSON ``{"first": n}`` beside it, come the results of the rows that were taken, with
-``{"first", "rows", "refused"}`` beside them; see `answers`.
+The path of the descriptor is the client's name. The server first sends the JSON note ``{"rows":
+n}``: it has answered n rows of this client, and expects row n next. Each batch carries the JSON
+``{"first": n}``. Its answer has the results of the accepted rows, with ``{"first", "rows",
+"refused"}``; see `answers`.
 """
 
 import hmac
@@ -19,7 +19,7 @@ from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp_connectors.live.answers import Answer, Answers
 from streamddcrp_connectors.run.address import host_port, is_loopback
 
-EXCHANGES = 64  # at once
+EXCHANGES = 64  # at the same time
 MAX_NAME = 64
 
 
@@ -38,9 +38,9 @@ class _Tokens(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
 
 class FlightService(flight.FlightServerBase):  # type: ignore[misc]
-    """Take batches in the threads of calls, and answer them in the thread of `answer_until`.
+    """Receive batches in the threads of calls, and answer them in that of `answer_until`.
 
-    ``port`` 0 is any free one. A token is needed where other machines reach the host.
+    ``port`` 0 picks a free one. A host reachable from other machines needs a token.
     """
 
     def __init__(self, host: str, port: int, token: str | None) -> None:
@@ -59,7 +59,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
             raise ConfigError(f"cannot listen on {where}: {error}") from error
 
     def answer_until(self, answers: Answers, seconds: float) -> None:
-        """Answer the batch that comes within ``seconds``; its errors go to its client."""
+        """Answer a batch that comes within ``seconds``; errors go to its client."""
         try:
             future, client, batch = self._work.get(timeout=seconds)
         except queue.Empty:
@@ -113,7 +113,7 @@ class FlightService(flight.FlightServerBase):  # type: ignore[misc]
 
 
 def _first(note: Any) -> int | None:
-    """Read the number of the first row from what stands beside a batch."""
+    """Read the number of the first row from a batch's note."""
     if note is None:
         return None
     try:

@@ -1,14 +1,14 @@
-"""A small HTTP server that takes rows: ``http-push://127.0.0.1:8080/rows?journal=FOLDER``.
+"""A small HTTP server that receives rows: ``http-push://127.0.0.1:8080/rows?journal=FOLDER``.
 
 ``POST`` a JSON object, JSON lines or an Arrow IPC stream. The answer is
 
-* 200 once the body is on the disk: it will be learned, whatever happens;
-* 503 with ``Retry-After`` when the journal is full or there are too many connections;
-* 401 for a missing or wrong token, 403 for what a web page sends, 404 and 405 for another path or
-  method, 411 and 413 for a body without a length or above `LARGEST`, 400 for an empty one.
+* 200 once the body is on the disk, from where it will be learned whatever happens;
+* 503 with ``Retry-After`` if the journal is full or there are too many connections;
+* 401 for a missing or wrong token, 403 for a request from a web page, 404 and 405 for another path
+or method, 411 and 413 for a body without a length or above `LARGEST`, 400 for an empty one.
 
-A sender that got no answer sends the same again. With a header ``Idempotency-Key``, different for
-each body, it is then taken once: the latest 4,096 keys are known.
+A sender without an answer repeats its request. If it sets an ``Idempotency-Key`` header, different
+for each body, the body is taken once: the server remembers the latest 4,096 keys.
 """
 
 import hmac
@@ -33,9 +33,9 @@ _LOG = logging.getLogger("streamddcrp")
 
 
 class HttpPushSource(JournaledSource):
-    """Rows that are posted to ``http-push://host:port/path?journal=FOLDER``.
+    """Rows posted to ``http-push://host:port/path?journal=FOLDER``.
 
-    Addresses other than loopback need a token, ``&token_env=NAME`` or ``&token_file=FILE``, which
+    Any address but loopback needs a token, by ``&token_env=NAME`` or ``&token_file=FILE``, which
     senders give as ``Authorization: Bearer TOKEN``.
     """
 
@@ -82,7 +82,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(at, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or say at once that there are too many."""
+        """Answer in a separate thread, or refuse at once if there are too many connections."""
         if self._room.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -96,7 +96,7 @@ class _Server(ThreadingHTTPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log what went wrong in a connection; the others go on."""
+        """Log the failure of one connection; the others continue."""
         _LOG.debug("a connection ended early", exc_info=True)
 
 
@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         if length is None:
             return
         body = self.rfile.read(length)
-        if len(body) < length:  # the sender has gone
+        if len(body) < length:  # the sender disconnected
             self.close_connection = True
             return
         key = self.headers.get("Idempotency-Key", "").encode()
@@ -131,12 +131,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.OK, "taken" if new else "taken before")
 
     def _accepted_length(self) -> int | None:
-        """Return the length of the body; None if the request was refused for its head."""
+        """Return the length of the body; None if the header was refused."""
         wanted, given = self.server.wanted, self.headers.get("Authorization", "")
         length = self.headers.get("Content-Length", "")
         if wanted is not None and not hmac.compare_digest(given.encode(), wanted):
             self._refuse(HTTPStatus.UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN")
-        elif "Origin" in self.headers:  # a page on the web must not reach what listens here
+        elif "Origin" in self.headers:  # a web page must not reach this server
             self._refuse(HTTPStatus.FORBIDDEN, "rows are not taken from web pages")
         elif self.path.partition("?")[0].rstrip("/") != self.server.path.rstrip("/"):
             self._refuse(HTTPStatus.NOT_FOUND, f"rows go to {self.server.path}")
@@ -155,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _other  # noqa: N815
 
     def _refuse(self, status: HTTPStatus, text: str) -> None:
-        """Answer for the head alone; what body comes is passed over, and the connection ends."""
+        """Answer from the header alone; skip the body and close the connection."""
         self.close_connection = True
         length = self.headers.get("Content-Length", "")
         if length.isascii() and length.isdecimal() and len(length) <= 12:
@@ -180,4 +180,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: heads may hold secrets."""
+        """Log nothing: headers may hold secrets."""

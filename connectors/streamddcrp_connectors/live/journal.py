@@ -1,7 +1,7 @@
-"""A durable queue of messages on the local disk, for senders that cannot send them again.
+"""A durable queue of messages on the local disk, for senders that cannot repeat them.
 
-`Journal.put` returns once the message is on the disk, so that a server can then tell its sender.
-The run reads messages by number, as often as it has to, and trims those that a checkpoint covers.
+`Journal.put` returns once the message is on the disk, so that a server can confirm it. The run
+reads messages by number, repeatedly if needed, and trims those covered by a checkpoint.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ from streamddcrp.errors import CheckpointError, ConfigError, StreamDDCRPError
 NAME = "journal.sqlite"
 MAX_KEY = 64  # bytes
 _PAGE = 4096
-_AT_ONCE = 1 << 20  # bytes that are committed together
+_AT_ONCE = 1 << 20  # bytes committed together
 _SETTINGS = "pragma locking_mode=exclusive; pragma journal_mode=wal; pragma synchronous=full"
 _TABLES = (
     "create table if not exists message"
@@ -28,19 +28,19 @@ _TABLES = (
 
 
 class Entry(NamedTuple):
-    """What is put into a journal."""
+    """An entry of a journal."""
 
     message: bytes
-    key: bytes = b""  # by which the message is known when it comes again; empty: it is not
-    first: bool = False  # the sender is sure that it was not sent before: a known key is another's
+    key: bytes = b""  # identifies a repeated message; empty: none
+    first: bool = False  # the sender never sent it before, so a known key is a clash
 
 
 class JournalFullError(StreamDDCRPError):
-    """There is no room until the run has caught up."""
+    """The journal is full until the run catches up."""
 
 
 class _Batch:
-    """Entries that one thread waits for."""
+    """Entries for which one thread waits."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self.entries = tuple(entries)
@@ -51,18 +51,18 @@ class _Batch:
 
 
 class Journal:
-    """Messages in the order in which they were put, numbered from 0.
+    """Messages in the order of `put`, numbered from 0.
 
-    A SQLite database in WAL mode. Any number of threads may call `put`: those that wait at the same
-    time share one transaction. One process at a time has the journal open.
+    The store is a SQLite database in WAL mode. Any number of threads may call `put`; those that
+    wait at the same time share a transaction. Only one process may have the journal open.
 
     Parameters
     ----------
     max_bytes : int
-        Most bytes on the disk: five eighths for messages, the rest for SQLite's log; `put` raises
-        JournalFullError beyond. A message has at most a quarter.
+        Most bytes on the disk: five eighths for messages, the rest for SQLite's log. Beyond it
+        `put` raises JournalFullError. A message has at most a quarter.
     remembered : int
-        How many keys, the latest, are known at least.
+        At least this many of the latest keys are remembered.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Journal:
         self._max_bytes, self._remembered = max_bytes, remembered
         self._waiting: deque[_Batch] = deque()
         self._using = threading.Lock()  # guards the database
-        self._change = threading.Condition()  # guards what is known of it
+        self._change = threading.Condition()  # guards the fields below
         if old := sorted(path.name for path in folder.glob("*.journal")):
             raise ConfigError(
                 f"the journal {folder} holds messages of a version before SQLite, which no run "
@@ -115,7 +115,7 @@ class Journal:
 
     @property
     def end(self) -> int:
-        """Number of the next message: one more than the last that is on the disk."""
+        """Number of the next message, one above the last on the disk."""
         return self._end
 
     def put(self, message: bytes, key: bytes = b"") -> bool:
@@ -123,17 +123,16 @@ class Journal:
         return self.put_all([Entry(message, key)])[0]
 
     def put_all(self, entries: Iterable[Entry]) -> list[bool]:
-        """Append messages and return, once they are on the disk, which of them are new.
+        """Append messages, wait until they are on the disk, and return which were new.
 
-        A message whose key is among the latest ones is not put again, unless it is said to be
-        first.
+        A message with a remembered key is not stored again, unless it is marked as first.
 
         Raises
         ------
         JournalFullError
-            Nothing was put: there is no room, or the disk is full.
+            The journal or the disk is full; nothing was stored.
         ConfigError
-            A message can never be put: it or its key is too large.
+            A message or its key is too large.
         """
         batch = _Batch(entries)
         for message, key, _ in batch.entries:
@@ -149,16 +148,16 @@ class Journal:
         self._waiting.append(batch)
         while not batch.done:
             with self._using:
-                if not batch.done:  # else another thread has committed it
+                if not batch.done:  # else another thread committed it
                     self._commit_some()
         if batch.error is not None:
             raise batch.error
         return batch.new
 
     def read(self, first: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages from number ``first`` on that are on the disk.
+        """Yield the stored messages from number ``first`` on.
 
-        No message can be put while one of them is read.
+        No message can be stored while one is being read.
         """
         end = self._end
         if not self._first <= first <= end:
@@ -200,7 +199,7 @@ class Journal:
         return self._end if number is None else int(number)
 
     def _commit_some(self) -> None:
-        """Put what waits, or the first mebibyte of it, in one transaction."""
+        """Store the waiting entries, or their first mebibyte, in one transaction."""
         batches: list[_Batch] = []
         size = 0
         while self._waiting and (not batches or size + self._waiting[0].size <= _AT_ONCE):
@@ -239,7 +238,7 @@ class Journal:
 
     @contextmanager
     def _reporting(self, kind: type[StreamDDCRPError]) -> Iterator[None]:
-        """Undo on any failure, and say what SQLite says."""
+        """Roll back after any failure, and report SQLite's message."""
         try:
             yield
         except BaseException as error:

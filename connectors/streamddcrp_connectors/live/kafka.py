@@ -1,11 +1,11 @@
 """Kafka: ``kafka://host:9092/TOPIC``.
 
-The source's place is the offset, in our own checkpoint: there is no group of consumers. Several
-partitions are merged, in an order that is the same at each reading; see `kafkamerge`.
+The source stores its offset in our checkpoint and joins no consumer group. It merges partitions in
+an order that is the same at each reading; see `kafkamerge`.
 
-The sink writes to one partition, in transactions; the head of each message names the job and the
-row. A run that goes on fences off the one before, by the job's ``transactional.id``, and
-reads what that wrote after the recorded offset.
+The sink writes to one partition in transactions. The headers of each message name the job and the
+row. A resumed run fences off the previous one by the job's ``transactional.id``, and reads what
+that one wrote after the recorded offset.
 """
 
 import time
@@ -24,11 +24,11 @@ from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sinks import json_lines
 
-_END = 4.0  # seconds for the end of a transaction
+_END = 4.0  # seconds to end a transaction
 
 
 class KafkaSource(MessageSource):
-    """Messages of a partition, or of all, of ``kafka://[user@]host[:port]/TOPIC``.
+    """Messages of one or all partitions of ``kafka://[user@]host[:port]/TOPIC``.
 
     Options: ``partition``, ``from=start|new``; ``security=plaintext|ssl|sasl_plaintext|sasl_ssl``,
     ``mechanism``, ``ca=FILE``; ``password_env``, ``password_file``.
@@ -40,7 +40,7 @@ class KafkaSource(MessageSource):
         self._topic, self._new = Topic(address), address.begins_new
 
     def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
-        """Yield the messages from an offset on, or from a place of all partitions."""
+        """Yield the messages from an offset or, with several partitions, from a place."""
         self.close()
         topic, new = self._topic, self._new
         with topic.guarded():
@@ -74,21 +74,21 @@ class KafkaSource(MessageSource):
 
 
 class KafkaSink(CountedSink):
-    """Rows as JSON messages of a partition, in transactions; options but ``from``."""
+    """Rows as JSON messages of a partition, in transactions; options without ``from``."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=OPTIONS, secrets=["password"])
         super().__init__(address, what)
         self._topic = Topic(address)
         self._producer: Any = None
-        self._end: int | None = None  # of the topic, as far as its rows are counted
+        self._end: int | None = None  # offset up to which rows are counted
 
     def rewind(self, position: dict[str, Any] | None) -> None:
         self._end = None if position is None else position["end"]
         super().rewind(position)
 
     def sync(self) -> dict[str, Any]:
-        """Send what is held; return the position, with an offset before all rows to come."""
+        """Send pending rows; return the position, with an offset before all later rows."""
         return super().sync() | {"end": self._end}
 
     def arrived(self, job: str, recorded: int) -> int:
@@ -117,7 +117,7 @@ class KafkaSink(CountedSink):
                 self._topic.close()
 
     def _count_to(self, reader: Any, job: bytes, high: int) -> int:
-        """Return how many rows of a job there are, by its last message before ``high``."""
+        """Return a job's row count, found in its last message before ``high``."""
         at, n_rows = self._end or 0, 0
         end = time.monotonic() + _END
         while at < high:
@@ -135,7 +135,7 @@ class KafkaSink(CountedSink):
         return n_rows
 
     def send(self, job: str, first: int, batch: Any) -> None:
-        """Produce the rows, each with the job and its number, in one transaction."""
+        """Produce the rows in one transaction, each with its job and number."""
         failed: list[KafkaError] = []
         ends: list[int] = []
 

@@ -1,10 +1,10 @@
 """Several partitions of a Kafka topic as one stream.
 
-Partitions have no common order, and which message arrives first differs from time to time. So they
-are read in rounds. A round is what each partition held when it began, up to an offset ``end``. Its
-messages are merged by their time stamps, and where these are equal by the number of the partition;
-those of one partition stay in their order. A round is yielded without messages when it begins. The
-runner commits that before the first row; so the same rows come in the same order after a crash.
+Partitions have no common order, and arrival order varies, so they are read in rounds. A round is
+what each partition held when it began, up to an offset ``end``. Its messages are merged by time
+stamp and, if equal, by partition number; each partition keeps its order. A round is first yielded
+without messages. The runner commits that before the first row, so the same rows come in the same
+order after a crash.
 """
 
 import time
@@ -18,8 +18,8 @@ from confluent_kafka import KafkaError
 from streamddcrp_connectors.live.kafkatopic import ANSWER, Topic
 from streamddcrp_connectors.run.gather import POLL
 
-GATHER = 0.002  # seconds for more messages, once there is one
-LOOK = 30.0  # seconds between two looks at how many partitions there are
+GATHER = 0.002  # seconds to wait for more messages after the first
+LOOK = 30.0  # seconds between two counts of the partitions
 _QUEUED = 1 << 16  # KiB that the clients of all partitions fetch ahead
 
 
@@ -27,12 +27,12 @@ Rounds = Generator[tuple[list[bytes], Any], None, Any]
 
 
 def merged(topic: Topic, at: Any, most: Callable[[], int], *, new: bool) -> Rounds:
-    """Yield the messages of all partitions after a place, with the place after the last of them.
+    """Yield the messages of all partitions after a place, each time with the next place.
 
-    ``at`` may be an offset, if the topic had but one partition. ``most`` returns how many messages
+    ``at`` may be an offset, if the topic had a single partition. ``most`` returns how many messages
     may be yielded at once.
     """
-    while True:  # as often as the topic gets more partitions
+    while True:  # once more each time the topic gets more partitions
         topic.close()
         at = yield from _rounds(topic, at, most, new)
 
@@ -81,7 +81,7 @@ def _place(partitions: list["_Partition"]) -> dict[str, list[int]]:
 
 
 def _next(partitions: list["_Partition"], most: int) -> list[bytes]:
-    """Return the next messages of the round that no other can come before."""
+    """Return the round's next messages that no other can precede."""
     found: list[bytes] = []
     if not any(one.lacking for one in partitions):
         heads = [one.head for one in partitions if one.head is not None]
@@ -102,7 +102,7 @@ def _next(partitions: list["_Partition"], most: int) -> list[bytes]:
 
 
 class _Partition:
-    """What is read of one partition, by a client of its own."""
+    """The position in one partition, read by a client of its own."""
 
     def __init__(
         self, topic: Topic, number: int, at: int | None, end: int | None, *, n: int, new: bool
@@ -113,20 +113,20 @@ class _Partition:
         )
         self.at = topic.begin(self._client, at, new=new, number=number)
         self.end = self.at if end is None else end
-        self._known = self.at  # there is nothing before it but what is held
+        self._known = self.at  # earlier ones are all held
         self._held: deque[Any] = deque()
         self._client.assign([topic.at(self.at, number)])
 
     @property
     def head(self) -> tuple[int, int, "_Partition"] | None:
-        """The time stamp of the next message of the round, to be compared."""
+        """The time stamp of the round's next message, for comparison."""
         if self._held and self._held[0].offset() < self.end:
             return self._held[0].timestamp()[1], self.number, self
         return None
 
     @property
     def lacking(self) -> bool:
-        """Whether a message of the round may come that is not here yet."""
+        """Whether the round still expects a message."""
         return not self._held and max(self.at, self._known) < self.end
 
     def take(self) -> bytes:
@@ -135,7 +135,7 @@ class _Partition:
         return message.value() or b"?"
 
     def fetch(self, most: int, seconds: float) -> None:
-        """Wait for messages, unless ``most`` are held already."""
+        """Wait for messages, unless ``most`` are already held."""
         if len(self._held) >= most:
             return
         first = self._client.poll(seconds)
@@ -151,7 +151,7 @@ class _Partition:
             self._topic.check()
 
     def look(self, seconds: float) -> None:
-        """Let the round end where the partition does now; 0 s: as the last messages said."""
+        """End the round at the partition's present end; 0 s: as in the latest messages."""
         where = self._topic.at(number=self.number)
         how = {"timeout": seconds} if seconds else {"cached": True}
         _, high = self._client.get_watermark_offsets(where, **how)

@@ -30,7 +30,7 @@ _FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PR
 
 
 def client_settings(address: Address) -> dict[str, Any]:
-    """Return the settings of Kafka's library that an address stands for.
+    """Return the settings of Kafka's library for an address.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class Topic:
         self._consumers: list[Any] = []
 
     def at(self, offset: int = OFFSET_INVALID, number: int | None = None) -> TopicPartition:
-        """Return a partition at an offset: that of the number, else that of the address."""
+        """Return a partition at the offset ``number``, or at the start the address names."""
         if number is None:
             number = self.partition or 0
         return TopicPartition(self.topic, number, offset)
@@ -88,7 +88,7 @@ class Topic:
         return n
 
     def consumer(self, **more: Any) -> Any:
-        """Return a consumer of messages that were committed, which `close` closes."""
+        """Return a consumer of committed messages; `close` closes it."""
         settings = {
             "group.id": "streamddcrp",  # asked for by the library; nothing is stored
             "enable.auto.commit": False,
@@ -106,7 +106,7 @@ class Topic:
         self._consumers = []
 
     def begin(self, consumer: Any, at: int | None, *, new: bool, number: int | None = None) -> int:
-        """Return where to read on in a partition, after a check that nothing is missing."""
+        """Return where to continue in a partition, after checking that nothing is missing."""
         low, high = consumer.get_watermark_offsets(self.at(number=number), timeout=ANSWER)
         if at is None:
             return int(high if new else low)
@@ -119,7 +119,7 @@ class Topic:
         return at
 
     def refuse(self, error: KafkaError, at: int) -> None:
-        """Raise what stands in the place of a message, unless it is the end of a partition."""
+        """Raise the error that replaces a message, unless it is the end of a partition."""
         if error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
             raise SchemaError(
                 f"{self.name}: offset {at} no longer exists: messages were removed before "
@@ -152,7 +152,7 @@ class Topic:
         raise ConfigError(message)
 
     def check(self) -> None:
-        """Raise if the brokers went away since the last call."""
+        """Raise if the brokers became unavailable since the last call."""
         if self._last is not None:
             error, self._last = self._last, None
             self.fail(error)

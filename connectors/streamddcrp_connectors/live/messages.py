@@ -1,6 +1,6 @@
-"""Live sources: of messages, of messages that come only once, and of tables.
+"""Live sources of messages, of messages that come only once, and of tables.
 
-A source of one more server subclasses `MessageSource` or `TableSource`, and says how to read on
+A source for another server subclasses `MessageSource` or `TableSource`, and defines how to read
 after a place.
 """
 
@@ -17,7 +17,7 @@ from streamddcrp_connectors.run.columns import Columns, TimeKind, canonical
 from streamddcrp_connectors.run.gather import POLL
 from streamddcrp_connectors.run.sources import Offset
 
-JOURNAL = ("journal", "journal_mb")  # options of addresses whose messages are kept in one
+JOURNAL = ("journal", "journal_mb")  # options of addresses with a journal
 LEAST_MB = 16
 _TAKEN = 1 << 24  # bytes of messages that are decoded at once
 
@@ -38,7 +38,7 @@ class LiveSource(ABC):
         return {"path": self.name, "format": self.name.partition(":")[0]}
 
     def read_after(self, offset: Offset | None) -> Iterator[tuple[Any, Offset]]:
-        """Yield the batches after ``offset``, each with its own offset; None: nothing came."""
+        """Yield the batches after ``offset``, each with its own offset; None if nothing came."""
         row, kind, at = 0, None, None
         if offset is not None:
             row, kind, at = offset["row"], offset["kind"], offset["at"]
@@ -51,23 +51,23 @@ class LiveSource(ABC):
 
     @abstractmethod
     def after(self, at: Any) -> Iterator[tuple[Any, Any]]:
-        """Connect, and yield what comes after a place, with the place after it.
+        """Connect, and yield the data after a place together with the next place.
 
         Parameters
         ----------
         at : JSON value
-            A place that was yielded before; None: where the address says that a job begins.
+            A place yielded before, or None for where the address says that a job begins.
 
         Yields
         ------
         found : sequence of bytes, or pyarrow.RecordBatch
-            At most ``_most`` messages, or ``_batch_rows`` rows, as soon as there are any; none, or
-            None, when `POLL` seconds brought nothing.
+            At most ``_most`` messages, or ``_batch_rows`` rows, as soon as there are any. No
+            messages, or None, if `POLL` seconds brought nothing.
 
         Raises
         ------
         ConnectionError, ConfigError
-            The server is away, and the runner waits and calls again; or it refuses.
+            The server is unavailable and the runner retries, or it refuses.
         """
 
     @abstractmethod
@@ -95,7 +95,7 @@ class MessageSource(LiveSource):
 
 
 class JournaledSource(MessageSource):
-    """Messages that cannot be asked for again: kept in a journal until a checkpoint covers them.
+    """Messages that cannot be fetched again: a journal keeps them until a checkpoint does.
 
     The option ``journal`` names its folder, ``journal_mb`` the most megabytes on the disk.
     """
@@ -129,15 +129,15 @@ class JournaledSource(MessageSource):
             yield messages, at
 
     def committed(self, offset: Offset) -> None:
-        """Trim what no run needs again."""
+        """Trim messages that no run needs again."""
         if offset["at"] is not None:
             self._journal.trim(offset["at"])
 
     @abstractmethod
     def receive(self, *, drained: bool) -> None:
-        """Start to receive; raise as `after` does if messages cannot come.
+        """Start to receive; raise as `after` does if no messages can come.
 
-        ``drained``: all that came is read, so an error holds nothing back.
+        ``drained``: everything received has been read, so an error holds nothing back.
         """
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class JournaledSource(MessageSource):
 
 
 class TableSource(LiveSource):
-    """Rows that come as columns, which keep their types."""
+    """Rows that come as columns and keep their types."""
 
     def _decoded(self, found: Any, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
         batch, then = canonical(found.select(list(self.columns.names)), self.columns, kind)

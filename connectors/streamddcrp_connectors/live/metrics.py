@@ -1,8 +1,8 @@
-"""What a run does, for Prometheus: counts, a histogram of times, and how it stands now.
+"""Prometheus metrics of a run: counters, a histogram of times, and the current state.
 
-Beside ``/metrics`` there are ``/healthz``, which answers 503 when the run has done nothing for
-`SILENT` seconds, and ``/readyz``, which does so until it stands where the last run ended, and
-while it waits for a server.
+Beside ``/metrics`` there are ``/healthz`` and ``/readyz``. ``/healthz`` answers 503 when the run
+has done nothing for `SILENT` seconds; ``/readyz`` does while the run catches up to where the last
+run ended or waits for a server.
 """
 
 import math
@@ -23,7 +23,7 @@ from streamddcrp_connectors.run.loop import Epoch
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
-KEYS = 100  # that have a metric of their own, and columns likewise
+KEYS = 100  # keys, and columns, with a metric of their own
 SILENT = 300.0  # seconds; a kernel may have to be compiled
 
 
@@ -35,13 +35,13 @@ class _Quiet(WSGIRequestHandler):
     timeout = 10
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing of each request."""
+        """Log no requests."""
 
 
 class Metrics:
-    """Serve the numbers of a run at ``http://HOST:PORT/metrics``.
+    """Serve the metrics of a run at ``http://HOST:PORT/metrics``.
 
-    Without a host, on this machine only.
+    Without a host, only this machine can reach it.
     """
 
     def __init__(self, address: str) -> None:
@@ -104,7 +104,7 @@ class Metrics:
         return self._summary is None or self._since("alive") < SILENT
 
     def ready(self) -> bool:
-        """Whether the run stands where it should, and waits for no server."""
+        """Whether the run has caught up and waits for no server."""
         summary = self._summary
         return summary is not None and summary.committed is not None and not summary.waiting_for
 
@@ -143,7 +143,7 @@ class Metrics:
 
 
 def _count(counter: Any, known: set[str], names: Iterable[str]) -> None:
-    """Count names, as long as there are not too many of them."""
+    """Count names up to a limit."""
     for name in names:
         if name in known or len(known) < KEYS:
             known.add(name)

@@ -1,10 +1,10 @@
 """Rows published on an MQTT topic: ``mqtt://host/plant/+/flow?journal=FOLDER``.
 
-A message is acknowledged (quality of service 1) only after it is in the journal. The session is
-kept by the broker while the job is away, and what a job that died had in its journal but not yet
-acknowledged is recognised when it comes again: it has the mark of a repetition, the same number and
-the same content. The broker must speak MQTT 5 and keep enough: mosquitto drops what goes beyond
-``max_queued_messages`` (1000) unless that is set to 0, and needs ``persistence true``.
+A message is acknowledged (quality of service 1) only after it is in the journal. The broker keeps
+the session while the job is away. If a job died between journal and acknowledgement, the message
+that the broker repeats is recognised by its duplicate flag, number and content. The broker must
+speak MQTT 5 and queue enough: mosquitto drops messages beyond ``max_queued_messages`` (1000) unless
+it is set to 0, and needs ``persistence true``.
 """
 
 import hashlib
@@ -27,10 +27,10 @@ from streamddcrp_connectors.live.messages import JOURNAL, JournaledSource
 from streamddcrp_connectors.run.address import Address
 from streamddcrp_connectors.run.columns import Columns
 
-IN_FLIGHT = 1000  # messages without acknowledgement; the journal knows four times as many
-AT_ONCE = 1 << 20  # bytes, or one message, that are put into the journal at once
-UNASKED = 10_000  # most messages without acknowledgement (quality of service 0) that wait
-_FOREVER = 0xFFFFFFFF  # seconds that the broker keeps the session
+IN_FLIGHT = 1000  # unacknowledged messages; the journal remembers four times as many
+AT_ONCE = 1 << 20  # bytes, or one message, stored in the journal at once
+UNASKED = 10_000  # most messages of quality of service 0 that wait
+_FOREVER = 0xFFFFFFFF  # seconds for which the broker keeps the session
 _CONNECTING = 3.0  # seconds
 _LOG = logging.getLogger("streamddcrp")
 
@@ -38,8 +38,8 @@ _LOG = logging.getLogger("streamddcrp")
 class MqttSource(JournaledSource):
     """Messages of ``mqtt://user@host:port/topic?journal=FOLDER&password_env=NAME``.
 
-    The topic may have the wildcards ``+`` and ``#``. ``client`` is the name of the session; by
-    default it follows from the address, so that jobs with different journals have their own.
+    The topic may contain the wildcards ``+`` and ``#``. ``client`` names the session. By default it
+    follows from the address, so jobs with different journals have different ones.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -73,8 +73,8 @@ class MqttSource(JournaledSource):
         self._come: deque[Any] = deque()
         self._change = threading.Condition()
         self._subscribed = self._started = self._closed = False
-        self._refused: str | None = None  # for good
-        self._away = "no answer"  # for now
+        self._refused: str | None = None  # permanent
+        self._away = "no answer"  # temporary
         self._dropped = 0
         self._writer = threading.Thread(target=self._write, daemon=True)
 
@@ -113,7 +113,7 @@ class MqttSource(JournaledSource):
         self._client.loop_start()
 
     def _write(self) -> None:
-        """Put messages into the journal, those that came together in one flush, and acknowledge."""
+        """Store messages in the journal, flush those that came together, and acknowledge."""
         while True:
             with self._change:
                 self._change.wait_for(lambda: self._come or self._closed)
@@ -129,7 +129,7 @@ class MqttSource(JournaledSource):
                         self._client.ack(message.mid, message.qos)
 
     def _put(self, entries: list[Entry]) -> bool:
-        """Wait as long as the journal is full: the broker sends no more than is in flight."""
+        """Wait while the journal is full: the broker sends no more than is in flight."""
         reported = False
         while not self._closed:
             try:
@@ -200,7 +200,7 @@ class MqttSource(JournaledSource):
 
 
 def _entry(message: Any) -> Entry:
-    """Name a message by its number and content, by which its repetition is known."""
+    """Identify a message, and its repetition, by its number and content."""
     content = zlib.crc32(message.payload, zlib.crc32(message.topic.encode()))
     key = f"{message.mid}:{content}".encode() if message.qos else b""
     return Entry(bytes(message.payload), key, first=not message.dup)

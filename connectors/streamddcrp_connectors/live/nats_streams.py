@@ -1,10 +1,10 @@
 """NATS JetStream: ``nats://host:4222/STREAM?subject=a.b``.
 
-The server numbers the messages of a stream; that number is our place. The source reads by an
+The server numbers the messages of a stream, and that number is our place. The source reads by an
 ordered consumer, which lives in the server's memory and leaves nothing there. The sink publishes a
-JSON message for each row, with the id ``JOB:NUMBER``, which the server uses to drop a message that
-it got within the last minutes already; after a longer absence the number of the last row that
-arrived is looked up in the stream itself.
+JSON message for each row with the id ``JOB:NUMBER``. The server drops a message whose id it got
+within the last minutes; after a longer absence the sink looks up the number of its last row in the
+stream.
 """
 
 import asyncio
@@ -29,15 +29,15 @@ from streamddcrp_connectors.run.sinks import json_lines
 
 PORT = 4222
 _TIMEOUT = 5.0  # seconds for an answer of the server
-_UNANSWERED = 512  # messages that may wait for the server's word
+_UNANSWERED = 512  # messages without an answer of the server
 _ID, _AFTER = "Nats-Msg-Id", "Nats-Expected-Last-Msg-Id"
 _LASTING = (nats.js.errors.APIError, nats.errors.BadSubjectError, nats.errors.MaxPayloadError)
-_WRONG_LAST = 10070  # the server's number of the error that the last message is another one
+_WRONG_LAST = 10070  # error code: another message is the last one
 Result = TypeVar("Result")
 
 
 class _Connection:
-    """A connection whose work is done in a thread, so that it answers pings at any time."""
+    """A connection served by a thread, so that it answers pings at any time."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -52,7 +52,7 @@ class _Connection:
             raise
 
     def wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Do the work in the thread, and wait for it."""
+        """Run a coroutine in the thread, and wait for it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -67,7 +67,7 @@ class _Connection:
     def _stop(self) -> None:
         with contextlib.suppress(Exception):
             asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(0.5)
-        with contextlib.suppress(RuntimeError):  # closed before
+        with contextlib.suppress(RuntimeError):  # already closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(1.0)
 
@@ -90,7 +90,7 @@ class _Connection:
                 user=address.user,
                 password=password,
                 token=token,
-                allow_reconnect=False,  # the runner waits, and says so
+                allow_reconnect=False,  # the runner waits, and reports it
                 max_reconnect_attempts=1,
                 reconnect_time_wait=0,
                 connect_timeout=2,
@@ -99,7 +99,7 @@ class _Connection:
                 max_outstanding_pings=2,
             )
         except BaseException:
-            # after a handshake that failed, closing may wait for ever
+            # after a failed handshake, closing may hang
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(client.close(), 1.0)
             raise
@@ -107,7 +107,7 @@ class _Connection:
 
 
 async def _cancel_all() -> None:
-    """End what the client has left to do."""
+    """Cancel the client's remaining tasks."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
@@ -115,11 +115,11 @@ async def _cancel_all() -> None:
 
 
 async def _quiet(_: Exception) -> None:
-    """Errors of a connection come to those who use it as well."""
+    """Ignore connection errors, which the calls that use it raise as well."""
 
 
 def _meaning(error: Exception, name: str) -> Exception:
-    """Return what an error of the client means for a run: it waits, or ends with a message."""
+    """Translate a client error into one that makes the run wait, or end with a message."""
     errors = nats.js.errors
     said = getattr(error, "description", None) or str(error).removeprefix("nats: ")
     if isinstance(error, TimeoutError | nats.errors.TimeoutError):
@@ -140,7 +140,7 @@ def _meaning(error: Exception, name: str) -> Exception:
 
 
 async def _taken(inbox: asyncio.Queue[Any], most: int) -> list[Any]:
-    """Return the messages that are there; wait `POLL` seconds for a first one."""
+    """Return the available messages; wait `POLL` seconds for a first one."""
     messages = []
     with contextlib.suppress(TimeoutError):
         messages.append(await asyncio.wait_for(inbox.get(), POLL))
@@ -166,7 +166,7 @@ class NatsSource(MessageSource):
         self._connection: _Connection | None = None
 
     def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
-        """Connect, and yield the messages after a number of the stream."""
+        """Connect, and yield the messages after a sequence number."""
         self.close()
         self._connection = connection = _Connection(self._address)
         inbox: asyncio.Queue[Any] = asyncio.Queue(self._batch_rows)  # a full one stops the server
@@ -188,7 +188,7 @@ class NatsSource(MessageSource):
     async def _subscribed(
         self, connection: _Connection, inbox: asyncio.Queue[Any], at: int | None
     ) -> int:
-        """Begin to read after a number; return the number, found if it was None."""
+        """Start reading after a number, which is looked up if None; return the number."""
         stream = self._address.path
         state = (await connection.stream.stream_info(stream)).state
         if at is None:
@@ -213,7 +213,7 @@ class NatsSource(MessageSource):
 
 
 class NatsSink(CountedSink):
-    """Rows as JSON messages of a subject, which a stream keeps."""
+    """Rows as JSON messages of a subject that a stream stores."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         self._address = address = Address.parse(spec, port=PORT, options=["tls", "ca"])
@@ -222,7 +222,7 @@ class NatsSink(CountedSink):
         self._connection: _Connection | None = None
 
     def arrived(self, job: str, recorded: int) -> int:
-        """Look from the stream's end for the last row of the job."""
+        """Search back from the stream's end for the last row of the job."""
         self.finish()
         self._connection = connection = _Connection(self._address)
         return connection.wait(self._arrived_in(connection, job))
@@ -242,7 +242,7 @@ class NatsSink(CountedSink):
         return await self._searched(connection, name, job)
 
     async def _searched(self, connection: _Connection, name: str, job: str) -> int:
-        """Read the subject through: others wrote to it since the job did."""
+        """Read the whole subject, because others wrote to it after the job."""
         subscription = await connection.stream.subscribe(
             self._address.path, stream=name, ordered_consumer=True,
             config=ConsumerConfig(deliver_policy=DeliverPolicy.ALL, headers_only=True),
@@ -266,10 +266,10 @@ class NatsSink(CountedSink):
         connection.wait(self._published(connection, job, first, batch))
 
     async def _published(self, connection: _Connection, job: str, first: int, batch: Any) -> None:
-        """Publish rows in order, some of them at a time without the server's word.
+        """Publish rows in order, several of them before the server answers.
 
-        Each but the first of these must follow the one before, so that none is stored after one
-        that was refused. Where another writer came between, the rest is sent again.
+        Each row except the first must follow the one before, so none is stored after a refused one.
+        If another writer intervenes, the rest is sent again.
         """
         lines = json_lines(batch).splitlines()
         sent = 0
@@ -292,9 +292,9 @@ class NatsSink(CountedSink):
 async def _answers(
     client: Client, subject: str, job: str, lines: Iterable[tuple[int, bytes]]
 ) -> list[dict[str, Any]]:
-    """Publish numbered lines without waiting, and return the server's word on each.
+    """Publish numbered lines without waiting; return the server's answer to each.
 
-    The client's own ``publish_async`` waits for ever for the answer that a message is refused.
+    The client's own ``publish_async`` waits for ever for the answer to a refused message.
     """
     inbox = client.new_inbox()
     said: dict[str, Any] = {}

@@ -1,8 +1,8 @@
-"""Where messages go: web addresses, in the form that the receiver wants, and e-mail.
+"""Receivers of messages: web addresses, in the form that each expects, and e-mail.
 
-``https://host/path`` gets each row as a JSON object; with ``template=slack`` a text, as chats want;
-with ``template=alertmanager`` the alarms of Prometheus' Alertmanager, at ``/api/v2/alerts``.
-``smtp://host/?to=ops@example.com&from=plant@example.com`` gets an e-mail.
+``https://host/path`` gets each row as a JSON object. With ``template=slack`` it gets a text for a
+chat; with ``template=alertmanager`` alarms for Prometheus' Alertmanager, at ``/api/v2/alerts``.
+``smtp://host/?to=ops@example.com&from=plant@example.com`` sends an e-mail.
 """
 
 import datetime as dt
@@ -23,23 +23,23 @@ from streamddcrp_connectors.run.alarming import RESOLVED
 
 _TIMEOUT = 5.0  # seconds
 _PORTS = {"http": 80, "https": 443, "smtp": 25}
-_LATER = {408, 425, 429}  # refusals that pass
+_LATER = {408, 425, 429}  # temporary refusals
 _LASTS = dt.timedelta(days=1)  # an alarm that no later message mentions
 Message = dict[str, Any]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirected post would become a request without the message."""
+    """Refuses redirects, which would drop the message from a POST."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow nowhere."""
+        """Follow no redirect."""
 
 
 def open_sink(spec: str, folder: Path | None, what: str) -> DeliverySink:
     """Open a web address or a mail server as a sink.
 
-    A ``token_env`` or ``token_file`` among the options is sent as ``Authorization: Bearer``. Paths
-    may be secret: messages show the host only.
+    The option ``token_env`` or ``token_file`` gives the token for ``Authorization: Bearer``. Paths
+    may be secret, so logs show the host only.
     """
     scheme = spec.partition(":")[0]
     address = Address.parse(spec, port=_PORTS[scheme], options=None, secrets=["password", "token"])
@@ -131,7 +131,7 @@ def _slack(message: Message) -> Any:
 
 
 def _alertmanager(message: Message) -> Any:
-    """Return the alarms of a message; those of several keys one by one, as it groups by itself."""
+    """Return a message's alarms, one for each key, since Alertmanager does its own grouping."""
     keys = message["keys"].split(", ") if message.get("keys") else [None]
     now = dt.datetime.now(dt.UTC)
     over = message.get("status") == RESOLVED

@@ -1,9 +1,9 @@
-"""What messages hold: JSON objects, or Arrow IPC streams of rows.
+"""Decode messages: JSON objects, or Arrow IPC streams of rows.
 
-The first bytes tell one from the other. A JSON message is one object, or one a line; each line that
-is not blank is a row. An Arrow message is a whole IPC stream, of as many rows as it has. A message
-that cannot be read, or would take too much memory, is one refused row, so that it is counted and
-can be set aside.
+The first bytes tell them apart. A JSON message is one object, or one on each line; each non-blank
+line is a row. An Arrow message is a complete IPC stream of any number of rows. A message that
+cannot be read, or would take too much memory, counts as one refused row, so that it can be set
+aside.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from streamddcrp_connectors.run.joining import joined
 from streamddcrp_connectors.run.jsonrows import JsonRows
 
 _ARROW = b"\xff\xff\xff\xff"
-_SHOWN = 200  # bytes of a message that cannot be read
+_SHOWN = 200  # bytes shown of an unreadable message
 
 
 class Payloads:
@@ -42,7 +42,7 @@ class Payloads:
     ) -> tuple[Any, TimeKind | None]:
         """Return the rows of messages as one batch, perhaps empty, and the kind of their times.
 
-        ``kind`` is that of earlier messages, as far as known.
+        ``kind`` is that of earlier messages, if known.
         """
         made = []
         for is_arrow, group in itertools.groupby(messages, lambda data: data[:4] == _ARROW):
@@ -58,7 +58,7 @@ class Payloads:
         return joined(made), kind
 
     def _decode_arrow(self, message: bytes, kind: TimeKind | None) -> tuple[Any, TimeKind | None]:
-        n_rows = 1  # of a message that cannot be read
+        n_rows = 1  # for an unreadable message
         try:
             check_stream(message)
             with pa.ipc.open_stream(pa.py_buffer(message)) as reader:
@@ -78,7 +78,7 @@ class Payloads:
         return batch, then
 
     def _refused(self, n_rows: int, reason: str, shown: Any) -> Any:
-        """Return refused rows; nulls take the types of the rows they are joined with."""
+        """Return refused rows; nulls take the types of the rows beside them."""
         nothing = [pa.nulls(n_rows) for _ in self.columns.names]
         refused = dict.fromkeys(range(n_rows), Refusal(f"message: {reason}", shown))
         return assemble(self.columns, nothing, refused, lambda _: {})

@@ -1,13 +1,13 @@
 """PostgreSQL tables as sources and sinks: ``postgresql://user@host/database/table``.
 
 The source reads a table in the order of an integer column that the server fills at each insert,
-such as ``bigserial``. Numbers become visible in another order than they are drawn: a transaction
-may hold 5 while 6 is there to be read. So nothing is read up to a number M before all transactions
-have ended that were writing to the table when M was seen: an insert locks its table before it draws
-a number, and the server lets go of locks after the rows are visible. Nothing is locked by us. (The
+such as ``bigserial``. Numbers become visible in another order than they are drawn: 6 may be
+readable while a transaction still holds 5. The source therefore reads up to a number M only after
+all transactions have ended that were writing to the table when M was seen. An insert locks its
+table before it draws a number, and its lock lasts until the rows are visible. We lock nothing. (The
 oldest running transaction would not do: numbers are drawn before a transaction gets its id.)
 
-The sink writes rows, and their count in the table ``streamddcrp_jobs``, in one transaction.
+The sink writes rows and, in the same transaction, their count in ``streamddcrp_jobs``.
 """
 
 import getpass
@@ -62,7 +62,7 @@ where locktype = 'relation' and relation = %s::regclass and mode = 'RowExclusive
 
 
 class _Database:
-    """A connection that is made when it is needed."""
+    """A connection opened when needed."""
 
     def __init__(self, address: Address) -> None:
         database, _, table = address.path.partition("/")
@@ -95,9 +95,9 @@ class _Database:
             raise ConfigError(f"{self.name}: {_first(error)}") from error
 
     def _connect(self) -> Any:
-        """Connect; a refusal that will not pass is an error that ends the run.
+        """Connect; a permanent refusal is an error that ends the run.
 
-        libpq does not say by which SQLSTATE a server refuses, only in words of its language.
+        libpq reports a server's refusal only as text in the server's language, without SQLSTATE.
         """
         for again in (True, False):
             try:
@@ -121,9 +121,9 @@ class _Database:
 
 
 def _refusal(options: dict[str, Any]) -> str | None:
-    """Ask for a connection, and return the SQLSTATE with which the server refuses it at once.
+    """Ask for a connection; return the SQLSTATE with which the server refuses it at once.
 
-    ConnectionError: there is no server.
+    Raises ConnectionError if there is no server.
     """
     given = {"user": options["user"] or getpass.getuser(), "database": options["dbname"]}
     pairs = "".join(f"{name}\0{value}\0" for name, value in given.items())
@@ -143,11 +143,10 @@ def _refusal(options: dict[str, Any]) -> str | None:
 
 
 class PostgresSource(TableSource):
-    """Rows of a table; the place is the number that was read last.
+    """Rows of a table; the place is the last number read.
 
-    ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. ``channel=NAME`` is
-    listened to: a ``NOTIFY`` wakes the job at once. ``sslmode``; ``password_env``,
-    ``password_file``.
+    ``postgresql://[user@]host[:port]/database/[schema.]table?order=COLUMN``. With ``channel=NAME``
+    a ``NOTIFY`` wakes the job at once. Also ``sslmode``, ``password_env`` and ``password_file``.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
@@ -215,7 +214,7 @@ class PostgresSource(TableSource):
         return sql.SQL(", ").join(cells), types
 
     def _settled(self, at: int | None) -> Iterator[int | None]:
-        """Yield numbers up to which no more rows can come; None while there is nothing new."""
+        """Yield numbers up to which no new rows can appear; None while nothing is new."""
         order, table = sql.Identifier(self._order), self._database.table
         query = sql.SQL("select max({}) from {}").format(order, table)
         while True:
@@ -241,7 +240,7 @@ class PostgresSource(TableSource):
             at = last
 
     def _wait(self, seconds: float) -> None:
-        """Wait, or until the channel wakes us."""
+        """Wait for the time or the channel's notification."""
         with self._database.connected() as connection:
             for _ in connection.notifies(timeout=seconds, stop_after=1):
                 pass
@@ -266,12 +265,12 @@ class PostgresSource(TableSource):
 
 
 def _writers(connection: Any, table: str) -> set[str]:
-    """Return the transactions that may have drawn numbers and not yet shown their rows."""
+    """Return transactions that may have drawn numbers but not yet shown their rows."""
     return {name for (name,) in connection.execute(_WRITERS, [table])}
 
 
 class PostgresSink(CountedSink):
-    """Rows of a table, which is made if need be."""
+    """Rows of a table, which is created if missing."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=["sslmode"], secrets=["password"])

@@ -1,8 +1,7 @@
 """Redis Streams: ``redis://host:6379/KEY``, or ``rediss://`` over TLS.
 
-The server numbers the entries of a stream; that id is our place. An entry holds a message in one of
-its fields. The sink adds entries and counts them in a hash, ``KEY:rows``, in one script, which
-the server runs as a whole.
+The server gives each entry of a stream an id, which is our place. One field of an entry holds the
+message. The sink adds entries and counts them in the hash ``KEY:rows``, in one atomic script.
 """
 
 import re
@@ -83,7 +82,7 @@ def _guard(name: str) -> Iterator[None]:
 class RedisSource(MessageSource):
     """Entries of a stream, ``redis://[user@]host[:port]/KEY``.
 
-    Options: ``field`` of an entry that holds the message (default: ``data``), ``from=start|new``,
+    Options: ``field`` of an entry with the message (default: ``data``), ``from=start|new``,
     ``db``; ``password_env``, ``password_file``.
     """
 
@@ -96,7 +95,7 @@ class RedisSource(MessageSource):
         self._field = address.options.get("field", _FIELD).encode()
 
     def after(self, at: Any) -> Iterator[tuple[Sequence[bytes], Any]]:
-        """Yield the entries after a place: an id, and how many entries there were up to it."""
+        """Yield the entries after a place: an id, and the number of entries up to it."""
         with _guard(self.name):
             last, count = self._begin(at)
         yield [], [last, count]
@@ -113,7 +112,7 @@ class RedisSource(MessageSource):
         self._client.close()
 
     def _begin(self, at: Any) -> tuple[str, int]:
-        """Return where to read on, after a check that nothing is missing."""
+        """Return where to continue, after checking that nothing is missing."""
         kind = self._client.type(self._key).decode()
         if kind not in {"stream", "none"}:
             raise ConfigError(f"{self.name} is not a stream but a {kind}")
@@ -142,7 +141,7 @@ class RedisSource(MessageSource):
 
 
 def _entries(found: Any) -> list[Any]:
-    """Return the entries of an answer about one stream, which is a list or, of late, a mapping."""
+    """Return an answer's entries for its one stream; new clients answer with a mapping."""
     if isinstance(found, dict):
         pages: list[Any] = next(iter(found.values()), [])
         return [entry for page in pages for entry in page]
@@ -155,7 +154,7 @@ def _order(entry: str) -> tuple[int, int]:
 
 
 class RedisSink(CountedSink):
-    """Rows as JSON entries of a stream; the options of the source but ``from``."""
+    """Rows as JSON entries of a stream; options of the source without ``from``."""
 
     def __init__(self, spec: str, folder: Any, what: str) -> None:
         address = Address.parse(spec, port=PORT, options=_OPTIONS, secrets=["password"])

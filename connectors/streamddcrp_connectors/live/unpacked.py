@@ -1,8 +1,8 @@
-"""Find out how much memory an Arrow message takes before it is unpacked.
+"""Find out how much memory an Arrow message will take when unpacked.
 
 A few kilobytes can unpack to gigabytes: compressed buffers, columns of nulls or runs, dictionaries
-with one long text. Columnar Format 1.5, "IPC Streaming Format" and
-"Serialization and Interprocess Communication": a compressed buffer begins with its length.
+with one long text. A compressed buffer begins with its length (Columnar Format 1.5, "IPC Streaming
+Format" and "Serialization and Interprocess Communication").
 """
 
 import struct
@@ -20,9 +20,9 @@ _HEADER, _BATCH_OF_DICTIONARY, _BUFFERS, _COMPRESSION = 2, 1, 2, 3  # places in 
 
 
 def check_stream(message: bytes) -> None:
-    """Refuse an IPC stream whose compressed buffers say that they are larger than `LARGEST`.
+    """Refuse an IPC stream whose compressed buffers declare a size above `LARGEST`.
 
-    pyarrow.ArrowException: the message is not an IPC stream.
+    Raises pyarrow.ArrowException if the message is not an IPC stream.
     """
     total = 0
     for part in pa.ipc.MessageReader.open_stream(pa.py_buffer(message)):
@@ -33,7 +33,7 @@ def check_stream(message: bytes) -> None:
 
 
 def check_rows(table: Any) -> None:
-    """Refuse a table whose columns, as plain numbers and texts, are larger than `LARGEST`."""
+    """Refuse a table whose columns, as plain numbers and texts, exceed `LARGEST`."""
     if table.num_rows > MOST_ROWS:
         raise SchemaError(f"it has {table.num_rows:,} rows; a message may have {MOST_ROWS:,}")
     total = 8 * table.num_rows * table.num_columns
@@ -44,13 +44,13 @@ def check_rows(table: Any) -> None:
 
 
 def _letters(cells: Any) -> int:
-    """Return the bytes of an array of texts, each counted wherever it stands."""
+    """Return the bytes of an array of texts, counting repeats."""
     if pa.types.is_dictionary(cells.type):
         words = cells.dictionary
         if not pa.types.is_string(words.type):
             return 0  # not read as text
         return pc.sum(pc.binary_length(words).take(cells.indices).cast(pa.int64())).as_py() or 0
-    if cells.type == pa.string_view():  # of 16 bytes; the first four are the length
+    if cells.type == pa.string_view():  # 16 bytes each; the first four are the length
         lengths = np.frombuffer(cells.buffers()[1] or b"", "<i4")[::4]
         return int(lengths[cells.offset : cells.offset + len(cells)].sum(dtype=np.int64))
     return 0  # no larger than the message
@@ -61,7 +61,7 @@ def _too_large(what: str, total: int) -> str:
 
 
 def _unpacked(metadata: memoryview, body: Any, kind: str) -> int:
-    """Return the bytes that the buffers of a message take; its flatbuffer was verified by Arrow."""
+    """Return the bytes of a message's buffers; Arrow has verified its flatbuffer."""
     batch = _table(metadata, _field(metadata, _table(metadata, 0), _HEADER))
     if kind == "dictionary":
         batch = _table(metadata, _field(metadata, batch, _BATCH_OF_DICTIONARY))

@@ -1,8 +1,8 @@
 """Who may see the page: whoever has the token, from the page's own address.
 
-A browser is let in by ``/?token=...`` once and then keeps a cookie. Host and Origin are checked on
-every request, so that a page of another site that a browser has open cannot reach this one, not
-even by a name that it lets point here (DNS rebinding).
+A browser gets in once by ``/?token=...`` and then keeps a cookie. Every request has its Host and
+Origin checked, so a page of another site open in the same browser cannot reach this one, even if it
+points a name of its own here (DNS rebinding).
 """
 
 import hmac
@@ -19,7 +19,7 @@ TOKEN = "page-token"
 
 
 class Access:
-    """The rule; ``host`` is the address or name that is listened on.
+    """The access rule for a page that listens on the address or name ``host``.
 
     Examples
     --------
@@ -32,14 +32,14 @@ class Access:
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self._token = token.encode()
-        self.cookie = f"streamddcrp-{port}"  # cookies know no ports
+        self.cookie = f"streamddcrp-{port}"  # cookies are not separate for each port
         self._anywhere = not is_loopback(host)
         self._names = {"localhost", host.lower()}
         if self._anywhere:
             self._names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
 
     def token_is_ours(self, given: str | None) -> bool:
-        """Compare in a time that says nothing about the token."""
+        """Compare in constant time."""
         return given is not None and hmac.compare_digest(given.encode(), self._token)
 
     def host_is_ours(self, given: str | None) -> bool:
@@ -54,7 +54,7 @@ class Access:
         return address.is_loopback or self._anywhere
 
     def origin_is_ours(self, given: str | None, host: str | None) -> bool:
-        """Whether the header Origin, where there is one, names the page itself."""
+        """Whether the header Origin, if present, names the page itself."""
         if given is None:
             return True
         parts = urlsplit(given)
@@ -62,7 +62,7 @@ class Access:
 
 
 def token_of(folder: Path | None) -> str:
-    """Return the secret that opens the page: that of the folder, or a new one."""
+    """Return the secret that opens the page, read from the folder or new."""
     if folder is None:
         return secrets.token_urlsafe(24)
     path = folder / TOKEN

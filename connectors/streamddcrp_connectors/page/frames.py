@@ -1,8 +1,8 @@
-"""Messages: from the run to the page's process, and from there to browsers.
+"""Messages from the run to the page's process, and from there to browsers.
 
-Between the processes: a letter, the length, the content. ``J`` is JSON; ``R`` are rows and ``E``
-events, each a stream of Arrow with one batch. To browsers: text frames of JSON; or binary ones: the
-length of a JSON header, the header, padded to 8 bytes, then arrays of float64.
+A message between the processes is a letter, its length and its content. ``J`` is JSON. ``R`` (rows)
+and ``E`` (events) are Arrow streams of one batch. Browsers get text frames of JSON, or binary
+frames: the length of a JSON header, the header padded to 8 bytes, then arrays of float64.
 """
 
 import json
@@ -38,9 +38,9 @@ def batch_of(content: bytes) -> tuple[Any, float]:
 
 
 def packed(header: Mapping[str, Any], columns: Mapping[str, Any]) -> bytes:
-    """Return a binary frame to a browser, with columns of numbers.
+    """Return a binary frame that sends columns of numbers to a browser.
 
-    The header gets the names and lengths of the columns.
+    The header also gets the names and lengths of the columns.
     """
     import numpy as np  # noqa: PLC0415
 

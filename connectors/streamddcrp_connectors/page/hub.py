@@ -1,4 +1,4 @@
-"""What each browser is sent: no more than it can show, and no faster than it takes it."""
+"""Send each browser no more than it can show, no faster than it can take it."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from streamddcrp_connectors.page.frames import packed
 from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
 from streamddcrp_connectors.run.names import Names
 
-if TYPE_CHECKING:  # heavy: the page is there before it
+if TYPE_CHECKING:  # slow to import: the page is up first
     from streamddcrp_connectors.page.streams import Stream, Streams
 
 PAUSE = 0.12  # seconds between pictures, at least
@@ -41,14 +41,14 @@ class Link(Protocol):
 
 
 class Browser:
-    """What a browser wants to see, and what it has."""
+    """What a browser wants to see and has received."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
         self.want: dict[str, Any] | None = None
-        self.waiting = 0  # frames that were not acknowledged
-        self.has: tuple[int, int] | None = None  # level, and buckets of it that are whole there
-        self.seen: dict[str, int] = {}  # key to version of what was sent
+        self.waiting = 0  # frames not yet acknowledged
+        self.has: tuple[int, int] | None = None  # level, and its complete buckets there
+        self.seen: dict[str, int] = {}  # version last sent, by key
         self.event = 0
         self.tables_at = 0.0
 
@@ -76,7 +76,7 @@ class Browser:
 
 
 class Hub:
-    """Sends what changed to all browsers, at most so often, and never ahead of a slow one."""
+    """Sends changes to all browsers at a limited rate, never ahead of a slow one."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -88,7 +88,7 @@ class Hub:
         self._later: Any = None
         self._last = 0.0
         self._made: dict[Any, Any] = {}
-        self._rate = (0.0, 0, 0.0)  # time, rows then, rows a second
+        self._rate = (0.0, 0, 0.0)  # time, rows by then, rows a second
 
     def join(self, browser: Browser) -> None:
         self._browsers.add(browser)
@@ -98,19 +98,19 @@ class Hub:
         self._browsers.discard(browser)
 
     async def end(self) -> None:
-        """Let all browsers go; they come back when the page does."""
+        """Disconnect all browsers; they reconnect when the page does."""
         for browser in tuple(self._browsers):
             await browser.link.end()
 
     def begin(self, streams: "Streams") -> None:
         self.streams = streams
-        for browser in tuple(self._browsers):  # one that is gone leaves
+        for browser in tuple(self._browsers):  # a browser that has gone removes itself
             browser.has, browser.seen, browser.event = None, {}, 0
             browser.link.send(json.dumps(self._hello()))
         self.changed()
 
     def changed(self) -> None:
-        """Send soon what is new."""
+        """Schedule an update."""
         if self._due is None:
             wait = max(0.0, self._last + PAUSE - time.monotonic())
             self._due = IOLoop.current().call_later(wait, self._flush)
@@ -118,11 +118,11 @@ class Hub:
     def _flush(self) -> None:
         self._due, self._last = None, time.monotonic()
         self._made.clear()
-        for browser in tuple(self._browsers):  # one that is gone leaves
+        for browser in tuple(self._browsers):  # a browser that has gone removes itself
             if browser.want is None or self.streams is None:
                 continue
             if browser.waiting:
-                continue  # it acknowledges, and then there is another flush
+                continue  # its acknowledgement triggers another flush
             self._send_silences(browser, self.streams)
             if browser.want["fleet"]:
                 self._send_cards(browser, self.streams)
@@ -132,7 +132,7 @@ class Hub:
             self._later = IOLoop.current().call_later(SLOW, self._once_more)
 
     def _once_more(self) -> None:
-        """Send the tables that were not due when something last changed."""
+        """Send tables that were held back when something last changed."""
         self._later = None
         self.changed()
 
@@ -141,11 +141,11 @@ class Hub:
         return hello | {"job": self.streams and self.streams.job._asdict()}
 
     def clock(self) -> float:
-        """Return the time by which silences begin and end (s since 1970): that of rows, or now."""
+        """Return the clock for silences (s since 1970): time of the rows, or now."""
         return time.time() if self.streams is None else self.streams.clock(time.time())
 
     def _send_silences(self, browser: Browser, streams: "Streams") -> None:
-        """Send the silences under way and to come, where the run hears of them."""
+        """Send current and coming silences, if the run supports them."""
         now = self.clock()
         standing = [i for i, silence in enumerate(self.names.quiet) if now < silence.end]
         version = hash((self.names.version, len(standing)))
@@ -329,7 +329,7 @@ class Hub:
         return card, labels, buckets[:, SCORE]
 
     def _once(self, key: Any, make: Any) -> Any:
-        """Make what several browsers want only once."""
+        """Compute once what several browsers want."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -344,6 +344,6 @@ def _columns(buckets: Any, columns: list[int], D: int) -> dict[str, Any]:
 
 
 def finite(value: Any) -> float | None:
-    """Return a number as JSON can hold it; None if it is missing or not finite."""
+    """Return a number for JSON; None if it is missing or not finite."""
     good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if good else None

@@ -1,6 +1,6 @@
-"""What outlives the page's process: the history it shows.
+"""Store the page's history so that it survives the process.
 
-In the folder of the checkpoint. Without one, the history ends with the run.
+It lies in the folder of the checkpoint. Without one, the history ends with the run.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ _MODEL, _VERSION = "live-page", 1
 
 
 def save_history(folder: Path, streams: Streams) -> None:
-    """Write what the page shows, in one step."""
+    """Write the page's history atomically."""
     arrays: dict[str, Any] = {}
     metas: list[Any] = []
     for i, (key, stream) in enumerate(streams.of.items()):
@@ -52,7 +52,7 @@ def save_history(folder: Path, streams: Streams) -> None:
 
 
 def load_history(folder: Path) -> Streams | None:
-    """Return what `save_history` wrote, if anything; CheckpointError if it is damaged."""
+    """Return what `save_history` wrote, or None; CheckpointError if it is damaged."""
     if not (folder / HISTORY).exists():
         return None
     arrays, meta = decode_state(read_blob(folder / HISTORY), _MODEL)

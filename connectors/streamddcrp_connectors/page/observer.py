@@ -1,8 +1,8 @@
-"""The run's side of the live page: starts its process and hands batches over, never waiting.
+"""The run's side of the live page: start its process and hand batches over without waiting.
 
-Kernels hold Python's lock, so the page has a process of its own. What is to be shown goes through a
-queue; a thread writes it to a pipe. While the queue is full, batches are dropped and counted: the
-page then shows less, the run is as fast as ever.
+Kernels hold the GIL, so the page has its own process. Data go through a queue, and a thread writes
+them to a pipe. While the queue is full, batches are dropped and counted. The page then shows less,
+but the run does not slow down.
 """
 
 import errno
@@ -26,27 +26,27 @@ from streamddcrp_connectors.page.access import TOKEN, token_of
 from streamddcrp_connectors.page.frames import EVENTS, JSON, ROWS, arrow, frame
 from streamddcrp_connectors.run.address import host_port
 
-if TYPE_CHECKING:  # heavy: the page's process starts before it
+if TYPE_CHECKING:  # slow to import: the page's process starts first
     from streamddcrp_connectors.run.loop import Epoch
 
-HERE = "127.0.0.1:8765"  # where the page is, if nothing else is said
-PATIENCE = 5.0  # seconds to wait until a run that has just died lets the port go
-WAITING = 1 << 25  # bytes that may wait for the page: half a minute of a fast stream
-PIPE = 1 << 20  # bytes of the pipe, where the system allows it
+HERE = "127.0.0.1:8765"  # default address of the page
+PATIENCE = 5.0  # seconds to wait for a run that has just died to free the port
+WAITING = 1 << 25  # bytes queued for the page: half a minute of a fast stream
+PIPE = 1 << 20  # bytes of the pipe, if the system allows it
 PIECE = 1 << 16  # rows of a message
-STORIES, EXAMPLES, SHARE = 400, 2, 50  # of the time at most one part goes into what takes long
+STORIES, EXAMPLES, SHARE = 400, 2, 50  # slow work takes at most 1/50 of the time
 SHOWN = 60  # stories with examples
 
 
 class LivePage:
-    """A page that shows a run: a `Watcher` of it.
+    """A page that shows a run, as a `Watcher` of it.
 
     Parameters
     ----------
     at : str
-        Host and port; port 0 is any that is free.
+        Host and port; port 0 picks a free one.
     folder : Path, optional
-        That of the checkpoint: keeps the history, names and the token.
+        Folder of the checkpoint, which keeps the history, names and the token.
     """
 
     def __init__(self, at: str, folder: Path | None) -> None:
@@ -70,7 +70,7 @@ class LivePage:
             stdout=subprocess.DEVNULL,
             pass_fds=(listening.fileno(),),
             pipesize=PIPE,
-            process_group=0,  # Ctrl-C goes to the run, which ends the input
+            process_group=0,  # Ctrl-C goes to the run, which closes the pipe
         )
         listening.close()
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -79,7 +79,7 @@ class LivePage:
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
 
-    # -- what the runner calls -------------------------------------------------------------------
+    # -- called by the runner ---------------------------------------------------------------------
 
     def epoch(self, epoch: "Epoch") -> None:
         rows, results, events = epoch.rows, epoch.results, epoch.events
@@ -105,7 +105,7 @@ class LivePage:
             self._tell(JSON, json.dumps({"dropped": self._dropped}).encode())
 
     def wait(self) -> None:
-        """Say that the source has ended, and serve on until interrupted."""
+        """Mark the source as ended, and keep serving until interrupted."""
         self._tell(JSON, json.dumps({"ended": True}).encode())
         try:
             self._process.wait()
@@ -113,7 +113,7 @@ class LivePage:
             return
 
     def close(self) -> None:
-        """End the page; what it shows is kept first. One that shows nothing yet ends at once."""
+        """End the page after it stored its history; at once if it shows nothing yet."""
         if self._job is None and self._process.poll() is None:
             self._process.kill()
         self._queue.put(None)
@@ -124,7 +124,7 @@ class LivePage:
             self._process.kill()
             self._process.wait()
 
-    # -- inside ----------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------
 
     def _tell(self, kind: bytes, content: bytes) -> None:
         message = frame(kind, content)
@@ -132,7 +132,7 @@ class LivePage:
         self._queue.put(message)
 
     def _tell_more(self, models: Any) -> None:
-        """Send from time to time what the model has: words of stories, or how many regimes."""
+        """Send the model's state from time to time: words of stories, or number of regimes."""
         begun = time.monotonic()
         if begun < self._more_due:
             return
@@ -147,12 +147,14 @@ class LivePage:
         summary = models.summary()
         names = summary.column_names
         if "words" in names and "id" in names:
-            wanted = [name for name in ("id", "words", "examples") if name in names]
+            wanted = [name for name in ("id", "words", "theme", "examples") if name in names]
+            themes = models.themes()
             found = summary.slice(0, STORIES).select(wanted).to_pylist()
             stories = [
                 {
                     "label": story["id"],
                     "words": story["words"] or "",
+                    "theme": themes.get(story.get("theme"), ""),
                     "examples": (story.get("examples") or [])[:EXAMPLES] if i < SHOWN else [],
                 }
                 for i, story in enumerate(found)
@@ -168,7 +170,7 @@ class LivePage:
                 pipe.flush()
                 self._written += len(message)
             pipe.close()
-        except BrokenPipeError:  # the page has gone; the run goes on
+        except BrokenPipeError:  # the page is gone; the run continues
             with suppress(BrokenPipeError):
                 pipe.close()
             while self._queue.get() is not None:
@@ -177,11 +179,11 @@ class LivePage:
 
 @contextmanager
 def opened(at: str, folder: Path | None) -> Iterator[LivePage]:
-    """Open a page, say where it is, and close it at the end of the block."""
+    """Open a page, print its address, and close it at the end of the block."""
     page = LivePage(at, folder)
     try:
         where = page.address
-        if folder is not None and not sys.stderr.isatty():  # a journal, which others may read
+        if folder is not None and not sys.stderr.isatty():  # a log that others may read
             where = f"{where.partition('?')[0]}?token=... (the token is in {folder / TOKEN})"
         click.echo(f"streamddcrp: live page at {where}", err=True)
         yield page
@@ -190,7 +192,7 @@ def opened(at: str, folder: Path | None) -> Iterator[LivePage]:
 
 
 def needs_extra() -> None:
-    """Say how to install what serves the page, if it is not there."""
+    """Raise an error that says how to install the page's server, if it is missing."""
     if importlib.util.find_spec("tornado") is None:
         raise MissingExtraError("the live page needs tornado: pip install 'streamddcrp[live]'")
 
@@ -216,7 +218,7 @@ def place(at: str) -> tuple[str, int]:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen, waiting a little where a run that has just ended still does."""
+    """Listen; wait a little if a run that has just ended still holds the port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     begun = time.monotonic()
     while True:
@@ -259,7 +261,7 @@ def _job(rows: Any, name: str, *, epochs: bool) -> dict[str, Any]:
 
 
 def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
-    """Return number, time, key, results and alarm of each row, then the features, renamed."""
+    """Return number, time, key, results and alarm of each row, then its renamed features."""
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
@@ -269,7 +271,7 @@ def _shown(rows: Any, results: Any, judged: Any, why: Any) -> Any:
         batch = batch.take(pa.array(where))
     known = set(results.schema.names)
     cells = {n: results.column(n) for n in ("row", "time", "key", "label", "score") if n in known}
-    if "state" in known:  # what people see, as in reports
+    if "state" in known:  # the labels people see, as in reports
         cells["label"] = results.column("state")
     if judged is not None:
         cells |= {name: pa.array(of_rows) for name, of_rows in judged._asdict().items()}

@@ -1,6 +1,6 @@
-"""The page's own process: reads what the run sends on standard input, and serves it.
+"""The page's own process reads what the run sends on standard input, and serves it.
 
-It ends when its input does, that is with the run, however that ends; what it shows is kept in the
+It ends when its input does, that is when the run ends in any way. It stores its history in the
 folder of the checkpoint.
 """
 
@@ -27,12 +27,12 @@ from streamddcrp_connectors.page.hub import Hub
 from streamddcrp_connectors.page.server import application
 from streamddcrp_connectors.run.names import Names
 
-KEEP = 5.0  # seconds between writes of the history, at least
-SHARE = 50  # of the time at most one part goes into writing it
+KEEP = 5.0  # least seconds between writes of the history
+SHARE = 50  # writing it takes at most 1/50 of the time
 
 
 class Page:
-    """What is shown, fed by messages; a folder keeps history and names."""
+    """The page's content, fed by messages; a folder keeps history and names."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -41,7 +41,7 @@ class Page:
         self._kept = -1
 
     def load(self) -> Any:
-        """Import what is heavy, and return the history; the page is served meanwhile."""
+        """Import slow modules and return the history, while the page is served already."""
         from streamddcrp_connectors.page import kept  # noqa: PLC0415
 
         return None if self._folder is None else kept.load_history(self._folder)
@@ -73,7 +73,7 @@ class Page:
         hub.ended = said.get("ended", hub.ended)
 
     def keep(self, *, now: bool = False) -> None:
-        """Write the history if it is time to; at the end also what people did after the rows."""
+        """Write the history when due; at the end also what users did after the last rows."""
         streams = self.hub.streams
         if self._folder is None or streams is None:
             return
@@ -89,10 +89,10 @@ class Page:
 
 @asynccontextmanager
 async def served(listening: socket.socket, access: Access, page: Page) -> AsyncIterator[None]:
-    """Serve a page on a socket that listens, until the end of the block.
+    """Serve a page on a listening socket until the end of the block.
 
-    Connections are closed before the loop ends: it would cancel what is being sent, and tornado
-    logs an error for each frame.
+    Connections are closed before the loop ends, which would otherwise cancel pending frames, and
+    tornado would log an error for each.
     """
     server = HTTPServer(application(access, page.hub))
     server.add_socket(listening)
@@ -129,7 +129,7 @@ async def _message(pipe: PipeIOStream) -> tuple[bytes, bytes]:
 
 def main() -> None:
     """Run until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it goes to the run, which ends the input
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # goes to the run, which closes the input
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     logging.getLogger("tornado.access").disabled = True
     try:

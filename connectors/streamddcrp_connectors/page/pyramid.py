@@ -1,7 +1,7 @@
-"""The history of a stream in bounded memory: fine for what is recent, coarse for long ago.
+"""The history of a stream in bounded memory: fine for recent rows, coarse for old ones.
 
-Level k is a ring of buckets of 4**k rows each. A bucket is a row of numbers, named below; behind
-them come the least, the greatest and the mean value of each column.
+Level k is a ring of buckets of 4**k rows each. A bucket is a row of numbers, named below, then the
+least, greatest and mean value of each column.
 """
 
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ __all__ = ["ALARMS", "BEGIN", "END", "HELD", "LABEL", "N_OWN", "SCORE", "THRESHO
            "View"]  # fmt: skip
 
 BEGIN, END = 0, 1  # times of the first and the last row
-LABEL, HELD = 2, 3  # the label of most rows (-1: none yet), and how many have it
+LABEL, HELD = 2, 3  # the most frequent label (-1: none yet), and its rows
 SCORE = 4  # the highest
 THRESHOLD = 5  # after the last row
 ALARMS = 6  # rows that alarmed
@@ -27,17 +27,17 @@ LEAST, MOST = 64, 2048  # buckets of a level
 
 
 class View(NamedTuple):
-    """A part of the history."""
+    """A section of the history."""
 
     level: int
-    first: int  # number of the first bucket among all of the level that ever were
-    buckets: FloatArray  # (M, F); the last one may have fewer rows than the others
+    first: int  # number of the first bucket, counted from the start of the level
+    buckets: FloatArray  # (M, F); the last one may be incomplete
 
 
 class Pyramid:
-    """Rings of buckets, at most ``most`` of a level, which is made when first needed.
+    """Rings of buckets, at most ``most`` in a level; levels are made when first needed.
 
-    A row costs O(columns), a level 1 MB at most.
+    A row costs O(columns), a level at most 1 MB.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Pyramid:
 
     @property
     def span(self) -> tuple[float, float]:
-        """Times of the oldest row known of, and of the last; NaN without rows."""
+        """Times of the oldest known row and of the last row; NaN without rows."""
         if not self._counts:
             return np.nan, np.nan
         oldest = self._slice(len(self._rings) - 1, 0, 1)
@@ -95,10 +95,10 @@ class Pyramid:
             self._push(level + 1, _joined(groups, np.ones(STEP)))
 
     def view(self, begin: float, end: float, most: int) -> View:
-        """Return a part of the history, in the finest buckets with at most ``most`` for it.
+        """Return a section of the history in the finest level that needs at most ``most`` buckets.
 
-        A level that no longer reaches back to ``begin`` is passed over. ``most``: at least 4, as
-        many buckets as the coarsest level may have.
+        Levels that no longer reach back to ``begin`` are skipped. ``most`` must be at least 4, the
+        most buckets of the coarsest level.
         """
         chosen = View(0, 0, np.empty((0, self._width)))
         for level, count in enumerate(self._counts):
@@ -118,14 +118,14 @@ class Pyramid:
         return chosen
 
     def last(self, n: int) -> FloatArray:
-        """Return the last ``n`` rows that are still known one by one, or all there are."""
+        """Return the last ``n`` rows that are still known one by one, or all of them."""
         count = self.n_rows
         return self._slice(0, max(0, count - n), count) if count else np.empty((0, self._width))
 
     def _between(
         self, level: int, low: int, high: int, begin: float, end: float
     ) -> tuple[int, int]:
-        """Numbers of the first bucket that ends at ``begin`` or later, and the first after."""
+        """Return the first bucket that ends at ``begin`` or later, and the first one after."""
         order = np.arange(low, high) % self._room
         ring = self._rings[level]
         first = int(np.searchsorted(ring[order, END], begin, "left"))
@@ -138,7 +138,7 @@ class Pyramid:
         return found if self._counts[level] else found[:0]
 
     def _tail(self, level: int) -> FloatArray:
-        """Return the bucket that is not whole yet, shape (1, F), or none."""
+        """Return the incomplete bucket, shape (1, F), or none."""
         parts, weights = [], []
         for finer in range(level - 1, -1, -1):
             part = self._slice(finer, self._counts[finer + 1] * STEP, self._counts[finer])
@@ -148,14 +148,14 @@ class Pyramid:
         return _joined(rows[None], np.array(weights)) if len(rows) else rows
 
     def state(self) -> dict[str, Any]:
-        """Return arrays to store; the rings as they stand, without their unused part."""
+        """Return arrays to store: the rings without their unused part."""
         arrays: dict[str, Any] = {"counts": np.array(self._counts, np.int64)}
         for level, (ring, count) in enumerate(zip(self._rings, self._counts, strict=True)):
             arrays[f"ring{level}"] = ring[:count]
         return arrays
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        """Go on from what `state` returned; nothing is taken if it is of another shape."""
+        """Restore what `state` returned; ignore it if its shape differs."""
         counts = [int(count) for count in arrays["counts"]]
         rings = [arrays[f"ring{level}"] for level in range(len(counts))]
         if any(
@@ -170,7 +170,7 @@ class Pyramid:
 
 
 def _joined(groups: FloatArray, weights: FloatArray) -> FloatArray:
-    """Make one bucket of each group of them: (M, G, F), with G weights, to (M, F)."""
+    """Merge each group of buckets (M, G, F), with G weights, into one: (M, F)."""
     out = np.empty((groups.shape[0], groups.shape[2]))
     D = (groups.shape[2] - N_OWN) // 3
     low, high, mean = (slice(N_OWN + k * D, N_OWN + (k + 1) * D) for k in range(3))

@@ -1,4 +1,4 @@
-"""The command ``streamddcrp serve``: the live page over what a run has written."""
+"""The command ``streamddcrp serve``: the live page of a finished run."""
 
 import asyncio
 import contextlib
@@ -64,7 +64,7 @@ async def _serve(listening: Any, host: str, token: str, folder: Path | None, str
 
 
 def _read(results: str, source: str | None, columns: Any, events: str | None) -> Any:
-    """Put together what a run has written, as if it had just been learned."""
+    """Build the page's content from a run's files, as if it had just been learned."""
     import pyarrow as pa  # noqa: PLC0415
 
     from streamddcrp.monitor.alarm import Alarm  # noqa: PLC0415

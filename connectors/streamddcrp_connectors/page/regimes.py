@@ -1,4 +1,4 @@
-"""What is known of each label of a stream: its rows, its times, its values."""
+"""Facts about each label of a stream: its rows, times and values."""
 
 from typing import Any, NamedTuple
 
@@ -7,9 +7,9 @@ import numpy as np
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.words import number
 
-MOST = 256  # labels that are kept, those seen last
-TOLD = 3  # columns that are named
-APART = 0.7  # standard deviations from which a column is named
+MOST = 256  # labels kept, the most recently seen
+TOLD = 3  # columns named
+APART = 0.7  # standard deviations beyond which a column is named
 
 
 class Facts(NamedTuple):
@@ -19,13 +19,13 @@ class Facts(NamedTuple):
     rows: IntArray
     first: FloatArray
     last: FloatArray
-    known: FloatArray  # (M, D) values that were not missing
+    known: FloatArray  # (M, D) counts of values present
     total: FloatArray  # (M, D) their sums
     square: FloatArray  # (M, D) their sums of squares
 
 
 class Regimes:
-    """Facts of the labels that were seen last, ``most`` of them."""
+    """Facts of the ``most`` most recently seen labels."""
 
     def __init__(self, columns: tuple[str, ...], most: int = MOST) -> None:
         self._columns = columns
@@ -35,7 +35,7 @@ class Regimes:
             np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0),
             np.empty((0, D)), np.empty((0, D)), np.empty((0, D)),
         )  # fmt: skip
-        self._centre: FloatArray | None = None  # values are summed less the first ones
+        self._centre: FloatArray | None = None  # the first values, subtracted before summing
 
     def learn(self, label: IntArray, t: FloatArray, values: FloatArray) -> None:
         """Take rows: labels (N,), those below 0 left out, times (N,) and values (N, D)."""
@@ -77,7 +77,7 @@ class Regimes:
             self._facts = Facts._make(cells[keep] for cells in self._facts)
 
     def joined(self, label: int, into: int) -> None:
-        """Count the rows of a merged label under the label that it became part of."""
+        """Add the rows of a merged label to the label that it joined."""
         which = self._facts.label == label
         if which.any():
             mine = Facts._make(cells[which] for cells in self._facts)
@@ -104,7 +104,7 @@ class Regimes:
     def telling(self, most: int) -> list[int]:
         """Return up to ``most`` columns whose means differ most between labels, in their order.
 
-        By the share of a column's variance that lies between the labels' means, as in reports.
+        The measure is the share of a column's variance between the labels' means, as in reports.
         """
         D, facts = len(self._columns), self._facts
         if most >= D or not len(facts.label):
@@ -125,7 +125,7 @@ class Regimes:
         return mean, np.sqrt(np.maximum(spread, 0.0))
 
     def _words(self, i: int) -> str:
-        """Say in which columns a label is unlike the others, in standard deviations of all rows."""
+        """Describe how a label differs, by column, in standard deviations of all rows."""
         facts = self._facts
         if self._centre is None or not self._columns:
             return ""
@@ -152,7 +152,7 @@ class Regimes:
         return {**self._facts._asdict(), "centre": centre}
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        """Go on from what `state` returned, if it is of the same columns."""
+        """Restore what `state` returned, if its columns are the same."""
         if arrays["total"].shape[1] == len(self._columns):
             self._facts = Facts(*(arrays[name] for name in Facts._fields))
             self._centre = arrays["centre"] if len(arrays["centre"]) or not self._columns else None

@@ -18,7 +18,7 @@ from streamddcrp_connectors.page.hub import Browser, Frame, Hub
 from streamddcrp_connectors.page.pyramid import ALARMS, BEGIN, END, LABEL, N_OWN, SCORE, THRESHOLD
 from streamddcrp_connectors.run.silences import stamp
 
-if TYPE_CHECKING:  # heavy: the page is there before it
+if TYPE_CHECKING:  # slow to import: the page is up first
     from streamddcrp_connectors.page.streams import Streams
 
 KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css",
@@ -38,11 +38,11 @@ HEADERS = {
 LARGEST = 1 << 16  # bytes of a message from a browser
 MOST_ROWS = 20_000  # of a download
 ENTRIES = ("key", "from", "until", "weekly", "reason")  # of a silence
-MOST_ASKED = 100  # messages of a browser in a second; each may have a picture made
+MOST_ASKED = 100  # messages a second from a browser; each may cost a picture
 
 
 class _Guarded(RequestHandler):
-    """Refuses whoever may not see the page, before anything else is looked at."""
+    """Refuses unauthorised requests before anything else is looked at."""
 
     def initialize(self, access: Access, hub: Hub) -> None:
         self.access, self.hub = access, hub
@@ -64,7 +64,7 @@ class _Guarded(RequestHandler):
             raise HTTPError(403)
 
     def set_default_headers(self) -> None:
-        """Close everything that a page may do and this one does not need."""
+        """Set headers that forbid everything this page does not need."""
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.clear_header("Server")
@@ -79,7 +79,7 @@ class _Guarded(RequestHandler):
 
 
 class _File(_Guarded):
-    """One of the page's own files, which are read when the server starts."""
+    """One of the page's own files, read when the server starts."""
 
     def initialize(self, access: Access, hub: Hub, content: bytes = b"", kind: str = "") -> None:
         super().initialize(access, hub)
@@ -103,10 +103,10 @@ class _Socket(_Guarded, WebSocketHandler):
     def initialize(self, access: Access, hub: Hub) -> None:
         super().initialize(access, hub)
         self._sent: set[asyncio.Future[None]] = set()
-        self._asked = (0, 0)  # the second of the last messages, and how many
+        self._asked = (0, 0)  # the second of the last messages, and their number
 
     def check_origin(self, origin: str) -> bool:
-        """Refuse pages of others; `prepare` has checked it and the token before."""
+        """Refuse other sites' pages; `prepare` has checked origin and token before."""
         return self.access.origin_is_ours(origin, self.request.headers.get("Host"))
 
     def open(self, *_: str, **__: str) -> None:
@@ -124,19 +124,19 @@ class _Socket(_Guarded, WebSocketHandler):
             sent.add_done_callback(self._over)
 
     def _over(self, sent: "asyncio.Future[None]") -> None:
-        """Forget a frame; that the browser went while it was sent is no error."""
+        """Send a frame; a browser that leaves meanwhile is no error."""
         self._sent.discard(sent)
         sent.exception()
 
     async def end(self) -> None:
-        """Close the connection at once; return when nothing is being sent any more."""
+        """Close the connection at once; return when nothing is being sent."""
         link = self.ws_connection
         if link is not None and link.stream is not None:
             link.stream.close()
         await asyncio.gather(*self._sent, return_exceptions=True)
 
     def on_message(self, message: str | bytes) -> None:
-        """Do what the browser asks for, unless it asks too often."""
+        """Handle a browser's request, unless it sends too many."""
         second, n = self._asked
         now = int(time.monotonic())
         self._asked = (now, n + 1 if now == second else 1)
@@ -177,7 +177,7 @@ class _Socket(_Guarded, WebSocketHandler):
         self.hub.changed()
 
     def _silence(self, asked: dict[str, Any], do: str, by: str) -> None:
-        """Set a silence, or end one; say what is wrong with it."""
+        """Set or end a silence; report what is wrong with it."""
         names, now, wrong = self.hub.names, self.hub.clock(), ""
         try:
             if do == "hear":
@@ -198,10 +198,10 @@ class _Socket(_Guarded, WebSocketHandler):
 
 
 class _Download(_Guarded):
-    """What is shown, as a file: rows one by one where they are still known so, else buckets."""
+    """Downloads of what is shown: single rows where still known, else buckets."""
 
     def get(self) -> None:
-        """Send ``begin`` to ``end`` of the stream ``key``, in the format ``as``."""
+        """Send ``begin`` to ``end`` of the stream ``key`` in the format ``as``."""
         streams = self.hub.streams
         stream = streams.of.get(self.get_query_argument("key", "")) if streams else None
         if streams is None or stream is None:
@@ -226,7 +226,7 @@ class _Download(_Guarded):
 
 
 def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
-    """Return buckets as a table: of single rows their values, of others least, most and mean."""
+    """Return buckets as a table: values of single rows, or least, greatest and mean."""
     job = streams.job
     zone = "UTC" if job.time == "instant" else None
 
@@ -255,9 +255,9 @@ def _table(buckets: Any, streams: "Streams", *, single: bool) -> Any:
 
 
 def application(access: Access, hub: Hub) -> Application:
-    """Return what tornado serves.
+    """Return the tornado application.
 
-    Every path is listed here, so that none can lead out of the page's own files.
+    Every path is listed here, so no path can lead out of the page's own files.
     """
     common = {"access": access, "hub": hub}
     folder = resources.files("streamddcrp_connectors.page") / "static"

@@ -1,4 +1,4 @@
-"""What the page knows of each stream of a run: one, or one for each key."""
+"""What the page knows of each stream of a run; without keys there is one stream."""
 
 from collections import deque
 from typing import Any, NamedTuple
@@ -13,18 +13,18 @@ from streamddcrp_connectors.page import pyramid as at
 from streamddcrp_connectors.page.regimes import Regimes
 from streamddcrp_connectors.page.volumes import Volumes
 
-COLUMNS = 64  # that are kept
-KEYS = 4096  # streams that are kept
+COLUMNS = 64  # columns kept
+KEYS = 4096  # streams kept
 OF_KEY = 128  # buckets of a level of one key
-TEXTS = 500  # last texts kept
+TEXTS = 500  # latest texts kept
 LETTERS = 300  # of a text
-STORIES = 2000  # whose words are kept
-EVENTS = 300  # that are kept
-BACK = 12  # of them in which a repeated one is looked for
+STORIES = 2000  # stories whose words are kept
+EVENTS = 300  # events kept
+BACK = 12  # latest events searched for a repeated one
 
 
 class Job(NamedTuple):
-    """What the run says about itself."""
+    """The run's description of itself."""
 
     name: str
     features: list[str]
@@ -33,7 +33,7 @@ class Job(NamedTuple):
     text: bool = False  # the features are one column of texts
     epochs: bool = False  # rows arrive by epochs
     live: bool = True  # more rows may come
-    calibrating: float = 0.0  # rows from which there is a threshold
+    calibrating: float = 0.0  # rows after which there is a threshold
 
     @property
     def stamped(self) -> bool:
@@ -42,7 +42,7 @@ class Job(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Numeric columns that are kept."""
+        """Names of the numeric columns kept."""
         return () if self.text else tuple(self.features[:COLUMNS])
 
 
@@ -66,7 +66,7 @@ class Rows(NamedTuple):
 
 
 class Feed:
-    """The last ``most`` events, repeated ones counted instead of repeated.
+    """The last ``most`` events; a repeated event is counted, not listed again.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Feed:
         self, kind: str, label: int, t: float, into: int | None = None, why: str | None = None,
         between: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
-        """Note an event at a time, with its reasons in words, and when it probably was."""
+        """Note an event: its time, its reasons in words, and when it probably occurred."""
         self.last_id += 1
         n = 1
         for back in range(0 if kind == "acknowledged" else min(BACK, len(self._entries))):
@@ -122,13 +122,13 @@ class Stream:
         self.regimes = Regimes(job.columns, **({} if one else {"most": 64}))
         self.feed = Feed(**({} if one else {"most": 60}))
         self.volumes = Volumes() if job.text or job.epochs else None
-        self.became: dict[int, int] = {}  # labels that were merged
-        self.gone: dict[int, None] = {}  # labels that died, in order
+        self.became: dict[int, int] = {}  # merged labels, and what they joined
+        self.gone: dict[int, None] = {}  # dead labels, in order
         self.stories: dict[int, dict[str, Any]] = {}  # words and examples by label
         self.counts: list[float] = []  # probabilities of 0, 1, 2, .. regimes in the last rows
         self.drawn: list[int] = []  # labels of the last stream graph
         self.texts: list[tuple[float, int, str]] = []
-        self.numbers = Numbers()  # of regimes that lasted
+        self.numbers = Numbers()  # regime numbers, for regimes that lasted
         self.row = -1  # number of the last row
         self.on = False  # whether there is an alarm
         self.alarmed = -np.inf  # time of the last alarm
@@ -136,7 +136,7 @@ class Stream:
         self.version = 0  # changes with every change
 
     def learn(self, rows: Rows) -> None:
-        """Take rows, those that were there before left out."""
+        """Take rows, skipping those already taken."""
         if len(rows.number) and rows.number[0] <= self.row:
             rows = rows.take(np.flatnonzero(rows.number > self.row))
         if not len(rows.number):
@@ -163,7 +163,7 @@ class Stream:
         self.version += 1
 
     def _note_alarms(self, judged: Alarms, t: FloatArray, label: IntArray, why: Any) -> None:
-        """Note where alarms begin and where they are over."""
+        """Note where alarms begin and end."""
         for i in np.flatnonzero(judged.began | judged.ended).tolist():
             self.on = bool(judged.began[i])
             what = "alarm" if self.on else "over"
@@ -188,7 +188,7 @@ class Stream:
         self, kind: str, label: int, t: float, into: int | None, why: str | None = None,
         between: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
-        """Take an event of a table, with its reasons in words, and when it probably was."""
+        """Take a table event: its reasons in words, and when it probably occurred."""
         if not np.isfinite(t):
             t = _or(self.pyramid.span[1], 0.0)
         if kind == "merge" and into is not None:
@@ -219,7 +219,7 @@ class Stream:
         self.version += 1
 
     def now(self) -> dict[str, Any]:
-        """Return the last row in few words: label, score, threshold, whether there is an alarm."""
+        """Summarise the last row: label, score, threshold, whether there is an alarm."""
         last = self.pyramid.last(1)
         if not len(last):
             return {"label": -1, "score": None, "threshold": None, "alarm": False, "t": None}
@@ -241,7 +241,7 @@ class Streams:
         self.job = job
         self.of: dict[str, Stream] = {} if job.key is not None else {"": Stream(job)}
         self.n_rows = 0
-        self.learned = 0.0  # when the last rows were learned, in seconds since 1970
+        self.learned = 0.0  # time of the last learning (s since 1970)
 
     def learn(self, batch: Any, learned: float) -> None:
         """Take rows as the observer sends them: row, time, key, label, score, then the features."""
@@ -261,7 +261,7 @@ class Streams:
                 self.stream(str(names[codes[part[0]]])).learn(rows.take(part))
 
     def clock(self, otherwise: float) -> float:
-        """Return the time of the newest row in seconds since 1970, where rows have time stamps."""
+        """Return the time of the newest row (s since 1970), if rows have time stamps."""
         ends = [stream.pyramid.span[1] for stream in self.of.values()] if self.job.stamped else []
         return max((end / 1e3 for end in ends if np.isfinite(end)), default=otherwise)
 
@@ -283,7 +283,7 @@ class Streams:
             self.stream(str(key)).happened(*event)
 
     def stream(self, key: str) -> Stream:
-        """Return the stream of a key; the one used last is the last of `of`."""
+        """Return the stream of a key and move it to the end of `of`."""
         found = self.of.pop(key, None) or Stream(self.job)
         self.of[key] = found
         if len(self.of) > KEYS:

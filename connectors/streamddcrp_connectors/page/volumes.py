@@ -1,7 +1,7 @@
-"""How many rows each label had along a stream, in bounded memory: what a stream graph shows.
+"""Rows of each label along a stream in bounded memory, as a stream graph shows them.
 
-Rings of chunks as in `pyramid`: a chunk of level k has CHUNK * 4**k rows, and holds the labels that
-have most of them, sparsely.
+The rings of chunks follow `pyramid`: a chunk of level k has CHUNK * 4**k rows, and stores its most
+frequent labels sparsely.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ CHUNK = 16  # rows of the finest chunks
 STEP = 4
 LEVELS = 10
 ROOM = 512  # chunks of a level
-WIDE = 48  # labels of a chunk; the rows of the others count under SMALL
+WIDE = 48  # labels of a chunk; all other rows count under SMALL
 SMALL = -1
 
 Chunk = tuple[float, float, dict[int, int]]  # times of its ends, rows by label
@@ -35,12 +35,12 @@ class Volumes:
 
     def __init__(self) -> None:
         self._levels: list[list[Chunk]] = [[]]
-        self._counts = [0]  # chunks of each level that ever were
+        self._counts = [0]  # chunks that each level ever had
         self._open: Chunk | None = None
         self._in_open = 0
 
     def learn(self, label: IntArray, t: FloatArray) -> None:
-        """Take rows: labels (N,), none below 0, and times (N,) that do not run backwards."""
+        """Take rows: labels (N,), none below 0, and times (N,) that never decrease."""
         start = 0
         while start < len(label):
             n = min(CHUNK - self._in_open, len(label) - start)
@@ -72,10 +72,10 @@ class Volumes:
     def view(
         self, begin: float, end: float, most: int, became: dict[int, int]
     ) -> tuple[FloatArray, FloatArray, dict[int, IntArray]]:
-        """Return up to about ``most`` chunks within a time: begins, ends, and rows (M,) by label.
+        """Return about ``most`` chunks within a time span: begins, ends, rows (M,) by label.
 
-        ``became`` maps labels that were merged to those that they are now. The largest label is
-        first; under `SMALL` are the rows of many small ones.
+        ``became`` maps merged labels to their present ones. The largest label comes first. The rows
+        of many small labels count under `SMALL`.
         """
         found: list[Chunk] = []
         for level, ring in enumerate(self._levels):
@@ -95,7 +95,7 @@ class Volumes:
         return starts, ends, {label: total[label] for label in order}
 
     def _tail(self, level: int) -> list[Chunk]:
-        """Return what is not in a whole chunk of a level yet, as one chunk."""
+        """Return the rows not yet in a complete chunk of a level, as one chunk."""
         rest: list[Chunk] = []
         for finer in range(level - 1, -1, -1):
             n = self._counts[finer] - STEP * self._counts[finer + 1]

@@ -17,7 +17,7 @@ from streamddcrp_connectors.report.page import page_of, picture_of
 from streamddcrp_connectors.report.words import percent
 
 N_LANES = 40
-FIRST, USUAL = 8, 250  # rows that say by what a stay began, and against what
+FIRST, USUAL = 8, 250  # rows that describe how a stay began, and those to compare with
 KNOWN, NEW, SHARED = "#c8d3de", "#E69F00", "#D55E00"
 _LONG = "lasts longer than usual"
 _RULE = (
@@ -28,7 +28,7 @@ _RULE = (
 
 
 def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[str, list[bytes]]:
-    """Return the words about some keys, and the picture (PNG, SVG), these words and the page."""
+    """Return sentences about some keys, and as files the picture (PNG, SVG), text and page."""
     stays = {key: _visits(series) for key, series in fleet}
     series_of = dict(fleet)
     found = [_standing(key, series, stays[key]) for key, series in fleet if stays[key]]
@@ -71,7 +71,7 @@ def report_of_fleet(name: str, fleet: Sequence[tuple[str, Labelled]]) -> tuple[s
 
 
 def _visits(series: Labelled) -> list[Visit]:
-    """Return the stays of a series after its warm-up, by places in it."""
+    """Return the stays of a series after its warm-up, as positions in it."""
     warm = np.flatnonzero(~np.isnan(series.scores))
     return [
         Visit(stay.label, int(warm[stay.first]), int(warm[stay.last]))
@@ -80,7 +80,7 @@ def _visits(series: Labelled) -> list[Visit]:
 
 
 def _standing(key: str, series: Labelled, stays: list[Visit]) -> Standing:
-    """Say in which regime a series ends."""
+    """Say which regime a series ends in."""
     last, times = stays[-1], np.asarray(series.clock.times, np.float64)
     began = last.first
     times = times / 1e9 if series.clock.stamped else times
@@ -103,7 +103,7 @@ def _apart(names: Sequence[str], before: FloatArray, after: FloatArray) -> tuple
         warnings.filterwarnings("ignore", message="Mean of empty slice|Degrees of freedom")
         mean, old = np.nanmean(after, axis=0), np.nanmean(before, axis=0)
         spread, near = np.nanstd(before, axis=0), np.nanvar(after, axis=0)
-    # as if one row more had the spread of before: a few rows say little of their own
+    # one extra row with the earlier spread: a few rows alone are weak evidence
     sd = np.sqrt((len(after) * near + spread**2) / (len(after) + 1))
     return parts_apart(names, mean, sd, old, spread)
 
@@ -111,7 +111,7 @@ def _apart(names: Sequence[str], before: FloatArray, after: FloatArray) -> tuple
 def _together(
     ordered: Sequence[tuple[Standing, int | None]], series: Any, stays: Any, shared: list[int]
 ) -> list[str]:
-    """Say which keys share a new regime, a line each group."""
+    """Say which keys share a new regime, one line for each group."""
     lines = []
     for number in shared:
         of = [one for one, group in ordered if group == number]
@@ -126,7 +126,7 @@ def _together(
 
 
 def _draw(shown: Sequence[tuple[Standing, int | None]], series: Any, stays: Any) -> Any:
-    """Draw a lane for each key: its rows, and its stays in regimes that were new to it then."""
+    """Draw a lane for each key with its rows, and its stays in regimes that were then new."""
     figure = pyplot().figure(figsize=(10.0, 1.1 + 0.26 * max(len(shown), 1)), facecolor="white")
     ax = figure.add_axes(
         (0.14, 0.5 / figure.get_figheight(), 0.8, 1 - 1.0 / figure.get_figheight())
@@ -137,7 +137,7 @@ def _draw(shown: Sequence[tuple[Standing, int | None]], series: Any, stays: Any)
         stamped = clock.stamped
         x = np.asarray(clock.times, np.float64) / (86400e9 if stamped else 1.0)
         ax.broken_barh([(x[0], x[-1] - x[0])], (lane - 0.3, 0.6), fc=KNOWN)
-        firsts = {visit.label: visit for visit in reversed(of)}  # where each regime was new
+        firsts = {visit.label: visit for visit in reversed(of)}  # first stay in each regime
         new = [v for v in of[1:] if firsts[v.label] is v and v.first > v.last - v.first]
         for visit in new:
             colour = SHARED if group is not None and visit is of[-1] else NEW

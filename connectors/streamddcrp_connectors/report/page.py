@@ -1,4 +1,4 @@
-"""HTML pages that need no other file and make no request."""
+"""HTML pages that load no other file."""
 
 import base64
 import hashlib
@@ -14,8 +14,8 @@ from streamddcrp.plots.palette import COLOURS, DARK, GREY
 
 _SVG, _LINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _HEX = re.compile(r"#[0-9a-f]{6}", re.IGNORECASE)
-# Colours of the pictures, and the variables of style.css that stand for them on a page. Those of
-# `ink_on` stay as they are, since they stand on colours.
+# Colours of the pictures, and the variables of style.css that replace them on a page. Those of
+# `ink_on` are fixed, since they lie on colours.
 _NEUTRAL = {
     "#333333": "ink", "#000000": "ink", "#666666": "soft", "#999999": "axis", "#e8e8e8": "grid",
     "#ffffff": "paper", "#c8d3de": "line", "#bdbdbd": "early",
@@ -34,10 +34,10 @@ def jinja() -> Any:
 
 
 def page_of(template: str, **values: Any) -> str:
-    """Fill a template of this package; all that is filled in is escaped.
+    """Fill a template of this package; every value is escaped.
 
-    The policy of the page allows its own script and nothing else, so that no request leaves the
-    machine, whatever the data hold.
+    The page's policy allows only its own script, so no request leaves the machine, whatever the
+    data contain.
     """
     environment = _environment()
     script = environment.loader.get_source(environment, "page.js")[0]
@@ -62,10 +62,10 @@ def _environment() -> Any:
 
 
 def picture_of(svg: bytes, described: str, links: Mapping[str, tuple[str, str]]) -> str:
-    """Make a picture part of a page: its colours follow the page, its links have names.
+    """Embed a picture in a page: its colours follow the page, its links have names.
 
-    ``svg``: as matplotlib writes it, with text as text; ``described``: what is said instead to
-    those who do not see it; ``links``: of a link, an id to find it by and what it is called.
+    ``svg`` is matplotlib's output with text kept as text. ``described`` is the alternative text.
+    ``links`` maps a link to its element id and its name.
     """
     ET.register_namespace("", _SVG)
     ET.register_namespace("xlink", _LINK)
@@ -86,7 +86,7 @@ def picture_of(svg: bytes, described: str, links: Mapping[str, tuple[str, str]])
             title.text = name
             element.insert(0, title)
             element.set("aria-label", name)
-            element.attrib.pop("target", None)  # matplotlib means another window
+            element.attrib.pop("target", None)  # matplotlib opens another window
             if href in found:
                 element.attrib |= {"tabindex": "-1", "aria-hidden": "true"}
             else:

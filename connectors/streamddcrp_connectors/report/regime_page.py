@@ -1,4 +1,4 @@
-"""A page to read about the regimes of a series of numbers."""
+"""The report page about the regimes of a numeric series."""
 
 from typing import Any
 
@@ -12,16 +12,16 @@ from streamddcrp.plots.timeline import N_COLOURS, render
 from streamddcrp_connectors.report.page import page_of, picture_of
 from streamddcrp_connectors.report.words import began, beginning, number, percent
 
-N_VISITS = 300  # stays that have rows of their own, the longest
+N_VISITS = 300  # the longest stays, each with a row of its own
 N_REGIMES = 40
 N_COLUMNS = 200
 DOTS = " in the colour of its regime"
 
 
 def page_of_regimes(findings: Findings) -> str:
-    """Write the page: the picture, the regimes, surprising moments, and when each regime was there.
+    """Write the page: the picture, the regimes, surprising moments, and the stays.
 
-    Bars of the picture are links to rows of the tables, and rows link back to them.
+    Bars of the picture link to rows of the tables, and rows link back.
     """
     series, facts = findings.series, beginning(findings)
     longest = sorted(findings.visits, key=lambda stay: (stay.first - stay.last, stay.first))
@@ -65,7 +65,7 @@ def page_of_regimes(findings: Findings) -> str:
 
 
 def _links(findings: Findings, stays: list[Visit]) -> dict[str, tuple[str, str]]:
-    """Return what the links of the picture are called, and the ids by which rows link back."""
+    """Return the names of the picture's links, and the ids for links back."""
     series, at = findings.series, findings.series.clock.at
     bands = {
         f"#visit-{n}": (
@@ -91,7 +91,7 @@ def _regime(findings: Findings, regime: Regime) -> dict[str, Any]:
 
 
 def _columns(findings: Findings, regimes: list[Regime]) -> list[dict[str, Any]]:
-    """Return for each column its name and, by regime, its mean and range."""
+    """Return each column's name and, by regime, its mean and range."""
 
     def cell(regime: Regime, d: int) -> tuple[str, str]:
         if np.isnan(regime.mean[d]):

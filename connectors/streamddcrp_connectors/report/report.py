@@ -62,10 +62,10 @@ def make_report(
     out: str | os.PathLike[str] | None = None,
     **named: Any,
 ) -> tuple[str, list[Path]]:
-    """Write picture and words by the options of the command; return the words and the paths.
+    """Write picture and words by the command's options; return the words and the paths.
 
-    ``named`` are the columns: time, key, features or text. Nothing is written where the files or
-    the options do not fit together: ConfigError, SchemaError.
+    ``named`` holds the column options: time, key, features or text. If the files or options do not
+    match, nothing is written: ConfigError, SchemaError.
     """
     from streamddcrp.plots.figures import matplotlib  # noqa: PLC0415
     from streamddcrp_connectors.report.page import jinja  # noqa: PLC0415
@@ -115,6 +115,7 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
     from streamddcrp_connectors.report.stories import (  # noqa: PLC0415
         draw_stories,
         find_stories,
+        find_themes,
         lines_of,
         survivors,
     )
@@ -125,12 +126,13 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
     stories = find_stories(labelled, survivors(labelled))[0] if labelled.events else parts
     pictures = draw_stories(labelled, parts)
     words = lines_of(labelled, stories)
-    page = page_of_stories(labelled, stories, parts, surprise, pictures["svg"])
+    themes = find_themes(labelled, survivors(labelled), stories)
+    page = page_of_stories(labelled, stories, parts, themes, surprise, pictures["svg"])
     return words, [*pictures.values(), words.encode(), page.encode()]
 
 
 def _paths(results: Path, source: Path, out: str | os.PathLike[str] | None) -> list[Path]:
-    """Name the files to write; none may be a file that is read."""
+    """Name the output files, none of which may be an input."""
     prefix = results.with_suffix("") if out is None else Path(out)
     if out is not None and (prefix.is_dir() or os.fspath(out).endswith(("/", os.sep))):
         prefix = prefix / results.stem

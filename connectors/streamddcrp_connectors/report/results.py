@@ -1,4 +1,4 @@
-"""Read what ``streamddcrp run`` wrote, together with the series it was run on."""
+"""Read the output of ``streamddcrp run`` together with its series."""
 
 import os
 from contextlib import closing, suppress
@@ -26,16 +26,16 @@ from streamddcrp_connectors.run.written import read_events, read_written
 _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
 _FINAL = ("final_row", "final_label")
-_STATE = ("state",)  # what regimes are drawn by, where results have it
+_STATE = ("state",)  # regimes are drawn by it if results have it
 
 
 class _ResultColumns(Columns):
-    """The columns of results, whether or not there are a time and a key."""
+    """The columns of results, with or without a time and a key."""
 
     __slots__ = ()
 
     def check(self, available: Any, where: str) -> Columns:
-        """Find the columns that are needed."""
+        """Find the required columns."""
         for name in _NEEDED:
             if name not in available:
                 has = ", ".join(available) or "none"
@@ -56,10 +56,10 @@ def read_labelled(
     season: str | None = None,
     names: Names | None = None,
 ) -> Labelled:
-    """Read results and the rows of the series they are about, of the key ``only``.
+    """Read results and the matching rows of the series, for the key ``only``.
 
-    ``columns`` are those of ``data``; ``season``: the periods of seasons that the model has
-    subtracted, which the values are shown without; ``names``: those given to regimes.
+    ``columns`` belong to ``data``. ``season`` has the periods of the seasons that the model
+    subtracted, and the values are shown without them. ``names`` are those given to regimes.
     """
     name, found, batch, table, clock, _ = _both(results, data, columns, only)
     features = found.features or ()
@@ -80,7 +80,7 @@ def read_labelled(
 
 
 def read_causes(path: str | os.PathLike[str], rows: IntArray) -> tuple[Cause, ...]:
-    """Read which features rows have, whose numbers ascend; empty where results have none."""
+    """Read each row's features, by ascending number; empty if results have none."""
     table = None
     with suppress(pa.ArrowInvalid, pa.ArrowKeyError, KeyError, OSError):
         columns = ["row", "features"]
@@ -101,7 +101,7 @@ def read_fleet(
     results: str | os.PathLike[str], data: str | os.PathLike[str], columns: Columns,
     names: Names | None = None,
 ) -> list[tuple[str, Labelled]]:  # fmt: skip
-    """Read the results of several keys: each with its series; see `read_labelled`."""
+    """Read the results of several keys, each with its series; see `read_labelled`."""
     table, _, utc = read_results(results, least=0)
     if len(set(table.get("key", ()))) < 2:
         return []
@@ -125,14 +125,15 @@ def read_fleet(
 
 @dataclass(frozen=True, slots=True)
 class LabelledTexts:
-    """Texts with a story each."""
+    """Texts with their stories."""
 
-    name: str  # of the source, with the key if it is one of several
+    name: str  # of the source, with the key if there are several
     texts: Any
-    labels: IntArray  # (N,), the final ones where the results have them; -1: none
+    labels: IntArray  # (N,), final labels if the results have them; -1: none
     scores: FloatArray
     clock: Clock
-    events: tuple[Event, ...] = ()  # of stories; ``index`` is the place of a text
+    events: tuple[Event, ...] = ()  # of stories; ``index`` is a text's position
+    themes: IntArray | None = None  # (N,); -1: none
 
 
 def read_labelled_texts(
@@ -142,18 +143,20 @@ def read_labelled_texts(
     only: str | None = None,
     events: str | os.PathLike[str] | None = None,
 ) -> LabelledTexts:
-    """Read results, the texts they are about and what happened; see `read_labelled`."""
+    """Read results, their texts and the events; see `read_labelled`."""
     name, found, batch, table, clock, last = _both(results, data, columns, only)
     texts = batch.column((found.features or ())[0])
-    labels = table["label"].copy()
+    labels, themes = table["label"].copy(), None
+    if "theme" in table:
+        themes = np.nan_to_num(table["theme"].astype(np.float64), nan=-1.0).astype(np.int64)
     for cells in (table, last) if _FINAL[0] in table else ():
         row, label = (cells[column] for column in _FINAL)
-        known = row < len(labels)  # not where it is missing
+        known = row < len(labels)  # False where the row is missing
         labels[row[known].astype(np.int64)] = label[known].astype(np.int64)
     key = str(table["key"][0]) if "key" in table else None
     told = () if events is None else read_events(events, key, len(labels))
     happened = tuple(event for event, _ in told)
-    return LabelledTexts(name, texts, labels, table["score"], clock, happened)
+    return LabelledTexts(name, texts, labels, table["score"], clock, happened, themes)
 
 
 def _both(
@@ -162,9 +165,9 @@ def _both(
     columns: Columns,
     only: str | None,
 ) -> tuple[str, Columns, Any, dict[str, Any], Clock, dict[str, Any]]:
-    """Read results and the rows of the source that they are about, of one key.
+    """Read the results of one key and the rows of the source that they describe.
 
-    The last are the rows that a run adds at its end, of labels that are as good as final.
+    The last rows are those added at the end of a run, whose labels are nearly final.
     """
     table, last, utc = read_results(results, least=-1 if columns.text else 0)
     key = _choose_key(table, only, os.fspath(results))
@@ -184,7 +187,7 @@ def _both(
 
 
 def check_named(table: dict[str, Any], columns: Columns, results: str) -> None:
-    """Refuse to take the column of the time or the key of results for a feature of their source."""
+    """Refuse the time or key column of results as a feature of their source."""
     if columns.features is not None and not columns.text:
         return
     for what, named in (("time", columns.time), ("key", columns.key)):
@@ -198,9 +201,9 @@ def check_named(table: dict[str, Any], columns: Columns, results: str) -> None:
 def read_results(
     path: str | os.PathLike[str], *, least: int
 ) -> tuple[dict[str, Any], dict[str, Any], bool]:
-    """Read results whole, a numpy array a column, and whether the time is in UTC.
+    """Read results as numpy arrays by column, and whether the time is in UTC.
 
-    Results of rows, and those at the end that have none.
+    The parts are the results of rows, and those at the end that have none.
     """
     with closing(open_source(path, _ResultColumns(), batch_rows=_BATCH)) as source:
         whole = _whole(source)
@@ -211,7 +214,7 @@ def read_results(
     for name, low in (("row", 0), ("label", least), ("state", 0)):
         if name in table:
             table[name] = _whole_numbers(table[name], name, source.name, low)
-    # A pipe may have had some rows twice: the last one counts.
+    # A pipe may repeat rows: the last copy counts.
     _, place = np.unique(table["row"][::-1], return_index=True)
     order = len(table["row"]) - 1 - place
     utc = "time" in table and _zoned(whole.schema.field("time").type)
@@ -238,7 +241,7 @@ def _zoned(kind: Any) -> bool:
 
 
 def _numpy(column: Any) -> Any:
-    if pa.types.is_boolean(column.type):  # of results that hold no number
+    if pa.types.is_boolean(column.type):  # of results without numbers
         column = pc.cast(column, pa.float64())
     return np.ascontiguousarray(column.to_numpy(zero_copy_only=False))
 
@@ -275,7 +278,7 @@ def _choose_key(table: dict[str, Any], only: str | None, where: str) -> str | No
 
 
 def read_rows(source: Source, rows: IntArray, results: str) -> Any:
-    """Read the given rows of a source, in the order in which they were learned."""
+    """Read the given rows of a source, in learning order."""
     order = np.argsort(rows, kind="stable")
     rows = rows[order]
     parts = []
@@ -303,7 +306,7 @@ def read_rows(source: Source, rows: IntArray, results: str) -> Any:
 def _clock(
     table: dict[str, Any], utc: bool, batch: Any, columns: Columns, data: str, results: str
 ) -> Clock:
-    """Take the times of the series, or of the results; where both have them, they must agree."""
+    """Take the times of the series or of the results; where both have them they must agree."""
     theirs = table.get("time")
     if columns.time is None:
         times = table["row"] if theirs is None else theirs

@@ -1,4 +1,4 @@
-"""The stories that a run found in texts: what they are, a picture, lines of text."""
+"""The stories that a run found in texts: descriptions, a picture, lines of text."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,31 +15,31 @@ from streamddcrp.plots.stream import draw_stories as draw_stream
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp_connectors.report.results import LabelledTexts
 
-N_STORIES = 40  # described one by one
+N_STORIES = 40  # described individually
 N_DRAWN = 30
 N_EXAMPLES = 3
-ALIKE = 0.6  # part of their words that two texts share which are nearly the same
-LOOKED = 200  # most typical texts to choose from
+ALIKE = 0.6  # share of common words from which two texts are nearly the same
+LOOKED = 200  # most typical texts considered as examples
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What is reported about a story."""
+    """The facts reported about a story."""
 
     label: int
     size: int
-    copies: int  # texts with the same words as another one
+    copies: int  # texts with the same words as another
     words: str  # the most typical ones
-    first: int  # place of its first text
+    first: int  # position of its first text
     last: int
-    examples: tuple[int, ...]  # places of typical texts
+    examples: tuple[int, ...]  # positions of typical texts
 
 
 def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story], FloatArray]:
-    """Find the stories of texts with labels, the largest first, and how surprising each text is.
+    """Find the stories of labelled texts, largest first, and the surprise of each text.
 
-    Labels (N,) are those of ``labelled``, or `survivors`. The surprise (N,) is the score beyond
-    what the number of words lets expect (nats), by a straight line.
+    Labels (N,) are those of ``labelled``, or `survivors`. The surprise (N,) is the score minus a
+    straight-line fit on the number of words (nats).
     """
     texts, table = read_texts(labelled.texts), WordTable()
     words, ends = table.read(texts.data, texts.offsets, listed=texts.listed)
@@ -70,7 +70,7 @@ def find_stories(labelled: LabelledTexts, labels: IntArray) -> tuple[list[Story]
 
 
 def survivors(labelled: LabelledTexts) -> IntArray:
-    """Return labels (N,) in which a story that became part of another one has the other's id."""
+    """Return labels (N,) with each merged story's label replaced by that of its target."""
     became: dict[int, int] = {}
     for event in reversed(labelled.events):
         if event.kind == "merge" and event.into is not None:
@@ -79,18 +79,39 @@ def survivors(labelled: LabelledTexts) -> IntArray:
     return np.array([became.get(i, i) for i in ids.tolist()], np.int64)[at]
 
 
+def themes_of(labelled: LabelledTexts, labels: IntArray) -> dict[int, int]:
+    """Return the theme of each story, that of its last text with one; {} where none is known."""
+    if labelled.themes is None:
+        return {}
+    known = (labelled.themes >= 0) & (labels >= 0)
+    return dict(zip(labels[known].tolist(), labelled.themes[known].tolist(), strict=True))
+
+
+def find_themes(
+    labelled: LabelledTexts, labels: IntArray, stories: list[Story]
+) -> list[tuple[Story, list[Story]]]:
+    """Return themes of more than one story, the largest first, each as a story and with its own."""
+    theme, parts = themes_of(labelled, labels), dict[int, list[Story]]()
+    for story in stories:
+        parts.setdefault(theme.get(story.label, -1), []).append(story)
+    ids, at = np.unique(labels, return_inverse=True)
+    of = np.array([theme.get(i, -1) for i in ids.tolist()], np.int64)[at]
+    found, _ = find_stories(labelled, of)
+    return [(one, parts[one.label]) for one in found if len(parts[one.label]) > 1]
+
+
 def _beyond(score: FloatArray, length: FloatArray) -> FloatArray:
-    """Return the residuals of the straight line of least squares."""
+    """Return the residuals of a least-squares line."""
     longer = length - length.mean()
     slope = float(longer @ score) / max(float(longer @ longer), 1e-300)
     return np.asarray(score - score.mean() - slope * longer)
 
 
 def _typical(places: IntArray, words: list[IntArray], shared: FloatArray) -> tuple[int, ...]:
-    """Choose texts whose words many texts of the story have, no two of them nearly the same.
+    """Choose texts that share many words with their story, no two of them nearly the same.
 
-    ``shared`` (V,) is the part of the story's other texts that hold a word, as if there were two
-    more without; the texts are chosen by their cosine with it.
+    ``shared`` (V,) is the share of the story's other texts that contain a word, as if two more
+    lacked it. Texts are ranked by their cosine with it.
     """
     score = np.array([shared[own].sum() / max(len(own), 1) ** 0.5 for own in words])
     chosen: list[int] = []
@@ -108,10 +129,10 @@ def _overlap(a: IntArray, b: IntArray) -> float:
 
 
 def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, bytes]:
-    """Draw the largest stories over time, by the labels of texts, as PNG and SVG.
+    """Draw the largest stories over time, by text labels, as PNG and SVG.
 
-    A cross where a story was last seen, unless that was in the last tenth of the texts; an arrow
-    head where it became part of another one.
+    A cross marks where a story was last seen, unless in the last tenth of the texts. An arrow head
+    marks where it joined another one.
     """
     words = {story.label: story.words for story in stories}
     late = 0.9 * len(labelled.labels)
@@ -130,7 +151,7 @@ def draw_stories(labelled: LabelledTexts, stories: list[Story]) -> dict[str, byt
         draw_stream(line.table(), live, ax, largest=N_DRAWN, scale=scale, merged=merged, urls=urls)
         return ax.figure
 
-    return rendered(figure, style={"svg.fonttype": "none"})  # a browser has letters of all scripts
+    return rendered(figure, style={"svg.fonttype": "none"})  # browsers have fonts for all scripts
 
 
 def _times(labelled: LabelledTexts) -> FloatArray:
@@ -141,7 +162,7 @@ def _times(labelled: LabelledTexts) -> FloatArray:
 
 
 def lines_of(labelled: LabelledTexts, stories: list[Story]) -> str:
-    """Say what the stories are in lines of text."""
+    """Describe the stories in lines of text."""
     lines = [facts_of(labelled, stories), ""]
     lines += [
         f"{story.size:7,}  {' - '.join(day_of(labelled, i) for i in (story.first, story.last))}  "
@@ -152,7 +173,7 @@ def lines_of(labelled: LabelledTexts, stories: list[Story]) -> str:
 
 
 def facts_of(labelled: LabelledTexts, stories: list[Story]) -> str:
-    """Say in a sentence how many texts and stories there are, and of when."""
+    """State in a sentence how many texts and stories there are, and their dates."""
     n, utc = len(labelled.labels), " UTC" if labelled.clock.utc else ""
     large = sum(story.size >= 5 for story in stories)
     texts, all_ = _count(n, "text"), _count(len(stories), "story", "stories")
@@ -165,7 +186,7 @@ def _count(n: int, one: str, more: str = "") -> str:
 
 
 def day_of(labelled: LabelledTexts, i: int) -> str:
-    """Say when text ``i`` was, as exactly as the length of the whole calls for."""
+    """Write when text ``i`` was, as exactly as the whole time span needs."""
     clock = labelled.clock
     if not clock.stamped:
         return clock.at(i)

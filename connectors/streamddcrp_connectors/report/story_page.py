@@ -1,4 +1,4 @@
-"""A page to read about the stories of texts."""
+"""The report page about the stories of texts."""
 
 from typing import Any
 
@@ -12,25 +12,27 @@ from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, fact
 
 N_MOMENTS = 10
 N_EVENTS = 40  # at most
-FEWEST = 5  # texts of a story whose beginning and end are reported
-EDGE = 0.05  # part of the texts at both ends, in which beginnings and ends say nothing
-SHOWN = 160  # letters of a text
+N_THEMES, N_OF_THEME = 20, 5  # and of stories named of each
+FEWEST = 5  # least texts of a story whose beginning and end are reported
+EDGE = 0.05  # share of texts at each end whose births and ends are not reported
+SHOWN = 160  # letters shown of a text
 RELATIONS = {"merge": ("joins", "now"), "return": ("returns", "was"), "split": ("parts", "from")}
 UNITS = {"a month": 30.0, "a day": 1.0, "an hour": 1.0 / 24.0}  # of rates, in days
-BARS, WIDTH, HEIGHT = 40, 120, 26  # of a small picture: how busy a story was
+BARS, WIDTH, HEIGHT = 40, 120, 26  # of a small picture of a story's activity
 
 
 def page_of_stories(
     labelled: LabelledTexts,
     stories: list[Story],
     parts: list[Story],
+    themes: list[tuple[Story, list[Story]]],
     surprise: FloatArray,
     picture: bytes,
 ) -> str:
-    """Write the page: picture, stories, what happened to them, surprising texts.
+    """Write the page: the picture, stories, their events, surprising texts.
 
-    Layers of the picture are links to rows of the table, and rows link back to them. ``parts`` are
-    the stories before they became parts of each other.
+    Layers of the picture link to rows of the table, and rows link back. ``parts`` are the stories
+    before merges, ``themes`` those of `find_themes`.
     """
     at, labels, facts = _places(labelled), survivors(labelled), facts_of(labelled, stories)
     shown = stories[:N_STORIES]
@@ -57,6 +59,15 @@ def page_of_stories(
             | {"drawn": f'id="layer-{story.label}"' in svg}
             for story in shown
         ],
+        themes=[
+            {
+                "size": f"{theme.size:,}",
+                "words": theme.words,
+                "n": len(own),
+                "stories": [story for story in own if story in shown][:N_OF_THEME],
+            }
+            for theme, own in themes[:N_THEMES]
+        ],
         events=_events(labelled, stories, parts),
         moments=[
             {"at": day_of(labelled, i), "score": f"{surprise[i]:.0f}", "text": _text(labelled, i)}
@@ -78,7 +89,7 @@ def _story(labelled: LabelledTexts, story: Story, at: FloatArray) -> dict[str, A
 def _events(
     labelled: LabelledTexts, stories: list[Story], parts: list[Story]
 ) -> list[dict[str, Any]]:
-    """Say what happened to the largest stories to which something did, in order."""
+    """Describe the events of the largest stories, in order."""
     n = len(labelled.labels)
     found, closed = [], set()
     for event in labelled.events:
@@ -107,21 +118,21 @@ def _events(
 
 
 def _largest(surprise: FloatArray) -> list[int]:
-    """Return the most surprising texts; at the beginning everything is new."""
+    """Return the most surprising texts, without the beginning, where everything is new."""
     start = int(EDGE * len(surprise))
     order: list[int] = np.argsort(-surprise[start:], kind="stable")[:N_MOMENTS].tolist()
     return [start + i for i in order]
 
 
 def _places(labelled: LabelledTexts) -> FloatArray:
-    """Return where in the whole time each text is, 0 to 1."""
+    """Return each text's position in the whole time, 0 to 1."""
     t = np.asarray(labelled.clock.times).astype(np.float64)
     span = float(np.ptp(t)) if len(t) else 0.0
     return (t - t[0]) / span if span > 0.0 else np.linspace(0.0, 1.0, len(t))
 
 
 def _busy(at: FloatArray) -> list[tuple[str, ...]]:
-    """Return bars (x, y, width, height): how busy a story, with texts ``at``, was over time."""
+    """Return bars (x, y, width, height) of a story's activity, given its texts ``at``."""
     counts, _ = np.histogram(at, BARS, (0.0, 1.0))
     step, most = WIDTH / BARS, counts.max()
     return [
@@ -132,7 +143,7 @@ def _busy(at: FloatArray) -> list[tuple[str, ...]]:
 
 
 def _rate(labelled: LabelledTexts, story: Story) -> str:
-    """Say how many texts came between its first and last one, in the unit of `_unit`."""
+    """State the rate of texts between a story's first and last, in the unit of `_unit`."""
     times, unit = labelled.clock.times, _unit(labelled)
     if story.size < 2:
         return ""
@@ -143,7 +154,7 @@ def _rate(labelled: LabelledTexts, story: Story) -> str:
 
 
 def _unit(labelled: LabelledTexts) -> str:
-    """Return the longest unit that fits ten times."""
+    """Return the longest unit that fits ten times into the whole."""
     if not labelled.clock.stamped:
         return "in 100"
     days = (labelled.clock.times[-1] - labelled.clock.times[0]) / np.timedelta64(1, "D")

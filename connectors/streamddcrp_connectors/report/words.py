@@ -10,15 +10,15 @@ from streamddcrp.plots.lanes import lanes_of_causes
 from streamddcrp.plots.segments import HOLD, Visit
 from streamddcrp.plots.series import Cause
 
-N_REGIMES = 12  # described one by one
+N_REGIMES = 12  # described individually
 N_FEATURES = 6  # described for each regime
 N_STAYS = 3
-N_RETURNS = 5  # dates of returns that are written out
-ALIGNED = 30  # letters of a name up to which values stand below each other
+N_RETURNS = 5  # dates of returns written out
+ALIGNED = 30  # longest names for which values are aligned
 
 
 def in_words(findings: Findings) -> str:
-    """Say what was found, in lines of text."""
+    """Describe the findings in lines of text."""
     parts = [
         beginning(findings),
         _causes(findings.series.causes, findings.series.clock.at),
@@ -66,7 +66,7 @@ def number(value: float) -> str:
 
 
 def beginning(findings: Findings) -> list[str]:
-    """Say what the series is, in lines."""
+    """Describe the series in lines."""
     series, clock = findings.series, findings.series.clock
     last = len(series) - 1
     if clock.counts_rows:
@@ -210,7 +210,7 @@ def _moments(findings: Findings) -> list[str]:
 
 
 def began(findings: Findings, place: int) -> str:
-    """Say which regime arrived with, or up to `segments.HOLD` rows after, a row."""
+    """Name the regime that arrived with a row, or up to `segments.HOLD` rows later."""
     for stay in findings.visits[1:]:
         if place <= stay.first <= place + HOLD:
             regime = next(one for one in findings.regimes if one.label == stay.label)
@@ -226,7 +226,7 @@ def _count(n: int, what: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Write a share so that neither all nor nothing is claimed where it is not."""
+    """Write a share so that rounding never claims none or all wrongly."""
     if share >= 0.9995:
         return "100 %" if share == 1 else "99.9 %"
     return f"{100 * share:.1f} %" if share >= 0.001 else "under 0.1 %"

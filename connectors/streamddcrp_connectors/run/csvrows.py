@@ -9,6 +9,7 @@ import csv
 import io
 import logging
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -132,9 +133,9 @@ class CsvRows:
         broken |= {int(seen[row]): refusal for row, refusal in uneven.items()}
         return _spread(batch, broken, columns), kind
 
-    def sample(self, block: bytes) -> Any:
-        """Return lines as a table of strings, less those that are no rows."""
-        columns = Columns(None, None, tuple(self.names))
+    def sample(self, block: bytes, names: Sequence[str] = ()) -> Any:
+        """Return columns of lines, all by default, as strings, less lines that are no rows."""
+        columns = Columns(None, None, tuple(names or self.names))
         block = self._without_bare(self._plain(block))
         lines, _ = _sound_lines(*self._rows_of(block)[:2], self._sep.encode())
         parts, _ = self._parse_apart(lines, columns, 0)

@@ -75,9 +75,11 @@ class JsonRows:
                 rows.append(self.read(line))
         return rows
 
-    def sample(self, sample: bytes) -> Any:
-        """Return the objects of a sample as a table of strings."""
-        names, rows = self.names_of(sample), self._objects(sample)
+    def sample(self, sample: bytes, names: Sequence[str] = ()) -> Any:
+        """Return some columns of the objects of a sample, or all, as a table of strings."""
+        there, rows = self.names_of(sample), self._objects(sample)
+        wanted = {*names}
+        names = [name for name in there if name in wanted] or there
         self._written = {
             name for name in names if any(isinstance(row.get(name), str) for row in rows)
         }

@@ -148,7 +148,9 @@ class TextSource:
         try:
             columns = columns.check(names, self.name)
             if columns.features or len(names) <= MOST_FEATURES + 10:
-                table = self._rows.sample(sample[self._start :])
+                table = self._rows.sample(
+                    sample[self._start :], columns.raw if columns.features else ()
+                )
                 key = columns.key
                 columns, found = chosen(columns, table, dialect, self.name)
                 self.kind, self._found = found.kind, found

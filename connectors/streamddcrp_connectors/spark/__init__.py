@@ -1,11 +1,11 @@
-"""Models by key on Apache Spark: the states and results of `streamddcrp.Keyed`, on many machines.
+"""Models by key on Apache Spark, with the states and results of `streamddcrp.Keyed`.
 
 ::
 
     canonical rows --pack--> (key, rows as Arrow) --shuffle--> a visit of each key --unpack--> rows
 
 * `streamddcrp_connectors.spark.frames`: `keyed`, for data frames.
-* `streamddcrp_connectors.spark.visits`: what a visit does; knows nothing of Spark.
+* `streamddcrp_connectors.spark.visits`: the work of a visit, independent of Spark.
 * `streamddcrp_connectors.spark.processor`: what Spark calls.
 * `streamddcrp_connectors.spark.source`, `.job`: the command ``streamddcrp submit``.
 """
@@ -19,7 +19,7 @@ __all__ = ["SETTINGS", "keyed"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs pyspark when it is asked for, and say how to install that."""
+    """Import a name that needs pyspark on demand, or say how to install that."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(needing_spark("frames"), name)

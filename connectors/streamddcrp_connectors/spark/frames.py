@@ -39,8 +39,8 @@ def keyed(
 ) -> DataFrame:
     """Give each key of a streaming or batch data frame its own copy of a model.
 
-    Results, events and states are those of `streamddcrp.Keyed`, byte for byte, whatever machine a
-    key is on and whatever dies on the way.
+    Results, events and states equal those of `streamddcrp.Keyed` byte for byte, whichever machine
+    has a key and whichever fails.
 
     Parameters
     ----------
@@ -53,34 +53,34 @@ def keyed(
     features : sequence of str, optional
         Columns to learn from: numbers, or one of text. Default: every other column.
     number : str, optional
-        Column of whole numbers that rise from row to row of a key: Spark keeps no order, so rows
-        are put in that of their numbers, and a row whose number is not above the last is refused.
-        Default: the time, which must then rise from row to row.
+        Column of whole numbers that rise from row to row of a key. Spark keeps no order, so rows
+        are sorted by number; a row whose number does not exceed the last is refused. Default: the
+        time, which must then rise from row to row.
     idle : str, optional
-        Forget a key that had no row for so long by the clock, as in "30d", with an event of kind
-        "expired". If it comes back it starts over. Default: never.
+        Forget a key without rows for this long by the clock, as in "30d", with an event of kind
+        "expired". If the key comes back it starts over. Default: never.
     state_limit : str or int, default "1MB"
-        Most bytes of a key's state. Rows that would make it larger are refused. Each trigger writes
-        the states of all keys it touched.
+        Most bytes of a key's state; rows that would exceed it are refused. Each trigger writes the
+        states of all keys with new rows.
 
     Returns
     -------
     pyspark.sql.DataFrame
         A row for each result, event and refused row: ``output`` ("result", "event" or "refused"),
-        ``key``, and the columns of that output; those of other outputs are null. Results:
-        ``row`` (the number, if one is named), ``time``, and those of ``step_many``. Events: as in a
-        run, ``index``, ``time``, ``kind``, ``label``, ``into``. Refused: ``row``, ``reason``,
+        ``key``, and the columns of that output; other columns are null. Results have ``row`` (the
+        number, if one is named), ``time``, and the columns of ``step_many``; events, as in a run,
+        ``index``, ``time``, ``kind``, ``label``, ``into``; refused rows ``row``, ``reason``,
         ``values`` as JSON.
 
     Raises
     ------
     ConfigError
-        A column is not there, or there is neither a time nor a number.
+        A column is missing, or neither a time nor a number is named.
 
     Notes
     -----
-    A visit, that is the rows of a key in one trigger, costs one read and one write of its state:
-    let a trigger bring many rows of a key. Set `SETTINGS` on the session.
+    A visit, the rows of a key in one trigger, costs one read and one write of its state, so a
+    trigger should bring many rows of a key. Set `SETTINGS` on the session.
     """
     if time is None and number is None:
         message = "name a column by time= or number=: Spark keeps no order, and rows need one"
@@ -142,7 +142,7 @@ def visited(
 
 
 def _as_numbers(column: Any) -> Any:
-    """Return what orders rows, as int64 or float64; time stamps as nanoseconds."""
+    """Return the numbers that order rows, as int64 or float64; time stamps as nanoseconds."""
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
     if pa.types.is_integer(column.type):
@@ -153,7 +153,7 @@ def _as_numbers(column: Any) -> Any:
 
 
 def _as_spark(field: Any) -> Any:
-    """Return a field with the time stamps that Spark has: microseconds."""
+    """Return a field with Spark's time stamps: microseconds."""
     if pa.types.is_timestamp(field.type):
         return field.with_type(pa.timestamp("us", field.type.tz))
     return field

@@ -1,4 +1,4 @@
-"""What ``streamddcrp submit`` does: a run's TOML as a query of Spark."""
+"""The work of ``streamddcrp submit``: a run's TOML as a Spark query."""
 
 import json
 import os
@@ -28,7 +28,7 @@ _LOOPBACK = {  # a driver on this machine listens on it only
 
 
 def session(master: str | None, settings: Iterable[str]) -> SparkSession:
-    """Start Spark; ConfigError if there is no Java, or a setting is not NAME=VALUE."""
+    """Start Spark; ConfigError if Java is missing or a setting is not NAME=VALUE."""
     home = os.environ.get("JAVA_HOME")
     if shutil.which("java") is None and not (home and os.path.exists(f"{home}/bin/java")):
         raise ConfigError(
@@ -57,10 +57,10 @@ def execute(
     request: Request, spark: SparkSession, *, partitions: int | None = None,
     idle_keys: str | None = None, state_limit: str = "1MB",
 ) -> int:  # fmt: skip
-    """Run to the end of the source, or until stopped; return the number of its rows so far."""
+    """Run to the end of the source or until stopped; return its number of rows so far."""
     recipe, columns = recipe_and_columns(request)
     if request.source != "-" and "://" not in request.source:
-        # after a failure a worker reads it, from a folder of its own
+        # after a failure a worker reads it, from its own folder
         request = replace(request, source=str(Path(request.source).absolute()))
     with closing(opened_as(request, columns)) as source:
         if not source.replayable:
@@ -84,7 +84,7 @@ def execute(
     )  # fmt: skip
 
     def write(frame: DataFrame, batch: int) -> None:
-        """Write a batch, over what an attempt that failed has left of it."""
+        """Write a batch, replacing the remains of a failed attempt."""
         path = os.path.join(request.sink, f"batch={batch}")
         frame.write.mode("overwrite").partitionBy("output").parquet(path)
 
@@ -96,8 +96,8 @@ def execute(
 def finished(stream: Any) -> Any:
     """Start a query and wait for its end.
 
-    Spark gives a Python worker ten seconds to start, which no setting changes. On a busy machine
-    that is too short: the query is then started again, on its checkpoint.
+    Spark gives a Python worker ten seconds to start, a fixed limit. If a busy machine exceeds it,
+    the query is started again on its checkpoint.
     """
     for attempt in range(_STARTS):
         query = stream.start()

@@ -1,4 +1,4 @@
-"""What Spark calls for each key: load the state, learn the new rows, store the state."""
+"""Called by Spark for each key: load the state, learn the new rows, store the state."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,9 +12,9 @@ from streamddcrp_connectors.spark.visits import Job, State
 
 
 class Outputs:
-    """The outputs of visits as cells, and back: one row of bytes for each visit.
+    """Convert the outputs of visits to cells and back, one row of bytes for each visit.
 
-    The schema is that of all outputs together: ``output`` and ``key``, and every column of any.
+    The schema is the union of all outputs: ``output``, ``key``, and every column.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -83,7 +83,7 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
         yield self._cell(key[0], {"event": pa.record_batch({"kind": pa.array(["expired"])})})
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since nothing is open."""
 
     def _state(self) -> State:
         value = self._value.get()
@@ -94,5 +94,5 @@ class KeyedProcessor(StatefulProcessor):  # type: ignore[misc]
 
 
 def _as(kind: Any, column: Any) -> Any:
-    """Return a column with the type that Spark has: of time stamps, microseconds."""
+    """Return a column with Spark's type: microseconds for time stamps."""
     return column if column.type == kind else column.cast(kind, safe=False)

@@ -1,4 +1,4 @@
-"""Every source of a run as a source of Spark, read by the driver and packed by key."""
+"""Any source of a run as a Spark source, read by the driver and packed by key."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from streamddcrp_connectors.spark.visits import pack
 
 
 def batches_after(source: Source, offset: Any, request: Request) -> Iterator[tuple[Any, Any]]:
-    """Yield batches and offsets; a batch of None where a live source has nothing new."""
+    """Yield batches and offsets; the batch is None if a live source has nothing new."""
     how = request.batch_rows, request.batch_wait, request.idle
     return gathered(source, offset, Patience(), *how)
 
@@ -41,14 +41,14 @@ class RunSource(DataSource):  # type: ignore[misc]
 
 
 class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Batches of a source, each one trigger; offsets are those of the source, as JSON text.
+    """Batches of a source, one for each trigger; offsets are the source's, as JSON text.
 
-    The rows of a key are numbered by their place in the source.
+    The rows of a key are numbered by their position in the source.
     """
 
     def __init__(self, request: Request) -> None:
         self._request = request
-        self._at: dict[str, str] | None = None  # where the open iterator stands
+        self._at: dict[str, str] | None = None  # position of the open iterator
         self._batches: Iterator[tuple[Any, Any]] = iter(())
 
     def __reduce__(self) -> Any:  # Spark sends readers about
@@ -75,7 +75,7 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
     def readBetweenOffsets(  # noqa: N802
         self, start: dict[str, str], end: dict[str, str]
     ) -> Iterator[Any]:
-        """Read a batch again, after a failure."""
+        """Read a batch again after a failure."""
         last = json.loads(end["after"])["row"]
         found = []
         for batch, offset in batches_after(self._source, json.loads(start["after"]), self._request):
@@ -91,7 +91,7 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
         """Read to the end of the file."""
 
     def commit(self, end: dict[str, str]) -> None:
-        """Let a live source forget what is not wanted again."""
+        """Let a live source forget data no longer needed."""
         getattr(self._source, "committed", lambda _: None)(json.loads(end["after"]))
 
     def stop(self) -> None:
@@ -100,5 +100,5 @@ class _Reader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):  # typ
 
     def _packed(self, batch: Any, row: int) -> Any:
         numbers = pa.array(range(row - batch.num_rows, row), pa.int64())
-        key: Any = self._request.key  # which every job on Spark has
+        key: Any = self._request.key  # every Spark job has one
         return pack(batch, numbers, key)

@@ -1,9 +1,8 @@
-"""One visit of a key: its state and its new rows in, its new state and results out.
+"""One visit of a key: from its state and new rows to its new state and results.
 
-A state is a blob: what the model's ``to_bytes`` returned, with the number of the last row. A visit
-is a function of the blob and the rows alone, so that whoever repeats it gets the same bytes. Rows
-travel as *packed* rows: for each key one Arrow stream of canonical rows (see
-`streamddcrp_connectors.run.columns`) with their numbers.
+A state is a blob: the model's ``to_bytes`` and the number of the last row. A visit depends on the
+blob and the rows alone, so a repetition gives the same bytes. Rows travel *packed*: for each key
+one Arrow stream of canonical rows (see `streamddcrp_connectors.run.columns`) with their numbers.
 """
 
 import copy
@@ -28,24 +27,24 @@ from streamddcrp_connectors.run.models import Models, Recipe, Rows, screen
 
 __all__ = ["KEY", "NUMBER", "OUTPUT", "Job", "State", "pack"]
 
-NUMBER = "__number__"  # of a packed row: what orders the rows of a key
-KEY, OUTPUT = "key", "output"  # columns of what comes out
+NUMBER = "__number__"  # column of packed rows that orders a key's rows
+KEY, OUTPUT = "key", "output"  # columns of the outputs
 _STATE, _VERSION = "keyed-state", 1
 Number = int | float
 
 
-UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]``: of version v to v + 1
+UPGRADES: dict[int, Upgrade] = {}  # ``UPGRADES[v]``: from version v to v + 1
 
 
 def pack(batch: Any, numbers: Any, key: str) -> Any:
-    """Put the rows of each key together: O(N log N).
+    """Group rows by key: O(N log N).
 
     Parameters
     ----------
     batch : pyarrow.RecordBatch
         Canonical rows.
     numbers : pyarrow.Array
-        Of int64 or float64; ascending with the rows of a key, null where it is missing.
+        Of int64 or float64, ascending with the rows of a key, null if missing.
 
     Returns
     -------
@@ -65,12 +64,12 @@ def pack(batch: Any, numbers: Any, key: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is kept of a key."""
+    """The stored state of a key."""
 
     model: bytes | None = None  # None before it has learned
     last: Number | None = None  # largest number of its rows
-    seen: int | None = None  # when its last rows came (ms, Spark's clock), where idle keys expire
-    timer: int | None = None  # when the timer that is set for it goes off
+    seen: int | None = None  # when its last rows came (ms, Spark's clock), if idle keys expire
+    timer: int | None = None  # when its timer fires
 
     def to_bytes(self) -> bytes:
         plain = {} if self.model is None else {"model": np.frombuffer(self.model, np.uint8)}
@@ -79,7 +78,7 @@ class State:
 
     @classmethod
     def from_bytes(cls, blob: bytes) -> "State":
-        """Restore from `to_bytes`, of this version or, by `UPGRADES`, of one before."""
+        """Restore from `to_bytes` of this version or, by `UPGRADES`, an earlier one."""
         arrays, meta = decode_state(blob, _STATE, UPGRADES)
         try:
             known = ("last", "seen", "timer")
@@ -95,13 +94,13 @@ class State:
 
 @dataclass(frozen=True)
 class Job:
-    """What the visits of all keys have in common."""
+    """Settings shared by the visits of all keys."""
 
-    restore: Callable[[bytes], Any]  # makes a model of the bytes of its state
-    fresh: bytes  # state of a model that has learned nothing; each key begins with a copy
+    restore: Callable[[bytes], Any]  # makes a model from the bytes of its state
+    fresh: bytes  # state of an untrained model, copied for each key
     columns: Columns  # of packed rows: the time and the features
     limit: int  # most bytes of a state
-    numbered: bool  # numbers are the user's, and come out as ``row``; else they are the times
+    numbered: bool  # numbers are the user's and appear as ``row``; else they are the times
 
     @Cached
     def _fresh(self) -> Any:
@@ -115,8 +114,8 @@ class Job:
     def visit(self, state: State, packed: Sequence[bytes]) -> tuple[State, dict[str, Any]]:
         """Learn new rows of a key, cells of `pack`, in the order of their numbers.
 
-        The outputs are ``"result"``, ``"event"`` and ``"refused"``, those that there are. Late and
-        repeated rows are refused, so a row that is delivered twice does no harm.
+        The outputs are those of ``"result"``, ``"event"`` and ``"refused"`` that occur. Late and
+        repeated rows are refused, so a row delivered twice does no harm.
         """
         rows = joined([read_stream(cell) for cell in packed])
         rows = rows.take(pc.sort_indices(rows.column(NUMBER)))
@@ -151,7 +150,7 @@ class Job:
         return State(learned, last, state.seen, state.timer), outputs
 
     def schemas(self, empty: Any) -> dict[str, Any]:
-        """Return the schemas of the outputs, for canonical rows as ``empty``, which has none."""
+        """Return the schemas of the outputs, given a canonical batch ``empty`` without rows."""
         model = self.restore(self.fresh)
         given = Rows(np.arange(0), empty, self.columns)
         models = _models(model)
@@ -166,7 +165,7 @@ class Job:
     def _refuse_late(
         self, rows: Rows, numbers: Any, last: Number | None, refused: dict[int, Refusal]
     ) -> Number | None:
-        """Refuse rows that are not above all before them; return the new last number."""
+        """Refuse rows that do not exceed all earlier ones; return the new last number."""
         missing = numbers.is_null().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(missing).tolist():
             refused.setdefault(
@@ -190,25 +189,25 @@ class Job:
         return largest if last is None else max(largest, last)
 
     def _learn(self, model: Any, rows: Rows, refused: dict[int, Refusal]) -> tuple[Any, Any]:
-        """Return the results and the events of rows; None where nothing was learned."""
+        """Return the results and events of rows; None if nothing was learned."""
         models = _models(model)
         more: dict[int, Refusal] = {}
         try:
             results = models.step(rows, more)
-        except SchemaError as error:  # of no row in particular; other keys go on
+        except SchemaError as error:  # not about one row; other keys continue
             more = {int(n): Refusal(str(error), rows.values(i)) for i, n in enumerate(rows.numbers)}
             results = None
         refused |= more
         return results, None if results is None else models.events(rows.batch, self.columns)
 
     def _numbered(self, results: Any, numbers: Any) -> Any:
-        """Replace the places of rows by their numbers, or drop them."""
+        """Replace row positions by their numbers, or drop them."""
         if not self.numbered:
             return results.drop_columns(["row"])
         return results.set_column(0, "row", numbers.take(results.column("row")))
 
     def _dead_letters(self, refused: dict[int, Refusal], numbers: Any) -> Any:
-        """Return the rows that were refused: number, reason and values as JSON text."""
+        """Return the refused rows: number, reason and values as JSON text."""
         places = sorted(refused)
         columns = {"row": numbers.take(pa.array(places, pa.int64()))} if self.numbered else {}
         columns["reason"] = pa.array([refused[row].reason for row in places], pa.string())
@@ -219,5 +218,5 @@ class Job:
 
 
 def _models(model: Any) -> Models:
-    """Return the way of rows into one model, as in a run."""
+    """Return the input path of one model, as in a run."""
     return Models(Recipe(lambda: model, type(model).from_bytes))

@@ -1,23 +1,23 @@
-"""Boilerplate: words that many texts have and that say nothing about the rest of them.
+"""Boilerplate: words that many texts contain and that say nothing about their other words.
 
-One word in each text, of a link, a publisher's name or a dateline, is enough to merge stories. Its
-base measure (1), the part of *stories* that hold it, is far below the part of *texts*, so each text
-pays for it in a new story and not in a large one. But a word that many texts have may also be what
-they are about. Of a word w with the part q of the texts,
+One word in each text, from a link, a publisher's name or a dateline, is enough to merge stories.
+Its base measure (1), the share of *stories* that contain it, is far below the share of *texts*, so
+each text pays for it in a new story and not in a large one. But a frequent word may also be a
+topic. For a word w in a share q of the texts,
 
     R2 = mean of (P(w | v) - q)^2 / (q (1 - q))
 
-over the occurrences of rarer words v in the texts is the part of the variance of its presence that
-a word of the text explains: some tenths for the name of a topic, nothing for boilerplate, whatever
-the stories are. P(w | v) is estimated from the n texts with v; the part of its square that is
-chance, P (1 - P) / (n - 1), is taken off. Words v that are in most texts with w, and w in most of
-theirs, are of the same phrase and no witnesses. A long text has more words that tell, so the bound
-of R2 is `LEAST_SAID` by the mean number of words. If the other words say as little about each
-other, the frequent ones are all that there is, and nothing is set aside.
+over the occurrences of rarer words v in the texts, is the share of the variance of w's presence
+explained by a word of the text: some tenths for the name of a topic, near 0 for boilerplate,
+whatever the stories are. P(w | v) is estimated from the n texts with v, and the chance part of its
+square, P (1 - P) / (n - 1), is subtracted. Words v that are in most texts with w, while w is in
+most of theirs, belong to the same phrase and are excluded. A long text has more informative words,
+so the bound on R2 is `LEAST_SAID` divided by the mean number of words. If the other words predict
+each other as little, the frequent words are all there is, and nothing is set aside.
 
-The window is looked at after 50, 100, 200 … and then every 1,000 texts, the newest `MOST_READ`
-words of it. Boilerplate is taken out of the tables and set aside when texts are read; its surprise
-is that of words that come in their part of all words.
+The window is checked after 50, 100, 200, … and then every 1,000 texts, over its newest `MOST_READ`
+words. Boilerplate is removed from the tables and set aside when texts are read; its surprise is
+that of words at their share of all words.
 """
 
 import math
@@ -26,23 +26,23 @@ from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.numerics import holds, natural
 
 FIRST_LOOK = 50  # texts before boilerplate is looked for
-LEAST_PART, LEAST_TEXTS = 0.05, 10  # of texts with a word that may be boilerplate
-LEAST_SAID = 0.2  # R2 of a word that is none, by the number of words of a text
-MOST_WORDS = 32  # that are looked at
-RETURN = 2.0  # times more of it, or less of the texts, until a word counts again
-MOST_ASIDE = 0.75  # of all words: else a text would have nothing left
-LEAST_WITNESS = 4  # texts with a word v
-LEAST_WITNESSES = 50  # occurrences of such words
-N_OTHERS = 32  # other words, which have to say something
+LEAST_PART, LEAST_TEXTS = 0.05, 10  # least share and number of texts with a boilerplate word
+LEAST_SAID = 0.2  # least R2 of a normal word, times the words of a text
+MOST_WORDS = 32  # words checked
+RETURN = 2.0  # factor of its rise, or of the texts' fall, until a word counts again
+MOST_ASIDE = 0.75  # of all words, so that texts keep some
+LEAST_WITNESS = 4  # texts with a witness v
+LEAST_WITNESSES = 50  # occurrences of witnesses
+N_OTHERS = 32  # other words to compare with
 MOST_READ = 1 << 15
 BETWEEN_LOOKS = 1000
 
 
 @uncounted
 def count_texts(words, texts, seen):
-    """Count in ``words.mark`` the newest texts with each word; return how many texts and words.
+    """Count in ``words.mark`` the newest texts with each word; return counted texts and words.
 
-    Those without words, such as copies of later ones, are none.
+    Texts without words, such as copies of later ones, do not count.
     """
     size, mask = len(texts.start), len(texts.text) - 1
     n, read, age = 0, 0, 0
@@ -71,7 +71,7 @@ def count_texts_with(words, texts, seen, n, w):
 
 @uncounted
 def least_texts(words, n):
-    """Return how many texts a word must be in to be looked at."""
+    """Return the least number of texts of a word to be checked."""
     least, more = max(LEAST_PART * n, LEAST_TEXTS), True
     while more:
         found = 0
@@ -84,7 +84,7 @@ def least_texts(words, n):
 
 @uncounted
 def said_by(words, texts, seen, n, w, least):
-    """Return R2 of a word, or NaN if too few words are there to tell."""
+    """Return R2 of a word, or NaN with too few witnesses."""
     here, q = words.mark[w], words.mark[w] / n
     count_texts_with(words, texts, seen, n, w)
     total, witnesses = 0.0, 0
@@ -115,11 +115,11 @@ def rest_says(words, texts, seen, n, least):
 
 @uncounted
 def choose(words, texts, seen):
-    """Find the boilerplate of the newest texts; return what part of all words is it, and new.
+    """Find the boilerplate of the newest texts; return its share of all words, and new words.
 
-    ``words.aside`` becomes the part of all words for known boilerplate, 0 where a word counts
-    again, minus the part for new ones until the caller has taken them out. ``words.mark`` (zero)
-    and ``listed`` are work space. ``texts`` is a ring: text i, of ``seen``, is at i modulo its
+    ``words.aside`` becomes the share of all words for known boilerplate, 0 where a word counts
+    again, and minus the share for new words until the caller has removed them. ``words.mark``
+    (zero) and ``listed`` are work space. ``texts`` is a ring: text i of ``seen`` is at i modulo its
     length, with ``length + aside`` words of ``text`` from ``start`` on.
     """
     n, read = count_texts(words, texts, seen)
@@ -150,11 +150,11 @@ def choose(words, texts, seen):
 
 @leaf
 def next_look(seen):
-    """Return after how many texts boilerplate is looked for again."""
+    """Return the number of texts until the next check."""
     return seen + min(seen, BETWEEN_LOOKS)
 
 
 @entry
 def choose_words(words, texts, seen):
-    """Do what `choose` does, called from Python."""
+    """Call `choose` from Python."""
     return choose(words, texts, seen)

@@ -6,18 +6,18 @@ from streamddcrp.compilation import leaf, uncounted
 from streamddcrp.numerics import natural
 
 LONGEST = 64  # bytes of a word
-# What a character does; the bits below are its lower-case code point. No bit set: it separates.
+# Roles of a character; the bits below hold its lower-case code point. Without a bit it separates.
 JOINS = 1 << 21  # may stand in a word
-BEGINS = 1 << 22  # and at its beginning
+BEGINS = 1 << 22  # may also begin one
 UNSPACED = 1 << 23  # of a script without spaces
 MARK = 1 << 24  # belongs to the character before it
-IGNORED = 1 << 25  # is passed over
+IGNORED = 1 << 25  # is skipped
 ALONE = 1 << 26  # a word by itself: an emoji
 
 
 @uncounted
 def code_point(data, i, stop):
-    """Decode the character of several bytes at ``i``: code point, or -1, and number of bytes."""
+    """Decode a multi-byte character at ``i``: code point, or -1, and number of bytes."""
     b = np.int64(data[i])
     if 0xC2 <= b < 0xE0:
         width, point, least = 2, b & 0x1F, 0x80
@@ -41,7 +41,7 @@ def code_point(data, i, stop):
 
 @uncounted
 def append(word, n, point):
-    """Write a character behind ``n`` bytes of a word; return the new length, n if it is full."""
+    """Append a character to ``n`` bytes of a word; return the new length, n if it is full."""
     if point < 0x80:
         if n + 1 > LONGEST:
             return n
@@ -59,7 +59,7 @@ def append(word, n, point):
 
 @uncounted
 def compose(pairs, composed, point, mark):
-    """Return the letter that a letter and a mark behind it make, or -1."""
+    """Return the letter composed of a letter and the mark after it, or -1."""
     key, low, high = point << 21 | mark, 0, len(pairs)
     while low < high:
         middle = (low + high) >> 1
@@ -72,7 +72,7 @@ def compose(pairs, composed, point, mark):
 
 @leaf
 def kind_of(characters, point):
-    """Return what a character does."""
+    """Return a character's role."""
     if 0 <= point < len(characters):
         return np.int64(characters[natural(point)])
     if 0x20000 <= point < 0x32000:  # ideographs beyond the table
@@ -82,7 +82,7 @@ def kind_of(characters, point):
 
 @leaf
 def read_ascii(data, i, stop, table, eights):
-    """Read letters of ASCII into ``eights``; return where they end, and how many count."""
+    """Read ASCII letters into ``eights``; return where they end, and how many count."""
     n, eight, shift = 0, np.uint64(0), np.uint64(0)
     while i < stop:
         letter = np.uint64(table[data[natural(i)]]) & np.uint64(0x7F)

@@ -1,4 +1,4 @@
-"""Parents that come with the items: whether they exist, are in reach and form a clique."""
+"""Given parents of items: whether they exist, are within reach and form a clique."""
 
 from streamddcrp.compilation import kernel
 
@@ -7,7 +7,7 @@ ABSENT, OLD, TWICE, NO_CLIQUE = 1, 2, 3, 4
 
 @kernel
 def _is_parent(i, of, first, parents, offsets, kept, n_kept):
-    """Whether item i is among the parents of an earlier item, in the batch or before it."""
+    """Whether item i is a parent of an earlier item, in the batch or before."""
     if of >= first:
         return i in parents[offsets[of - first] : offsets[of - first + 1]]
     at = of % len(n_kept)
@@ -18,8 +18,8 @@ def _is_parent(i, of, first, parents, offsets, kept, n_kept):
 def check_parents(first, r, parents, offsets, kept, n_kept):
     """Find the first row whose parents are not a clique of the last r items.
 
-    Returns the row (-1: all is well), the rule, and the two items that break it. The other parents
-    must be parents of the last one; that is enough, because the parents of any item are a clique.
+    Returns the row (-1: none), the rule, and the two items that break it. It suffices that the
+    other parents are parents of the last one, because the parents of any item are a clique.
     """
     for b in range(len(offsets) - 1):
         n = first + b
@@ -43,7 +43,7 @@ def check_parents(first, r, parents, offsets, kept, n_kept):
 
 @kernel
 def keep_parents(first, parents, offsets, kept, n_kept):
-    """Remember the parents of the last items."""
+    """Store the parents of the last items."""
     for b in range(len(offsets) - 1):
         at = (first + b) % len(n_kept)
         n_kept[at] = offsets[b + 1] - offsets[b]

@@ -1,23 +1,22 @@
 """Words of scripts without spaces: a unigram model of pieces, learned by online EM.
 
-A run of characters is taken to be pieces drawn one after the other, of one to `LONGEST_PIECE`
-characters each, from a Chinese restaurant process over pieces: one that came n times among N before
-has the probability (n + alpha p0) / (N + alpha), where p0 says how probable the piece is as a new
-one, by its length (geometric) and its characters as often as they came. Forward and backward sums
-over all segmentations give the expected count of each piece; these are added to the counts once
-the text is learned. A run is cut wherever a boundary is more likely than
-not, which makes the expected number of wrong ones smallest, and where a piece would be too long.
+The model draws the pieces of a run of characters one after another from a Chinese restaurant
+process over pieces of one to `LONGEST_PIECE` characters. A piece seen n times among N has
+probability (n + alpha p0) / (N + alpha), where p0 is the prior probability of the piece by its
+length (geometric) and its characters' frequencies. Forward and backward sums over all segmentations
+give the expected count of each piece, which is added once the text is learned. A run is cut
+wherever a boundary is more likely than not, which minimises the expected number of wrong ones, and
+where a piece would be too long.
 
-Words that go together are one piece to a unigram model. So a piece is cut in two if both halves
-came as often at least, and a b / N, how often they come side by side by chance, is `LINKED` times
-as much as alpha p0, how often the model makes the piece up. The halves are those with the largest
-a b, and the second may be cut again. What is counted stays the piece.
+To a unigram model, words that go together are one piece. A piece is therefore cut in two if both
+halves are at least as frequent and a b / N, the expected number of chance neighbours, is `LINKED`
+times alpha p0, the model's prior mass of the piece. The halves are those with the largest a b, and
+the second may be cut again. Counts stay with the whole piece.
 
-Counts are whole numbers of 1 / `UNIT`, so that sums do not depend on the order; pieces and
-characters are known by 63 bits of a hash, odd for pieces, in an open-addressing table. When there
-are more than `MOST_PIECES`, all counts are halved and those below a half go: what is new counts
-more. Memory is bounded, there are no random numbers, and how texts are cut into batches plays no
-part. A run of R characters takes O(R).
+Counts are whole numbers of 1 / `UNIT`, so sums do not depend on the order. Pieces and characters
+are keyed by a 63-bit hash, odd for pieces, in an open-addressing table. Above `MOST_PIECES` entries
+all counts are halved and those below a half are dropped, which favours new ones. Memory is bounded,
+nothing is random, and the cuts between batches do not matter. A run of R characters takes O(R).
 
 P. Liang and D. Klein, Online EM for unsupervised models, NAACL 2009; S. Goldwater, T. Griffiths and
 M. Johnson, A Bayesian framework for word segmentation, Cognition 112, 2009.
@@ -30,16 +29,16 @@ from streamddcrp.data.kernels import characters
 from streamddcrp.numerics import natural
 
 LONGEST_PIECE = 8  # characters
-MOST_UNITS = 128  # characters of a run that are cut at a time
-MOST_DUE = 1 << 13  # counts that a text adds; more of a longer text are left out
+MOST_UNITS = 128  # characters of a run that are segmented at a time
+MOST_DUE = 1 << 13  # counts added by a text; the rest of a longer one is left out
 MOST_PIECES = 1 << 16
 UNIT = 256
 ALPHA = 3000.0  # of the Chinese restaurant process
-LINKED = 20.0  # times, see above
+LINKED = 20.0  # factor, see above
 ENDS = 0.2  # probability that a new piece ends after a character
-CHARACTERS = 4096.0  # that there may be: prior weight of 1 each
+CHARACTERS = 4096.0  # assumed alphabet, each with prior weight 1
 PIECES, LETTERS, LISTED, DUE, OWN = 0, 1, 2, 3, 4  # places in ``piece_sums``
-_PIECE, _LETTER = 0x9AE16A3B2F90404F, 0xC3A5C85C97CB3127  # where hashes begin
+_PIECE, _LETTER = 0x9AE16A3B2F90404F, 0xC3A5C85C97CB3127  # seeds of hashes
 
 
 @leaf
@@ -51,13 +50,13 @@ def mixed(h, code):
 
 @leaf
 def _key(h, odd):
-    """Return a hash as a key, never 0."""
+    """Return a hash as a nonzero key."""
     return np.int64(h >> np.uint64(1)) & ~np.int64(1) | np.int64(2) | odd
 
 
 @leaf
 def _find(keys, key):
-    """Return the place of a key, or that of the hole where it belongs."""
+    """Return the place of a key, or of the hole for it."""
     mask = len(keys) - 1
     place = key >> 24 & mask
     while keys[natural(place)] != 0 and keys[natural(place)] != key:
@@ -83,9 +82,9 @@ def _add_due(words, key, count):
 
 @uncounted
 def read_run(data, i, stop, words, R):
-    """Read characters of scripts without spaces behind the ``R`` that the run has.
+    """Append characters of scripts without spaces to the ``R`` of the run.
 
-    Returns where the run ends, or the next character that has no room; R; and whether it goes on.
+    Returns the run's end or the next character without room; R; and whether the run continues.
     """
     run, starts, word = words.run, words.starts, words.word
     while i < stop:
@@ -128,11 +127,11 @@ def read_run(data, i, stop, words, R):
 
 @uncounted
 def cut_run(words, R):
-    """Cut the run of ``R`` characters in ``words.codes``; note what to count.
+    """Segment the run of ``R`` characters in ``words.codes``; note the counts to add.
 
-    ``words.boundary[j]`` is then the probability that a piece ends before character j, and
-    ``words.often[i, k]`` how often the piece from i to i + k came. Of the count of each piece
-    ``words.piece_sums[OWN]`` is left out.
+    ``words.boundary[j]`` becomes the probability that a piece ends before character j, and
+    ``words.often[i, k]`` the expected count of the piece from i to i + k. The count
+    ``words.piece_sums[OWN]`` is subtracted from each piece's count.
     """
     weights, keys, scale, boundary = words.weights, words.hashes, words.scale, words.boundary
     prior, total = ALPHA * UNIT, words.piece_sums[PIECES] + ALPHA * UNIT
@@ -145,7 +144,7 @@ def cut_run(words, R):
         for k in range(min(LONGEST_PIECE, R - i)):  # of the piece from i to i + k
             h = mixed(h, words.codes[i + k])
             keys[i, k] = _key(h, 1)
-    for j in range(R):  # weights of pieces that end with j, over the sum of all ways up to there
+    for j in range(R):  # weights of pieces ending with j, over all segmentations
         new, ahead, total_j = prior * ENDS, 1.0, 0.0
         for k in range(min(LONGEST_PIECE, j + 1)):
             i = j - k
@@ -173,7 +172,7 @@ def cut_run(words, R):
 
 @uncounted
 def first_word(words, begin, end):
-    """Return where the first word of the piece from ``begin`` to ``end`` ends."""
+    """Return the end of the first word of the piece from ``begin`` to ``end``."""
     often, made_up, best, at = words.often, ALPHA * ENDS, 0.0, end
     for j in range(begin, end):
         made_up *= words.rates[j] * (1.0 - ENDS if j > begin else 1.0)
@@ -187,7 +186,7 @@ def first_word(words, begin, end):
 
 @uncounted
 def copy_piece(words, begin, end):
-    """Copy whole characters of the run, at most `LONGEST` bytes; return how many bytes."""
+    """Copy whole characters of the run, at most `LONGEST` bytes; return the bytes copied."""
     first = words.starts[begin]
     n = min(words.starts[end] - first, characters.LONGEST)
     while 0 < n < words.starts[end] - first and words.run[first + n] & 0xC0 == 0x80:
@@ -199,13 +198,13 @@ def copy_piece(words, begin, end):
 
 @leaf
 def lacks_pieces(words):
-    """Return whether there is something to count and no table for it."""
+    """Return whether there are counts to add and no table for them."""
     return words.piece_sums[DUE] > 0 and len(words.piece_keys) == 0
 
 
 @uncounted
 def learn_pieces(words):
-    """Add what the last text has to the counts; `lacks_pieces` must have said no."""
+    """Add the last text's counts; `lacks_pieces` must be false."""
     sums, keys, counts = words.piece_sums, words.piece_keys, words.piece_counts
     for d in range(sums[DUE]):
         enter_piece(words, words.due_keys[d], words.due_counts[d])
@@ -241,7 +240,7 @@ def _drop(words, hole):
     keys, counts = words.piece_keys, words.piece_counts
     mask = len(keys) - 1
     place = hole + 1 & mask
-    while keys[place] != 0:  # later ones move up, unless that is before where they belong
+    while keys[place] != 0:  # later ones move up, unless before their place
         ideal = keys[place] >> 24 & mask
         if (place - ideal & mask) >= (place - hole & mask):
             keys[hole], counts[hole] = keys[place], counts[place]
@@ -253,6 +252,6 @@ def _drop(words, hole):
 
 @kernel
 def enter_pieces(words, keys, counts):
-    """Fill a table without pieces with those of a checkpoint."""
+    """Fill an empty table with the pieces of a checkpoint."""
     for d in range(len(keys)):
         enter_piece(words, keys[d], counts[d])

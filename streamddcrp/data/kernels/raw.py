@@ -1,6 +1,6 @@
-"""What raw texts have beside words: links, "RT @name:", tickers; and initials with dots.
+"""Parts of raw texts that are not words: links, "RT @name:", tickers; and dotted initials.
 
-Each function is given where a word of ASCII, or a sign, begins; positions are those of bytes.
+Each function gets the byte position at which an ASCII word or a sign begins.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def _is_digit(b):
 
 @uncounted
 def _end_of_link(data, i, stop):
-    """Return where a link ends: at a blank, a quote or bracket, or a letter that is not ASCII."""
+    """Return the end of a link: at a blank, a quote, a bracket or a non-ASCII letter."""
     while i < stop:
         b = data[i]
         if b <= 0x20 or b >= 0x80 or b in (0x22, LESS, MORE):
@@ -41,14 +41,14 @@ def _end_of_link(data, i, stop):
 
 @uncounted
 def skip_link(data, i, end, stop):
-    """Return the end of a link (https://, www. or host/path) that begins at ``i``, or -1."""
+    """Return the end of a link (https://, www. or host/path) beginning at ``i``, or -1."""
     if data[end] == COLON:
         is_link = _byte(data, end + 1, stop) == SLASH and _byte(data, end + 2, stop) == SLASH
         return _end_of_link(data, end, stop) if is_link else -1
     is_www = end == i + 3 and data[i] | 0x20 == 0x77 and data[i + 1] | 0x20 == 0x77
     if is_www and data[i + 2] | 0x20 == 0x77:
         return _end_of_link(data, end, stop)
-    label, letters, dots, b = 0, 0, 0, np.int64(0)  # of the last label its length and letters
+    label, letters, dots, b = 0, 0, 0, np.int64(0)  # length and letters of the last label
     while i < stop:
         b = np.int64(data[i])
         if b == DOT:
@@ -66,7 +66,7 @@ def skip_link(data, i, end, stop):
 
 @uncounted
 def skip_retweet(data, end, stop):
-    """Return where "RT @name:" ends, whose first word ends at ``end``; -1: it is none."""
+    """Return the end of an "RT @name:" whose first word ends at ``end``, or -1."""
     i = end
     while i < stop and data[i] == 0x20:
         i += 1
@@ -82,7 +82,7 @@ def skip_retweet(data, end, stop):
 
 @uncounted
 def skip_ticker(data, i, stop):
-    """Return where a ticker that begins at ``i``, $IBM or <IBM.N>, ends, or -1."""
+    """Return the end of a ticker beginning at ``i``, $IBM or <IBM.N>, or -1."""
     bracket, begin, n = data[i] == LESS, i + 1, 0
     i = begin
     while i < stop and n <= 10:
@@ -101,7 +101,7 @@ def skip_ticker(data, i, stop):
 
 @uncounted
 def read_initials(data, i, stop, word):
-    """Read letters with a dot after each, as U.S., into ``word``; return their end and number."""
+    """Read dotted letters, as U.S., into ``word``; return their end and number."""
     n = 0
     while n < 2 * MOST_INITIALS and _is_letter(_byte(data, i, stop)):
         b = _byte(data, i + 1, stop)

@@ -1,19 +1,19 @@
-"""Templates of machine messages: lines that differ in their variable parts only.
+"""Templates of machine messages: lines that differ only in variable parts.
 
-A line is cut at blanks and at = , ; ( ) [ ] " ' and its tokens are compared by place. Lines of one
-template have as many tokens, and the same first token without digits (as in Drain, He et al. 2017).
-Tokens with digits are variable. A line that differs from a template in other tokens has one of its
-own, since "opened" is not "closed", until `MANY` templates differ from it in the same places: then
-these are variable, too, in the oldest of them, which stays.
+A line is cut at blanks and at = , ; ( ) [ ] " ' and its tokens are compared by position. Lines of
+one template have the same number of tokens and the same first token without digits (as in Drain, He
+et al. 2017). Tokens with digits are variable. A line that differs from a template in other tokens
+gets a template of its own, because "opened" is not "closed". Once `MANY` templates differ from it
+in the same positions, these become variable in the oldest of them, which stays.
 """
 
 from streamddcrp.compilation import entry, leaf, uncounted
 
-MOST_TOKENS = 62  # of a line that are compared; those behind are counted only
-LEAST_SAME = 0.5  # of the fixed tokens, where others differ
+MOST_TOKENS = 62  # tokens compared; further ones are only counted
+LEAST_SAME = 0.5  # of the fixed tokens, if others differ
 MANY = 3
-VARIABLE = 0  # in place of the hash of a token
-NONE = -2  # of a line without tokens
+VARIABLE = 0  # replaces the hash of a variable token
+NONE = -2  # for a line without tokens
 N_TEMPLATES, NEXT_NUMBER, N_LINES = 0, 1, 2  # in counts
 
 
@@ -25,7 +25,7 @@ def parts(byte):
 
 @uncounted
 def read_tokens(data, start, stop, tokens):
-    """Write the hash of each token, `VARIABLE` with digits; return how many, and the key."""
+    """Write each token's hash, or `VARIABLE` with digits; return their number, and the key."""
     n, i, first = 0, start, 0
     while i < stop:
         while i < stop and parts(data[i]):
@@ -48,7 +48,7 @@ def read_tokens(data, start, stop, tokens):
 
 @uncounted
 def place_of(known, key):
-    """Return the place of a key in the hash table, or the free one where it belongs."""
+    """Return the place of a key in the hash table, or the hole for it."""
     mask = len(known.key) - 1
     at = (key >> 7) & mask
     while known.key[at] != 0 and known.key[at] != key:
@@ -58,7 +58,7 @@ def place_of(known, key):
 
 @uncounted
 def differing(known, t, tokens, m):
-    """Return the places of fixed tokens that differ as bits, and what part of them is the same."""
+    """Return the differing fixed tokens as bits, and the share of equal ones."""
     bits, same, fixed = 0, 0, 0
     for j in range(m):
         here = known.token[t, j]
@@ -102,9 +102,9 @@ def best_template(known, tokens, n, key):
 
 @entry
 def find_templates(known, counts, data, offsets, learn, done, out):
-    """Write the templates of lines ``done`` .. N - 1; return how many are done, as room allows.
+    """Write the templates of lines ``done`` .. N - 1; stop when full, and return the next line.
 
-    A template that is not known has the number -1, or with ``learn`` the next one.
+    An unknown template has the number -1, or with ``learn`` the next one.
     """
     for row in range(done, len(out)):
         start, stop = offsets[row], offsets[row + 1]

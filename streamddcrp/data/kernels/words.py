@@ -1,10 +1,9 @@
-"""Compiled reading of texts: bytes of UTF-8 to words, words to indexes that are used again.
+"""Compiled reading of texts: UTF-8 bytes to words, words to reusable indexes.
 
-A word is stored in a row of `LONGEST` bytes, eight to a number, zeros behind; ``slots`` is an
-open-addressing table, linear probing, of ``hash << INDEX_BITS | index + 1`` (0: empty). Words of
-ASCII alone are read into a register, the others character by character. Nothing here allocates, and
-nothing grows: the caller asks `has_room` before each document. ``words`` is a `WordArrays` of
-``words.py``.
+A word occupies a row of `LONGEST` bytes, eight to a number, padded with zeros. ``slots`` is an
+open-addressing table (linear probing) of ``hash << INDEX_BITS | index + 1`` (0: empty). Pure ASCII
+words are read into a register, others character by character. Nothing here allocates or grows: the
+caller asks `has_room` before each document. ``words`` is a `WordArrays` of ``words.py``.
 """
 
 import numpy as np
@@ -16,11 +15,11 @@ from streamddcrp.numerics import natural
 
 EIGHTS = chars.LONGEST // 8
 INDEX_BITS = 30
-BETWEEN = 255  # the byte between words of a list: it does not occur in UTF-8
-OPENS = 0x80  # in the table of bytes: a word may begin here, or a character of several bytes does
+BETWEEN = 255  # byte between words of a list; it cannot occur in UTF-8
+OPENS = 0x80  # in the byte table: may begin a word, or begins a multi-byte character
 # Places in ``counts``.
 USED, FREE, STOPS, DOCUMENTS, REPEATS, KEEP, USED_BEFORE, FREE_BEFORE = 0, 1, 2, 3, 4, 5, 6, 7
-LINKS, RETWEETS, TICKERS = 1, 2, 4  # bits of what is kept
+LINKS, RETWEETS, TICKERS = 1, 2, 4  # bits of the raw parts that are kept
 STOP = 1 << 62  # in ``seen``: a stop word
 
 
@@ -44,7 +43,7 @@ def _same(a, b, n):
 
 @leaf
 def _take_now(words, n, out, n_out):
-    """Put the index of the word that was read into ``out``, once a document; return how many."""
+    """Append the index of a read word to ``out``, once per document; return the new length."""
     slots, counts, eights = words.slots, words.counts, words.eights
     mask = len(slots) - 1
     h = _hash(eights, n)
@@ -82,7 +81,7 @@ def _take_now(words, n, out, n_out):
 
 @uncounted
 def _take(words, n, out, n_out):
-    """Take the word whose ``n`` bytes are in ``words.word``."""
+    """Store the word of ``n`` bytes in ``words.word``."""
     for j in range(n + 7 >> 3):
         eight = np.uint64(0)
         for i in range(min(8, n - 8 * j)):
@@ -93,9 +92,9 @@ def _take(words, n, out, n_out):
 
 @uncounted
 def _take_run(data, i, stop, words, out, n_out):
-    """Take the words of a run that begins at ``i``; return where it ends, and how many there are.
+    """Read the words of a run that begins at ``i``; return its end and the number of words.
 
-    Of a table with repeats they are pairs of neighbours, else pieces or parts of them.
+    They are neighbouring pairs if the table counts repeats, else pieces or parts of pieces.
     """
     R, more, starts = 0, True, words.starts
     while more:
@@ -127,8 +126,8 @@ def _read_text(data, start, stop, words, out):
     n_out = 0
     n = 0  # bytes of the word so far; 0: between words
     tickers = 0  # the first is the word $, others are $$
-    full = False  # a character did not fit: the others of this word are left out, too
-    last, before = np.int64(-1), 0  # the last character of the word, and the bytes before it
+    full = False  # a character did not fit, so the rest of the word is dropped
+    last, before = np.int64(-1), 0  # last character, and the word's bytes before it
     drop = ~words.counts[KEEP]
     i = start
     while i < stop:
@@ -220,7 +219,7 @@ def _read_list(data, start, stop, words, out):
     for i in range(start, stop + 1):
         if i == stop or data[i] == BETWEEN:
             n = min(i - begin, chars.LONGEST)
-            while 0 < n < i - begin and data[begin + n] & 0xC0 == 0x80:  # not within a character
+            while 0 < n < i - begin and data[begin + n] & 0xC0 == 0x80:  # not inside a character
                 n -= 1
             if n > 0:
                 for j in range(n):
@@ -232,19 +231,19 @@ def _read_list(data, start, stop, words, out):
 
 @uncounted
 def has_room(words, n_bytes, most):
-    """Return whether a document of so many bytes, or so many different words, surely fits."""
+    """Return whether a document of this many bytes or different words surely fits."""
     used = words.counts[USED] - words.counts[FREE]
     return used + min(most, n_bytes // 2 + 1) <= len(words.length)
 
 
 @uncounted
 def read_document(data, start, stop, listed, words, out):
-    """Write the indexes of the different words of ``data[start:stop]``; return how many.
+    """Write the indexes of the different words of ``data[start:stop]``; return their number.
 
-    First come first; all words, where the table has repeats. Stop words are left out, and what
-    ``out`` has no room for. An unknown word gets the index last released or the next; `has_room`
-    must have said yes. Scripts without spaces wait for `learn_pieces`. ``listed``: words with the
-    byte `BETWEEN` between, no text.
+    They are in order of appearance, with repeats if the table has them. Stop words and words beyond
+    the room in ``out`` are left out. An unknown word gets the last released index or a new one;
+    `has_room` must be true. Scripts without spaces wait for `learn_pieces`. ``listed`` means words
+    separated by the byte `BETWEEN`, not a text.
     """
     counts = words.counts
     counts[DOCUMENTS] += 1
@@ -257,14 +256,14 @@ def read_document(data, start, stop, listed, words, out):
 
 @uncounted
 def _unlist(words, w):
-    """Take a word out of the slots."""
+    """Remove a word from the slots."""
     slots = words.slots
     mask = len(slots) - 1
     hole = _hash(words.letters[w], np.int64(words.length[w])) & mask
     while slots[hole] & (1 << INDEX_BITS) - 1 != w + 1:
         hole = hole + 1 & mask
     place = hole + 1 & mask
-    while slots[place] != 0:  # later ones move up, unless that is before where they belong
+    while slots[place] != 0:  # later ones move up, unless before their place
         ideal = (slots[place] >> INDEX_BITS) & mask
         if (place - ideal & mask) >= (place - hole & mask):
             slots[hole] = slots[place]
@@ -304,7 +303,7 @@ def find_word(words, eights, n):
 
 @uncounted
 def forget_new(words, found, n):
-    """Take out the words that came with the last document (-1 then); indexes are free as before."""
+    """Remove the last document's new words (indexes become -1); free indexes are as before."""
     counts = words.counts
     for i in range(n - 1, -1, -1):
         if words.seen[found[i]] < 0:
@@ -315,7 +314,7 @@ def forget_new(words, found, n):
 
 @uncounted
 def find_document(data, start, stop, listed, words, out):
-    """As `read_document`, but new words get -1, and the table stays as it was."""
+    """As `read_document`, but new words get -1 and the table does not change."""
     n = read_document(data, start, stop, listed, words, out)
     forget_new(words, out, n)
     words.piece_sums[pieces.DUE] = 0
@@ -326,9 +325,9 @@ def find_document(data, start, stop, listed, words, out):
 def read_documents(data, offsets, first, listed, words, most, out, ends):
     """Read documents from ``first`` on while words and ``out`` have room; return the next one.
 
-    ``data, offsets`` (N + 1,), ``listed``: see `read_document`; ``most``: words of a document that
-    count. Indexes stand in ``out``, one document after the other, and ``ends`` (N + 1,) says where
-    each begins; its first ``first + 1`` are known.
+    ``data, offsets`` (N + 1,), ``listed``: see `read_document`; ``most`` is the number of words
+    that count in a document. ``out`` receives the indexes, document after document, and ``ends`` (N
+    + 1,) where each begins; its first ``first + 1`` entries are given.
     """
     for row in range(first, len(offsets) - 1):
         n_bytes = offsets[row + 1] - offsets[row]
@@ -348,14 +347,14 @@ def read_documents(data, offsets, first, listed, words, most, out, ends):
 
 @kernel
 def release_words(words, indexes):
-    """Free the indexes of words, one after the other."""
+    """Free the indexes of words in order."""
     for i in range(len(indexes)):
         release_word(words, indexes[i])
 
 
 @kernel
 def rehash(words, out_slots):
-    """Fill an empty table of slots with the live words."""
+    """Fill an empty slot table with the live words."""
     mask = len(out_slots) - 1
     for w in range(words.counts[USED]):
         n = np.int64(words.length[w])

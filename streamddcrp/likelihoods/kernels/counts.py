@@ -9,8 +9,8 @@ from streamddcrp.compilation import inlined, uncounted
 from streamddcrp.likelihoods.kernels.special import Array, log_factorial, log_rising
 from streamddcrp.numerics import digamma
 
-# --- Dirichlet-multinomial: rows are counts of tokens, no multinomial coefficient ----------------
-# post: log marginal, total mass, mass of each category (D), E log theta of each category (D).
+# --- Dirichlet-multinomial: rows are token counts, without multinomial coefficient ---------------
+# post: log marginal, total mass, then for D categories their mass and E log theta.
 
 
 @uncounted

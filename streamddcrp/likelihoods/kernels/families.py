@@ -1,15 +1,15 @@
 """Compiled conjugate families, selected by an integer code.
 
 A method's kernel calls `add_stats`, `posterior`, `log_predictive` and `expected_log_lik` and never
-names a family. Each family is a set of functions with the same arguments, in a file beside this;
-they read and write from given positions on, so that families can be parts of a product. A code
+names a family. Each family is a set of functions with the same arguments in a neighbouring file.
+They read and write from given positions on, so that families can be parts of a product. A code
 without a branch raises in `n_stats` and `n_post`, and gives NaN everywhere else.
 
-``hyper`` holds the prior, ``hyper[0]`` always the length of a row. A method may move the prior in
-place (empirical Bayes), but not the centre, to which the statistics refer, nor the scatter of
+``hyper`` holds the prior; ``hyper[0]`` is always the row length. A method may change the prior in
+place (empirical Bayes), except the centre, which the statistics refer to, and the scatter of
 NORMAL_WISHART, whose determinant and pivots are stored with it. ``stats[0]`` is always the number
-of rows. Layouts, each block of length D unless said otherwise; [i, j] stands for a lower triangle
-packed by rows:
+of rows. Layouts follow, in blocks of length D unless noted; [i, j] is a lower triangle packed by
+rows:
 
 ======================  ===========================================  =============================
 family                  hyper                                        stats
@@ -27,14 +27,14 @@ PRODUCT                 D, number of parts, P - 1, Q - 1; for each   n; those of
                         part code, h, c, s, q; those of each part
 ======================  ===========================================  =============================
 
-with y = x - center. A column of share z counts z times, its prior too. A row of REGRESSION is a
-block (regressors (P - 1), output) for each output. Row, statistics and posterior of PRODUCT are
-those of its parts, no products themselves, one after the other; h, c, s and q say where a part's
-prior, row, statistics and posterior begin.
+with y = x - center. A column of share z counts z times, including its prior. A row of REGRESSION is
+a block (regressors (P - 1), output) for each output. PRODUCT concatenates the rows, statistics and
+posteriors of its parts, which are not products themselves; h, c, s and q are the beginnings of a
+part's prior, row, statistics and posterior.
 
 ``post[0]`` is the log marginal likelihood; the rest of ``post`` is private to this package.
-Statistics that rounding left outside their domain (a tiny negative count, a scatter that is not
-positive definite) are clipped to its border; no family raises or returns NaN.
+Statistics that rounding moved out of their domain (a tiny negative count, a scatter that is not
+positive definite) are clipped to its boundary; no family raises or returns NaN.
 """
 
 import math
@@ -55,7 +55,7 @@ PRODUCT = 6
 
 @inlined
 def part_of(family: int, hyper: Array, i: int) -> tuple[int, int, int, int, int]:
-    """Code, h, c, s, q of part ``i``; a family that is no product is its own only part."""
+    """Code, h, c, s, q of part ``i``; a family that is not a product is its only part."""
     if family != PRODUCT:
         return family, 0, 0, 0, 0
     at = 4 + 5 * i
@@ -73,7 +73,7 @@ def n_parts(family: int, hyper: Array) -> int:
 
 @inlined
 def unit_of(family: int, hyper: Array, d: int) -> tuple[int, int]:
-    """Return where the columns begin and end that are told together with ``d``: it, or its part."""
+    """Return the range of columns integrated together with ``d``: it, or its part."""
     start, stop = d, d + 1
     for i in range(n_parts(family, hyper)):
         code, h, c, _, _ = part_of(family, hyper, i)
@@ -82,7 +82,7 @@ def unit_of(family: int, hyper: Array, d: int) -> tuple[int, int]:
     return start, stop
 
 
-def n_stats(family: int, hyper: Array) -> int:  # called by Python only
+def n_stats(family: int, hyper: Array) -> int:  # called from Python only
     """Length P of the sufficient statistics. The first five need only ``hyper[0]``."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:
@@ -105,7 +105,7 @@ def n_stats(family: int, hyper: Array) -> int:  # called by Python only
     return 1 + size
 
 
-def n_post(family: int, hyper: Array) -> int:  # this one may be compiled, too
+def n_post(family: int, hyper: Array) -> int:  # may be compiled, too
     """Length Q of the cached posterior."""
     D = int(hyper[0])
     if family == NORMAL_WISHART:
@@ -128,8 +128,8 @@ def n_post(family: int, hyper: Array) -> int:  # this one may be compiled, too
     return 1 + size
 
 
-# --- One part: the only places that choose a family's functions. They are copied into the loops ---
-# below, where the code does not change.
+# --- One part: the only places that choose a family's functions. They are inlined in the loops ---
+# below, where the code is constant.
 
 
 @inlined
@@ -238,7 +238,7 @@ def posterior(family: int, hyper: Array, stats: Array, post: Array) -> None:
 
 @entry
 def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
-    """Do `posterior` where only the log marginal is wanted; ``post`` (Q,) is work space."""
+    """As `posterior` for the log marginal alone; ``post`` (Q,) is work space."""
     if family == NORMAL_GAMMA:
         return gaussian.ng_marginal(hyper, 0, stats, 0)
     if family == NORMAL_WISHART:
@@ -269,10 +269,10 @@ def expected_log_lik(family: int, hyper: Array, post: Array, x: Array) -> float:
 
 @entry
 def natural_parameters(family: int, hyper: Array, post: Array, out: Array) -> None:
-    """Fill ``out`` (P,): its dot product with statistics is their expected log likelihood.
+    """Fill ``out`` (P,), whose dot product with statistics is their expected log likelihood.
 
-    The terms cancel where a table lies many standard deviations from the centre; for a single row
-    `expected_log_lik` has no such loss.
+    The terms cancel if a table is many standard deviations from the centre; `expected_log_lik` of a
+    single row has no such loss.
     """
     out[0] = 0.0
     for i in range(n_parts(family, hyper)):
@@ -307,7 +307,7 @@ def stats_of_rows(family: int, hyper: Array, X: Array, out: Array) -> None:
 
 @entry
 def posteriors(family: int, hyper: Array, stats: Array, n_tables: int, post: Array) -> None:
-    """Do `posterior` for the first tables; ``stats`` (K, P), ``post`` (K, Q)."""
+    """Apply `posterior` to the first tables; ``stats`` (K, P), ``post`` (K, Q)."""
     for k in range(n_tables):
         posterior(family, hyper, stats[k], post[k])
 
@@ -316,7 +316,7 @@ def posteriors(family: int, hyper: Array, stats: Array, n_tables: int, post: Arr
 def log_predictives(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
 ) -> None:
-    """Do `log_predictive` for the first tables; ``post`` (K, Q), ``out`` (K,)."""
+    """Apply `log_predictive` to the first tables; ``post`` (K, Q), ``out`` (K,)."""
     out[:n_tables] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
@@ -326,7 +326,7 @@ def log_predictives(
 
 @entry
 def fill(family: int, hyper: Array, post: Array, x: Array, n_tables: int) -> float:
-    """Put values where ``x`` (D,) lacks some of full covariances; return their log density."""
+    """Impute missing values of ``x`` (D,) in full covariances; return their log density."""
     said = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
@@ -342,7 +342,7 @@ def fill(family: int, hyper: Array, post: Array, x: Array, n_tables: int) -> flo
 def log_predictives_in_lanes(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
 ) -> None:
-    """Do `log_predictives` where ``post`` and ``out`` go on up to a multiple of `LANES`."""
+    """Apply `log_predictives`, with ``post`` and ``out`` padded to a multiple of `LANES`."""
     out[: padded(n_tables)] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
@@ -357,7 +357,7 @@ def log_predictives_in_lanes(
 def expected_log_liks(
     family: int, hyper: Array, post: Array, x: Array, n_tables: int, out: Array
 ) -> None:
-    """Do `expected_log_lik` for the first tables; ``post`` (K, Q), ``out`` (K,)."""
+    """Apply `expected_log_lik` to the first tables; ``post`` (K, Q), ``out`` (K,)."""
     out[:n_tables] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)
@@ -365,7 +365,7 @@ def expected_log_liks(
             out[k] += _expected(code, hyper, h, post[k], q, x, c)
 
 
-# --- All rows of the window at one table: ``columns`` (D, N) is X once more, turned ---------------
+# --- All window rows at one table; ``columns`` (D, N) is X transposed ----------------------------
 
 
 @entry
@@ -373,7 +373,7 @@ def add_rows(
     family: int, hyper: Array, X: Array, columns: Array, weights: Array, start: int, stop: int,
     stats: Array,
 ) -> None:  # fmt: skip
-    """Do `add_stats` for rows ``start`` to ``stop`` of ``X`` (N, D) with ``weights`` (N,)."""
+    """Apply `add_stats` to rows ``start`` to ``stop`` of ``X`` (N, D), ``weights`` (N,)."""
     n_rows, total = count_and_sum(weights, start, stop)
     if n_rows == 0:
         return
@@ -398,7 +398,7 @@ def expected_log_liks_of_rows(
     family: int, hyper: Array, post: Array, X: Array, columns: Array, start: int, stop: int,
     out: Array,
 ) -> None:  # fmt: skip
-    """Do `expected_log_lik` for rows ``start`` to ``stop`` of ``X`` (N, D); ``out`` (N,)."""
+    """Apply `expected_log_lik` to rows ``start`` to ``stop`` of ``X`` (N, D); ``out`` (N,)."""
     out[start:stop] = 0.0
     for i in range(n_parts(family, hyper)):
         code, h, c, _, q = part_of(family, hyper, i)

@@ -19,8 +19,8 @@ from streamddcrp.likelihoods.kernels.special import (
 )
 from streamddcrp.numerics import digamma, log_lanes, natural
 
-HUGE = 1e280  # product of some factors from which the next begins another
-# Places in what the posterior of Normal-Gamma has of a feature.
+HUGE = 1e280  # largest product of factors before a new one begins
+# Offsets in a feature's Normal-Gamma posterior.
 _SHAPE, _CONSTANT, _SLOPE = np.uint64(2), np.uint64(4), np.uint64(5)
 _EXPECTED, _HALF = np.uint64(6), np.uint64(7)
 
@@ -58,7 +58,7 @@ def nw_add_rows(
     hyper: Array, h: int, X: Array, columns: Array, c: int, weights: Array, start: int, stop: int,
     stats: Array, s: int,
 ) -> None:  # fmt: skip
-    """Do `nw_add` for rows without missing values, `LANES` rows at a time."""
+    """Apply `nw_add` to complete rows, `LANES` rows at a time."""
     D = int(hyper[h])
     end = start + (stop - start) // LANES * LANES
     at = s + 1 + D
@@ -103,7 +103,7 @@ def nw_marginal(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int)
             at += 1
     # A Schur complement grows with the matrix, so the prior's pivots bound these from below.
     log_det = factor_packed(D, hyper, pivots, post, factor)
-    # log Gamma_D((dof + n) / 2) / Gamma_D(dof / 2): two chains of arguments that differ by one.
+    # log Gamma_D((dof + n) / 2) / Gamma_D(dof / 2): two chains with arguments in steps of one.
     gammas = 0.0
     for parity in range(min(2, D)):
         a = 0.5 * (hyper[h + 2] + 1.0 - (D - parity))
@@ -177,7 +177,7 @@ def nw_expected_of_rows(
     hyper: Array, h: int, post: Array, q: int, X: Array, columns: Array, c: int, start: int,
     stop: int, out: Array,
 ) -> None:  # fmt: skip
-    """Add `nw_expected` of rows without missing values to ``out``, `LANES` rows at a time."""
+    """Add `nw_expected` of complete rows to ``out``, `LANES` rows at a time."""
     D = int(hyper[h])
     center, mean = h + _NW_HYPER, q + _NW_POST
     end = start + (stop - start) // LANES * LANES
@@ -197,10 +197,10 @@ def nw_expected_of_rows(
 
 @uncounted
 def nw_fill(hyper: Array, h: int, posts: Array, q: int, n: int, x: Array, c: int) -> float:
-    """Put values where a row lacks them; return their log density, given the others.
+    """Impute a row's missing values; return their log density, given the others.
 
-    Each is what the others lead to expect at the likeliest of the first ``n`` tables, those still
-    missing at its mean. Densities are those of a Gaussian at its mode.
+    Each becomes its conditional expectation at the most likely of the first ``n`` tables; those
+    still missing get its mean. Densities are those of a Gaussian at its mode.
     """
     D = int(hyper[h])
     home, best = -1, -math.inf
@@ -266,9 +266,9 @@ def nw_natural(hyper: Array, h: int, post: Array, q: int, out: Array, s: int) ->
 
 
 # --- Normal-Gamma: precision ~ Gamma(shape, rate), mu ~ N(mean, 1 / (kappa precision)) -----------
-# A value rounded to a grid of step h stands for a latent one, uniform in its cell: the square about
-# any point is (x - point)^2 + h^2 / 12 on average. In a column a row counts ``power`` times; the
-# column, its prior too, counts ``share`` times.
+# A value rounded to a grid of step h stands for a latent one, uniform in its cell: its mean squared
+# distance to a point is (x - point)^2 + h^2 / 12. A row has weight ``power`` in a column; the
+# column, including its prior, has weight ``share``.
 # post: log marginal, then for each feature: mean about the centre, kappa, shape, rate, constant and
 # coefficient of the Student t, constant of the expectation, half the expected precision.
 
@@ -291,7 +291,7 @@ def ng_add_rows(
     hyper: Array, h: int, columns: Array, c: int, weights: Array, start: int, stop: int,
     stats: Array, s: int,
 ) -> None:  # fmt: skip
-    """Do `ng_add` for rows ``start`` to ``stop``, column by column, with sums in registers."""
+    """Apply `ng_add` to rows ``start`` to ``stop`` by column, with sums in registers."""
     D = int(hyper[h])
     for d in range(D):
         center, cell = hyper[h + 1 + d], hyper[h + 1 + 5 * D + d]
@@ -316,8 +316,8 @@ def _rate(
 ) -> float:
     """Return rate + (sum y^2 - (sum y)^2 / kappa_n + w m (n m - 2 sum y)) / 2, w = kappa / kappa_n.
 
-    All is about the centre, the prior mean m, too: sums about m would lose the digits of rows near
-    the centre where a moved prior lies far off. There is no division by n.
+    All values are relative to the centre, including the prior mean m: sums about m would lose
+    digits of rows near the centre if a moved prior is far away. There is no division by n.
     """
     square -= sum_y * sum_y * per_kappa
     square += weight * m * (n * m - 2.0 * sum_y)
@@ -348,7 +348,7 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
                 gammas = log_rising(shape0, 0.5 * n)
             gammas -= 0.5 * n * LOG_2PI
             per_kappa, spread = 1.0 / kappa, kappa / (kappa + 1.0)
-            weight = kappa0 / kappa  # 1 where nothing is known
+            weight = kappa0 / kappa  # 1 without data
             log_shrink = math.log(weight)
             log_spread = math.log(spread)
         rate = _rate(rate0, shift, weight, per_kappa, n, sum_y, stats[s + 1 + 2 * D + d])
@@ -368,11 +368,11 @@ def ng_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 
 @uncounted
 def ng_marginal(hyper: Array, h: int, stats: Array, s: int) -> float:
-    """Return the log marginal that `ng_posterior` computes, with one log for many features."""
+    """Return the log marginal of `ng_posterior`, with one log for many features."""
     D = int(hyper[h])
     total, each = 0.0, 0.0
     old_n, old_kappa, old_shape, old_share = 0.0, -1.0, 0.0, 0.0
-    before, after = 1.0, 1.0  # products of rates, of features whose exponents are the same
+    before, after = 1.0, 1.0  # products of rates over features with equal exponents
     for d in range(D):
         n = max(stats[s + 1 + d], 0.0)
         i = h + 1 + D + d  # mean
@@ -404,7 +404,7 @@ def ng_marginal(hyper: Array, h: int, stats: Array, s: int) -> float:
 
 @uncounted
 def ng_predictive(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
-    # Features that count the same share one log: log1p(a) + log1p(b) = log1p(a + b + a b).
+    # Features of equal weight share one log: log1p(a) + log1p(b) = log1p(a + b + a b).
     D = int(hyper[h])
     total, old, product = 0.0, 0.0, 0.0
     for d in range(D):

@@ -1,8 +1,8 @@
-"""Compiled linear-Gaussian features in moment form: rows come and go, dead features are dropped.
+"""Compiled linear-Gaussian features in moment form; rows are added and removed.
 
-``X = Z Y + E`` with noise variance ``s2`` and ``Y ~ N(0, s2 / ratio)``. Kept are the posterior of
-the live features, ``Y | s2 ~ MN(mean, s2 cov, I)``: ``cov`` (K, K), ``mean`` (K, D). A feature that
-can never be used again is marginalised out by leaving its row and column unread.
+``X = Z Y + E`` with noise variance ``s2`` and ``Y ~ N(0, s2 / ratio)``. The state is the posterior
+of the live features, ``Y | s2 ~ MN(mean, s2 cov, I)``: ``cov`` (K, K), ``mean`` (K, D). A feature
+that can never be used again is marginalised out by ignoring its row and column.
 """
 
 import math
@@ -14,7 +14,7 @@ from streamddcrp.compilation import column, uncounted
 
 @uncounted
 def begin_feature(cov, mean, slots, n_slots, slot, ratio):
-    """Give a slot the prior of a feature: variance 1 / ratio, mean 0, no covariance with others."""
+    """Give a slot a feature's prior: variance 1 / ratio, mean 0, no covariance with others."""
     for a in range(n_slots):
         cov[slots[a], slot] = 0.0
         cov[slot, slots[a]] = 0.0
@@ -24,7 +24,7 @@ def begin_feature(cov, mean, slots, n_slots, slot, ratio):
 
 @uncounted
 def add_row(cov, mean, slots, n_slots, on, n_on, x, v, e):
-    """Condition on a row ``x`` (D,) that has the features ``on``: docs/math/graphs.md (12).
+    """Condition on a row ``x`` (D,) with features ``on``: docs/math/graphs.md (12).
 
     ``s = 1 + z' cov z``, ``e = x - z' mean``, ``v = cov z``; ``mean += v e' / s``,
     ``cov -= v v' / s``. ``v`` (K,) and ``e`` (D,) are work space; returns ``s`` and ``||e||^2``.
@@ -47,8 +47,8 @@ def remove_row(cov, mean, slots, n_slots, on, n_on, x, noise, v, e):
     """Undo `add_row` for a row whose noise variance was ``noise`` s2; the same return values.
 
     ``c = noise - z' cov z``, ``cov += v v' / c``, ``mean -= v e' / c``. The returned ``s`` and
-    ``||e||^2`` are those of adding the row to what is left. Features that this row alone had are
-    not in ``slots``: each adds 1 / ratio to ``noise``, which keeps ``c`` away from zero.
+    ``||e||^2`` are those of adding the row again. Features of this row alone are not in ``slots``:
+    each adds 1 / ratio to ``noise``, which keeps ``c`` away from zero.
     """
     taken, square = project(cov, mean, slots, n_slots, on, n_on, x, v, e)
     c = noise - taken
@@ -87,9 +87,9 @@ def project(cov, mean, slots, n_slots, on, n_on, x, v, e):
 
 @uncounted
 def log_density(s, square, n_dims, shape, rate):
-    """Log density, docs/math/graphs.md (11), but for its constant.
+    """Log density, docs/math/graphs.md (11), up to its constant.
 
-    ``shape`` 0: the noise variance is ``rate``.
+    ``shape`` 0 means that the noise variance is ``rate``.
 
     Known noise: ``-D/2 log s - ||e||^2 / (2 s2 s)``. Unknown, s2 ~ InvGamma(shape, rate): Student t
     with 2 shape degrees of freedom, ``shape log s - (shape + D/2) log(s + ||e||^2 / (2 rate))``.
@@ -101,7 +101,7 @@ def log_density(s, square, n_dims, shape, rate):
 
 @uncounted
 def log_constant(n_dims, shape, rate):
-    """Return what `log_density` leaves out."""
+    """Return the constant that `log_density` leaves out."""
     if shape == 0.0:
         return -0.5 * n_dims * math.log(2.0 * np.pi * rate)
     return (
@@ -111,10 +111,9 @@ def log_constant(n_dims, shape, rate):
     )
 
 
-# log(x) = k log 2 + log(1 + f) with 1 + f between the root of 1/2 and that of 2; the series is that
-# of log(1 + f) = log((1 + z) / (1 - z)), z = f / (2 + f). No step keeps a compiler from doing four
-# numbers at once.
-_ROOT_HALF = np.uint64(0x3FE6A09E667F3BCD)  # bits of the root of 1/2
+# log(x) = k log 2 + log(1 + f) with 1 + f between sqrt(1/2) and sqrt(2); the series is that of
+# log(1 + f) = log((1 + z) / (1 - z)), z = f / (2 + f). All steps vectorise to four numbers at once.
+_ROOT_HALF = np.uint64(0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
 _TO_ONE = np.uint64(0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
 _FRACTION = np.uint64(0x000FFFFFFFFFFFFF)
 _SHIFT = np.uint64(52)
@@ -149,7 +148,7 @@ def log_all(x, n, work):
 
 @column
 def add_log_densities(s, square, n, n_dims, shape, rate, work, out):
-    """Add `log_density` of ``n`` pairs to ``out``; ``s``, ``square`` and ``work`` lose theirs."""
+    """Add `log_density` of ``n`` pairs to ``out``; overwrites ``s``, ``square`` and ``work``."""
     if shape == 0.0:
         for i in range(n):
             out[i] -= square[i] / (2.0 * rate * s[i])

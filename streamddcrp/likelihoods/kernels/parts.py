@@ -1,10 +1,10 @@
-"""What each part of a row adds to its surprise, and what was expected of it, under all families.
+"""Each part's contribution to a row's surprise, and its expected value, under all families.
 
-``rows`` (1 + n, C) are a row and the same without one of its parts, as `Likelihood.without` makes
-them. A part is left out by its family's rule for missing values: it is integrated out. Where the
-family has no such rule for rows that it learns, NORMAL_WISHART, a predicted row can still leave one
-out: with A = scatter^-1 and r the distances from the mean, 0 for what is missing, the squared
-distance of the rest is r'A r - (A r)_d^2 / A_dd, and the determinant of its scatter |scatter| A_dd.
+``rows`` (1 + n, C) are a row and copies without one of its parts, from `Likelihood.without`. A part
+is left out by its family's rule for missing values: it is integrated out. NORMAL_WISHART has no
+such rule for learned rows, but a predicted row can leave out a value d: with A = scatter^-1 and r
+the distances from the mean, 0 if missing, the squared distance of the rest is r'A r - (A r)_d^2 /
+A_dd, and the determinant of its scatter |scatter| A_dd.
 """
 
 import math
@@ -21,8 +21,8 @@ from streamddcrp.likelihoods.kernels.special import (
 )
 from streamddcrp.numerics import digamma
 
-MEAN, VARIANCE, USUAL = 0, 1, 2  # rows of what `outlook` writes
-_MANY = 128.0  # events; a sum over fewer is exact
+MEAN, VARIANCE, USUAL = 0, 1, 2  # rows that `outlook` writes
+_MANY = 128.0  # events; smaller sums are exact
 
 
 @uncounted
@@ -41,7 +41,7 @@ def _variance(scale: float, dof: float) -> float:
 def _nw_tilted(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, d: int) -> tuple[
     float, float, float
 ]:  # fmt: skip
-    """Return r'A r with r_i = 0 where a value is missing, (A r)_d and A_dd."""
+    """Return r'A r with r_i = 0 for missing values, (A r)_d and A_dd."""
     D = int(hyper[h])
     center, mean = h + 4, q + 6
     at = mean + D
@@ -61,7 +61,7 @@ def _nw_tilted(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, d: i
 
 @uncounted
 def _nw_without(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> float:
-    """Return the log density of a row that lacks at most one value."""
+    """Return the log density of a row with at most one missing value."""
     D = int(hyper[h])
     d = 0
     while d < D and not math.isnan(x[c + d]):
@@ -83,9 +83,9 @@ def _nw_without(hyper: Array, h: int, post: Array, q: int, x: Array, c: int) -> 
 def _nw_each(
     hyper: Array, h: int, post: Array, q: int, rows: Array, c: int, space: Array, out: Array
 ) -> None:
-    """Fill ``out`` (1 + n,) with log densities of a whole row, and of it without one value each.
+    """Fill ``out`` (1 + n,) with log densities of a row, and of it without each value.
 
-    r'A r - (A r)_d^2 / A_dd does not depend on r_d, so that one pass over A is enough. O((D + n) D)
+    r'A r - (A r)_d^2 / A_dd does not depend on r_d, so one pass over A is enough. O((D + n) D)
     """
     D = int(hyper[h])
     center, mean = h + 4, q + 6
@@ -126,7 +126,7 @@ def _log_diagonal(D: int, post: Array, at: int) -> float:
 
 @uncounted
 def _log_density(family: int, hyper: Array, post: Array, x: Array) -> float:
-    """Do `log_predictive`, also where NORMAL_WISHART lacks one value."""
+    """As `log_predictive`, also for NORMAL_WISHART with one missing value."""
     total = 0.0
     for i in range(families.n_parts(family, hyper)):
         code, h, c, _, q = families.part_of(family, hyper, i)
@@ -142,14 +142,14 @@ def explain(
     family: int, hyper: Array, whole: Array, post: Array, log_weights: Array, home: int,
     rows: Array, out: Array, view: Array,
 ) -> float:  # fmt: skip
-    """Say how surprising rows are, to a mixture and to table ``home`` alone; do `outlook` for it.
+    """Compute the surprise of rows under a mixture and under table ``home``; call `outlook`.
 
-    ``out`` (2 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). ``out[0]`` is filled with
-    -log sum_k w_k p(row | k), and what each part adds to it; ``out[1]`` likewise of
-    -log p(row | home), where each column counts once, whatever its share and power: these keep
-    columns that repeat each other from outvoting others, but a column is as odd as it is.
-    ``whole``: a copy of ``hyper``, altered. What rows lack of full covariances is filled in, see
-    `families.fill`. O(n K) densities, O(K) of a full covariance.
+    ``out`` (2 + K, 1 + n), ``post`` (K, Q), ``log_weights`` (K,). ``out[0]`` receives -log sum_k
+    w_k p(row | k) and each part's contribution, ``out[1]`` the same of -log p(row | home), where
+    each column has weight 1, whatever its share and power: these keep redundant columns from
+    outvoting others, but a column's own surprise is not diluted. ``whole`` is a copy of ``hyper``
+    to overwrite. Missing values of full covariances are imputed, see `families.fill`. O(n K)
+    densities, O(K) for a full covariance.
     """
     for d in range(rows.shape[1]):
         view[0, d] = rows[0, d]
@@ -191,7 +191,7 @@ def explain(
 
 @uncounted
 def _untemper(family: int, hyper: Array) -> None:
-    """Let each column count once."""
+    """Give each column weight 1."""
     for i in range(families.n_parts(family, hyper)):
         code, h, _, _, _ = families.part_of(family, hyper, i)
         D = int(hyper[h])
@@ -203,11 +203,11 @@ def _untemper(family: int, hyper: Array) -> None:
 
 @entry
 def outlook(family: int, hyper: Array, post: Array, x: Array, out: Array) -> float:
-    """Say what one table expects of a row (C,) that it has not seen; return its expected surprise.
+    """Return one table's expected surprise of a new row (C,), and fill in its expectations.
 
-    ``out`` (3, C): predictive mean and variance of each column, and the expected surprise of its
-    value once the others are known; NaN where a column is no output. Of counts of words: of as many
-    of the row's words.
+    ``out`` (3, C) receives each column's predictive mean and variance, and its value's expected
+    surprise given the others; NaN for columns that are not outputs. Word counts assume the row's
+    number of words.
     """
     out[:] = math.nan
     total = 0.0
@@ -234,11 +234,11 @@ def outlook(family: int, hyper: Array, post: Array, x: Array, out: Array) -> flo
 def most_apart(
     mean: Array, sd: Array, before: Array, spread: Array, least: float, at: Array, apart: Array
 ) -> int:  # fmt: skip
-    """Fill ``at, apart`` (n,) with columns (D,) by which two tables differ, and by how many nats.
+    """Fill ``at, apart`` (n,) with columns (D,) in which two tables differ, and the nats.
 
-    Those of ``least`` nats and more, the largest difference first; return how many. It is the
-    symmetric Kullback-Leibler divergence of Gaussians of these means m and variances v:
-    (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
+    These are the columns of at least ``least`` nats, the largest first; returns their number. The
+    measure is the symmetric Kullback-Leibler divergence of Gaussians of these means m and variances
+    v: (v / v' + v' / v - 2 + (m - m')^2 (1 / v + 1 / v')) / 2.
     """
     n = 0
     for d in range(len(mean)):
@@ -335,7 +335,7 @@ def _dm_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out
         share = post[q + 2 + d] / mass
         each -= share * math.log(share)
         known += share
-    each /= known  # of an open vocabulary, the words seen
+    each /= known  # for an open vocabulary, the words seen
     for d in range(D):
         share = post[q + 2 + d] / mass
         out[MEAN, c + d] = tokens * share
@@ -353,7 +353,7 @@ def _gp_outlook(hyper: Array, h: int, post: Array, q: int, x: Array, c: int, out
         shape, mean = post[at], post[at + 4]
         variance = mean * (1.0 + mean / shape)
         most = math.ceil(mean + 12.0 * math.sqrt(variance))
-        usual = 0.5 * (LOG_2PI + 1.0 + math.log(variance))  # of many events, nearly a Gaussian's
+        usual = 0.5 * (LOG_2PI + 1.0 + math.log(variance))  # many events are nearly Gaussian
         if most <= _MANY:
             usual = 0.0
             for k in range(int(most) + 1):

@@ -1,20 +1,20 @@
-"""Compiled coordinates of rows in the directions that columns share; see `likelihoods.plane`."""
+"""Compiled coordinates of rows in directions shared by columns; see `likelihoods.plane`."""
 
 import math
 
 from streamddcrp.compilation import entry
-from streamddcrp.likelihoods.kernels.special import Array
+from streamddcrp.likelihoods.kernels.special import LOG_2PI, Array
 
-ROUNDS = 16  # of filling missing values from the coordinates
+ROUNDS = 16  # of imputing missing values from the coordinates
 
 
 @entry
 def coordinates(center: Array, scale: Array, axes: Array, X: Array, out: Array) -> None:
     """Fill ``out`` (N, Q + D) with coordinates and remainders of rows ``X`` (N, D). O(N Q D).
 
-    ``axes`` (Q, D) are orthonormal directions of (x - center) / scale; a remainder is what the
-    coordinates leave of x - center. A missing value is taken where the coordinates put it, by fixed
-    point from 0, and its remainder is missing; without any value the coordinates are missing, too.
+    ``axes`` (Q, D) are orthonormal directions of (x - center) / scale; a remainder is x - center
+    minus the coordinates' part. A missing value is imputed from the coordinates, by fixed-point
+    iteration from 0, and its remainder is missing; an empty row has no coordinates.
     """
     Q, D = axes.shape
     for i in range(X.shape[0]):
@@ -39,3 +39,51 @@ def coordinates(center: Array, scale: Array, axes: Array, X: Array, out: Array) 
             out[i, Q + d] = math.nan if math.isnan(X[i, d]) else out[i, Q + d] * scale[d]
         for q in range(Q):
             out[i, q] = out[i, q] if known > 0 else math.nan
+
+
+@entry
+def turned(
+    center: Array, axes: Array, precision: Array, X: Array, work: Array, out: Array, logs: Array
+) -> None:
+    """Fill ``out`` (N, D) with ``axes`` (D, D) times rows ``X`` (N, D) less ``center``.
+
+    A missing value is what the others lead to expect by ``precision`` (D, D), and ``logs`` (N,) the
+    log density there of all that a row lacks. Without any value the coordinates are missing, too.
+    ``work`` (D + 1, D + 1). O(D^2) a row, O(D^2 m + m^3) for m missing values.
+    """
+    D = len(center)
+    y = work[D]
+    for i in range(X.shape[0]):
+        n, logs[i] = 0, 0.0
+        for d in range(D):
+            y[d] = X[i, d] - center[d]
+        for a in range(D):  # Cholesky's factor of what is missing, and forward substitution
+            if not math.isnan(X[i, a]):
+                continue
+            column, total = 0, 0.0
+            for b in range(D):
+                if not math.isnan(X[i, b]):
+                    total -= precision[a, b] * y[b]
+                elif b <= a:
+                    value = precision[a, b]
+                    for k in range(column):
+                        value -= work[n, k] * work[column, k]
+                    work[n, column] = math.sqrt(value) if b == a else value / work[column, column]
+                    column += 1
+            for k in range(n):
+                total -= work[n, k] * work[k, D]
+            work[n, D] = total / work[n, n]
+            logs[i] += math.log(work[n, n]) - 0.5 * LOG_2PI
+            n += 1
+        known, r = n < D, n
+        for a in range(D - 1, -1, -1):
+            if math.isnan(X[i, a]):
+                r -= 1
+                for k in range(r + 1, n):
+                    work[r, D] -= work[k, r] * work[k, D]
+                work[r, D] /= work[r, r]
+                y[a] = work[r, D]
+        for q in range(D):
+            out[i, q] = 0.0 if known else math.nan
+            for d in range(D):
+                out[i, q] += axes[q, d] * y[d]

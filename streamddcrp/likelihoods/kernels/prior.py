@@ -2,7 +2,7 @@
 
 With E_m the expectation under the posterior of table m, the step maximises
 
-    sum_m E_m log p(theta_m | prior) + PSEUDO_TABLES tables as the prior was at the start
+    sum_m E_m log p(theta_m | prior) + PSEUDO_TABLES tables with the initial prior
 
 over the rate of each output, then the prior mean of each coefficient, then one factor of the
 weights kappa that all outputs share, the shape held fixed. With precision_m = shape_m / rate_m,
@@ -12,8 +12,8 @@ weights kappa that all outputs share, the shape held fixed. With precision_m = s
     kappa = kappa_start (K + st) / (average over outputs of
             sum_m kappa_start (precision_m (mean_m - mean)^2 + 1 / kappa_m) + st).
 
-In a regression 1 / kappa_m is the variance of the coefficient in units of the noise's, and each
-coefficient has a factor of its own.
+In a regression 1 / kappa_m is the coefficient's variance in units of the noise variance, and each
+coefficient has its own factor.
 """
 
 from streamddcrp.compilation import kernel
@@ -23,9 +23,9 @@ from streamddcrp.likelihoods.kernels.special import Array
 
 PSEUDO_TABLES = 2.0
 ENOUGH = 4.0  # expected rows above which a table counts
-LEAST_RATE = 0.02  # in terms of the start: one table without spread would take the prior with it
+LEAST_RATE = 0.02  # relative to the start: a table without spread would pull the prior along
 LEAST_KAPPA = 1e-30
-LARGEST = 1e60  # coefficient, which may have any size where regressors are next to nothing
+LARGEST = 1e60  # coefficients are unbounded if regressors almost vanish
 
 
 @kernel
@@ -33,7 +33,7 @@ def _move_mean(
     start_mean: float, start_precision: float, post: Array, mean: int, half: int, sizes: Array,
     n_tables: int,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return the weighted mean of the tables' means, at place ``mean``, and the sum of weights."""
+    """Return the weighted mean of the tables' entries ``mean``, and the sum of weights."""
     weight = PSEUDO_TABLES * start_precision
     total = weight * start_mean
     for m in range(n_tables):
@@ -110,12 +110,11 @@ def _learn_regression(
 def learn_prior(
     family: int, hyper: Array, start: Array, post: Array, sizes: Array, n_tables: int
 ) -> bool:
-    """Move the base measure, in place in ``hyper`` (H,); return whether it moved. O(K Q).
+    """Update the base measure in place in ``hyper`` (H,); return whether it changed. O(K Q).
 
-    ``start`` (H,) is the base measure at the start, ``post`` (K, Q) the posteriors of the first
-    tables under ``hyper``, ``sizes`` (K,) their expected rows. Families and parts other than
-    NORMAL_GAMMA and REGRESSION stay as they are. What was computed under the old ``hyper`` is
-    stale afterwards.
+    ``start`` (H,) is the initial base measure, ``post`` (K, Q) the posteriors of the first tables
+    under ``hyper``, ``sizes`` (K,) their expected rows. Families and parts other than NORMAL_GAMMA
+    and REGRESSION do not change. Results computed under the old ``hyper`` are stale afterwards.
     """
     n_counted = PSEUDO_TABLES
     for m in range(n_tables):

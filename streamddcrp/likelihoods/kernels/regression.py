@@ -1,9 +1,9 @@
-"""Compiled REGRESSION: linear regressions with noise of their own; layout in `kernels.families`.
+"""Compiled REGRESSION: linear regressions, each with its noise; layout in `kernels.families`.
 
 For each output, y = w' phi + noise with phi = (1, regressors), precision ~ Gamma(shape, rate) and
-w_i ~ N(mean_i, 1 / (kappa_i precision)). A block of the row is (regressors, y); where anything in
-it is missing, the block is left out. With v = (1, regressors, y) the statistics of a block are
-sum v v', a lower triangle packed by rows, which begins with the number of rows.
+w_i ~ N(mean_i, 1 / (kappa_i precision)). A block of the row is (regressors, y); it is left out if
+any of its values is missing. With v = (1, regressors, y) the statistics of a block are sum v v', a
+lower triangle packed by rows that begins with the number of rows.
 
 post: log marginal, then for each output: w (P), inverse Cholesky factor of its precision matrix
 (packed), constant, exponent and coefficient of the Student t, constant of the expectation, half the
@@ -79,7 +79,7 @@ def lr_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
             log_prior += math.log(hyper[kappa + i])
             square -= hyper[mean + i] * (stats[last + i] + r)
             post[w + i] = r
-        # A pivot is a Schur complement and grows with the matrix: at least the prior's.
+        # A pivot is a Schur complement and grows with the matrix: at least the prior's pivot.
         log_det = factor_packed(P, hyper, kappa, post, root)
         invert_packed(P, post, root)
         left = max(square, 0.0)
@@ -88,12 +88,12 @@ def lr_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
             u = 0.0
             for j in range(i + 1):
                 u += post[row + j] * post[w + j]
-            if u * u > left:  # rounding alone
+            if u * u > left:  # only by rounding
                 u = math.copysign(math.sqrt(left), u)
             left = max(left - u * u, 0.0)
             post[w + i] = u
         # kappa_i (w_i - mean_i)^2 is at most what is left, and (L L')^-1 at most 1 / kappa: bounds
-        # for tables of which rounding has left nothing.
+        # for tables whose statistics are all rounding error.
         for i in range(P):
             most = 1.0 / math.sqrt(hyper[kappa + i])
             step = 0.0
@@ -128,7 +128,7 @@ def lr_posterior(hyper: Array, h: int, stats: Array, s: int, post: Array, q: int
 
 @inlined
 def _residual(P: int, post: Array, w: int, x: Array, first: int) -> float:
-    """Return y - w' phi of the block that begins at ``first``; NaN where anything is missing."""
+    """Return y - w' phi of the block that begins at ``first``; NaN if a value is missing."""
     r = x[first + P - 1] - post[w]
     for i in range(1, P):
         r -= post[w + i] * x[first + i - 1]
@@ -137,7 +137,7 @@ def _residual(P: int, post: Array, w: int, x: Array, first: int) -> float:
 
 @inlined
 def _spread(P: int, post: Array, root: int, x: Array, first: int) -> float:
-    """Return phi' (L L')^-1 phi: the variance of w' phi in units of the noise's."""
+    """Return phi' (L L')^-1 phi: the variance of w' phi in units of the noise variance."""
     total = 0.0
     at = root
     for i in range(P):

@@ -1,4 +1,4 @@
-"""Compiled functions that several families share: factorials, packed triangular matrices."""
+"""Compiled functions shared by several families: factorials, packed triangular matrices."""
 
 import math
 
@@ -27,7 +27,7 @@ def log_factorial(x: float) -> float:
 
 @kernel
 def _stirling_tail(z: float) -> float:
-    """Return what Stirling's formula lacks of log Gamma(z), to 1e-16 for z >= 16."""
+    """Return the remainder of Stirling's formula for log Gamma(z), to 1e-16 for z >= 16."""
     r = 1.0 / z
     r2 = r * r
     return r * (
@@ -38,7 +38,7 @@ def _stirling_tail(z: float) -> float:
 
 @kernel
 def log_gamma(x: float) -> float:
-    """Log of Gamma(x) for x > 0: from a table at small multiples of a half, where priors are."""
+    """Log of Gamma(x) for x > 0; small multiples of a half, usual for priors, are tabulated."""
     if x >= 16.0:
         return (x - 0.5) * math.log(x) - x + 0.5 * LOG_2PI + _stirling_tail(x)
     if 2.0 * x == math.floor(2.0 * x):
@@ -66,7 +66,7 @@ def log_rising(a: float, n: float) -> float:
 def gamma_terms(a: float) -> tuple[float, float, float]:
     """Log of Gamma(a), log of Gamma(a + 1/2) / Gamma(a) and digamma(a), for a > 0.
 
-    From a = 16 on by their asymptotic series, to 1e-16, which share a log.
+    From a = 16 on they use asymptotic series, to 1e-16, which share a log.
     """
     if a < 16.0:
         return log_gamma(a), log_rising(a, 0.5), digamma(a)
@@ -80,7 +80,7 @@ def gamma_terms(a: float) -> tuple[float, float, float]:
     return gamma, 0.5 * log_a - r * half, log_a - psi
 
 
-# In the next two, ``inline`` saves the reference counts of the arrays: a quarter of the time.
+# In the next two, ``inline`` saves reference counting: a quarter of the time.
 
 
 @inlined
@@ -100,7 +100,7 @@ def factor_packed(D: int, floors: Array, first: int, matrix: Array, at: int) -> 
                 total -= matrix[row_i + k] * matrix[row_j + k]
             if j < i:
                 entry = total / matrix[row_j + j]
-                if entry * entry > left:  # rounding alone: it would grow from column to column
+                if entry * entry > left:  # rounding alone, which would grow from column to column
                     entry = math.copysign(math.sqrt(max(left, 0.0)), entry)
                 left -= entry * entry
                 matrix[row_i + j] = entry

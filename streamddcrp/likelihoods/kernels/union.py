@@ -1,7 +1,7 @@
-"""Marginal likelihoods alone, for samplers that merge and split tables; scores under mixtures.
+"""Marginal likelihoods alone, for merge and split samplers; scores under mixtures.
 
-Nothing of the posterior is computed. Rows of counts of words cost the words of the smaller side,
-not the special functions of all words of both.
+No posterior is computed. Word counts cost the words of the smaller side, not special functions of
+all words of both sides.
 """
 
 import math
@@ -41,7 +41,7 @@ def log_marginal(family: int, hyper: Array, stats: Array, post: Array) -> float:
 def log_union(
     family: int, hyper: Array, stats: Array, log_stats: float, more: Array, work: Array, post: Array
 ) -> float:
-    """Log m(``stats`` + ``more``), given log m(``stats``); ``more`` the smaller, best."""
+    """Log m(``stats`` + ``more``), given log m(``stats``); ``more`` should be the smaller."""
     if family == families.DIRICHLET_MULTINOMIAL:
         return log_stats + _words_gain(hyper, stats, more)
     for p in range(len(stats)):
@@ -68,7 +68,7 @@ def mixture_scores(
 ) -> None:  # fmt: skip
     """-log sum_m w_m p(x | m) of each row of ``X`` (N, D), to ``out`` (N,). O(N K D).
 
-    What rows lack of full covariances is filled in, see `families.fill`.
+    Missing values of full covariances are imputed, see `families.fill`.
     """
     K = log_weights.shape[0]
     for i in range(X.shape[0]):

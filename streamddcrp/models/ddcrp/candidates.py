@@ -10,7 +10,7 @@ from streamddcrp.validation import positive
 
 
 def checked_alpha(alpha: float) -> float:
-    """Return the weight of a self-link as a float, or say why it must be positive."""
+    """Return the weight of a self-link as a float; refuse nonpositive ones."""
     try:
         return positive("alpha", alpha)
     except ConfigError as error:
@@ -21,9 +21,9 @@ def checked_alpha(alpha: float) -> float:
 
 
 class Candidates(NamedTuple):
-    """Whom each of N customers may link to besides itself, with weights f(d); two layouts.
+    """The candidate links of N customers besides self-links, with weights f(d); two layouts.
 
-    The weights of a row share a factor, ``exp(-log_scale)``; so does the weight of the self-link.
+    The weights of a row, including that of the self-link, share a factor ``exp(-log_scale)``.
     ``shared``: candidate q of customer i is i - 1 - q, q < min(i, W), with ``weight[q]``; ``start``
     and ``customer`` are empty, ``log_scale`` has one entry. Rows: the candidates of customer i are
     ``customer[start[i]:start[i + 1]]``, ascending, with the weights at the same places.
@@ -82,21 +82,21 @@ class Candidates(NamedTuple):
 
     @property
     def n_links(self) -> int:
-        """Number of links that all customers together may choose from, at most."""
+        """Largest number of links that all customers together may choose from."""
         return self.n * len(self.weight) if self.shared else len(self.customer)
 
     @property
     def counted(self) -> bool:
-        """Whether all earlier customers weigh the same, so that a table weighs as its size."""
+        """Whether all earlier customers weigh the same, so that a table's weight is its size."""
         w = self.weight
         return self.shared and len(w) == self.n - 1 > 0 and bool((w == w[0]).all())
 
     def with_alpha(self, alpha: float) -> Self:
-        """Return the same links beside another weight of the self-link; arrays are shared."""
+        """Return the same links with another self-link weight; arrays are shared."""
         return self._replace(alpha=checked_alpha(alpha))
 
     def row(self, i: int) -> tuple[IntArray, FloatArray]:
-        """Return the candidates of customer i and the logs of their weights, not scaled."""
+        """Return the candidates of customer i and their unscaled log weights."""
         if self.shared:
             width = min(i, len(self.weight))
             return i - 1 - np.arange(width), np.log(self.weight[:width]) + self.log_scale[0]
@@ -104,7 +104,7 @@ class Candidates(NamedTuple):
         return self.customer[part], np.log(self.weight[part]) + self.log_scale[i]
 
     def log_prior(self) -> FloatArray:
-        """Return log p(c_i = j), (N, N), rows normalised, -inf where there is no link; O(N^2).
+        """Return log p(c_i = j), (N, N), with normalised rows, -inf without a link; O(N^2).
 
         >>> from streamddcrp.models.ddcrp.distances import Distances
         >>> import numpy as np

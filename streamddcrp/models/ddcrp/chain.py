@@ -19,7 +19,7 @@ Int32Array = NDArray[np.int32]
 
 
 class ChainState(NamedTuple):
-    """State and work space of a chain, as the kernels take them (see `kernels.link`)."""
+    """State and work space of a chain, in the kernels' form (see `kernels.link`)."""
 
     general: bool  # whether links may lead to later customers
     candidates: Candidates
@@ -50,7 +50,7 @@ class ChainState(NamedTuple):
 
 
 class Chain:
-    """Links of N customers with all that an update needs; at first all are self-linked.
+    """Links of N customers with everything an update needs; initially self-links.
 
     ``X`` (N, D), not copied, as `Likelihood.prepare` returns it; ``hyper`` by `Likelihood.hyper`.
     """
@@ -74,7 +74,7 @@ class Chain:
 
     @property
     def candidates(self) -> Candidates:
-        """Links that are possible. May be replaced by others that allow all current links."""
+        """Candidate links. A replacement must allow all current links."""
         return self._state.candidates
 
     @candidates.setter
@@ -86,15 +86,15 @@ class Chain:
         sum_tables(self._state)
 
     def forward(self, rng: Generator) -> None:
-        """Sweep once, first to last; a fresh chain draws each link given the customers before."""
+        """Sweep once, first to last; a new chain draws each link given earlier customers."""
         self._run(rng, 1, 1, True, *self._output(0))
 
     def sweep(self, rng: Generator, n_sweeps: int = 1) -> None:
         """Draw every link once, ``n_sweeps`` times.
 
-        Sequential links from the last customer to the first: the cost does then not depend on how
-        deep the trees are. Others in a random order, block after block of customers; then,
-        where they have few candidates, a quarter as many branches are moved: `kernels.branch`.
+        Sequential links go from the last customer to the first, so the cost does not depend on the
+        depth of the trees. Others go in random order within blocks of customers; if they have few
+        candidates, a quarter as many branches are then moved: `kernels.branch`.
         """
         self._run(rng, 1, n_sweeps, False, *self._output(0))
 
@@ -102,9 +102,9 @@ class Chain:
         self, rng: Generator, thin: int, out_links: Int32Array, out_labels: Int32Array,
         out_n_tables: IntArray, out_log_joint: FloatArray,
     ) -> None:  # fmt: skip
-        """Sweep ``thin`` times for each of S draws and write these down.
+        """Sweep ``thin`` times for each of S draws and store the draws.
 
-        Links and labels (S, N), numbers of tables (S,), log p(x, c), normalised, (S,).
+        Stores links and labels (S, N), numbers of tables (S,), normalised log p(x, c) (S,).
         """
         n_draws = len(out_links)
         self._run(rng, n_draws, thin, False, out_links, out_labels, out_n_tables, out_log_joint)
@@ -163,15 +163,15 @@ class DDCRPSamples(Draws):
     Attributes
     ----------
     links, labels : ndarray of int32, shape (S, N)
-        Whom each customer links to, and its table, named after the smallest customer.
+        Each customer's link, and its table, named after the smallest customer.
     n_tables : ndarray of int64, shape (S,)
     alpha, decay_parameter : ndarray of float64, shape (S,)
-        Width, scale or location of the decay; NaN if it has none of these. ``log_joint`` is log
-        p(x, c), normalised, at both.
+        Width, scale or location of the decay; NaN if it has none. ``log_joint`` is the normalised
+        log p(x, c) at both.
     likelihood : Likelihood
-        With the parameters that were taken from the rows.
+        With parameters taken from the rows.
     decay : Decay
-        As it was given.
+        As given.
     """
 
     _traced = ("n_tables", "alpha", "decay_parameter")

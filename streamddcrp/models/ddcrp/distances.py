@@ -16,8 +16,8 @@ from streamddcrp.models.ddcrp.candidates import Candidates, checked_alpha
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import choice, whole
 
-TAIL = 1e-12  # links lighter than this share of alpha are not offered
-BLOCK = 1_000_000  # pairs whose distances are asked for at a time
+TAIL = 1e-12  # links below this share of alpha are dropped
+BLOCK = 1_000_000  # pairs whose distances are computed at a time
 NORMS = {"euclidean": 2.0, "cityblock": 1.0, "chebyshev": np.inf}
 Pairs = tuple[IntArray, IntArray, FloatArray]  # customers i, customers j, distances from i to j
 
@@ -63,7 +63,7 @@ class Distances:
     @staticmethod
     @checked
     def by_time(t: ArrayLike, *, sequential: bool = True) -> "Distances":
-        """Take the difference of times, or stamps in seconds; sequential ones must not fall."""
+        """Take differences of times, or stamps in seconds; sequential ones must not decrease."""
         times = as_times(t)
         if sequential:
             check_times(times, given=t)
@@ -74,7 +74,7 @@ class Distances:
     def by_covariates(
         Z: ArrayLike, metric: str = "euclidean", *, sequential: bool = False
     ) -> "Distances":
-        """Take the distance of covariates (N, C), such as places; for other metrics `by_function`.
+        """Take distances of covariates (N, C), such as places; other metrics: `by_function`.
 
         ``metric``: "euclidean", "cityblock" or "chebyshev".
         """
@@ -88,12 +88,12 @@ class Distances:
     def by_hops(graph: Any, *, sequential: bool = False) -> "Distances":
         """Take the number of edges on the shortest path; direction is ignored.
 
-        Direct neighbours alone: a window of 1 < width <= 2, since a window is open at its end.
+        For direct neighbours alone use a window of 1 < width <= 2, since its end is excluded.
 
         Parameters
         ----------
         graph : scipy sparse or dense matrix of shape (N, N), or networkx graph
-            Whatever is not 0 is an edge. Vertices of a networkx graph are taken in its order.
+            Nonzero entries are edges. Vertices of a networkx graph keep its order.
         sequential : bool, default False
         """
         return _Hops(_adjacency(graph), sequential)
@@ -103,8 +103,8 @@ class Distances:
     def by_matrix(D: Any, *, sequential: bool = False) -> "Distances":
         """Take distances from a matrix (N, N), d_ij in row i; it need not be symmetric.
 
-        Of a sparse matrix the stored entries, 0 included, are the possible links. The diagonal is
-        not read.
+        The stored entries of a sparse matrix, including 0, are the possible links. The diagonal is
+        ignored.
         """
         return _Stored(*_entries(D, "D"), sequential)
 
@@ -113,7 +113,7 @@ class Distances:
     def by_function(
         function: Callable[[IntArray, IntArray], ArrayLike], n: int, *, sequential: bool = False
     ) -> "Distances":
-        """Take distances from a function; all pairs of ``n`` customers are asked for, O(N^2).
+        """Take distances from a function, called for all pairs of ``n`` customers, O(N^2).
 
         It takes two arrays of customers i and j, shape (B,), and returns d_ij >= 0, shape (B,).
         """
@@ -128,11 +128,11 @@ class Distances:
         raise NotImplementedError
 
     def _reach(self, horizon: float) -> Pairs:
-        """Return all pairs no farther than ``horizon``, in any order; others may be among them."""
+        """Return all pairs no farther than ``horizon``, and perhaps others, in any order."""
         raise NotImplementedError
 
     def candidates(self, decay: DecaySpec, alpha: float) -> Candidates:
-        """Return the links that are possible with their weights.
+        """Return the possible links with their weights.
 
         Links lighter than 1e-12 alpha are dropped: the log evidence changes by at most N times that
         share for each dropped link of a customer.
@@ -195,7 +195,7 @@ class _Index(_Time):
         width = int(min(self.n - 1, np.ceil(horizon)))
         log_weight = decay.log_weight(np.arange(1.0, width + 1.0))
         log_weight = log_weight[: np.flatnonzero(log_weight >= least).max(initial=-1) + 1]
-        if not self.sequential or (log_weight < least).any():  # such as a function that comes back
+        if not self.sequential or (log_weight < least).any():  # such as a non-monotone function
             return Distances._candidates(self, decay, alpha, least, horizon)
         return Candidates.from_gaps(self.n, alpha, log_weight)
 
@@ -217,7 +217,7 @@ class _Covariates(Distances):
 
 
 class _Stored(Distances):
-    """Distances of the pairs that are listed; all others are infinite."""
+    """Distances of listed pairs; all others are infinite."""
 
     def __init__(
         self, i: IntArray, j: IntArray, distance: FloatArray, n: int, sequential: bool
@@ -244,7 +244,7 @@ class _Stored(Distances):
 
 
 class _Hops(_Stored):
-    """Shortest paths, found as far as they were asked for."""
+    """Shortest paths, computed as far as needed."""
 
     def __init__(self, adjacency: sp.csr_array, sequential: bool) -> None:
         self._adjacency = adjacency
@@ -266,7 +266,7 @@ class _Hops(_Stored):
         return super()._reach(horizon)
 
     def _walk(self, horizon: float) -> Pairs:
-        """Walk from all vertices at once, one edge at a time."""
+        """Extend the walks from all vertices by one edge at a time."""
         reached = sp.eye_array(self.n, format="csr", dtype=np.bool_)
         edge: sp.csr_array = reached
         found: list[sp.coo_array] = []
@@ -324,7 +324,7 @@ def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
         raise SchemaError(f"{name}: expected numbers, got an array of type {matrix.dtype}")
     n = int(matrix.shape[0])
     if sp.issparse(D):
-        coo = D.tocsr().tocoo()  # adds up entries of one place
+        coo = D.tocsr().tocoo()  # sums entries of the same place
         i, j, d = coo.row, coo.col, coo.data
     else:
         i, j = np.divmod(np.arange(n * n), n)

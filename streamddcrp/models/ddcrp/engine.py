@@ -27,13 +27,13 @@ def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
 
 
 def _blocks(config: Config) -> int:
-    """Return how many blocks of four numbers, as Philox makes them, an arrival takes."""
+    """Return an arrival's number of Philox blocks of four numbers."""
     per_particle = 2 if config.gamma < math.inf else 1
     return -(-(1 + config.n_particles * per_particle) // 4)
 
 
 def given_weights(decay: Decay, config: Config, state: State, t: FloatArray) -> FloatArray:
-    """Return weights (N, W) of links by gap - 1, one row where distances are of indices."""
+    """Return weights (N, W) of links by gap - 1, one row if distances are of indices."""
     if not (config.clocked and config.decay_code == CALLER_GIVEN):
         return config.by_gap[None, :]
     past = state.ring.t[in_ring(state)]

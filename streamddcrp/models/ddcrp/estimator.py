@@ -4,28 +4,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from river import base
 
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.data import typical_gap
 from streamddcrp.decay import Decay, DecaySpec, make_decay
-from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.estimator.particle_engine import Memory, ParticleEngine
 from streamddcrp.estimator.particle_model import PartitionModel
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
+from streamddcrp.models.ddcrp import state as states
 from streamddcrp.models.ddcrp.engine import given_weights, step
 from streamddcrp.models.ddcrp.kernels.filter import predict
-from streamddcrp.models.ddcrp.state import (
-    Config,
-    State,
-    arrays_of,
-    check_arrays,
-    empty_state,
-    make_config,
-    state_from_arrays,
-)
 from streamddcrp.particles.kernels.names import FIRST, N_SEEN
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive
@@ -33,19 +24,16 @@ from streamddcrp.validation import positive
 
 @dataclass(kw_only=True)
 class DDCRPFilter(ParticleEngine):
-    """Likelihood, clock and state of a filter that has begun."""
+    """Likelihood, clock and state of a running filter."""
 
     decay: Decay
 
-    _empty = staticmethod(empty_state)
-    _restored = staticmethod(state_from_arrays)
-    _check = staticmethod(check_arrays)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state)
+    memory = Memory(
+        states.empty_state, states.arrays_of, states.check_arrays, states.state_from_arrays
+    )
 
     def labels(self) -> IntArray:
-        """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
+        """Return each row's table in each particle, (P, n), for rows in memory, oldest first."""
         label: IntArray = self.state.ring.label
         first, end = self.state.counts[[FIRST, N_SEEN]]
         return label[:, np.arange(first, end) % label.shape[1]]
@@ -60,7 +48,7 @@ class DDCRPFilter(ParticleEngine):
         return out
 
     def _predict(
-        self, config: Config, state: State, x: FloatArray, t: float, *side: Any
+        self, config: states.Config, state: states.State, x: FloatArray, t: float, *side: Any
     ) -> FloatArray:
         time, out = self._own_time(np.array([t])), np.empty(N_OUTPUTS)
         given = given_weights(self.decay, config, state, time)
@@ -87,10 +75,10 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     """Sequential distance-dependent CRP mixture by Monte Carlo.
 
     Each arrival links to an earlier one with a probability that decays with their distance, or
-    opens a table; linked arrivals share the parameter of a conjugate family. On a stream a particle
-    filter follows it: every particle is one seating of all arrivals, and predictions are means over
-    the particles. The only approximation is their number; memory is bounded, and the estimate of
-    the evidence unbiased. A table's id is the arrival index of the row that opened it.
+    opens a table; linked arrivals share the parameter of a conjugate family. A particle filter
+    follows the stream: every particle is one seating of all arrivals, and predictions are means
+    over the particles. The number of particles is the only approximation; memory is bounded, and
+    the evidence estimate is unbiased. A table's id is the arrival index of the row that opened it.
 
     Parameters
     ----------
@@ -99,8 +87,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     decay : tuple, str, Decay or callable, default ("exponential", 16.0)
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
-        that are left out, as in ``("normal_wishart",)``, come from the first rows.
+        "auto" chooses a family for each column from the first rows, and logs its choice. Missing
+        parameters, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 10
         More particles predict better, at proportional cost.
     seed : int, default 0
@@ -108,12 +96,12 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
     Other Parameters
     ----------------
     gamma : float, optional
-        With a number, the opener of a table may take the parameter of an earlier table, in
-        proportion to how often that was opened, or a new one, in proportion to ``gamma``. So a
-        regime can return, as with recall in `SeqDDCRP`, and no table is ever forgotten. Default:
-        every table has a new parameter.
+        If given, the opener of a table may take the parameter of an earlier table, in proportion to
+        how often that was opened, or a new one, in proportion to ``gamma``. A regime can then
+        return, as with recall in `SeqDDCRP`, and no table is ever forgotten. Default: every table
+        has a new parameter.
     warmup : int, default 64
-        Rows that wait where likelihood or time unit must be learned from them; then they are
+        Rows collected first if likelihood or time unit must be learned from them; then they are
         filtered at once. Until then the label is 0 and there is no score.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
@@ -121,8 +109,8 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
 
     Notes
     -----
-    With two features and ten tables an arrival takes about 1.4 us per particle, which takes a few
-    kB. The algorithm is described in `streamddcrp.models.ddcrp`.
+    With two features and ten tables an arrival takes about 1.4 us and a few kB per particle. The
+    algorithm is described in `streamddcrp.models.ddcrp`.
 
     Examples
     --------
@@ -160,15 +148,15 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
             "decay": make_decay(decay), "alpha": alpha, "gamma": gamma,
             "n_particles": n_particles, "seed": seed,
         }  # fmt: skip
-        make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
+        states.make_config(family=0, hyper=np.ones(1), clocked=True, **self._options)  # checks them
         if time_unit is not None:
             positive("time_unit", time_unit, "None")
 
     @property
     def n_tables_probs(self) -> FloatArray:
-        """Posterior probability that the rows so far opened 0, 1, 2, .. tables, from particles.
+        """Posterior probability that the rows so far opened 0, 1, 2, .. tables, by particles.
 
-        With a decay and no ``gamma``, a regime that comes back after its rows were forgotten opens
+        With a decay and no ``gamma``, a regime that returns after its rows were forgotten opens
         another table.
         """
         if self._engine is None:
@@ -189,13 +177,15 @@ class DDCRPSampler(PartitionModel, base.Clusterer):
             unit = typical_gap(times)
         config = self._config(likelihood, n_features, clocked=clocked)
         return DDCRPFilter(
-            likelihood, config, empty_state(config), n_features, first_time=first_time,
+            likelihood, config, states.empty_state(config), n_features, first_time=first_time,
             time_unit=unit, decay=self._options["decay"],
         )  # fmt: skip
 
-    def _config(self, likelihood: Likelihood, n_features: int, *, clocked: bool) -> Config:
+    def _config(self, likelihood: Likelihood, n_features: int, *, clocked: bool) -> states.Config:
         hyper = likelihood.hyper(n_features)
-        return make_config(family=likelihood.family, hyper=hyper, clocked=clocked, **self._options)
+        return states.make_config(
+            family=likelihood.family, hyper=hyper, clocked=clocked, **self._options
+        )
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]

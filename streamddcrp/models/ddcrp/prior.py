@@ -1,15 +1,15 @@
-"""What a ddCRP prior expects before any data: how many tables, of which sizes.
+"""Prior expectations of a ddCRP: the number and sizes of tables.
 
-With A the matrix of link probabilities of the sequential process (rows sum to one, A_ii for opening
-a table):
+With A the matrix of link probabilities of the sequential process (rows sum to one, A_ii opens a
+table):
 
 * the number of tables is a sum of independent events of probability A_ii;
 * r_i = 1 + sum_{j<i} A_ij r_j customers lie on the path of i to its root, and the mean of r_i is
   the mean number of customers below a link: what a sampler's sweep costs;
 * M_ij = sum_t A_it M_tj is the chance that i and j < i share a table.
 
-No matrix is inverted. The general process, where links make cycles, has no such formulas
-((I - A)^-1 is wrong for it): its links are drawn, and the Monte Carlo errors reported.
+No matrix is inverted. The general process, whose links make cycles, has no such formulas ((I -
+A)^-1 is wrong for it): its links are simulated, with Monte Carlo errors.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ from streamddcrp.partitions import labels_of_links
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import whole
 
-_DENSE = 3000  # customers up to which the chances to share a table are summed exactly,
-_STEPS = 2e9  # in at most so many steps
+_DENSE = 3000  # most customers for exact sums of chances to share a table,
+_STEPS = 2e9  # and most steps of these sums
 _AT_ONCE = 1_000_000  # links drawn at a time
 _HEAVY = 1e15  # bounds of alpha, in units of the weight of a link
 
@@ -52,16 +52,16 @@ class PriorSummary:
     expected_n_tables: float
     sd_n_tables: float
     n_tables_probs: FloatArray = field(repr=False)  # (N + 1,) chance of k tables
-    # Chance that the last customer opens a table; of a general process, tables per customer.
+    # Chance that the last customer opens a table; for a general process, tables per customer.
     new_table_rate: float
     # Customers per table, N over the expected number of tables. Far from the start of a long stream
-    # it is 1 + F / alpha, F the sum of all link weights.
+    # it is 1 + F / alpha, with F the sum of all link weights.
     mean_table_size: float
-    # Expected size of the table of a customer picked at random: large tables count more.
+    # Expected size of a random customer's table: large tables count more.
     mean_own_table_size: float
     # Expected number of customers whose path of links leads through a customer, itself included.
     mean_subtree_size: float
-    # Monte Carlo standard errors of the numbers that were simulated, by attribute.
+    # Monte Carlo standard errors of simulated numbers, by attribute.
     errors: Mapping[str, float]
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def prior_summary(
     n_draws: int = 200,
     seed: int | None = 0,
 ) -> PriorSummary:
-    """Return the number and sizes of tables that a prior expects.
+    """Return the prior's expected number and sizes of tables.
 
     Parameters
     ----------
@@ -98,10 +98,10 @@ def prior_summary(
     decay : Decay, tuple, str or callable
         E.g. ``("exponential", 8.0)``, ``("window", 5)``, ``"none"``.
     distances : int, array_like of shape (N,), or Distances
-        The number of customers, the distance being the difference of their indices; or their
-        times, not falling; or any distances, sequential or not.
+        The number of customers, with index differences as distances; or their times, not
+        decreasing; or any distances, sequential or not.
     n_draws : int, default 200
-        Draws of all links, where moments are simulated: of the general process, and for
+        Draws of all links, if moments are simulated: for the general process, and for
         ``mean_own_table_size`` of long sequences (more than 3000 customers) under a decay.
     seed : int, optional
         For these draws.
@@ -109,7 +109,7 @@ def prior_summary(
     Raises
     ------
     ConfigError
-        ``alpha`` is not positive, or another option out of range.
+        ``alpha`` is not positive, or another option is out of range.
 
     Notes
     -----
@@ -137,13 +137,13 @@ def alpha_for(
     n_tables: float | None = None,
     table_size: float | None = None,
 ) -> float:
-    """Return the alpha that gives a sequential prior the expected number or size of tables.
+    """Return the alpha for which a sequential prior expects a number or size of tables.
 
     Parameters
     ----------
     decay : Decay, tuple, str or callable
     distances : int, array_like of shape (N,), or sequential Distances, optional
-        As for `prior_summary`. Left out: an endless stream, distance in arrivals.
+        As for `prior_summary`. Default: an endless stream, with distances in arrivals.
     n_tables : float
         Expected number of tables: solves sum_i alpha / (alpha + F_i) = n_tables.
     table_size : float
@@ -152,7 +152,7 @@ def alpha_for(
     Raises
     ------
     ConfigError
-        No alpha does that, or not one of ``n_tables`` and ``table_size`` was given.
+        No alpha fits, or not exactly one of ``n_tables`` and ``table_size`` was given.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def alpha_for(
     where = _as_distances(distances)
     wanted = float(where.n / table_size if n_tables is None else n_tables)  # type: ignore[operator]
     alpha = float(decay.weight(0.0))
-    for _ in range(2):  # the second time with the links that this alpha leaves
+    for _ in range(2):  # the second time with the links kept at this alpha
         links = where.candidates(decay, alpha)
         if not links.sequential:
             raise ConfigError(
@@ -219,7 +219,7 @@ def _as_distances(distances: int | ArrayLike | Distances) -> Distances:
 
 
 def _total(links: Candidates) -> FloatArray:
-    """Return the weights of each customer's links and self-link in all, in the row's scale."""
+    """Return the total weight of each customer's links and self-link, in the row's scale."""
     return np.ascontiguousarray(np.exp(links.log_total - links.log_scale))
 
 
@@ -283,7 +283,7 @@ def _mean(draws: FloatArray) -> tuple[float, float]:
 
 
 def _simulate(links: Candidates, n_draws: int, rng: np.random.Generator) -> FloatArray:
-    """Return numbers of tables, mean sizes of own tables and of subtrees, one row per draw."""
+    """Return numbers of tables and mean sizes of own tables and of subtrees, by draw."""
     out, total = np.empty((n_draws, 3)), _total(links)
     step = max(1, _AT_ONCE // links.n)
     for first in range(0, n_draws, step):

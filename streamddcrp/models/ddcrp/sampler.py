@@ -29,7 +29,7 @@ from streamddcrp.models.ddcrp.kernels.sweep import link_term, partition_term
 from streamddcrp.typing import ArrayLike, FloatArray
 from streamddcrp.validation import finite
 
-_MANY = 10_000_000  # links above which a sweep with all customers alone takes too long
+_MANY = 10_000_000  # links above which sweeps from singletons take too long
 _AT_ONCE = 200_000  # updates between two looks at the progress bar
 PARAMETER: dict[type[Decay], str] = {
     Window: "width", Exponential: "scale", Logistic: "location", LinearWindow: "width",
@@ -37,7 +37,7 @@ PARAMETER: dict[type[Decay], str] = {
 
 
 def decay_parameter(decay: Decay) -> float:
-    """Return the width, scale or location of a decay, NaN where it has none of these."""
+    """Return the width, scale or location of a decay, NaN without one."""
     name = PARAMETER.get(type(decay))
     return float("nan") if name is None else float(getattr(decay, name))
 
@@ -46,16 +46,16 @@ def decay_parameter(decay: Decay) -> float:
 class HyperGrid:
     """Values among which alpha and the decay's parameter are drawn after each sweep.
 
-    The prior is flat over the values: space them as you believe in them.
+    The prior is uniform over the values, so their spacing expresses your beliefs.
 
     Parameters
     ----------
     alpha : sequence of float, optional
-        Values of the weight of a self-link. Default: it stays as it is.
+        Values of the weight of a self-link. Default: it is fixed.
     decay : sequence of float, optional
         Values of the decay's parameter: the width of a window, the scale of an exponential, the
-        location of a logistic decay. Default: it stays as it is. It is drawn given the tables, with
-        the links summed over, where links are sequential; else given the links.
+        location of a logistic decay. Default: it is fixed. For sequential links it is drawn given
+        the tables, with the links summed out; otherwise given the links.
 
     Examples
     --------
@@ -82,8 +82,8 @@ class HyperGrid:
 def make_grid(spec: object, alpha: float, decay: Decay) -> HyperGrid:
     """Return the grid of an option "alpha", "decay" or "both", or the `HyperGrid` that it is.
 
-    By name: nine values, from a sixteenth to sixteen times ``alpha``, from a quarter to four times
-    the decay's parameter.
+    The names give nine values each, from a sixteenth to sixteen times ``alpha``, and from a quarter
+    to four times the decay's parameter.
     """
     if isinstance(spec, HyperGrid):
         return spec
@@ -111,7 +111,7 @@ class Griddy:
         given tables:  n log alpha + sum_i log sum_{j < i, z_j = z_i} f(d_ij) - sum_i log S_i
 
     with the first two sums over customers that are not self-linked. A move costs O(B N W), or O(N)
-    where only alpha varies; memory: the candidates of all B decays.
+    if only alpha varies; memory: the candidates of all B decays.
     """
 
     def __init__(self, grid: HyperGrid, distances: Distances, decay: Decay, alpha: float) -> None:
@@ -127,7 +127,7 @@ class Griddy:
         self._partition = distances.sequential and len(decays) > 1
         a = int(np.abs(self._alphas - alpha).argmin())
         near = np.abs(np.array(self._parameters) - decay_parameter(decay))
-        # the links at the grid values nearest to what was given, and these values
+        # the links at the grid values nearest to the given ones, and these values
         self.start = self._at(a, int(near.argmin()) if len(decays) > 1 else 0)
 
     def log_probs(self, chain: Chain) -> FloatArray:
@@ -143,7 +143,7 @@ class Griddy:
         return np.asarray(n_self * np.log(self._alphas)[:, None] + term - self._log_total)
 
     def move(self, chain: Chain, rng: Generator) -> tuple[float, float]:
-        """Draw both and put the chain under them; return alpha and the decay's parameter."""
+        """Draw both and update the chain; return alpha and the decay's parameter."""
         log_p = self.log_probs(chain)
         p = np.exp(log_p - log_p.max()).ravel()
         place = np.searchsorted(np.cumsum(p), rng.random() * p.sum(), side="right")
@@ -198,8 +198,8 @@ def sample_ddcrp(
     X : array_like of float, shape (N, D)
         Observations; in arrival order if links are sequential. A masked array marks missing values.
     likelihood : Likelihood, tuple or str, default "auto"
-        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``. "auto" picks one for
-        each column, and logs what it picked.
+        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``. "auto" chooses one for
+        each column, and logs its choice.
     alpha : float
         Weight of a self-link against the decay weights of links to others.
     decay : Decay, tuple, str or callable
@@ -209,20 +209,20 @@ def sample_ddcrp(
     t : array_like, shape (N,), optional
         Times, instead of ``distances``; not decreasing if links are sequential.
     sequential : bool, default True
-        Whether customers link to earlier ones only. ``distances`` have their own rule.
+        Whether customers link to earlier ones only. ``distances`` define this themselves.
     n_chains : int, default 4
-        Chains, one after the other, with seeds of their own.
+        Chains, run one after the other with their own seeds.
     n_sweeps : int, default 1000
         Sweeps of each chain after the burn-in. A sweep draws every link once.
     burn_in : int, default 200
-        Sweeps before the first draw. Each customer starts at its own table: joining whole
-        subtrees is easy for it, splitting a table that a seating in order has mixed up is not. With
-        more than ten million links to choose from, chains start from a seating in order.
+        Sweeps before the first draw. Each customer starts at its own table, because joining whole
+        subtrees is easy, but splitting a mixed table is not. With more than ten million candidate
+        links, chains start from a sequential seating instead.
     thin : int, default 1
-        Sweeps for each draw that is kept.
+        Sweeps for each stored draw.
     hyper : {"alpha", "decay", "both"} or HyperGrid, optional
-        Draw alpha, the decay's parameter or both after each sweep, from a default grid about the
-        values given or from one of yours. Default: both stay.
+        Draw alpha, the decay's parameter or both after each sweep, from a default grid around the
+        given values or your own grid. Default: both are fixed.
     seed : int or None, default 0
     progress : bool, default False
         Show a progress bar.
@@ -232,20 +232,20 @@ def sample_ddcrp(
     ConfigError
         An option is out of range.
     SchemaError
-        A value is not finite or outside the family's support, or the distances are for another
-        number of rows; the message names row and column.
+        A value is not finite or outside the family's support, or the distances have another number
+        of rows; the message names row and column.
     OrderError
-        Sequential times run backwards.
+        Sequential times decrease.
 
     Notes
     -----
-    Customers of different parts of a graph never share a table: there are at least as many tables
-    as parts within reach of each other. Where links may lead to later customers, a sweep also moves
-    N / 4 whole branches: those below a customer join another table by a link of any of them. On
-    graphs with long rows, such as documents, chains still end in different places; a warning says
-    so where the R-hat of the log joint density is above 1.1.
+    Customers of unconnected parts of a graph never share a table, so there are at least as many
+    tables as connected parts. If links may lead to later customers, a sweep also moves N / 4 whole
+    branches: the customers below one join another table by a link of any of them. On graphs with
+    long rows, such as documents, chains still end in different places; a warning is given if the
+    R-hat of the log joint density is above 1.1.
 
-    A sweep costs O(N (W + P + K L)), see the package; drawn links take 8 bytes a customer and
+    A sweep costs O(N (W + P + K L)), see the package; stored links take 8 bytes a customer and
     draw. Equal seeds give equal bits.
 
     Examples
@@ -330,7 +330,7 @@ def _sample_with_hyper(
     chain: Chain, rng: Generator, griddy: Griddy, plan: Plan, out: list[Any], drawn: FloatArray,
     bar: Any,
 ) -> None:  # fmt: skip
-    """Fill the same and alpha and decay, which move after each sweep."""
+    """As above, with moves of alpha and decay after each sweep."""
     for sweep in range(1 - plan.burn_in, plan.n_kept * plan.thin + 1):
         chain.sweep(rng)
         now = griddy.move(chain, rng)

@@ -1,4 +1,4 @@
-"""The particle filter's settings and what it remembers.
+"""The particle filter's settings and state.
 
 Arrays are grouped by axis into named tuples, which kernels update in place. Lengths are capacities:
 P particles, K tables of each, B customers in the ring (a power of two; customer i is at i mod B),
@@ -33,7 +33,7 @@ LARGEST_REACH = 1 << 20  # arrivals
 
 
 class Config(NamedTuple):
-    """Settings in the kernels' terms; made and checked by `make_config`."""
+    """Settings in the kernels' form; created and checked by `make_config`."""
 
     family: int
     hyper: FloatArray
@@ -41,13 +41,13 @@ class Config(NamedTuple):
     decay_location: float
     decay_scale: float
     alpha: float
-    gamma: float  # weight of a new parameter against those of tables, for an opener; inf: no recall
-    least: float  # weight below which a table that no one can leave is dropped
-    carried: bool  # whether tables carry the weight of members that have left the ring
-    given: bool  # whether the weights of links are evaluated outside
-    clocked: bool  # whether distances are times; else numbers of arrivals
+    gamma: float  # weight of an opener's new parameter against old ones; inf: no recall
+    least: float  # weight below which a table without members in the ring is dropped
+    carried: bool  # whether tables carry the weight of members that left the ring
+    given: bool  # whether link weights are evaluated outside
+    clocked: bool  # whether distances are times; else arrival counts
     reach: float  # largest distance of a link
-    by_gap: FloatArray  # (W,) weights over 1 .. W arrivals; empty where they are not needed
+    by_gap: FloatArray  # (W,) weights over 1 .. W arrivals; empty if not needed
     n_particles: int
     seed: int
 
@@ -56,11 +56,11 @@ def make_config(
     *, family: int, hyper: FloatArray, decay: Decay, alpha: float, n_particles: int,
     seed: int, clocked: bool, gamma: float | None = None,
 ) -> Config:  # fmt: skip
-    """Check the options of `DDCRPFilter` and put them into the kernels' terms; raises ConfigError.
+    """Check the options of `DDCRPFilter` and convert them for the kernels; raises ConfigError.
 
-    Exponential and no decay are followed without bound; any other one is cut where it falls below
-    1e-12 ``alpha``, and must fall that low. ``seed``: key of the random numbers. ``clocked``:
-    distances are of times; else of arrival indices.
+    Exponential and no decay have unbounded reach; any other one is cut where it falls below 1e-12
+    ``alpha``, which it must reach. ``seed``: key of the random numbers. ``clocked``: distances are
+    of times; else of arrival indices.
     """
     n_particles = particle_count(n_particles)
     seed, alpha = whole("seed", seed, 0, (1 << 63) - 1), positive("alpha", alpha)
@@ -93,17 +93,17 @@ def make_config(
 
 
 class Particles(NamedTuple):
-    """What there is once per particle."""
+    """Fields that occur once per particle."""
 
     weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1
     n_tables: Annotated[IntArray, "P", rec.up_to("K")]
-    opened: Annotated[IntArray, "P", rec.Within(0, rec.MOST)]  # tables, those that are gone too
+    opened: Annotated[IntArray, "P", rec.Within(0, rec.MOST)]  # tables, including closed ones
     # table of the last customer; -1: it is gone
     last: Annotated[IntArray, "P", -1, rec.index("K", none=True)]
 
 
 class Tables(NamedTuple):
-    """Tables of each particle, in the order in which it opened them."""
+    """Tables of each particle, in opening order."""
 
     name: Annotated[IntArray, "P K", rec.up_to("N")]  # position in `Names`
     retained: Annotated[IntArray, "P K", rec.up_to("B")]  # members in the ring
@@ -111,21 +111,21 @@ class Tables(NamedTuple):
     # decayed weight of the members that have left the ring
     carried: Annotated[FloatArray, "P K", rec.WEIGHT]
     stats: Annotated[FloatArray, "P K S"]  # sums over all members
-    post: Annotated[FloatArray, "P K Q"]  # the posterior that belongs to ``stats``
+    post: Annotated[FloatArray, "P K Q"]  # the posterior given ``stats``
 
 
 class Ring(NamedTuple):
-    """Customers that may be linked to one by one."""
+    """Customers that may be linked to individually."""
 
     t: Annotated[FloatArray, "B", rec.FINITE]
     label: Annotated[IntArray, "P B", rec.index("K")]  # table
 
 
 class Scratch(NamedTuple):
-    """Work space of the kernels; nothing in it outlives a call but the constant ``prior_post``."""
+    """Work space of the kernels, valid within a call except the constant ``prior_post``."""
 
     weight: Annotated[FloatArray, "P K"]  # probability of each table for the arrival, times total
-    again: Annotated[FloatArray, "P K"]  # probability that the arrival opens the table it is at
+    again: Annotated[FloatArray, "P K"]  # probability that the arrival opens its table
     new: Annotated[FloatArray, "P"]  # the same for a new table
     total: Annotated[FloatArray, "P"]  # the sum of both
     gain: Annotated[FloatArray, "P"]  # log predictive density
@@ -153,7 +153,7 @@ class _Groups(NamedTuple):
 
 
 class State(ParticleState, _Groups):
-    """The filter's memory; exactly one owner."""
+    """The filter's memory; it has exactly one owner."""
 
     __slots__ = ()
 
@@ -167,7 +167,7 @@ def empty_state(config: Config) -> State:
 
 
 def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> State:
-    """Return an empty state with room for so many tables, customers and names."""
+    """Return an empty state with these capacities of tables, customers and names."""
     rows = config.family, config.hyper
     lengths = {
         "P": config.n_particles, "K": n_tables, "B": n_ring, "N": n_names,
@@ -186,7 +186,7 @@ def _with_room(config: Config, n_tables: int, n_ring: int, n_names: int) -> Stat
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint.
 
-    What follows from the rest is left out, and names are sorted: equal states give equal bytes.
+    Derived arrays are left out, and names are sorted, so equal states give equal bytes.
     """
     arrays, at = shared.names_and_events(state)
     arrays |= {name: values[place].copy() for name, values, place in _stored(state)}
@@ -198,7 +198,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that do not belong together, before any is used."""
+    """Refuse inconsistent arrays before any is used."""
     lengths: rec.Lengths = {
         "P": config.n_particles, "K": arrays["tables.name"].shape[-1],
         "B": len(arrays["ring.t"]),
@@ -227,9 +227,9 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
-    """Rebuild the state that `arrays_of` described, with room for one more arrival at least.
+    """Rebuild the state from `arrays_of`, with room for at least one more arrival.
 
-    The statistics may be shorter than those of ``config``: words that had not been seen.
+    The statistics may be shorter than those of ``config``, because of unseen words.
     """
     counts = arrays["counts"]
     K, seen, first, n_names = (int(counts[i]) for i in (MOST_TABLES, N_SEEN, FIRST, N_NAMES))
@@ -248,18 +248,18 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
 
 
 def in_ring(state: State) -> IntArray:
-    """Return the places in the ring of the customers that it holds, the oldest first."""
+    """Return the ring places of its customers, oldest first."""
     kept = np.arange(state.counts[FIRST], state.counts[N_SEEN])
     return kept & (len(state.ring.t) - 1)
 
 
 def _stored(state: State) -> Iterator[tuple[str, NDArray[Any], Any]]:
-    """Yield name, array and what is in use of it, of particles, tables and customers."""
+    """Yield name, array and part in use for particles, tables and customers."""
     in_use = {
         "particles": ..., "tables": (slice(None), slice(int(state.counts[MOST_TABLES]))),
         "ring": (..., in_ring(state)),
     }  # fmt: skip
     for part, place in in_use.items():
         for name, values in getattr(state, part)._asdict().items():
-            if name != "post":  # follows from the statistics
+            if name != "post":  # it follows from the statistics
                 yield f"{part}.{name}", values, place

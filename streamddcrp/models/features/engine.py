@@ -1,4 +1,4 @@
-"""The engine of `TimeVaryingIBP`: scales, rows one by one, and the first rows at once by annealing.
+"""The engine of `TimeVaryingIBP`: scales, single rows, and annealing over the first rows.
 
 Learned row by row, the first combinations of causes become features of their own, and resampling
 single rows does not separate them. So a few particles learn the first rows under a prior with much
@@ -38,10 +38,10 @@ from streamddcrp.records import declared
 from streamddcrp.typing import FloatArray, IntArray
 
 JOIN = 1  # index of a random number
-RUNS = 3  # particles that are annealed
-LEVELS = 150  # priors on the way, for each row that an arrival resamples
-MANY = 50  # rows from which on the levels become fewer
-HOT = 4.0  # weight of the first prior of the noise, in rows: it holds the variance of all rows
+RUNS = 3  # annealed particles
+LEVELS = 150  # annealing levels for each row that an arrival resamples
+MANY = 50  # rows above which the number of levels decreases
+HOT = 4.0  # weight in rows of the first noise prior, which has the variance of all rows
 WAY = ((0.0, 0.8, 1.0), (0.0, 0.6, 1.0))  # share of the levels; of the way, on the log scale
 
 
@@ -56,7 +56,7 @@ class Reported(NamedTuple):
 
 
 def nothing_reported(n: int) -> Reported:
-    """Return what is reported of rows in warm-up."""
+    """Return the output for rows in warm-up."""
     return Reported(np.full((n, N_OUTPUTS), np.nan), np.full((n, 0), -1), np.zeros((n, 0)))
 
 
@@ -75,7 +75,7 @@ def joined(parts: list[Reported]) -> Reported:
 
 
 def _prepared(X: FloatArray) -> tuple[FloatArray, FloatArray, Reported]:
-    """Return rows with 0 for what is missing, 1 where there is a value, and room for outputs."""
+    """Return rows with 0 for missing values, 1 for present ones, and room for outputs."""
     n, seen = len(X), np.isfinite(X)
     ids = np.full((n, at.N_REPORTED), -1)
     reported = Reported(np.zeros((n, N_OUTPUTS)), ids, np.zeros((n, at.N_REPORTED)))
@@ -87,14 +87,14 @@ def _grown(state: State, config: Config) -> State:
 
 
 def step(config: Config, state: State, X: FloatArray, t: FloatArray) -> tuple[State, Reported]:
-    """Learn rows (N, D), NaN missing; return the state, or a larger one, and what is reported."""
+    """Learn rows (N, D), NaN missing; return the state, or a larger one, and the outputs."""
     rows, seen, reported = _prepared(X)
     inputs = rows, seen, np.ascontiguousarray(t)
     return learn_rows(step_rows, config, state, _grown, inputs, reported), reported
 
 
 def predict_rows(config: Config, state: State, X: FloatArray) -> tuple[Reported, FloatArray]:
-    """Predict rows (N, D), each as if it came next; also return them without their noise (N, D)."""
+    """Predict rows (N, D), each as if it came next; also return them without noise (N, D)."""
     rows, seen, reported = _prepared(X)
     fit = np.empty(X.shape)
     entry_point(predict)(config, state, rows, seen, *reported, fit)
@@ -130,10 +130,10 @@ def start(
 
 
 def cooling(likelihood: LinearGaussian, X: FloatArray, n: int) -> tuple[FloatArray, FloatArray]:
-    """Return shapes and rates of the noise variance's prior, n steps from much noise to its own.
+    """Return the noise prior's shapes and rates, n steps from much noise to the given prior.
 
-    The first one weighs as much as ``HOT`` times the rows (N, D), and has their variance. Most of
-    the steps go where features appear: while the prior weighs a hundredth of the rows or more.
+    The first one has ``HOT`` times the weight of the rows (N, D), and their variance. Most steps
+    are where features appear: while the prior has at least a hundredth of the rows' weight.
     """
     shape = HOT * 0.5 * X.size
     way = np.interp(np.linspace(0.0, 1.0, n + 1), *WAY)
@@ -180,10 +180,10 @@ def _widened(values: NDArray[Any], K: int, axes: tuple[str, ...], fill: int) -> 
     return np.pad(values, pads, constant_values=fill)
 
 
-PIECE = 4096  # rows that are predicted at a time
-ANNEALED = 10  # first rows from which on features are looked for by annealing
-ALIKE = 5.0  # columns whose spreads differ by less than this factor share one scale
-FARTHEST = 1e150  # units: squares are numbers
+PIECE = 4096  # rows predicted at a time
+ANNEALED = 10  # least first rows for annealing
+ALIKE = 5.0  # largest factor between the spreads of columns that share a scale
+FARTHEST = 1e150  # units: squares are finite
 BASELINE_VARIANCE = 1000.0  # prior variance of the baseline about the median, in noise variances
 
 
@@ -197,9 +197,9 @@ class Scales:
 
 
 def scales_of(X: FloatArray, baseline: bool | None, *, scaled: bool) -> Scales:
-    """Find the units in which first rows (N, D) are of order one, and whether there is a baseline.
+    """Find units in which first rows (N, D) are of order one, and whether there is a baseline.
 
-    Columns of like spread share a scale. There is a baseline where a column stays on one side of
+    Columns of similar spread share a scale. There is a baseline if a column stays on one side of
     zero, so that "nothing on" cannot mean zero.
     """
     D = X.shape[1]
@@ -227,14 +227,14 @@ def scales_of(X: FloatArray, baseline: bool | None, *, scaled: bool) -> Scales:
             alike = widest <= ALIKE * narrowest
             common = float(np.sqrt(np.mean((deviation[varies] / widest) ** 2))) * widest
             scale = np.where(varies & ~alike, deviation, common)
-        # a column that has not moved yet: small moves of it must not look enormous
+        # a column constant so far: small changes of it must not look enormous
         scale = np.where(varies, scale, np.maximum(0.1 * np.abs(middle), scale))
     return Scales(centre, scale, baseline)
 
 
 @dataclass(slots=True)
 class FeatureEngine:
-    """Units, settings and state of an engine that has begun."""
+    """Units, settings and state of a running engine."""
 
     scales: Scales
     config: Config
@@ -278,7 +278,7 @@ class FeatureEngine:
         return np.asarray(np.sqrt(variance) * self.scales.scale)
 
     def to_units(self, X: FloatArray) -> FloatArray:
-        """Convert rows to the engine's units; none is so far off that no particle allows it."""
+        """Convert rows to the engine's units, clipped so that some particle allows them."""
         with np.errstate(over="ignore"):
             return np.clip((X - self.scales.centre) / self.scales.scale, -FARTHEST, FARTHEST)
 
@@ -309,7 +309,7 @@ class FeatureEngine:
         return logs
 
     def live(self) -> IntArray:
-        """Return the places of live features among the names, in the order of their ids."""
+        """Return the indices of live features among the names, in id order."""
         names = self.state.names
         found = np.flatnonzero((names.label >= 0) & (names.weight >= LIVE))
         return found[np.argsort(names.label[found])]
@@ -330,7 +330,7 @@ class FeatureEngine:
         return np.minimum(out, 1.0)
 
     def settled(self) -> tuple[IntArray, IntArray]:
-        """Rows that have left the window, at most the last 1,024, and their ids (N, F)."""
+        """Rows that left the window, at most the last 1,024, and their ids (N, F)."""
         names, last = self.state.names, self.n_seen - self.config.order + 1
         rows = np.arange(max(0, last - len(names.history)), max(last, 0))
         return rows, names.history[rows % len(names.history)]
@@ -350,7 +350,7 @@ class FeatureEngine:
 
 
 def _trimmed(reported: Reported) -> Reported:
-    """Drop the columns behind the last id of any row."""
+    """Drop the columns after the last id of any row."""
     out, ids, probs = reported
     width = int((ids >= 0).sum(axis=1).max(initial=0))
     return Reported(out, ids[:, :width].copy(), probs[:, :width].copy())

@@ -34,7 +34,7 @@ class GraphIBPSamples(Draws):
     Attributes
     ----------
     features : list of ndarray of bool, shape (N, K)
-        Of each draw; K varies, columns in the order of their first owners.
+        For each draw; K varies, with columns in the order of first owners.
     n_features : ndarray of int64, shape (S,)
     alpha, ratio : ndarray of float64, shape (S,)
         Mass, and ratio of noise to loading variance.
@@ -48,7 +48,7 @@ class GraphIBPSamples(Draws):
     ratio: FloatArray
 
     def shared(self) -> FloatArray:
-        """Mean number of features that two items have in common, shape (N, N)."""
+        """Mean number of features shared by two items, shape (N, N)."""
         total = sum(Z.astype(np.float64) @ Z.T for Z in self.features)
         return np.asarray(total / len(self.features))
 
@@ -74,7 +74,7 @@ def sample_graph_ibp(
     X : array_like of shape (N, D)
         A row an item; without gaps.
     likelihood : "auto" or LinearGaussian, default "auto"
-        "auto": unknown noise, loadings of about its size. Of several ratios one is drawn.
+        "auto": unknown noise, loadings of about its size. One of several ratios is drawn.
     graph : DecomposableGraph, sequence of iterables of int, or int
         One of `decomposable` from its edges, the parents of each item, or the order of a window.
     alpha : float, optional
@@ -84,17 +84,17 @@ def sample_graph_ibp(
 
     Notes
     -----
-    A sweep costs O(N K^2 (K + D)) and the test of support; at most 64 features. After it whole
-    features are combined, merged and split by Metropolis steps: owners are connected, so that
-    entries alone leave a feature that began as the sum of two as it is. Unknown noise is annealed
-    in the first half of ``burn_in``.
+    A sweep costs O(N K^2 (K + D)) and the test of support; at most 64 features. It is followed by
+    Metropolis steps that combine, merge and split whole features: owners are connected, so single
+    entries cannot change a feature that began as the sum of two. Unknown noise is annealed in the
+    first half of ``burn_in``.
 
     Raises
     ------
     SchemaError
-        X does not fit the graph, or parents are no clique.
+        X does not fit the graph, or parents form no clique.
     ConfigError
-        A setting is out of its range.
+        A setting is out of range.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def sample_graph_ibp(
 
 
 class _Chain:
-    """The state of the sampler; at first no item has a feature, and noise is cooled."""
+    """The state of the sampler; initially no item has a feature, and noise is annealed."""
 
     def __init__(
         self, rows: FloatArray, graph: DecomposableGraph, family: LinearGaussian,
@@ -137,7 +137,7 @@ class _Chain:
     def sweep(self) -> None:
         """Draw all entries, move whole features, then draw mass and ratio."""
         now, at = self.family, self.number
-        if at < len(self.cooled[0]):  # features of much noise first, then what they leave over
+        if at < len(self.cooled[0]):  # features of much noise first, then the remainder's
             now = replace(now, noise_shape=self.cooled[0][at], noise_rate=self.cooled[1][at])
         noise = self.ratio, now.shape, now.rate
         sweep(self.rows, self.Z, self.n_owners, self.flat, self.mass, noise, self.seed, at)
@@ -199,7 +199,7 @@ def move_features(
 ) -> Features:
     """Propose to combine two features, and to merge two or split one; return the new Z.
 
-    Owners are connected, so that features cannot split or merge item by item.
+    Owners are connected, so features cannot split or merge item by item.
 
     Notes
     -----
@@ -264,7 +264,7 @@ def _split(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
     if len(owners) < 2:
         return None
     cut = owners[rng.integers(1, len(owners))]
-    new = np.column_stack([Z, Z[:, k]])  # anywhere: the order of columns does not matter
+    new = np.column_stack([Z, Z[:, k]])  # anywhere, since the order of columns does not matter
     new[cut:, k], new[:cut, K] = False, False
     log_ratio = rate(new[:, k]) + rate(new[:, K])
     if log_ratio == -math.inf:
@@ -274,7 +274,7 @@ def _split(Z: Features, rate: Rate, rng: np.random.Generator) -> Proposal:
 
 
 def _pairs(Z: Features) -> IntArray:
-    """Pairs of features of which the first ends before the second begins."""
+    """Pairs of features where the first ends before the second begins."""
     first, last = Z.argmax(axis=0), len(Z) - 1 - Z[::-1].argmax(axis=0)
     return np.argwhere(last[:, None] < first[None])
 
@@ -295,8 +295,8 @@ def total(graph: DecomposableGraph) -> float:
 def intensity(graph: DecomposableGraph, history: Iterable[int]) -> float:
     """Return the expected number of features with these owners, over alpha.
 
-    Item after item in the perfect ordering: 1 / q for the first owner, m / q for one with m owners
-    among its q - 1 parents, (q - m) / q for any other item; 0 where owners are not connected.
+    Items follow the perfect ordering: 1 / q for the first owner, m / q for one with m owners among
+    its q - 1 parents, (q - m) / q for any other item; 0 if owners are not connected.
 
     Examples
     --------

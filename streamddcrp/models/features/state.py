@@ -20,14 +20,14 @@ from streamddcrp.particles.state import BoolArray, UintArray
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import particle_count, positive, whole
 
-CHILDREN = 16  # of a particle that compete with those of the others
+CHILDREN = 16  # of a particle that compete with others
 LONGEST = 100_000  # rows of a window
 N_SLOTS = 8  # at first
 N_NAMES, N_EVENTS = 96, 128  # features known, births and deaths that are kept
 
 
 class Config(NamedTuple):
-    """Settings in the kernels' terms; made and checked by `make_config`."""
+    """Settings in the kernels' form; created and checked by `make_config`."""
 
     order: int  # r: a row sees the r rows before it
     alpha: float
@@ -36,7 +36,7 @@ class Config(NamedTuple):
     moves: int
     seed: int
     most_new: int  # new features of a row
-    most_slots: int  # features of a particle and the baseline
+    most_slots: int  # features of a particle, including the baseline
     log: FloatArray  # (r + 3,) log 0 .. log(r + 2)
     ratios: FloatArray  # (G,) noise variance over that of loadings, each as probable
 
@@ -44,7 +44,7 @@ class Config(NamedTuple):
 def make_config(
     *, window: int, alpha: float, n_particles: int, moves: int, seed: int, ratios: Sequence[float]
 ) -> Config:
-    """Check the options of `TimeVaryingIBP` and put them into the kernels' order."""
+    """Check the options of `TimeVaryingIBP` and convert them for the kernels."""
     window = whole("window", window, 1, LONGEST)
     n_particles = particle_count(n_particles, 2 * window + 1 + N_SLOTS * N_SLOTS, "window")
     moves = whole("moves", moves, 0, 1 << 16)
@@ -61,9 +61,9 @@ class Particles(NamedTuple):
     """Particles; the first ``counts[N_ACTIVE]`` of them are in use."""
 
     weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1
-    # Of the noise variance's inverse gamma, or the variance itself where it is known.
+    # Of the noise variance's inverse gamma, or the known variance itself.
     rate: Annotated[FloatArray, "P", rec.WEIGHT]
-    past: Annotated[UintArray, "P"]  # hash of features that are dead
+    past: Annotated[UintArray, "P"]  # hash of dead features
     owners: Annotated[UintArray, "P H"]  # features of row u as bits, at u mod H
     n_owners: Annotated[IntArray, "P K", rec.up_to("R")]  # of the last r rows; 0: the slot is free
     first: Annotated[IntArray, "P K"]  # first owner
@@ -83,20 +83,20 @@ class Rows(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Features that particles have in common."""
+    """Features shared by particles."""
 
     used: Annotated[BoolArray, "G"]
-    label: Annotated[IntArray, "G", -1]  # public id of one that is or was live
-    weight: Annotated[FloatArray, "G", rec.WEIGHT]  # of the particles that have it
-    best: Annotated[FloatArray, "G"]  # of the heaviest of them
-    holder: Annotated[IntArray, "G", rec.up_to("P")]  # which that is
-    slot: Annotated[IntArray, "G", rec.up_to("S")]  # and the slot there
+    label: Annotated[IntArray, "G", -1]  # public id, if it was ever live
+    weight: Annotated[FloatArray, "G", rec.WEIGHT]  # of the particles with it
+    best: Annotated[FloatArray, "G"]  # of the heaviest one
+    holder: Annotated[IntArray, "G", rec.up_to("P")]  # the heaviest one
+    slot: Annotated[IntArray, "G", rec.up_to("S")]  # and its slot there
     born: Annotated[IntArray, "G"]
-    owners: Annotated[UintArray, "G W"]  # rows of the window that have it there, as bits
+    owners: Annotated[UintArray, "G W"]  # rows of the window with it there, as bits
     loading: Annotated[FloatArray, "G D"]
-    gone: Annotated[FloatArray, "E D"]  # the loadings that features had at the last events
+    gone: Annotated[FloatArray, "E D"]  # loadings of features at the last events
     share: Annotated[FloatArray, "G"]
-    # Ids (-1: none) that row u had when it left the window, at u mod 1024.
+    # Ids (-1: none) of row u when it left the window, at u mod 1024.
     history: Annotated[IntArray, "1024 12", -1]
 
 
@@ -129,8 +129,8 @@ class Scratch(NamedTuple):
     spare: Annotated[FloatArray, "C"]
     log_weight: Annotated[FloatArray, "C"]
     weight: Annotated[FloatArray, "C"]
-    # Without the row that is resampled: loadings of features, and the covariance of each with the
-    # sum of those that the row has.
+    # Without the resampled row: loadings of features, and each one's covariance with the sum of the
+    # row's features.
     mean: Annotated[FloatArray, "F D"]
     shared: Annotated[FloatArray, "K"]
     # Log prior odds of features at the rows of the window, and whether they are up to date.
@@ -154,7 +154,7 @@ class Scratch(NamedTuple):
     place: Annotated[IntArray, "P"]
     used: Annotated[BoolArray, "P"]
     column: Annotated[UintArray, "F W"]
-    # Features of a particle and known ones that are alike, as slot G + place, and how much.
+    # Similar features of a particle and known ones, as slot G + place, and their similarity.
     pair: Annotated[IntArray, "Y"]
     like: Annotated[FloatArray, "Y"]
 
@@ -213,7 +213,7 @@ _NOT_STORED = ("best", "share")
 
 
 def arrays_of(state: State) -> dict[str, NDArray[Any]]:
-    """Return copies of the arrays that count, without unused slots, for a checkpoint."""
+    """Return copies of the counting arrays, without unused slots, for a checkpoint."""
     active = int(state.counts[at.N_ACTIVE])
     used = state.particles.n_owners[:active] > 0
     K = 1 + int(np.flatnonzero(used.any(axis=0)).max(initial=0))
@@ -251,7 +251,7 @@ COUNTS = rec.counters({at.N_ACTIVE: rec.Within(1, "P"), at.N_NAMED: rec.Within(0
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that do not belong together, before any is used."""
+    """Refuse inconsistent arrays before any is used."""
     r, n_slots = config.order, arrays["n_slots"]
     rec.check_one("n_slots", n_slots, (), np.int64, rec.Within(1, config.most_slots + 1))
     active, K = arrays["particles.weight"].shape[-1], arrays["particles.n_owners"].shape[-1]
@@ -265,7 +265,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
     rec.check_one("sums", arrays["sums"], (at.N_SUMS,), np.float64, rec.ANY)
     rec.check(Particles, arrays, lengths, "particles.")
     rec.check(Rows, arrays, lengths, "rows.")
-    if "names.used" in arrays:  # they are made again where states are joined
+    if "names.used" in arrays:  # they are rebuilt when states are joined
         lengths["P"] = config.n_particles
         rec.check(Names, arrays, lengths, "names.", without=_NOT_STORED)
         rec.check(EventRing, arrays, lengths, "events.")
@@ -280,7 +280,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]], more: int = 1) -> State:
-    """Rebuild the state that `arrays_of` described, with ``more`` times as many slots."""
+    """Rebuild the state from `arrays_of`, with ``more`` times as many slots."""
     n_slots = min(more * int(arrays["n_slots"]), config.most_slots + 1)
     state = _empty(config, arrays["rows.x"].shape[1], n_slots)
     for name, values in state.particles._asdict().items():

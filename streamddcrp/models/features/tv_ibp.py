@@ -1,4 +1,4 @@
-"""The time-varying Indian buffet process as a streaming estimator: causes that come and go."""
+"""The time-varying Indian buffet process as a streaming estimator: transient causes."""
 
 from typing import Any
 
@@ -27,46 +27,46 @@ from streamddcrp.validation import choice
 class TimeVaryingIBP(WarmingUp, base.Transformer):
     """Latent features that come and go: a time-varying Indian buffet process.
 
-    A row is the sum of the loadings of the features that are on, a baseline, and noise. Any number
-    may be on at once. A feature that m of the last ``window`` rows had is on in the next one with
+    A row is the sum of the loadings of its active features, a baseline, and noise. Any number may
+    be on at once. A feature that m of the last ``window`` rows had is on in the next one with
     probability m / (window + 1); new ones are born at the rate alpha / (window + 1); a feature that
-    was off for a whole window is dead, and its id will not come again. How many there are, what
-    they look like, when they are on, and how large the noise is, is learned as the rows arrive, by
+    was off for a whole window is dead, and its id is not reused. The number of features, their
+    loadings, the times when they are on, and the noise level are learned as the rows arrive, by
     sequential Monte Carlo in bounded memory.
 
     Parameters
     ----------
     window : int, default 50
-        Rows within which a feature must be on to stay alive. Longer: slower to follow, and features
-        that are rarely on survive.
+        Rows within which a feature must be on to stay alive. A longer window follows changes more
+        slowly, and keeps rare features.
     alpha : float, default 1.0
         Expected number of features of a row; ``alpha (1 + 1/2 + .. + 1/window)`` are alive.
     missing : bool, default False
-        Whether values may be missing (None, null). Otherwise they are refused.
+        Whether values may be missing (None, null). If not, such rows are refused.
     n_particles : int, default 50
     moves : int, default 20
-        Rows of the window whose features each particle resamples after an arrival. This is what
-        finds the right features; 5 is enough where speed matters more.
+        Rows of the window whose features each particle resamples after an arrival. These moves find
+        the right features; 5 are enough if speed matters more.
     seed : int, default 0
 
     Other Parameters
     ----------------
     sigma_x, sigma_y : float, optional
         Standard deviations of noise and loadings, in the units of the rows. Default: unknown, and
-        learned; columns of unlike spread are then brought to one scale.
+        learned; columns of different spread are then scaled.
     baseline : bool, optional
-        Whether a row with nothing on looks like a baseline that is learned, rather than like zero.
-        Default: where the first rows have a column that stays on one side of zero.
+        Whether a row with nothing on equals a learned baseline, rather than zero. Default: true if
+        a column of the first rows stays on one side of zero.
     warmup : int, default 50
-        Rows that wait until baseline and scale are read off them; then they are learned at once.
-        Not needed where ``sigma_x`` and ``baseline`` are given.
+        Rows collected to find baseline and scale; then they are learned at once. Not needed if
+        ``sigma_x`` and ``baseline`` are given.
 
     Notes
     -----
     An arrival costs about 1 us per particle and resampled row at 36 columns and four features, 2 us
-    at eight columns and a dozen, and takes no memory after the window has filled. The rows of the
-    warm-up are learned by annealing, too, where noise is to be learned and nothing is missing: one
-    to three seconds. The algorithm is described in `streamddcrp.models.features`.
+    at eight columns and a dozen, and needs no more memory once the window is full. If noise must be
+    learned and nothing is missing, the warm-up rows are also learned by annealing: one to three
+    seconds. The algorithm is described in `streamddcrp.models.features`.
 
     Examples
     --------
@@ -123,10 +123,10 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
     def step_many(self, batch: object, t: object = None, *, index: bool = False) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
-        Rows with the same features on have the same ``label``, the arrival index of the first of
-        them. ``p_new`` is the probability of a feature that no row before had, ``n_tables`` are the
-        live features before the row; last come ``features`` (list of int64, ids of those that are
-        on) and ``feature_probs`` (list of float64).
+        Rows with the same active features have the same ``label``, the arrival index of the first
+        of them. ``p_new`` is the probability of a feature new to all rows, ``n_tables`` is the
+        number of live features before the row; last come ``features`` (list of int64, ids of active
+        features) and ``feature_probs`` (list of float64).
         """
         return self._stepped(batch, t, index)
 
@@ -156,7 +156,7 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         return np.concatenate(labels), np.concatenate(probs), engine.joined(reported)
 
     def _step(self, X: FloatArray, t: FloatArray) -> engine.Reported:
-        """Learn rows, let them wait, or start the engine with those that have waited."""
+        """Learn rows, collect them, or start the engine with the collected ones."""
         if self._engine is not None:
             return self._engine.step(X, t)
         wait = 0 if self.sigma_x is not None and self.baseline is not None else self.warmup
@@ -176,7 +176,7 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
     # -- predicting ------------------------------------------------------------------------------
 
     def _check_rows(self, X: FloatArray, names: list[str]) -> None:
-        NormalGamma().check_rows(X, names)  # what no family of numbers takes
+        NormalGamma().check_rows(X, names)  # outside every numeric family's support
         if not self.missing and np.isnan(X).any():
             row, d = (int(i) for i in np.argwhere(np.isnan(X))[0])
             raise SchemaError(
@@ -186,7 +186,7 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
             )
 
     def explain_one(self, x: Features, t: Any = None, **side: Any) -> Explanation:
-        self.score_one(x, t)  # refuses what may not be missing
+        self.score_one(x, t)  # refuses disallowed missing values
         allowed, self.missing = self.missing, True
         try:  # each column is left out in turn
             return super().explain_one(x, t, **side)
@@ -209,15 +209,15 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         return row, probabilities
 
     def transform_one(self, x: Features) -> dict[Any, Any]:
-        """Return the probability that a row has each live feature; under -1 that of a new one."""
+        """Return the probability that a row has each live feature, with -1 for a new one."""
         predicted = self._predict(x, self._last_time)
         return {} if predicted is None else predicted[1]()
 
     def transform_many(self, batch: object) -> pa.Table:
         """Return the probabilities of live features (N rows), one column ``feature_ID`` each.
 
-        Every row is taken as if it came next. In warm-up there are no columns. SchemaError for
-        other columns than before, an infinite value, or a missing one without ``missing=True``.
+        Every row is treated as the next one. In warm-up there are no columns. SchemaError for other
+        columns than before, an infinite value, or a missing one without ``missing=True``.
         """
         reported, _ = self._explained(read_batch(batch, self._vectorizer, learn=False).X)
         ids = reported.ids[0].tolist() if len(reported.ids) else []
@@ -225,7 +225,7 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         return pa.table({name: np.ascontiguousarray(p) for name, p in columns.items()})
 
     def reconstruct_one(self, x: Features) -> dict[Any, float]:
-        """Return a row without its noise: what baseline and features explain; gaps are filled."""
+        """Return a row without noise: its explanation by baseline and features; gaps are filled."""
         X = self._vectorizer.row(x, learn=False)
         _, fit = self._explained(X)
         return dict(zip(self._vectorizer.columns or (), fit[0].tolist(), strict=False))
@@ -246,7 +246,7 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
 
     @property
     def n_features(self) -> int:
-        """Number of live features: those that particles of at least half the weight have."""
+        """Number of live features, those that at least half the particle weight has."""
         return 0 if self._engine is None else len(self._engine.live())
 
     n_tables = n_features  # under the name that all models have
@@ -261,11 +261,10 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
     def events(self) -> list[Event]:
         """Return births, deaths and merges of features since the last call.
 
-        All of the last call that learned, and of those before it the last 128.
+        Includes all of the last call that learned, and the last 128 before it.
 
-        A feature is born when particles of half the weight have it and three rows of the window do,
-        and dead when no particle has it. Two that turn out to be one are merged: the younger id
-        ends.
+        A feature is born when particles of half the weight and three rows of the window have it,
+        and dead when no particle has it. Two that prove to be one are merged: the younger id ends.
         """
         if self._engine is None:
             return []
@@ -276,8 +275,8 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
     def summary(self) -> pa.Table:
         """Return one row per live feature: id, prob, owners, born and its loading, one column each.
 
-        ``owners`` is the expected number of rows of the window that have it, ``born`` the arrival
-        index of the first row that had it, ``loading_NAME`` what it adds to a column.
+        ``owners`` is the expected number of the window's rows with it, ``born`` the arrival index
+        of its first row, ``loading_NAME`` its addition to a column.
         """
         if self._engine is None:
             whole, real = pa.int64(), pa.float64()
@@ -285,17 +284,17 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         return views.summary(self._engine, self._feature_names())
 
     def loadings(self) -> dict[int, FloatArray]:
-        """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
+        """Return the loading of each feature, shape (D,): live ones and the last dead ones."""
         return {} if self._engine is None else views.loadings(self._engine)
 
     def assignments(self) -> pa.Table:
-        """Return which features the last rows have, in the light of the rows that came after.
+        """Return the features of the last rows, given later rows.
 
         Returns
         -------
         pyarrow.Table
             ``row`` (arrival index), ``features`` (list of ids), ``final`` (False while the row is
-            in the window and may be revised). At most 1,024 rows and those of the window.
+            in the window and may be revised). At most 1,024 rows plus the window.
         """
         return views.assignments(self._engine)
 
@@ -307,11 +306,11 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         return views.causes(self.assignments(), rows)
 
     def plot(self, kind: str = "rows", ax: Axes | None = None) -> Any:
-        """Draw the time line of the last rows, or with ``kind="features"`` what features look like.
+        """Draw the time line of the last rows, or with ``kind="features"`` the loadings.
 
-        The time line is that of the other models (`SeqDDCRP.plot`), with a lane for each feature
-        that came and went: a bar where it is on. "features" has lanes too, and what each feature
-        adds to the columns. Needs matplotlib.
+        The time line is that of other models (`SeqDDCRP.plot`), with a lane for each feature that
+        came and went: a bar marks when it is on. "features" also has lanes, and each feature's
+        effect on the columns. Needs matplotlib.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
-"""What users see of features: predictions, labels, loadings, assignments, events."""
+"""The user's view of features: predictions, labels, loadings, assignments, events."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,33 +12,27 @@ from streamddcrp.estimator.views import empty_table
 from streamddcrp.models.features.engine import FeatureEngine, Reported
 from streamddcrp.models.features.kernels.slots import N_EVENTS
 from streamddcrp.plots.series import Cause
-from streamddcrp.records import check
+from streamddcrp.records import check, declared
 from streamddcrp.typing import FloatArray, IntArray
 
-ON = 0.5  # probability from which on a row has a feature
-PIECE = 16  # rows that make fewer events than the ring holds
-REMEMBERED = 65_536  # rows after which a combination that does not come back is forgotten
+ON = 0.5  # probability above which a row has a feature
+PIECE = 16  # rows whose events surely fit in the ring
+REMEMBERED = 65_536  # rows after which an unused combination is forgotten
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
-class Stored(NamedTuple):
-    """`Combinations` as they are stored."""
+class Combinations:
+    """Labels of sets of features: the arrival index of the first row with the set.
+
+    Sets unused for 65,536 rows are forgotten, so memory does not grow with the stream.
+    """
 
     key: Annotated[NDArray[np.uint64], "N"]
     label: Annotated[IntArray, "N"]
     last: Annotated[IntArray, "N"]
 
-
-class Combinations:
-    """Labels of sets of features: the arrival index of the first row that had the set.
-
-    Sets are forgotten after 65,536 rows without them: memory does not grow with the stream.
-    """
-
     def __init__(self) -> None:
-        self.key: NDArray[np.uint64] = np.empty(0, np.uint64)
-        self.label: IntArray = np.empty(0, np.int64)
-        self.last: IntArray = np.empty(0, np.int64)
+        self.key, self.label, self.last = (np.empty(0, f.dtype) for f in declared(Combinations))
 
     def labels(self, ids: IntArray, rows: IntArray, *, learn: bool = True) -> IntArray:
         """Return labels of sets of ids (N, F), -1: none, in rows (N,); ``learn``: remember them."""
@@ -64,7 +58,7 @@ class Combinations:
     def of_rows(
         self, reported: Reported, first: int, *, learn: bool = True
     ) -> tuple[IntArray, FloatArray]:
-        """Label rows from ``first`` on, new ones by their index; return the probabilities, too."""
+        """Label rows from ``first`` on, new sets by index; also return the probabilities."""
         out, ids, probs = reported
         on = np.where(probs > ON, ids, -1)
         started = ~np.isnan(out[:, SCORE])
@@ -74,18 +68,18 @@ class Combinations:
         labels = np.where(new, rows, 0)
         sure = np.where(ids >= 0, np.maximum(probs, 1.0 - probs), 1.0).prod(axis=1)
         sure *= np.maximum(out[:, P_NEW], 1.0 - out[:, P_NEW])
-        # those that wait or are new have sets of their own, which are not remembered
+        # collected or new rows have sets of their own, which are not remembered
         labels[plain] = self.labels(on[plain], rows[plain], learn=learn)
         return labels, sure
 
     def arrays(self) -> dict[str, Any]:
-        return {f"combinations.{name}": getattr(self, name) for name in Stored._fields}
+        return {f"combinations.{f.name}": getattr(self, f.name) for f in declared(Combinations)}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Take the state of `arrays`; raises CheckpointError."""
-        check(Stored, arrays, {}, "combinations.")
-        for name in Stored._fields:
-            setattr(self, name, arrays[f"combinations.{name}"])
+        check(Combinations, arrays, {}, "combinations.")
+        for f in declared(Combinations):
+            setattr(self, f.name, arrays[f"combinations.{f.name}"])
 
 
 def _keys(ids: IntArray) -> NDArray[np.uint64]:
@@ -114,7 +108,7 @@ def predictions(labels: IntArray, sure: FloatArray, reported: Reported) -> pa.Re
 
 
 def loadings(of: FeatureEngine) -> dict[int, FloatArray]:
-    """Return what each feature looks like, shape (D,): live ones and the last dead ones."""
+    """Return the loading of each feature, shape (D,): live ones and the last dead ones."""
     names, events, scale = of.state.names, of.state.events, of.scales.scale
     n_events = min(int(of.state.counts[N_EVENTS]), len(events.kind))
     found = {
@@ -144,7 +138,7 @@ def summary(of: FeatureEngine, columns: Sequence[str]) -> pa.Table:
 
 
 def assignments(of: FeatureEngine | None) -> pa.Table:
-    """Return which features the last rows have: ``row``, ``features``, ``final``."""
+    """Return the features of the last rows: ``row``, ``features``, ``final``."""
     if of is None:
         return empty_table(row=pa.int64(), features=pa.list_(pa.int64()), final=pa.bool_())
     rows, ids = of.settled()
@@ -165,7 +159,7 @@ def assignments(of: FeatureEngine | None) -> pa.Table:
 
 
 def causes(last: pa.Table, rows: IntArray) -> tuple[Cause, ...]:
-    """Return the features that some rows have, of the `assignments` of the last ones."""
+    """Return the features of some rows, from the `assignments` of the last ones."""
     at, sets = last["row"].to_numpy(), last["features"].to_pylist()
     ids = sorted({i for one in sets for i in one})
     on = (np.array([i in one for one in sets]) for i in ids)
@@ -174,5 +168,5 @@ def causes(last: pa.Table, rows: IntArray) -> tuple[Cause, ...]:
 
 
 def events_of(of: FeatureEngine) -> tuple[EventRing, int]:
-    """Return the last events and the number of all."""
+    """Return the last events, and the number of all events."""
     return of.state.events, int(of.state.counts[N_EVENTS])

@@ -1,4 +1,4 @@
-"""Settings of `GraphCRP` in the kernels' terms, and what is known of the concentration.
+"""Settings of `GraphCRP` in the kernels' form, and its concentration.
 
 Axes: J values of alpha, T places of a cache.
 """
@@ -15,26 +15,26 @@ from streamddcrp.validation import particle_count, positive, whole
 
 LARGEST_WINDOW = 1 << 15
 MOST_CLUSTERS = 1 << 31
-CLUSTER = 16  # numbers that a place of the pool takes at least
+CLUSTER = 16  # least numbers per place of the pool
 NODES = 65  # of the grid for alpha: a factor of 1.23 between neighbours
 LEAST_ALPHA, LARGEST_ALPHA = 1e-4, 60.0
 
 
 class Config(NamedTuple):
-    """Settings in the kernels' terms; made and checked by `make_config`."""
+    """Settings in the kernels' form; created and checked by `make_config`."""
 
     family: int
     hyper: FloatArray
-    r: int  # parents are the last r items, or among them
-    given: bool  # whether the items come with their parents
-    rejuvenate: int  # of the last so many items ``moves`` are resampled; 0: none
-    moves: int  # how many after an arrival
+    r: int  # parents are, or are among, the last r items
+    given: bool  # whether items come with parents
+    rejuvenate: int  # last items from which ``moves`` are resampled; 0: none
+    moves: int  # resampled items after an arrival
     n_particles: int
-    alpha: float  # NaN where it is integrated out
+    alpha: float  # NaN if integrated out
     discount: float  # -alpha / n_clusters where that is limited
-    n_clusters: int  # of a set of neighbours at most; 0: any
-    whole_graph: bool  # or of the whole graph: none dies while it is out of sight
-    nodes: FloatArray  # (J,) the values of alpha that are summed over; empty where it is fixed
+    n_clusters: int  # most clusters in a set of neighbours; 0: unlimited
+    whole_graph: bool  # or in the whole graph: clusters out of sight stay alive
+    nodes: FloatArray  # (J,) the values of alpha to sum over; empty if fixed
     log_nodes: FloatArray  # (J,) their logs
     log_prior: FloatArray  # (J,) of the nodes, with the weights of the quadrature
     seed: int
@@ -43,10 +43,10 @@ class Config(NamedTuple):
 class Grid(NamedTuple):
     """The concentration at its nodes, and sums over them cached for an arrival."""
 
-    # log prior - sum of log(alpha + m) over arrivals, m parents; one row where it is that of all
-    # particles, one each where they differ in the m
+    # log prior - sum of log(alpha + m) over arrivals, m parents; one row for all particles, or one
+    # for each if they differ in m
     base: Annotated[FloatArray, "B J"]
-    stamp: Annotated[IntArray, "T", -1]  # the arrival that the rest is for
+    stamp: Annotated[IntArray, "T", -1]  # the arrival for which the entry is valid
     k: Annotated[IntArray, "T"]  # and the number of tables opened
     row: Annotated[IntArray, "T"]  # and the row of ``base``
     log_total: Annotated[FloatArray, "T"]
@@ -76,7 +76,7 @@ def concentration(alpha: Concentration) -> tuple[float, FloatArray, FloatArray]:
 def alpha_weights(
     config: Any, base: FloatArray, n_clusters: IntArray, weight: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the values of alpha that are summed over, and their posterior probabilities."""
+    """Return the values of alpha to sum over, and their posterior probabilities."""
     if len(config.nodes) == 0:
         return np.array([config.alpha]), np.ones(1)
     nodes, of_particle = alpha_by_particle(config, base, n_clusters)
@@ -110,7 +110,7 @@ def make_config(
     moves: int = 1,
     seed: int = 0,
 ) -> Config:
-    """Check the options of `GraphCRP`, without ``hyper`` only that; raises ConfigError."""
+    """Check the options of `GraphCRP`; without ``hyper`` nothing else. Raises ConfigError."""
     r, rejuvenate = whole("window", window, 1, LARGEST_WINDOW), whole("rejuvenate", rejuvenate, 0)
     moves = whole("moves", moves, 1, 1 << 16)
     seed = whole("seed", seed, 0, (1 << 63) - 1)

@@ -16,7 +16,7 @@ from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS, EventRing
 from streamddcrp.data.graphs import NO_PARENTS, Parents, keep
-from streamddcrp.estimator.particle_engine import ParticleEngine
+from streamddcrp.estimator.particle_engine import Memory, ParticleEngine
 from streamddcrp.likelihoods.kernels.families import n_stats
 from streamddcrp.models.graph.config import Config, Grid, alpha_weights
 from streamddcrp.models.graph.kernels import children as kernels
@@ -33,7 +33,7 @@ class Particles(NamedTuple):
     weight: Annotated[FloatArray, "P", rec.CHANCE]  # sums to 1; 0: the place is empty
     n_tables: Annotated[IntArray, "P", rec.up_to("K")]  # places in use, gaps included
     opened: Annotated[IntArray, "P"]  # tables ever opened
-    key: Annotated[shared.UintArray, "P"]  # hash of what the future depends on
+    key: Annotated[shared.UintArray, "P"]  # hash of everything the future depends on
     # place of the table's cluster in the pool; -1: no table
     entry: Annotated[IntArray, "P K", -1, rec.index("C", none=True)]
     near: Annotated[IntArray, "P K"]  # members among the last r items
@@ -48,12 +48,12 @@ class Recent(NamedTuple):
     x: Annotated[FloatArray, "L D", rec.PREPARED]
     # of the table they open; -1 while no particle has it
     name: Annotated[IntArray, "R", -1, rec.index("N", none=True)]
-    parents: Annotated[IntArray, "I W"]  # in ascending order, where they are given
+    parents: Annotated[IntArray, "I W"]  # in ascending order, if given
     n_parents: Annotated[IntArray, "I", rec.up_to("W")]
 
 
 class Scratch(NamedTuple):
-    """Further work space; nothing in it outlives an arrival."""
+    """Further work space, valid within an arrival."""
 
     at_name: Annotated[FloatArray, "N"]
     near: Annotated[IntArray, "K"]
@@ -77,7 +77,7 @@ class _Groups(NamedTuple):
 
 
 class State(shared.ParticleState, _Groups):
-    """The sampler's memory; exactly one owner."""
+    """The sampler's memory; it has exactly one owner."""
 
     __slots__ = ()
 
@@ -92,7 +92,7 @@ def empty_state(config: Config) -> State:
 def _empty(
     config: Config, *, n_tables: int, n_clusters: int, n_names: int, n_parents: int
 ) -> State:
-    """Return an empty state with room for so much, and for one more arrival."""
+    """Return an empty state with these capacities and room for one more arrival."""
     P, n_nodes = config.n_particles, len(config.nodes)
     C = shared.room(n_clusters + 4 + P + config.moves * (2 * P + 2), 64)
     lengths = {
@@ -145,7 +145,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that do not belong together, before any is used."""
+    """Refuse inconsistent arrays before any is used."""
     seen, r, more = int(arrays["counts"][N_SEEN]), config.r, config.rejuvenate
     lengths = {
         "P": config.n_particles, "R": min(seen, r + more),
@@ -183,9 +183,9 @@ def _members(labels: NDArray[np.int32], n_tables: int) -> IntArray:
 def state_from_arrays(
     config: Config, arrays: Mapping[str, NDArray[Any]], n_parents: int = 0
 ) -> State:
-    """Rebuild the state that `arrays_of` described, with room for one more arrival at least.
+    """Rebuild the state from `arrays_of`, with room for at least one more arrival.
 
-    The statistics may be shorter than those of ``config``: words that had not been seen.
+    The statistics may be shorter than those of ``config``, because of unseen words.
     """
     counts, parents, x = arrays["counts"], arrays["recent.parents"], arrays["recent.x"]
     state = _empty(
@@ -213,7 +213,7 @@ def step(
 ) -> tuple[State, FloatArray]:  # fmt: skip
     """Learn rows (N, D) at times (N,); return the state, perhaps larger, and outputs (N, 6).
 
-    ``parents``, where given, are checked; those of row b are from ``offsets[b]`` on.
+    Given ``parents`` are already checked; those of row b start at ``offsets[b]``.
     """
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), parents, offsets
@@ -223,7 +223,7 @@ def step(
 def predict_row(
     config: Config, state: State, x: FloatArray, parents: IntArray = NO_PARENTS.items
 ) -> FloatArray:
-    """Predict one row; return (6,). Leaves the tables' probabilities in ``scratch.at_name``."""
+    """Predict one row; return (6,). The tables' probabilities are in ``scratch.at_name``."""
     out = np.empty(N_OUTPUTS)
     entry_point(_predict_row)(config, state, x, parents, out)
     return out
@@ -231,24 +231,19 @@ def predict_row(
 
 @dataclass
 class GraphEngine(ParticleEngine):
-    """Likelihood, settings and state; side input: the checked parents, where they are given."""
+    """Likelihood, settings and state; side input: the checked parents, if given."""
 
-    _empty = staticmethod(empty_state)
-    _restored = staticmethod(state_from_arrays)
-    _check = staticmethod(check_arrays)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.state)
+    memory = Memory(empty_state, arrays_of, check_arrays, state_from_arrays)
 
     def labels(self) -> IntArray:
-        """Return the table of each row in memory in each particle, (P, n), the oldest row first."""
+        """Return each row's table in each particle, (P, n), for rows in memory, oldest first."""
         label: IntArray = self.state.particles.label
         return label[:, _in_rings(self.state)["R"] % label.shape[1]]
 
     def step(self, X: FloatArray, t: FloatArray, parents: Parents = NO_PARENTS) -> FloatArray:
         config, state = self._for_width(X.shape[1])
         rows, self.past = self.likelihood.prepare(X, self.past)
-        self.config, self.n_features = config, X.shape[1]  # nothing fails now
+        self.config, self.n_features = config, X.shape[1]  # nothing can fail from here on
         first = state.n_seen
         state, out = step(config, state, rows, t, *parents)
         if parents.most > state.recent.parents.shape[1]:
@@ -274,7 +269,7 @@ class GraphEngine(ParticleEngine):
         return total, {}
 
     def alpha_weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return the values of alpha that are summed over and their posterior probabilities."""
+        """Return the values of alpha to sum over and their posterior probabilities."""
         particles = self.state.particles
         return alpha_weights(self.config, self.state.grid.base, particles.opened, particles.weight)
 

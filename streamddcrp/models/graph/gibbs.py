@@ -20,7 +20,7 @@ from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
 
 class Sets(NamedTuple):
-    """Cliques or separators: those that hold each item, and the members of each."""
+    """Cliques or separators: the sets that contain each item, and the members of each."""
 
     of_item: IntArray
     item_starts: IntArray
@@ -60,7 +60,7 @@ class GraphCRPSamples(Draws):
         ``log_joint`` is log p(x, clusters) at it.
     graph : DecomposableGraph
     likelihood : Likelihood
-        With the parameters that were taken from the rows.
+        With parameters taken from the rows.
     """
 
     _traced = ("n_clusters", "alpha")
@@ -90,23 +90,23 @@ def sample_graph_crp(
 ) -> GraphCRPSamples:
     """Sample clusters of the items of a decomposable graph, each connected in it.
 
-    The Chinese restaurant process holds on every clique. Sweeps go over all items and draw the
-    cluster of each by its full conditional: cluster j weighs the product of its counts in the
-    cliques around the item over that in the separators, times the predictive density; an item that
-    alone holds its cluster together stays.
+    The Chinese restaurant process holds on every clique. Sweeps draw the cluster of each item by
+    its full conditional: cluster j has as weight the product of its counts in the cliques around
+    the item over that in the separators, times the predictive density. An item that alone connects
+    its cluster stays.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D)
         NaN in a masked array is a missing value.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        As for `GraphCRP`; numbers left out come from the rows.
+        As for `GraphCRP`; missing parameters come from the rows.
     edges : array_like of int, shape (E, 2), optional
         Of the graph; or
     parents : sequence of N sequences of int, optional
         earlier neighbours of each item, all neighbours of each other.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
-        Concentration; with a prior it is drawn, too.
+        Concentration; with a prior it is also drawn.
     discount : float, default 0.0
         d of a Pitman-Yor process on every clique, 0 <= d < 1. Needs a number as ``alpha``.
     n_chains, n_sweeps, burn_in, thin, seed, progress
@@ -121,9 +121,9 @@ def sample_graph_crp(
 
     Notes
     -----
-    A sweep costs the sum over the items of the sizes of the cliques around them, and a predictive
-    density for each cluster they meet. On long chains and other sparse graphs clusters move at
-    their ends only, and mix slowly.
+    For each item a sweep costs the sizes of the cliques around it, and a predictive density for
+    each cluster in them. On long chains and other sparse graphs clusters move only at their ends,
+    and mix slowly.
 
     Examples
     --------

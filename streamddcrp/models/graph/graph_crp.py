@@ -27,20 +27,20 @@ class GraphCRP(PartitionModel, base.Clusterer):
     Each item has parents among the earlier ones, all neighbours of each other: the last ``window``
     items (default), or those that it names. It joins the cluster of n of its m parents with
     probability n / (alpha + m), and opens one with alpha / (alpha + m); members of a cluster share
-    the parameter of a conjugate family. So clusters are connected in the graph, and one that was
-    silent for a window is dead. Predictions are means over the particles. A table's id is the
+    the parameter of a conjugate family. Clusters are therefore connected in the graph, and one
+    without items in a window is dead. Predictions are means over the particles. A table's id is the
     arrival index of its first row.
 
     Parameters
     ----------
     window : int, default 50
-        Number of parents; if items name their parents, how many items back these may lie.
+        Number of parents; if items name their parents, the largest distance back to one.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
         Concentration: the weight of opening a cluster, in parents. With a prior it is integrated
-        out, which costs half as much again.
+        out, at half the cost again.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the first rows, and logs what it picked. Numbers
-        that are left out, as in ``("normal_wishart",)``, come from the first rows.
+        "auto" chooses a family for each column from the first rows, and logs its choice. Missing
+        parameters, as in ``("normal_wishart",)``, come from the first rows.
     n_particles : int, default 100
     seed : int, default 0
 
@@ -56,14 +56,14 @@ class GraphCRP(PartitionModel, base.Clusterer):
         ``alpha``.
     whole_graph : bool, default False
         Whether the K clusters are those of the whole graph (Caron and Doucet 2009, eq. 6): a
-        cluster without parents weighs alpha / K, and k counts all clusters so far. So a cluster
-        need not be connected, and one that was silent for a window can come back under its id.
+        cluster without parents weighs alpha / K, and k counts all clusters so far. A cluster then
+        need not be connected, and can return under its id after a window without items.
     rejuvenate : int, default 0
         How many of the last items may be resampled after an arrival; ``moves`` of them are, in each
-        particle. Not available if items name their parents.
+        particle. Unavailable if items name their parents.
     moves : int, default 1
     warmup : int, default 64
-        Rows that wait where the likelihood must be learned from them; then they are learned at
+        Rows collected first if the likelihood must be learned from them; then they are learned at
         once. Until then the label is 0 and there is no score.
 
     Notes
@@ -129,21 +129,21 @@ class GraphCRP(PartitionModel, base.Clusterer):
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, parents: Any = None) -> None:
-        """Learn one row as `SeqDDCRP.learn_one` does; the time is only that of events.
+        """Learn one row as `SeqDDCRP.learn_one` does; the time is used only in events.
 
         Parameters
         ----------
         parents : sequence of int, optional
-            Arrival indices of its parents, all neighbours of each other; [] for none. All rows come
-            with parents, or none does.
+            Arrival indices of its parents, all neighbours of each other; [] for none. Either all
+            rows have this argument, or none.
 
         Raises
         ------
         SchemaError
-            A value is not a finite number or outside the family's support; or the parents do not
-            exist, lie more than ``window`` items back or are no clique. Nothing was learned.
+            A value is not finite or outside the family's support; or the parents do not exist, lie
+            more than ``window`` items back or form no clique. Nothing was learned.
         OrderError
-            ``t`` is before the time of the row before. Nothing was learned.
+            ``t`` precedes the time of the previous row. Nothing was learned.
         """
         self._learn_row(x, t, None if parents is None else [parents])
 
@@ -157,7 +157,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
         """Predict each row of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
         The ``label`` of a new table is the row's arrival index; ``p_change`` is the probability of
-        another table than that of the row before.
+        a different table from the previous row's.
         """
         return self._stepped(batch, t, index, parents)
 
@@ -176,7 +176,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
         return bool(self._waiting.side) if self._n_seen else None
 
     def _checked(self, named: Any, n_rows: int) -> tuple[Parents, ...]:
-        """Return the parents of rows, or nothing where they are those of the window."""
+        """Return the parents of rows, or nothing if they are the window's."""
         given = named is not None
         if self._given is not None and given != self._given:
             raise SchemaError(
@@ -239,7 +239,7 @@ class GraphCRP(PartitionModel, base.Clusterer):
 
     @property
     def alpha_mean(self) -> float:
-        """Posterior mean of the concentration; NaN in warm-up where it has a prior."""
+        """Posterior mean of the concentration; NaN in warm-up if it has a prior."""
         if self._engine is None:
             return self.alpha if isinstance(self.alpha, float) else math.nan
         nodes, prob = self._engine.alpha_weights()

@@ -11,16 +11,8 @@ from streamddcrp.estimator.particle_model import ParticleModel
 from streamddcrp.estimator.row_model import Features
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.models.graph import group_state
+from streamddcrp.models.graph import groups as grouping
 from streamddcrp.models.graph.config import CLUSTER, Concentration, concentration
-from streamddcrp.models.graph.groups import (
-    GroupEngine,
-    Path,
-    RowGroups,
-    layers_of,
-    listed,
-    path_of,
-    refuse_regression,
-)
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import particle_count, whole
@@ -29,12 +21,12 @@ from streamddcrp.validation import particle_count, whole
 class GroupDP(ParticleModel, base.Clusterer):
     """Clusters of rows of several related groups, shared between the groups, by particles.
 
-    Each group has a Dirichlet process of its own, and ``n_shared`` auxiliary items tie them: a row
-    joins a cluster that has n auxiliary items and m rows of its group with weight n + m, a new one
-    with weight alpha. The more auxiliary items, relative to alpha, the more alike the groups:
-    their distributions correlate by n_shared / (alpha + n_shared) on every set. At most n_shared
-    clusters can be shared. It is an alternative to the hierarchical Dirichlet process in which
-    everything can be integrated out.
+    Each group has its own Dirichlet process, and ``n_shared`` auxiliary items tie them: a row joins
+    a cluster that has n auxiliary items and m rows of its group with weight n + m, and a new one
+    with weight alpha. More auxiliary items, relative to alpha, make the groups more alike: their
+    distributions correlate by n_shared / (alpha + n_shared) on every set. At most n_shared clusters
+    can be shared. It is an alternative to the hierarchical Dirichlet process in which everything
+    can be integrated out.
 
     Parameters
     ----------
@@ -43,11 +35,11 @@ class GroupDP(ParticleModel, base.Clusterer):
     alpha : float or ("gamma", shape, rate), default 1.0
         Concentration of every group. With a prior it is integrated out.
     markov : bool, default False
-        Whether the group of a row is the cluster of the row before: an infinite hidden Markov
-        model of one sequence, without given groups; see ``transitions``. Only clusters with
-        auxiliary items, at most n_shared, can follow themselves or several others.
+        Whether the group of a row is the previous row's cluster: an infinite hidden Markov model of
+        one sequence, without given groups; see ``transitions``. Only clusters with auxiliary items,
+        at most n_shared, can follow themselves or several others.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the first rows. Autoregressive families are not
+        "auto" chooses a family for each column from the first rows. Autoregressive families are not
         supported.
     n_particles : int, default 50
     seed : int, default 0
@@ -58,19 +50,19 @@ class GroupDP(ParticleModel, base.Clusterer):
         Auxiliary items resampled after each arrival, in each particle. They are drawn from the
         prior, so only these moves adapt them to the rows.
     max_tables : int, default 1000
-        Most clusters in memory, of all particles together. Beyond that, the one with the fewest
+        Most clusters in memory, for all particles together. Beyond that, the one with the fewest
         rows relative to its absence is forgotten; the log says so once.
     max_groups : int, default 1000
         Most groups in memory. For a new one, the one with the fewest rows relative to its absence
         is forgotten.
     warmup : int, default 64
-        Rows that wait where the likelihood must be learned from them.
+        Rows collected first if the likelihood must be learned from them.
 
     Notes
     -----
-    Forgotten rows no longer count when later rows choose, and a group or cluster that comes back is
-    a new one. Clusters that have rows of other groups keep what they learned from a forgotten
-    group. The evidence is unbiased until a cluster is forgotten.
+    Forgotten rows no longer influence later ones, and a group or cluster that returns is a new one.
+    Clusters with rows of other groups keep what they learned from a forgotten group. The evidence
+    is unbiased until a cluster is forgotten.
 
     Memory and the time of a row grow with the pairs of group and cluster that have rows: at most
     max_tables + max_groups n_shared of them in each particle. The algorithm is described in
@@ -111,7 +103,7 @@ class GroupDP(ParticleModel, base.Clusterer):
         self.max_groups = max_groups
         self.seed = seed
         super().__init__(likelihood, warmup)
-        self._layers = layers_of(n_shared)
+        self._layers = grouping.layers_of(n_shared)
         if markov and len(self._layers) > 1:
             raise ConfigError(f"n_shared must be one number in a Markov chain, got {n_shared!r}")
         self._alpha, *self._prior = concentration(alpha)
@@ -124,13 +116,13 @@ class GroupDP(ParticleModel, base.Clusterer):
     # -- learning --------------------------------------------------------------------------------
 
     def learn_one(self, x: Features, t: Any = None, group: Any = None) -> None:
-        """Learn one row, as `SeqDDCRP.learn_one` does; the time is only that of events.
+        """Learn one row, as `SeqDDCRP.learn_one` does; the time is used only in events.
 
         Parameters
         ----------
         group : str, int, or tuple of two of them, optional
-            Its group; with two layers its node and its group. Default: one group for all. Not in a
-            Markov chain.
+            Its group; with two layers its node and its group. Default: one group for all. Not used
+            in a Markov chain.
         """
         self._learn_row(x, t, [group])
 
@@ -149,27 +141,27 @@ class GroupDP(ParticleModel, base.Clusterer):
     ) -> FloatArray:
         if len(X) == 0:
             return super()._advance(X, t, types)
-        named = [None] * len(X) if group is None else listed(group, len(X))
-        groups = RowGroups([self._path(group, row) for row, group in enumerate(named)])
+        named = [None] * len(X) if group is None else grouping.listed(group, len(X))
+        groups = grouping.RowGroups([self._path(group, row) for row, group in enumerate(named)])
         return super()._advance(X, t, types, groups)
 
-    def _path(self, group: Any, row: int = 0) -> Path:
+    def _path(self, group: Any, row: int = 0) -> grouping.Path:
         """Return a group's name as text, checked."""
         if self.markov and group not in (None, ""):
             raise SchemaError(
                 f"row {row}, group: expected none in a Markov chain, got {group!r}", row=row
             )
-        return path_of(group, len(self._layers), row)
+        return grouping.path_of(group, len(self._layers), row)
 
     def _blank(
-        self, likelihood: Likelihood, n_features: int, *groups: RowGroups, clocked: bool,
+        self, likelihood: Likelihood, n_features: int, *groups: grouping.RowGroups, clocked: bool,
         first_time: float, times: FloatArray,
-    ) -> GroupEngine:  # fmt: skip
+    ) -> grouping.GroupEngine:  # fmt: skip
         config = self._config(likelihood, n_features)
-        return GroupEngine(likelihood, config, group_state.empty_state(config), n_features)
+        return grouping.GroupEngine(likelihood, config, group_state.empty_state(config), n_features)
 
     def _config(self, likelihood: Likelihood, n_features: int) -> group_state.Config:
-        refuse_regression(likelihood, n_features)
+        grouping.refuse_regression(likelihood, n_features)
         n_root, n_node = (*self._layers, 0)[:2]
         nodes, log_prior = self._prior
         return group_state.Config(
@@ -180,7 +172,7 @@ class GroupDP(ParticleModel, base.Clusterer):
 
     def _continued(
         self, likelihood: Likelihood, arrays: dict[str, Any], meta: dict[str, Any]
-    ) -> GroupEngine:
+    ) -> grouping.GroupEngine:
         config = self._config(likelihood, meta["n_features"])
         paths, nodes = [self._path(_unlisted(path)) for path in meta["paths"]], meta["nodes"]
         place = {node: a for a, node in enumerate(nodes, 1)}
@@ -190,20 +182,20 @@ class GroupDP(ParticleModel, base.Clusterer):
             "groups and their nodes",
         )
         refuse_if(len(nodes) != max(int(arrays["groups.n"][0]) - 1, 0), "nodes")
-        return GroupEngine.continued(
+        return grouping.GroupEngine.continued(
             likelihood, config, arrays, meta["n_features"], paths=paths, nodes=list(nodes)
         )
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_one(self, x: Features, t: Any = None, group: Any = None) -> int:
-        return self._label_of(self._predict(x, t, RowGroups([self._path(group)])))
+        return self._label_of(self._predict(x, t, grouping.RowGroups([self._path(group)])))
 
     def predict_proba_one(self, x: Features, t: Any = None, group: Any = None) -> dict[int, float]:
-        return self._probabilities_of(self._predict(x, t, RowGroups([self._path(group)])))
+        return self._probabilities_of(self._predict(x, t, grouping.RowGroups([self._path(group)])))
 
     def score_one(self, x: Features, t: Any = None, group: Any = None) -> float:
-        return self._score_of(self._predict(x, t, RowGroups([self._path(group)])))
+        return self._score_of(self._predict(x, t, grouping.RowGroups([self._path(group)])))
 
     # -- looking at the model --------------------------------------------------------------------
 
@@ -215,10 +207,10 @@ class GroupDP(ParticleModel, base.Clusterer):
         return [path[0] if len(path) == 1 else path for path in known]
 
     def correlation(self, a: Any, b: Any) -> float:
-        """Return the correlation of two groups' distributions, on any set, before any data.
+        """Return the prior correlation of two groups' distributions, on any set.
 
-        The product of N / (alpha + N) over the auxiliary sets between them; where alpha is learned,
-        its mean over the posterior of alpha.
+        It is the product of N / (alpha + N) over the auxiliary sets between them; for learned
+        alpha, its mean over the posterior of alpha.
         """
         one, two = self._path(a), self._path(b)
         if one == two:
@@ -237,8 +229,8 @@ class GroupDP(ParticleModel, base.Clusterer):
         return float(weight @ alpha)
 
     def _alpha_weights(self) -> tuple[FloatArray, FloatArray]:
-        """Values of alpha (J,) and their posterior probabilities, before any row those of prior."""
-        if isinstance(self._engine, GroupEngine):
+        """Values of alpha (J,) and their posterior probabilities, initially the prior's."""
+        if isinstance(self._engine, grouping.GroupEngine):
             return self._engine.alpha_weights()
         nodes, log_prior = self._prior
         if len(nodes) == 0:
@@ -254,11 +246,11 @@ class GroupDP(ParticleModel, base.Clusterer):
     def transitions(self) -> FloatArray:
         """Return the probability that a cluster follows another in a Markov chain, shape (C, C).
 
-        Row j, column k: n_jk of the rows after cluster j are in cluster k, and m_k of the N
-        auxiliary items: (m_k + n_jk) / (alpha + N + n_j), the mean over alpha and over the
-        particles that have cluster j. Clusters are those of `summary`, in its order. What a row
-        lacks of 1 is the probability of a new cluster, or of one that only other particles have.
-        O(P C^2).
+        Row j, column k: if n_jk of the n_j rows after cluster j are in cluster k, and m_k of the N
+        auxiliary items, it is (m_k + n_jk) / (alpha + N + n_j), averaged over alpha and over the
+        particles that have cluster j. Clusters are those of `summary`, in order. A row's remainder
+        to 1 is the probability of a new cluster, or of one that only other particles have. O(P
+        C^2).
 
         Raises
         ------
@@ -274,8 +266,8 @@ class GroupDP(ParticleModel, base.Clusterer):
     # -- checkpoints -----------------------------------------------------------------------------
 
     @property
-    def _coming(self) -> RowGroups:
-        return self._waiting.side[0] if self._waiting.side else RowGroups([])
+    def _coming(self) -> grouping.RowGroups:
+        return self._waiting.side[0] if self._waiting.side else grouping.RowGroups([])
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, meta = super()._state()
@@ -287,10 +279,10 @@ class GroupDP(ParticleModel, base.Clusterer):
         wrong = not isinstance(paths, list) or len(paths) != len(self._waiting.X)
         refuse_if(wrong, "groups of the warm-up")
         if paths:
-            coming = RowGroups([self._path(_unlisted(path)) for path in paths])
+            coming = grouping.RowGroups([self._path(_unlisted(path)) for path in paths])
             self._waiting = self._waiting._replace(side=(coming,))
 
 
 def _unlisted(path: list[str]) -> Any:
-    """Return a stored path as it was given."""
+    """Return a stored path in its original form."""
     return path[0] if len(path) == 1 else tuple(path)

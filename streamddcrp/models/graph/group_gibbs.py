@@ -1,4 +1,4 @@
-"""Clusters that related groups share by Gibbs sampling."""
+"""Gibbs sampling of clusters shared by related groups."""
 
 import math
 from collections.abc import Sequence
@@ -28,8 +28,8 @@ from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import choice
 
-MOST = 50  # auxiliary items where their number is drawn
-_CHANGES = 10  # of it that are proposed in a sweep
+MOST = 50  # largest number of auxiliary items if it is drawn
+_CHANGES = 10  # proposed changes of it in a sweep
 
 
 class Clusters(NamedTuple):
@@ -50,8 +50,8 @@ class GroupDPSamples(Draws):
     labels : ndarray of int32, shape (S, N)
         Clusters, named after their smallest row.
     auxiliary : ndarray of int32, shape (S, M)
-        Clusters of the auxiliary items of the root, then of each node; -1: one without rows, or
-        no item.
+        Clusters of the auxiliary items of the root, then of each node; -1: one without rows, or no
+        item.
     n_clusters : ndarray of int64, shape (S,)
         Clusters with rows.
     alpha : ndarray of float64, shape (S,)
@@ -61,13 +61,13 @@ class GroupDPSamples(Draws):
     X : ndarray of float64, shape (N, D)
         The rows.
     group : ndarray of int64, shape (N,)
-        Their groups, as places in
+        Their groups, as indices of
     groups : list
         the groups in the order of their first rows, as text or (node, name).
     n_shared : list of int
-        Auxiliary items of the root, at most, and, with two layers, of each node.
+        Auxiliary items of the root (at most) and, with two layers, of each node.
     likelihood : Likelihood
-        With the parameters that were taken from the rows.
+        With parameters taken from the rows.
     """
 
     _traced = ("n_clusters", "alpha", "root_items")
@@ -84,7 +84,7 @@ class GroupDPSamples(Draws):
     likelihood: Likelihood
 
     def log_predictive(self, X: object, group: Any = None) -> FloatArray:
-        """Return the log density of each of M new rows, alone, given the rows of the samples.
+        """Return the log density of each of M new rows separately, given the rows of the samples.
 
         A density is the mean over the draws: O(S M K) densities of clusters.
 
@@ -92,7 +92,7 @@ class GroupDPSamples(Draws):
         ----------
         X : array_like of float, shape (M, D)
         group : sequence of length M, optional
-            Groups, as for `sample_group_dp`; they may be new.
+            Groups, as for `sample_group_dp`, possibly new.
 
         Returns
         -------
@@ -101,7 +101,7 @@ class GroupDPSamples(Draws):
         Raises
         ------
         SchemaError
-            The rows do not fit those of the samples, or the groups not the rows.
+            The rows do not match those of the samples, or the groups do not match the rows.
         """
         rows = as_observations(X)
         if rows.shape[1] != self.X.shape[1]:
@@ -165,41 +165,41 @@ def sample_group_dp(
     seed: int | None = 0,
     progress: bool = False,
 ) -> GroupDPSamples:
-    """Sample clusters that related groups share: the model of `GroupDP`, all rows at once.
+    """Sample clusters shared by related groups: the model of `GroupDP` for whole data.
 
     A sweep draws the cluster of every row by its full conditional: a cluster of m auxiliary items
     and m' rows of the group weighs m + m', a new one alpha, times the predictive density. After
-    each row some auxiliary items are drawn in the same way, all of them about once in a sweep or
-    more often. The chain starts from one pass over the rows.
+    each row some auxiliary items are drawn likewise, each at least about once in a sweep. The chain
+    starts from one pass over the rows.
 
     Parameters
     ----------
     X : array_like of float, shape (N, D)
         NaN in a masked array is a missing value.
     likelihood : "auto", tuple or Likelihood, default "auto"
-        As for `GroupDP`; numbers left out come from the rows.
+        As for `GroupDP`; missing parameters come from the rows.
     group : sequence of length N
         Group of each row: a name, or (node, name) where there are two layers.
     n_shared : int, tuple of two int or "auto", default 20
         Auxiliary items; two numbers: of the root, and of each node between root and groups. "auto":
-        one layer, the number drawn, too, by adding and removing items; its prior is flat on 1 to
-        50.
+        one layer, whose number is drawn, by adding and removing items, under a uniform prior on 1
+        to 50.
     alpha : float or ("gamma", shape, rate), default ("gamma", 1.0, 1.0)
-        Concentration of every group; with a prior it is drawn, too.
+        Concentration of every group; with a prior it is also drawn.
     n_chains, n_sweeps, burn_in, thin, seed, progress
         As for `sample_ddcrp`.
 
     Raises
     ------
     ConfigError
-        An option is out of range, or the likelihood regresses on the past.
+        An option is out of range, or the likelihood is autoregressive.
     SchemaError
         A group has the wrong form, or a value is outside the family's support.
 
     Notes
     -----
-    A sweep costs a predictive density for each row and cluster, and O(K C) for each auxiliary item
-    that is drawn, with K clusters and C groups.
+    A sweep costs a predictive density for each row and cluster, and O(K C) for each drawn auxiliary
+    item, with K clusters and C groups.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def _paths(group: Any, n_rows: int, n_layers: int) -> list[Path]:
 
 
 class _State(NamedTuple):
-    """What a sweep updates: one particle, whose clusters are not shared."""
+    """The state that sweeps update: one particle, whose clusters are not shared."""
 
     particles: Particles
     own: Cells
@@ -259,10 +259,10 @@ class _State(NamedTuple):
 
 
 class _Chain:
-    """The state of the sampler; before the first sweep no row has a cluster.
+    """The state of the sampler; initially no row has a cluster.
 
     ``group`` (N,): numbers of the rows' groups; ``node`` (G,): the parent of each group, 0 is the
-    root. ``prior``: shape and rate for alpha, None where it is known.
+    root. ``prior``: shape and rate for alpha, None if it is known.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class _Chain:
         self._set_items(config.n_root)
 
     def _set_items(self, n_root: int) -> None:
-        """Set the number of auxiliary items of the root, and with it of all parents."""
+        """Set the number of the root's auxiliary items, and update all parents."""
         self.config = config = self.config._replace(n_root=n_root)
         node, size = self.state.groups.node, self.state.groups.size
         items = np.where(node > 0, config.n_node, n_root)  # above each group
@@ -320,7 +320,7 @@ class _Chain:
             self.config = self.config._replace(alpha=alpha)
 
     def _change_items(self) -> None:
-        """Add an auxiliary item of the root, or remove one; accept, or undo it.
+        """Propose to add or remove an auxiliary item of the root; accept or undo.
 
         A new one joins a table of a items with weight a; one of rows alone, or none, with an equal
         share of alpha. Any is as likely to be removed. A table of several groups needs an item.
@@ -355,7 +355,7 @@ class _Chain:
         return tables, share / (self.config.alpha + self.config.n_root)
 
     def _put(self, k: int, *, more: bool) -> None:
-        """Put one more item of the root at a table, -1: a new one, or one fewer."""
+        """Add an item of the root to a table (-1: a new one), or remove one."""
         particles, aux = self.state.particles, self.state.aux
         if more:
             if k < 0:
@@ -411,5 +411,5 @@ class _Chain:
 
 
 def _log_factorials(counts: IntArray) -> float:
-    """Sum of log (n - 1)! over counts n; none counts as one."""
+    """Sum of log (n - 1)! over positive counts n."""
     return float(gammaln(np.maximum(counts, 1)).sum())

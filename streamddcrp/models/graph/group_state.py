@@ -25,22 +25,22 @@ FIXED = np.empty(0)
 
 
 class Config(NamedTuple):
-    """Settings in the kernels' terms."""
+    """Settings in the kernels' form."""
 
     family: int
     hyper: FloatArray
-    alpha: float  # NaN where it is integrated out
+    alpha: float  # NaN if integrated out
     n_root: int  # auxiliary items of the root
-    n_node: int  # and of each node; 0: all groups are below the root
+    n_node: int  # for each node; 0: all groups are below the root
     n_particles: int
-    markov: bool  # whether the table of the row before is a row's group
+    markov: bool  # whether the previous row's table is a row's group
     moves: int  # auxiliary items resampled after an arrival
     seed: int
-    # (J,): the values of alpha that are summed over, their logs and log weights; none: it is fixed
+    # (J,): values of alpha to sum over, their logs and log weights; empty if alpha is fixed
     nodes: FloatArray = FIXED
     log_nodes: FloatArray = FIXED
     log_prior: FloatArray = FIXED
-    max_tables: int = rec.MOST  # clusters that any particle has, of all particles together
+    max_tables: int = rec.MOST  # most clusters of all particles together
     max_groups: int = rec.MOST
 
 
@@ -57,10 +57,10 @@ class Particles(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Items at tables, where there are any: see `streamddcrp.models.graph.kernels.cells`."""
+    """Sparse counts of items at tables: see `streamddcrp.models.graph.kernels.cells`."""
 
     cell: Annotated[IntArray, "P R"]  # row and table, ascending
-    items: Annotated[IntArray, "P R"]  # how many, above 0
+    items: Annotated[IntArray, "P R"]  # their count, above 0
     n: Annotated[IntArray, "P"]
 
 
@@ -75,13 +75,13 @@ class Groups(NamedTuple):
     """Groups, the same for all particles; in a Markov chain there is one."""
 
     node: Annotated[IntArray, "G", rec.index("A")]  # the parent of each
-    size: Annotated[IntArray, "G"]  # rows that came
-    seen: Annotated[IntArray, "G"]  # the last of them
-    n: Annotated[IntArray, "2"]  # how many nodes have auxiliary items, and how many groups rows
+    size: Annotated[IntArray, "G"]  # number of its rows
+    seen: Annotated[IntArray, "G"]  # the last of these rows
+    n: Annotated[IntArray, "2"]  # numbers of nodes with auxiliary items, and of groups with rows
 
 
 class Scratch(NamedTuple):
-    """Work space; nothing in it outlives an arrival."""
+    """Work space, valid within an arrival."""
 
     at_name: Annotated[FloatArray, "N"]
     work: Annotated[FloatArray, "O"]  # O = K + 1
@@ -109,7 +109,7 @@ class _Groups(NamedTuple):
 
 
 class State(ParticleState, _Groups):
-    """The sampler's memory; exactly one owner."""
+    """The sampler's memory; it has exactly one owner."""
 
     __slots__ = ()
 
@@ -125,7 +125,7 @@ def _empty(
     config: Config, n_tables: int, n_clusters: int, n_names: int, n_nodes: int, n_groups: int,
     n_cells: int, apart: bool,
 ) -> State:  # fmt: skip
-    """Return an empty state with such room; ``apart``: a row's items may differ by particle."""
+    """Return an empty state; ``apart``: a row's items may differ between particles."""
     P, K = config.n_particles, room(n_tables + config.n_root + config.n_node + 1 + config.moves, 8)
     C = room(n_clusters + P + 4, 64)
     n_values = len(config.nodes)
@@ -153,15 +153,15 @@ def _empty(
 
 
 def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> State:
-    """Return the state with room for one more arrival, and for so many nodes and groups at least.
+    """Return the state with room for one more arrival, and at least these nodes and groups.
 
-    Nodes and groups that are still to come in a batch keep their places. From the first cluster
-    that is forgotten on, particles may differ in how many items a row has seen.
+    Nodes and groups still to come in a batch keep their places. Once a cluster was forgotten,
+    particles may differ in the number of items that a row saw.
     """
     n_old = len(state.groups.node)
     apart = bool(state.counts[N_NAMES] >= config.max_tables)
     new = state_from_arrays(
-        config, arrays_of(config, state), max(n_nodes, n_nodes_of(config, state)),
+        config, arrays_of(state), max(n_nodes, n_nodes_of(config, state)),
         max(n_groups, n_old), apart=apart,
     )  # fmt: skip
     new.groups.node[:n_old] = state.groups.node
@@ -169,18 +169,17 @@ def grown(state: State, config: Config, n_nodes: int = 0, n_groups: int = 0) -> 
 
 
 def n_nodes_of(config: Config, state: State) -> int:
-    """Return the number of nodes that there is room for."""
+    """Return the capacity in nodes."""
     items = state.aux.cell.shape[1] - config.n_root
     return items // config.n_node if config.n_node else 1
 
 
-def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
+def arrays_of(state: State) -> dict[str, NDArray[Any]]:
     """Return copies of all arrays without unused capacity, for a checkpoint."""
     n_groups = int(state.groups.n[1])
     arrays, _ = shared.arrays_of(state, STAMP)
-    alive = state.particles.weight > 0
-    if len(config.nodes) > 0:
-        base = state.grid.base
+    alive, base = state.particles.weight > 0, state.grid.base
+    if base.size > 0:
         arrays["grid.base"] = np.where(alive[:, None], base, 0.0) if len(base) > 1 else base.copy()
     for name, cells in (("own", state.own), ("aux", state.aux)):
         n = np.where(alive, cells.n, 0)
@@ -193,7 +192,7 @@ def arrays_of(config: Config, state: State) -> dict[str, NDArray[Any]]:
 
 
 def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that do not belong together, before any is used."""
+    """Refuse inconsistent arrays before any is used."""
     P, G, n = config.n_particles, len(arrays["groups.node"]), rec.stored_array("groups.n", arrays)
     rec.check_one("groups.n", n, (2,), np.int64, rec.Within(0, G + 1))
     A, stats = int(n[0]), int(n_stats(config.family, config.hyper))
@@ -219,7 +218,7 @@ def check_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> None:
         or G * (config.n_node > 0) < A - 1
         or (of_node != items * (arrays["particles.weight"][:, None] > 0)).any()
         or (n_aux != arrays["particles.n_aux"]).any()
-        or (has_rows != (entry >= 0)).any()  # a table with rows has data, and no other
+        or (has_rows != (entry >= 0)).any()  # a table has data if and only if it has rows
         or (arrays["groups.seen"] >= arrays["counts"][N_SEEN]).any(),
         "nodes and groups",
     )
@@ -247,7 +246,7 @@ def state_from_arrays(
     config: Config, arrays: Mapping[str, NDArray[Any]], n_nodes: int = 0, n_groups: int = 0,
     *, apart: bool = False,
 ) -> State:  # fmt: skip
-    """Rebuild the state that `arrays_of` described, with room for one more arrival at least."""
+    """Rebuild the state from `arrays_of`, with room for at least one more arrival."""
     counts, n = arrays["counts"], arrays["groups.n"]
     base = arrays.get("grid.base", FIXED)
     state = _empty(

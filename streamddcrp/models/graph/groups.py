@@ -5,13 +5,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamddcrp.arguments import as_list
 from streamddcrp.compilation import entry_point
 from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.errors import ConfigError, SchemaError
-from streamddcrp.estimator.particle_engine import ParticleEngine, live_names
+from streamddcrp.estimator.particle_engine import Memory, ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
 from streamddcrp.models.graph.config import alpha_by_particle, alpha_weights
 from streamddcrp.models.graph.group_state import (
@@ -34,7 +33,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
-Path = tuple[str, ...]  # a group's name, after that of its node where there are two layers
+Path = tuple[str, ...]  # a group's name, with two layers after its node's
 
 
 def layers_of(n_shared: Any) -> list[int]:
@@ -46,7 +45,7 @@ def layers_of(n_shared: Any) -> list[int]:
 
 
 def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
-    """Return a group's name as text, with two layers (node, name); SchemaError if it is none."""
+    """Return a group's name as text, with two layers (node, name); raises SchemaError."""
     parts = group if isinstance(group, tuple | list) else (group,)
     if group is None:
         parts = ("",) * n_layers
@@ -57,7 +56,7 @@ def path_of(group: Any, n_layers: int, row: int = 0) -> Path:
 
 
 def listed(group: Any, n_rows: int) -> list[Any]:
-    """Return the groups of rows, one each, as a list; raises SchemaError."""
+    """Return each row's group as a list; raises SchemaError."""
     found = as_list("group", group)
     if len(found) != n_rows:
         raise SchemaError(f"group: expected one for each of the {n_rows} rows, got {len(found)}")
@@ -65,7 +64,7 @@ def listed(group: Any, n_rows: int) -> list[Any]:
 
 
 def refuse_regression(likelihood: Likelihood, n_features: int) -> None:
-    """Refuse a likelihood that regresses on the rows before: ConfigError."""
+    """Refuse an autoregressive likelihood: ConfigError."""
     if likelihood.prepare(np.zeros((1, n_features)))[1] is not None:
         raise ConfigError("likelihood: rows of several groups have no common past to regress on")
 
@@ -105,7 +104,7 @@ class GroupEngine(ParticleEngine):
 
     paths: list[Path] = field(default_factory=list)  # groups so far
     nodes: list[str] = field(default_factory=list)
-    warned: set[str] = field(default_factory=set)  # options of which the log has spoken
+    warned: set[str] = field(default_factory=set)  # options already warned about
 
     def __post_init__(self) -> None:
         self._number = {path: g for g, path in enumerate(self.paths)}
@@ -117,7 +116,7 @@ class GroupEngine(ParticleEngine):
         return np.array([self._place[p[0]] if len(p) == 2 else 0 for p in paths], np.int64)
 
     def _meet(self, paths: list[Path], start: int) -> IntArray:
-        """Return the numbers of groups from ``start`` on, up to the first one too many."""
+        """Return the numbers of groups from ``start`` on, up to the first without room."""
         found, known = [], len(self.paths)
         for path in paths[start:]:
             if path not in self._number:
@@ -134,7 +133,7 @@ class GroupEngine(ParticleEngine):
         return np.array(found, np.int64)
 
     def _forget_group(self, t: float) -> None:
-        """Forget the group, not the last one, with the fewest rows for its time away."""
+        """Forget the group with the fewest rows relative to its absence, but not the last group."""
         state, others = self.state, len(self.paths) - 1
         away = state.n_seen - state.groups.seen[:others]
         g = int(np.argmin(state.groups.size[:others] / away))
@@ -153,12 +152,7 @@ class GroupEngine(ParticleEngine):
             message = "as many %s as %s allows: the ones that are least missed are forgotten"
             _log.warning(message, what, option)
 
-    _empty = staticmethod(empty_state)
-    _restored = staticmethod(state_from_arrays)
-    _check = staticmethod(check_arrays)
-
-    def _arrays(self) -> dict[str, NDArray[Any]]:
-        return arrays_of(self.config, self.state)
+    memory = Memory(empty_state, arrays_of, check_arrays, state_from_arrays)
 
     def with_prior(self, likelihood: Likelihood) -> Self:
         return replace(
@@ -193,7 +187,7 @@ class GroupEngine(ParticleEngine):
         return out
 
     def alpha_weights(self) -> tuple[FloatArray, FloatArray]:
-        """Return the values of alpha that are summed over and their posterior probabilities."""
+        """Return the values of alpha to sum over and their posterior probabilities."""
         weight = self.state.particles.weight
         return alpha_weights(self.config, self.state.grid.base, self._n_clusters(), weight)
 

@@ -1,4 +1,4 @@
-"""Words: how likely a new table is to show each one (the base measure g), and their ids."""
+"""Words: the probability that a new table shows each (the base measure g), and their ids."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,12 +22,12 @@ _MOST = 1 << 24  # words of a vocabulary: memory may have room for each from the
 class BaseMeasure:
     """Probabilities of the words a new table may show, over a vocabulary of a stated size.
 
-    Some words are listed with their probabilities. The rest of the probability is shared equally by
-    the other ``n_words`` - V words of the vocabulary, which need not be known beforehand: new words
-    take their places as they come. So g sums to 1 over an open vocabulary, as an evidence requires.
+    Some words are listed with their probabilities. The other ``n_words`` - V words of the
+    vocabulary share the remainder equally and need not be known beforehand: new words take their
+    places as they come. Therefore g sums to 1 over an open vocabulary, as an evidence requires.
 
-    Made by `uniform`, `from_probabilities` or `from_counts`. Probabilities estimated from the text
-    that is then scored make every evidence too good: estimate them from other text.
+    Created by `uniform`, `from_probabilities` or `from_counts`. Probabilities estimated from the
+    scored text itself make every evidence too good: estimate them from other text.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class BaseMeasure:
     @classmethod
     @checked
     def uniform(cls, n_words: int) -> Self:
-        """Make all of ``n_words`` words equally likely, none of them known beforehand."""
+        """Make all of ``n_words`` words equally likely, with none known beforehand."""
         return cls(np.empty(0), whole("n_words", n_words, 1))
 
     @classmethod
@@ -70,10 +70,10 @@ class BaseMeasure:
         Parameters
         ----------
         probs : array_like of float, shape (V,), or mapping of str to float
-            Of the tokens 0 .. V - 1, or of words. Words of probability 0 cannot be shown.
+            For the tokens 0 .. V - 1, or for words. Words of probability 0 cannot be shown.
         n_words : int, optional
             Size of the vocabulary if it is larger than V; the probabilities then sum to less than
-            1, and the rest is shared by the other words. Default: V, and they must sum to 1.
+            1, and the other words share the remainder. Default: V, and they must sum to 1.
         """
         words = tuple(probs) if isinstance(probs, Mapping) else None
         values: Any = list(probs.values()) if isinstance(probs, Mapping) else probs
@@ -109,9 +109,9 @@ class BaseMeasure:
         smoothing: float = 0.5,
         n_words: int | None = None,
     ) -> Self:
-        """Learn probabilities from the frequencies of words in a text or several.
+        """Learn probabilities from word frequencies in one or several texts.
 
-        g(v) = (n_v + smoothing) / (n + smoothing n_words), for words that never came too.
+        g(v) = (n_v + smoothing) / (n + smoothing n_words), also for unseen words.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class BaseMeasure:
         smoothing : float
             Imagined count of every word of the vocabulary, >= 0.
         n_words : int, optional
-            Size of the vocabulary. Default: the words that came, and no others.
+            Size of the vocabulary. Default: the words seen, and no others.
         """
         counts = _count(documents)
         if not counts:
@@ -138,7 +138,7 @@ class BaseMeasure:
         return cls((n + smoothing) / (n.sum() + smoothing * size), size, words)
 
     def to_config(self) -> dict[str, Any]:
-        """Return all but the probabilities in a form that JSON can hold."""
+        """Return everything but the probabilities as JSON values."""
         words = None if self.words is None else list(self.words)
         return {"n_words": int(self.n_words), "words": words}
 
@@ -171,7 +171,7 @@ def make_base_measure(spec: object) -> BaseMeasure:
 
 
 class Vocabulary:
-    """Ids of tokens: the listed words first, then new ones as they come, up to the stated size.
+    """Ids of tokens: the listed words, then new ones as they come, up to the stated size.
 
     >>> from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary
     >>> vocabulary = Vocabulary(BaseMeasure.uniform(3))
@@ -198,16 +198,16 @@ class Vocabulary:
 
     @property
     def unnamed(self) -> float:
-        """Probability under the base measure of all other words together."""
+        """Total probability of all other words under the base measure."""
         return (self.base_measure.n_words - len(self)) * self._unseen
 
     def name(self, v: int) -> str | int:
-        """Return the word of an id, or the id where tokens are whole numbers."""
+        """Return the word of an id, or the id if tokens are whole numbers."""
         return self._names[v] if self.of_words else v
 
     @contextmanager
     def undone(self, *, always: bool = True) -> Iterator[None]:
-        """Forget the words that come within a block, or only those of a block that fails."""
+        """Forget the new words of a block, always or only if it fails."""
         of_words, n = self.of_words, len(self._names)
         keep = False
         try:
@@ -247,7 +247,7 @@ class Vocabulary:
         return out
 
     def to_config(self) -> dict[str, Any]:
-        """Return the words that came on top of the listed ones, for a checkpoint."""
+        """Return the words added to the listed ones, for a checkpoint."""
         more = self._names[len(self.base_measure.words or ()) :]
         return {"of_words": self.of_words, "words": more}
 

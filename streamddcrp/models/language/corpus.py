@@ -1,4 +1,4 @@
-"""Documents at rest, and the weights of equal words before each of their tokens, all at once."""
+"""Documents at rest, and the weights of equal words before each of their tokens."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ class Corpus:
 
     word: IntArray  # (N,) ids of the tokens of all documents, one after the other
     starts: IntArray  # (M + 1,) document m is word[starts[m]:starts[m + 1]]
-    # (N,) probability of each token under the base measure. It may differ from document to
-    # document, as where the document itself was left out when it was learned.
+    # (N,) probability of each token under the base measure. It may differ between documents, for
+    # example if each document was left out when its measure was learned.
     g: FloatArray
-    t: FloatArray  # (N,) times; the place in the corpus where none were given
+    t: FloatArray  # (N,) times, or positions in the corpus if none were given
     clocked: bool  # whether times were given
     n_words: int  # one more than the highest id
 
@@ -42,7 +42,7 @@ class Corpus:
     def from_documents(
         cls, documents: Iterable[Tokens], *, base_measure: Any, times: Iterable[Any] | None = None
     ) -> Self:
-        """Lay out documents; SchemaError and OrderError name the one that is not usable.
+        """Lay out documents; SchemaError and OrderError name an invalid one.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class Corpus:
         base_measure : BaseMeasure, int, array_like or mapping
             As for `LinkLanguageModel`.
         times : iterable of array_like, optional
-            Times of the tokens of each document, not falling within it.
+            Times of the tokens of each document, not decreasing within it.
         """
         if isinstance(documents, str):
             raise SchemaError("documents: expected several, got one text; put it in a list")
@@ -74,7 +74,6 @@ class Corpus:
 
     @property
     def n_documents(self) -> int:
-        """Number of documents."""
         return len(self.starts) - 1
 
     def document(self, m: int) -> slice:
@@ -91,9 +90,9 @@ def _clock(clocks: list[Any], m: int, n: int) -> FloatArray:
 
 
 def matches(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Return the weight of the equal words before each token, and of all, in its document.
+    """Return the weights of equal words, and of all words, before each token in its document.
 
-    ``decay`` is no multiple of another; links lighter than 1e-12 alpha are left out.
+    ``decay`` is not a multiple of another; links lighter than 1e-12 alpha are dropped.
     """
     scale = memory.fading_scale(decay)
     if scale is None:

@@ -16,15 +16,9 @@ from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import with_times
+from streamddcrp.models.language import memory as past
 from streamddcrp.models.language.base_measure import BaseMeasure, Vocabulary, make_base_measure
 from streamddcrp.models.language.kernels import fill_pairs, find_pairs, score
-from streamddcrp.models.language.memory import (
-    Memory,
-    first_within,
-    horizon_of,
-    make_memory,
-    unscaled,
-)
 from streamddcrp.records import CHANCE, REAL, check_one
 from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 from streamddcrp.validation import positive
@@ -55,16 +49,16 @@ class LinkLanguageModel(Options, Stored, base.Base):
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
         Distances count tokens, or are differences of the times ``t``.
     base_measure : int, array_like, mapping or BaseMeasure, default 50_000
-        How likely a new table is to show each word: the number of equally likely words; or
+        Probability that a new table shows each word: the number of equally likely words; or
         probabilities of the tokens 0, 1, .. or of words, summing to 1; or a `BaseMeasure`. New
         words are added as they come until the vocabulary is full.
 
     Notes
     -----
     Bartunov and Vetrov (2014), section 5.1, and Blei and Frazier (2011); costs are in
-    `streamddcrp.models.language`. Links lighter than 1e-12 alpha are left out where a decay does
-    not end by itself. A base measure learned from the text that is scored makes the evidence too
-    good. Choose alpha and the decay by `fit_language`, compare decays by `evidence_surface`.
+    `streamddcrp.models.language`. Links lighter than 1e-12 alpha are dropped if a decay never ends.
+    A base measure learned from the scored text makes the evidence too good. Choose alpha and the
+    decay by `fit_language`, compare decays by `evidence_surface`.
 
     Examples
     --------
@@ -90,9 +84,9 @@ class LinkLanguageModel(Options, Stored, base.Base):
         self.decay = decay
         self.base_measure = base_measure
         given, weight = make_decay(decay), positive("alpha", alpha)
-        self._decay, self._alpha = unscaled(given, weight)
+        self._decay, self._alpha = past.unscaled(given, weight)
         self._vocabulary = Vocabulary(make_base_measure(base_measure))
-        self._memory: Memory = make_memory(self._decay, self._alpha, clocked=False)
+        self._memory: past.Memory = past.make_memory(self._decay, self._alpha, clocked=False)
         self._clocked: bool | None = None  # whether tokens come with times
         self._last_time: float | None = None  # in this document
         self._n_seen = 0
@@ -103,13 +97,13 @@ class LinkLanguageModel(Options, Stored, base.Base):
     def learn_one(self, token: Token, t: Any = None) -> None:
         """Learn one token: a word, or a whole number.
 
-        Where the base measure does not know the token (SchemaError), or ``t`` is before the time of
-        the token before (OrderError), nothing was learned.
+        Nothing was learned if the base measure does not know the token (SchemaError), or ``t``
+        precedes the previous token's time (OrderError).
         """
         self._advance([token], t)
 
     def learn_many(self, tokens: Tokens, t: Any = None) -> None:
-        """Learn tokens of the current document; the same, bit for bit, as one by one.
+        """Learn tokens of the current document, with the same result, bit for bit, as one by one.
 
         Parameters
         ----------
@@ -117,16 +111,16 @@ class LinkLanguageModel(Options, Stored, base.Base):
             A text (see `streamddcrp.data.tokenize`), words, or token ids. Errors have the token's
             number in ``row``.
         t : number, time stamp, or array_like of shape (N,), optional
-            One time per token, or one for them all.
+            One time per token, or one for all of them.
         """
         self._advance(tokens, t)
 
     def step_many(self, tokens: Tokens, t: Any = None) -> pa.RecordBatch:
         """Predict each token, then learn it, in one pass.
 
-        One row per token with ``score`` (-log p of the token given those before it, nats),
-        ``p_new`` (posterior probability that it opened a table), and ``n_tables`` (expected number
-        of tables so far); times, where given, come first, as ``time``.
+        One row per token with ``score`` (-log p of the token given earlier ones, nats), ``p_new``
+        (posterior probability that it opened a table), and ``n_tables`` (expected number of tables
+        so far); given times come first, as ``time``.
         """
         log_prob, p_new, n_tables = self._advance(tokens, t)
         found = {"score": -log_prob, "p_new": p_new, "n_tables": n_tables}
@@ -134,7 +128,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
         return with_times(pa.RecordBatch.from_pydict(found), times)
 
     def new_document(self) -> None:
-        """Begin a document: its tokens do not link to those before. Times may start again."""
+        """Begin a document: its tokens do not link to earlier ones. Times may restart."""
         self._memory.new_document()
         self._last_time = None
 
@@ -152,7 +146,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
         return out
 
     def _follow(
-        self, memory: Memory, word: IntArray, t: FloatArray, totals: FloatArray
+        self, memory: past.Memory, word: IntArray, t: FloatArray, totals: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         memory.grow(int(word.max(initial=-1)) + 1)
         match, weight = memory.match(word, t)
@@ -161,14 +155,14 @@ class LinkLanguageModel(Options, Stored, base.Base):
         score(match, weight, g, self._alpha, totals, log_prob, p_new, n_tables)
         return log_prob, p_new, n_tables
 
-    def _memory_for(self, *, clocked: bool) -> Memory:
+    def _memory_for(self, *, clocked: bool) -> past.Memory:
         """Return the memory; before the first token, one for tokens with or without times."""
         if self._clocked is None:
-            return make_memory(self._decay, self._alpha, clocked=clocked)
+            return past.make_memory(self._decay, self._alpha, clocked=clocked)
         return self._memory
 
     def _times(self, t: object, n: int) -> FloatArray:
-        """Return a time per token; the place in the stream where distances count tokens."""
+        """Return a time per token, or its position in the stream if distances count tokens."""
         if n:
             check_clocked(self._clocked, t is not None)
         if t is None:
@@ -188,10 +182,10 @@ class LinkLanguageModel(Options, Stored, base.Base):
             return -float(np.log(self._chances(word, t)[0][0]))
 
     def score_many(self, tokens: Tokens, t: Any = None) -> FloatArray:
-        """Return -log p of each token given those before it, (N,), in nats; nothing is learned.
+        """Return -log p of each token given earlier ones, (N,), in nats; nothing is learned.
 
-        Each is scored as if those before it in the batch had been learned. O(V + W) for a copy of
-        the state, on top of `learn_many`.
+        Each is scored as if the earlier ones in the batch had been learned. O(V + W) for a copy of
+        the state, in addition to `learn_many`.
         """
         with self._vocabulary.undone():
             word = self._vocabulary.encode(tokens)
@@ -206,8 +200,8 @@ class LinkLanguageModel(Options, Stored, base.Base):
     def predict_proba_one(self, t: Any = None) -> dict[Token | None, float]:
         """Return the probability of every word, or token id, to come next, at time ``t``; O(V).
 
-        They sum to 1, with those under None of all words that neither the base measure lists nor
-        the stream has shown.
+        They sum to 1, where None stands for all words that neither the base measure lists nor the
+        stream has shown.
         """
         p, opening = self._chances(np.arange(len(self._vocabulary)), t)
         out: dict[Token | None, float] = {
@@ -243,7 +237,7 @@ class LinkLanguageModel(Options, Stored, base.Base):
 
     @property
     def n_tables(self) -> TableCount:
-        """Mean and variance of the number of tables of all tokens learned, given these tokens."""
+        """Posterior mean and variance of the number of tables of all learned tokens."""
         return TableCount(float(self._totals[1]), float(self._totals[2]))
 
     def links(self, tokens: Tokens, t: Any = None) -> sp.csr_array:
@@ -313,9 +307,9 @@ def link_posterior(
     for index distance. Rows sum to 1; the diagonal holds the probabilities of opening a table.
     Links lighter than 1e-12 alpha are left out. O(pairs of equal words within reach).
     """
-    decay, alpha = unscaled(decay, alpha)
+    decay, alpha = past.unscaled(decay, alpha)
     n = len(word)
-    first = first_within(t, t, horizon_of(decay, alpha))
+    first = past.first_within(t, t, past.horizon_of(decay, alpha))
     previous, count = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     find_pairs(word, first, np.full(word.max(initial=-1) + 1, -1), previous, count)
     indptr = np.zeros(n + 1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The exact evidence of documents over a grid, and where it is largest: empirical Bayes."""
+"""The exact evidence of documents over a grid, and its maximum: empirical Bayes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,13 +31,13 @@ _PARAMETERS = np.geomspace(2.0, 2_000.0, 13)
 _LOWEST, _HIGHEST = math.log(1e-6), math.log(1e9)
 _SHORTEST, _LONGEST = math.log(0.1), math.log(1e5)
 _ROUNDS = 10
-_ENOUGH = 1e-6  # nats; what another round must bring
-_WIDTHS = 1.125 ** np.arange(-5, 6)  # of the best of the grid; windows that are tried last
+_ENOUGH = 1e-6  # least gain of another round in nats
+_WIDTHS = 1.125 ** np.arange(-5, 6)  # relative to the grid's best; window widths tried last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvidenceSurface:
-    """Log evidence of each document over a grid, and that of the CRP beside it."""
+    """Log evidence of each document over a grid, and that of the CRP."""
 
     decays: tuple[Decay, ...]  # P of them
     alphas: FloatArray  # (A,)
@@ -47,8 +47,8 @@ class EvidenceSurface:
     def log_bayes_factor(self, *, same_alpha: bool = True) -> FloatArray:
         """Return the log Bayes factor of each document against the CRP, shape (M, P, A).
 
-        ``same_alpha``: the CRP has the alpha of the model it is compared with, as Blei and Frazier
-        define it; else that of the grid which is best for the CRP over all documents.
+        ``same_alpha``: the CRP has the compared model's alpha, as Blei and Frazier define it;
+        otherwise the alpha of the grid that is best for the CRP over all documents.
         """
         if same_alpha:
             return self.log_evidence - self.crp[:, None, :]
@@ -56,7 +56,7 @@ class EvidenceSurface:
         return self.log_evidence - self.crp[:, best, None, None]
 
     def best(self) -> tuple[Decay, float, float]:
-        """Return decay, alpha and log evidence of all documents where that is largest."""
+        """Return decay, alpha and log evidence of all documents at its maximum."""
         total = self.log_evidence.sum(axis=0)
         p, a = np.unravel_index(int(total.argmax()), total.shape)
         return self.decays[p], float(self.alphas[a]), float(total[p, a])
@@ -110,7 +110,7 @@ class EvidenceGradient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LanguageFit(ResultCard):
-    """Parameters of largest evidence, and those of the CRP on the same documents."""
+    """Parameters of maximum evidence, and those of the CRP on the same documents."""
 
     decay: Decay
     alpha: float
@@ -122,7 +122,7 @@ class LanguageFit(ResultCard):
 
     @property
     def log_bayes_factor(self) -> float:
-        """Against the CRP at its own best alpha: what the decay is worth."""
+        """Against the CRP at its own best alpha: the value of the decay."""
         return self.log_evidence - self.crp_log_evidence
 
     @property
@@ -133,10 +133,10 @@ class LanguageFit(ResultCard):
 
 @checked
 def fit_language(corpus: Corpus, family: str = "exponential") -> LanguageFit:
-    """Find alpha and the decay's parameter that make the evidence of documents largest.
+    """Find alpha and the decay's parameter that maximise the evidence of documents.
 
-    A coarse grid, then L-BFGS with the exact gradient in (log alpha, log parameter): about a
-    hundred passes over the tokens, and nothing is random. A window's width is a whole number, so
+    A coarse grid is followed by L-BFGS with the exact gradient in (log alpha, log parameter): about
+    a hundred passes over the tokens, without randomness. A window's width is a whole number, so
     widths in steps of an eighth are compared, each at its best alpha. The base measure is taken as
     given; if it was learned from the same documents, both evidences are too good.
 

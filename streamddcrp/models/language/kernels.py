@@ -1,4 +1,4 @@
-"""Compiled passes over tokens: the weight of equal words before each, and what follows from it.
+"""Compiled passes over tokens: weights of equal words before each, and derived quantities.
 
 ``match`` is sum_{j<i, w_j=w_i} f_ij and ``weight`` is F_i = sum_{j<i} f_ij, j in the same document.
 """
@@ -12,7 +12,7 @@ from streamddcrp.compilation import inner, kernel
 
 @kernel
 def fade(word, t, scale, mass, seen, total, out_match, out_weight):
-    """Exponential decay: one sum a word and one in all, each faded when it is read.
+    """Exponential decay: one sum per word and a total, faded when read.
 
     ``mass[v]`` is the weight of word v at time ``seen[v]``; ``total`` is F and its time. An
     infinite scale is no decay, without rounding.
@@ -33,7 +33,7 @@ def fade(word, t, scale, mass, seen, total, out_match, out_weight):
 
 @kernel
 def fade_documents(word, t, starts, scale, mass, seen, out_match, out_weight):
-    """`fade` over documents, each of its own; ``mass`` is zero before and after."""
+    """`fade` over separate documents; ``mass`` is zero before and after."""
     total = np.empty(2)
     for d in range(starts.size - 1):
         low, high = starts[d], starts[d + 1]
@@ -111,7 +111,7 @@ def look_back(word, n, start, table, prefix, last, previous, out_match, out_weig
 
 @kernel
 def look_back_documents(word, starts, table, prefix, last, previous, out_match, out_weight):
-    """`look_back` over documents, each of its own."""
+    """`look_back` over separate documents."""
     for d in range(starts.size - 1):
         low, high = starts[d], starts[d + 1]
         look_back(
@@ -122,7 +122,7 @@ def look_back_documents(word, starts, table, prefix, last, previous, out_match, 
 
 @kernel
 def look_back_at(word, n, start, table, last, previous, out_match):
-    """Find what `look_back` would if each word were the next token."""
+    """Compute `look_back` as if each word were the next token."""
     low, mask = max(start, n - table.size + 1), previous.size - 1
     for i in range(word.size):
         out_match[i] = _walk_back(last[word[i]], low, n, table, previous, mask)
@@ -193,7 +193,7 @@ def gradient(match, weight, match_slope, weight_slope, g, alpha, out):
 
 @kernel
 def find_pairs(word, first, latest, out_previous, out_count):
-    """Note each token's latest equal word (``latest`` (V,), -1), and how many it reaches."""
+    """Note each token's latest equal word (``latest`` (V,), -1), and the number it reaches."""
     for i in range(word.size):
         out_previous[i] = latest[word[i]]
         latest[word[i]] = i

@@ -1,19 +1,19 @@
-"""What lies before each token: the weights of equal words, by the kind of decay.
+"""The past of each token: weights of equal words, by the kind of decay.
 
 ======================  ============================================  =======================
-`Fading`                exponential or no decay, of index or time     O(1) per token `LookingBack`
-any decay of the index distance               O(equal words within W) `Timed`                 any
-other decay of time                       O(tokens within reach) ======================
-============================================  =======================
+`Fading`                exponential or no decay, of index or time     O(1) per token
+`LookingBack`           any decay of the index distance               O(equal words within W)
+`Timed`                 any other decay of time                       O(tokens within reach)
+======================  ============================================  =======================
 
-A `Memory` says of each token how much weight lies on the equal words before it in the document
-(``match``), and how much on all of them (``weight``, F_i).
+A `Memory` gives for each token the weight of the equal words before it in the document (``match``),
+and that of all words (``weight``, F_i).
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -21,46 +21,24 @@ from streamddcrp.decay import Decay, Exponential, NoDecay
 from streamddcrp.decay.base import Scaled
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.kernels import fade, look_back, look_back_at, within_reach
-from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, index, refuse_if
+from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, declared, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
-_TAIL = 1e-12  # weight, as a share of alpha, below which a link is not offered
+_TAIL = 1e-12  # weight, relative to alpha, below which a link is dropped
 _LONGEST = 1 << 22  # most entries of a table of weights
 _PAIRS = 1 << 20  # weights computed at once
 Match = tuple[FloatArray, FloatArray]
 
 
-class StoredFading(NamedTuple):
-    """`Fading` as it is stored."""
-
-    mass: Annotated[FloatArray, "V", WEIGHT]
-    seen: Annotated[FloatArray, "V", FINITE]
-    total: Annotated[FloatArray, "2", FINITE]
-
-
-class StoredPlaces(NamedTuple):
-    """`LookingBack` as it is stored."""
-
-    last: Annotated[IntArray, "V", Within(-1, MOST)]
-    previous: Annotated[IntArray, "P", Within(-1, MOST)]
-    places: Annotated[IntArray, "2"]
-
-
-class StoredTokens(NamedTuple):
-    """`Timed` as it is stored."""
-
-    word: Annotated[IntArray, "N", index("V")]
-    t: Annotated[FloatArray, "N", FINITE]
-
-
 class Memory(ABC):
-    """The past of one document, and more if several follow each other."""
+    """The past of one document, or of several in succession.
 
-    stored: type[Any]  # a named tuple of the attributes that a checkpoint needs
+    The attributes of a checkpoint are declared as in `streamddcrp.records`.
+    """
 
     @abstractmethod
     def match(self, word: IntArray, t: FloatArray) -> Match:
-        """Take up tokens; return ``match`` and ``weight`` of each before it was taken up."""
+        """Take tokens; return ``match`` and ``weight`` of each before it was taken."""
 
     @abstractmethod
     def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
@@ -72,7 +50,7 @@ class Memory(ABC):
 
     @abstractmethod
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        """Refuse a stored state that does not hold together: CheckpointError."""
+        """Refuse an inconsistent stored state: CheckpointError."""
 
     @abstractmethod
     def grow(self, n_words: int) -> None:
@@ -80,22 +58,24 @@ class Memory(ABC):
 
     def arrays(self) -> dict[str, Any]:
         """Return the state, for a checkpoint."""
-        return {name: getattr(self, name) for name in self.stored._fields}
+        return {f.name: getattr(self, f.name) for f in declared(type(self))}
 
     def restore(self, arrays: dict[str, Any], n_words: int) -> None:
-        """Take the state of `arrays`, with so many words known; raises CheckpointError."""
+        """Restore the state from `arrays`, given the number of words; raises CheckpointError."""
         self.check(arrays, n_words)
-        for name in self.stored._fields:
-            setattr(self, name, arrays[name])
+        for f in declared(type(self)):
+            setattr(self, f.name, arrays[f.name])
 
 
 class Fading(Memory):
     """Exponential decay: a faded sum per word."""
 
-    stored = StoredFading
+    mass: Annotated[FloatArray, "V", WEIGHT]
+    seen: Annotated[FloatArray, "V", FINITE]
+    total: Annotated[FloatArray, "2", FINITE]
 
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        check(StoredFading, arrays, {})
+        check(Fading, arrays, {})
         refuse_if(len(arrays["mass"]) > 4 * n_words + 1024, "room for words")
 
     def __init__(self, scale: float) -> None:
@@ -104,7 +84,7 @@ class Fading(Memory):
 
     def match(self, word: IntArray, t: FloatArray) -> Match:
         match, weight = np.empty((2, len(word)))
-        if len(word) and self.total[0] == 0.0:  # what is empty does not fade, whatever its time
+        if len(word) and self.total[0] == 0.0:  # an empty sum does not fade, whatever its time
             self.total[1] = t[0]
             self.seen[:] = t[0]
         fade(word, t, self.scale, self.mass, self.seen, self.total, match, weight)
@@ -127,10 +107,12 @@ class Fading(Memory):
 class LookingBack(Memory):
     """A decay of the index distance: the places of each word among the last W tokens."""
 
-    stored = StoredPlaces
+    last: Annotated[IntArray, "V", Within(-1, MOST)]
+    previous: Annotated[IntArray, "P", Within(-1, MOST)]
+    places: Annotated[IntArray, "2"]
 
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        check(StoredPlaces, arrays, {"P": len(self.previous)})
+        check(LookingBack, arrays, {"P": len(self.previous)})
         n, start = arrays["places"].tolist()
         at = np.arange(len(self.previous))
         here = n - 1 - (n - 1 - at) % len(self.previous)  # the last place kept at each
@@ -172,10 +154,11 @@ class LookingBack(Memory):
 class Timed(Memory):
     """A decay of time: the tokens within reach."""
 
-    stored = StoredTokens
+    word: Annotated[IntArray, "N", index("V")]
+    t: Annotated[FloatArray, "N", FINITE]
 
     def check(self, arrays: dict[str, Any], n_words: int) -> None:
-        check(StoredTokens, arrays, {"V": n_words})
+        check(Timed, arrays, {"V": n_words})
         refuse_if(bool((np.diff(arrays["t"]) < 0.0).any()), "times of tokens")
 
     def __init__(self, decay: Decay, horizon: float) -> None:
@@ -204,7 +187,7 @@ class Timed(Memory):
 
 
 def unscaled(decay: Decay, alpha: float) -> tuple[Decay, float]:
-    """Return the same model with a decay that is no multiple: only f / alpha matters."""
+    """Return the same model with a decay that is not a multiple: only f / alpha matters."""
     while isinstance(decay, Scaled):
         alpha /= decay.factor
         decay = decay.decay
@@ -219,7 +202,7 @@ def fading_scale(decay: Decay) -> float | None:
 
 
 def horizon_of(decay: Decay, alpha: float) -> float:
-    """Return the distance beyond which links are lighter than 1e-12 alpha and left out."""
+    """Return the distance beyond which links are lighter than 1e-12 alpha and dropped."""
     share = _TAIL * alpha / float(decay.weight(0.0))
     return decay.horizon(min(max(share, 1e-300), 0.5))
 
@@ -276,7 +259,7 @@ def weigh_reach(
 
 
 def first_within(t: FloatArray, now: FloatArray, horizon: float) -> IntArray:
-    """Return the oldest place within reach of each time; one rounding too far, never too near."""
+    """Return the oldest place within reach of each time; rounding may include one too many."""
     return np.searchsorted(t, np.nextafter(now - horizon, -np.inf), side="left")
 
 

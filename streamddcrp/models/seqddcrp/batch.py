@@ -1,9 +1,9 @@
 """Batch variational inference for the sequential ddCRP mixture.
 
 Exact coordinate ascent on the bound of Bartunov and Vetrov (2014) with the corrections of
-`docs/bound.md`: sweeps alternate from the first customer to the last and back, over live tables and
-prior links only. No matrix is inverted and nothing of shape (N, N) is stored under a windowed
-prior. When the sweeps have settled, tables whose union raises the bound are merged.
+`docs/bound.md`: sweeps alternate between both directions, over live tables and prior links only. No
+matrix is inverted and nothing of shape (N, N) is stored under a windowed prior. After convergence,
+tables whose union raises the bound are merged.
 """
 
 import logging
@@ -29,8 +29,8 @@ from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _BIRTH_FLOOR = 1e-8  # a self-link below this share of the row's best option is set to zero
-_SLOW = 1e-6  # relative rise in a sweep below which merges are worth a try
-_CHAIN = 32  # with at most so many tables, chains of merges are tried too
+_SLOW = 1e-6  # relative gain of a sweep below which merges are tried
+_CHAIN = 32  # most tables for which chains of merges are tried, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SeqDDCRPFit(ResultCard):
     Attributes
     ----------
     bound_trace : ndarray of float64, shape (n_sweeps,)
-        Bound on log p(X) after each sweep; never decreasing.
+        Bound on log p(X) after each sweep; never decreases.
     links : scipy.sparse.csr_array, shape (N, N)
         Row i is q(c_i); the diagonal holds the self-links.
     table_probs : scipy.sparse.csr_array, shape (N, K)
@@ -64,7 +64,7 @@ class SeqDDCRPFit(ResultCard):
 
     @property
     def bound(self) -> float:
-        """The bound on log p(X) at the end."""
+        """The final bound on log p(X)."""
         return float(self.bound_trace[-1])
 
     @property
@@ -79,7 +79,7 @@ class SeqDDCRPFit(ResultCard):
 
 
 class _Batch:
-    """Arrays of one fit, with the sweeps over them."""
+    """Arrays of one fit, and the sweeps over them."""
 
     def __init__(
         self, X: FloatArray, family: int, hyper: FloatArray, prior: LinkPrior, init: object
@@ -167,17 +167,17 @@ class _Batch:
         return self._forward(update=False)
 
     def merge(self, bound: float) -> float:
-        """Merge tables where that raises the bound; return the new bound (or the old one).
+        """Merge tables if that raises the bound; return the new bound (or the old one).
 
-        First all merges that the screen likes at once, then one by one, then, with few tables, a
-        whole chain of merges: three overlapping tables may fit worse than four and worse than one.
+        First all screened merges are tried at once, then one by one and, with few tables, a whole
+        chain of merges: three overlapping tables may fit worse than four and worse than one.
         """
         gain, target = self._gains()
         wanted = np.flatnonzero(gain > 0)
         wanted = wanted[np.argsort(-gain[wanted], kind="stable")]
         chosen: list[int] = []
         taken: set[int] = set()
-        for k in wanted:  # every table takes part in at most one merge
+        for k in wanted:  # each table takes part in at most one merge
             if k not in taken and target[k] not in taken:
                 chosen.append(int(k))
                 taken |= {int(k), int(target[k])}
@@ -283,8 +283,8 @@ def fit_seqddcrp(
     X : array_like of float, shape (N, D)
         Observations in arrival order. A masked array marks missing values.
     likelihood : Likelihood, tuple or str, default "auto"
-        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``. "auto" picks one for
-        each column, and logs what it picked.
+        Conjugate family, e.g. ``NormalWishart(mean, kappa, scatter, dof)``. "auto" chooses one for
+        each column, and logs its choice.
     alpha : float
         Weight of opening a table against the decay weights of linking to an earlier customer.
     decay : Decay, tuple, str or callable
@@ -292,18 +292,18 @@ def fit_seqddcrp(
     t : array_like of float, shape (N,), optional
         Arrival times, not decreasing. Default: the arrival index.
     init : {"singletons"} or scipy.sparse array of shape (N, N), default "singletons"
-        Every customer at a table of its own, or the ``links`` of an earlier fit.
+        Every customer at its own table, or the ``links`` of an earlier fit.
     merge : bool, default True
-        After convergence, merge tables where that raises the bound, and sweep again.
+        After convergence, merge tables if that raises the bound, and sweep again.
     n_starts : int, default 1
-        From ``init``, and then from links drawn from the prior; the fit of the largest bound is
-        returned.
+        Starts: from ``init``, then from links drawn from the prior; the fit with the largest bound
+        is returned.
     max_sweeps : int, default 200
-        Of each start.
+        For each start.
     tol : float, default 1e-9
-        Stop after two sweeps in a row that raise the bound by less than ``tol * |bound|``.
+        Stop after two successive sweeps that raise the bound by less than ``tol * |bound|``.
     seed : int or None, default 0
-        Of the other starts.
+        For the other starts.
     progress : bool, default False
         Show a progress bar with the bound and the number of live tables.
 
@@ -314,7 +314,7 @@ def fit_seqddcrp(
     SchemaError
         A value is not finite or outside the family's support; the message names row and column.
     OrderError
-        ``t`` runs backwards.
+        ``t`` decreases.
 
     Notes
     -----
@@ -355,7 +355,7 @@ def fit_seqddcrp(
 def _ascend(
     batch: _Batch, max_sweeps: int, tol: float, merge: bool, bar: Any
 ) -> tuple[list[float], bool]:
-    """Sweep and merge until the bound rests; return the bounds, and whether it does."""
+    """Sweep and merge until the bound converges; return the bounds, and whether it did."""
     bound = batch.restore()
     trace: list[float] = []
     settled = 0

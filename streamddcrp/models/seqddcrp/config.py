@@ -14,35 +14,35 @@ from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
 _MOST_HALO = 16  # windows
-FASTER = 4.0  # times fewer independent rows than `memory` are recent
-LONGEST = 1 << 12  # rows of a window, whose memory is their square: 1 GB
+FASTER = 4.0  # factor by which `memory` exceeds the independent rows that are recent
+LONGEST = 1 << 12  # rows of a window; memory is quadratic: 1 GB
 
 
 class Config(NamedTuple):
-    """Settings of the engine in the kernels' terms; made and checked by `make_config`."""
+    """Settings of the engine in the kernels' form; created and checked by `make_config`."""
 
     family: int
-    hyper: FloatArray  # the base measure, moved in place where it is learned
+    hyper: FloatArray  # the base measure, updated in place if learned
     start: FloatArray  # the base measure at the start
     decay_code: int
     decay_location: float
     decay_scale: float
-    alpha: float  # at the start
-    alpha_rate: float  # of the Gamma(1, rate) prior of alpha; infinity: alpha is not learned
+    alpha: float  # initial value
+    alpha_rate: float  # for the Gamma(1, rate) prior of alpha; infinity: alpha is fixed
     learn_prior: bool  # whether the base measure is learned
-    memory: float  # most evicted customers that a table remembers; the rest is scaled down
-    recent: float  # the same for a table whose level moves on: `kernels.pace`
+    memory: float  # most evicted customers that a table remembers; more are scaled down
+    recent: float  # the same for a table with a moving level: `kernels.pace`
     gamma: float  # concentration of the atoms
-    recall: bool  # False: every table has a parameter of its own (gamma to infinity)
+    recall: bool  # False: every table has its own parameter (gamma to infinity)
     window: int
     sweep_every: int
     n_sweeps: int
-    look_back: int  # most arrivals that a move gives to a new table
+    look_back: int  # most arrivals that a move assigns to a new table
     birth_threshold: float
     max_tables: int
-    tied: bool  # evicted customers join groups tied to the prior's proportions; else kept alone
-    far: float  # reach of links where rows come in no order; 0: as otherwise
-    halo: int  # how many evicted customers are kept alone
+    tied: bool  # evicted customers join groups tied to the prior's proportions; else stay single
+    far: float  # reach of links if rows come in no order; 0: unchanged
+    halo: int  # number of evicted customers kept single
 
 
 def make_config(
@@ -67,7 +67,7 @@ def make_config(
     far: float = 0.0,
     halo: int,
 ) -> Config:
-    """Check the settings and put them into the kernels' order."""
+    """Check the settings and arrange them for the kernels."""
     window = whole("window", window, 1, LONGEST)
     sweep_every = whole("sweep_every", sweep_every, 1, LONGEST)
     max_tables = whole("max_tables", max_tables, 1, 1 << 20)
@@ -91,12 +91,12 @@ def make_config(
 
 
 def halo_of(decay: Decay, alpha: float, window: int, *, clocked: bool) -> tuple[bool, int]:
-    """Say how evicted customers are kept: in tied groups, or alone and how many.
+    """Return how evicted customers are kept: in tied groups, or how many of them singly.
 
     Under no decay and exponential decay the weights of a group's members keep their proportions, so
-    ties are exact for ever and nothing else is needed. Under any other decay an evicted customer
-    stays a link target of its own while it is within reach: to the horizon of the decay, at most
-    16 windows; with a clock, where the horizon is no number of customers, 4 windows.
+    ties are exact for ever. Under any other decay an evicted customer remains a separate link
+    target while within reach: to the horizon of the decay, at most 16 windows; with times, if the
+    horizon is not a number of customers, 4 windows.
     """
     if decay.code in (NO_DECAY, EXPONENTIAL):
         return True, 0
@@ -119,17 +119,17 @@ def halo_of(decay: Decay, alpha: float, window: int, *, clocked: bool) -> tuple[
 class Candidate(NamedTuple):
     """A prior that competes on the first rows."""
 
-    opening: float  # probability that an arrival opens a table, before anything is learned
-    spread: float  # expected variance within a table, as a share of that of the rows
+    opening: float  # prior probability that an arrival opens a table
+    spread: float  # expected variance within a table, as a share of the rows'
 
 
 class Preset(NamedTuple):
-    """Settings that go together: what a stream is like before any row has been seen."""
+    """Joint default settings: assumptions on a stream before any row has been seen."""
 
-    likelihood: Any  # for ``likelihood="auto"``; "auto" here looks at the first rows
+    likelihood: Any  # for ``likelihood="auto"``; "auto" here inspects the first rows
     gamma: float  # concentration of the atoms
     candidates: tuple[Candidate, ...]
-    reaches: tuple[float, ...] = (8.0, 1.0, 32.0)  # of links, in rows; the first at the start
+    reaches: tuple[float, ...] = (8.0, 1.0, 32.0)  # of links, in rows; the first is the initial one
 
 
 PRESETS = {

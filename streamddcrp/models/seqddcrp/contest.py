@@ -1,22 +1,21 @@
 """A contest of priors: each predicts the first rows, and the best log score wins.
 
-The reach of links is chosen in the same way, for the best three of these priors. Where regimes
-last, links reach a row or two, and the next row is expected at the table of the last one. Where
-rows come in no order, links reach far, and the next row is expected at the tables in proportion to
-their rows. A reach longer than at the start must lead, because it is slow to see that a level has
-shifted. A reach shorter than the memory of the noise is not tried: its tables would follow the
-noise.
+The reach of links is chosen in the same way, for the best three of these priors. If regimes last,
+links reach a row or two, and the next row is expected at the last row's table. If rows come in no
+order, links reach far, and the next row is expected at the tables in proportion to their rows. A
+longer reach than the initial one must lead, because it is slow to notice a shifted level. A reach
+shorter than the memory of the noise is not tried: its tables would follow the noise.
 
-With few rows, many tables can easily be right by chance. So a candidate must lead those that open
-tables most rarely, and, up to row 63, those that expect one broad table. A candidate that expects
+With few rows, many tables can easily fit by chance. A candidate must therefore lead those that open
+tables most rarely and, up to row 63, those that expect one broad table. A candidate that expects
 every other row to open a table hardly uses the order of rows, so it waits for some rows.
 
-A prior drops out if it trails the best earlier one at the same row by 20 nats, or by 10 for each
-column if that is more: a prior loses more until its tables are known if they have more columns.
+A prior drops out if it trails the best earlier one at the same row by 20 nats, or by 10 nats per
+column if that is more: with more columns, a prior loses more before its tables are known.
 
-A contest goes in steps, so that it can be spread over the rows that follow. There are three rounds:
-the candidates of the preset; the leading and the broad ones with warped columns; the best three of
-all with other reaches of links. Each round depends on the result of the one before.
+A contest proceeds in steps, so that it can be spread over later rows. It has three rounds: the
+candidates of the preset; the leading and the broad ones with warped columns; the best three of all
+with other reaches of links. Each round depends on the previous one's result.
 """
 
 import math
@@ -40,29 +39,29 @@ from streamddcrp.models.seqddcrp.recipe import Recipe
 from streamddcrp.models.seqddcrp.state import State, grown
 from streamddcrp.typing import FloatArray
 
-BLIND = 0.3  # probability of opening a table from which a candidate is blind to order
-FEW = 64  # rows before which blind candidates are not tried
+BLIND = 0.3  # probability of opening a table above which a candidate ignores the order
+FEW = 64  # rows before which such candidates are not tried
 LEAD = 5.0  # nats by which blind candidates, and warped columns, must lead
-SMALL_LEAD = 2.0  # nats for those that open tables less seldom than others, or reach further
+SMALL_LEAD = 2.0  # nats for those that open tables more often than others, or reach further
 LEADERS = 3  # candidates for which other reaches of links are tried
 BROAD = 0.2  # spread from which candidates are tried with warped columns
-HOPELESS = 10.0  # nats for each column, of two or more, behind the best at which a prior gives up
-PIECE = 32  # rows after which a prior looks how far it is behind
-COST = 16  # columns that a row costs whatever its columns
-SMALL = 6144  # rows times columns of a contest that one row waits for: 256 rows of 8 columns
-STEP = 1 << 14  # rows times columns that priors learn with one row of others: 1,024 rows
+HOPELESS = 10.0  # nats for each column, of at least two, behind the best at which a prior drops out
+PIECE = 32  # rows between a prior's comparisons with the best
+COST = 16  # fixed cost of a row, in columns
+SMALL = 6144  # rows times columns of a contest finished within one row: 256 rows of 8 columns
+STEP = 1 << 14  # rows times columns learned by priors per new row: 1,024 rows
 
 
 class Ready(NamedTuple):
-    """Rows as the kernels read them for one family."""
+    """Rows in the kernels' form for one family."""
 
     rows: FloatArray  # (N, hyper[0])
-    past: FloatArray | None  # what the next rows need of them
-    slopes: FloatArray | None  # (N,), what a map adds to the log density of each row
+    past: FloatArray | None  # the part needed for the next rows
+    slopes: FloatArray | None  # (N,), log slopes of a map, added to each row's log density
 
 
 class Entry(NamedTuple):
-    """A prior that takes part."""
+    """A participating prior."""
 
     candidate: Candidate
     prior: Likelihood
@@ -76,26 +75,26 @@ class Trial(NamedTuple):
 
     entry: Entry
     surprise: FloatArray  # (N,), of each row
-    credit: FloatArray  # (N,), the log score after each row, less handicaps
+    credit: FloatArray  # (N,), the log score after each row, minus handicaps
 
     @property
     def score(self) -> float:
-        """Log score of all rows, less handicaps."""
+        """Log score of all rows, minus handicaps."""
         return float(self.credit[-1])
 
     def __str__(self) -> str:
-        """Say what the prior is, and its score, for the log."""
+        """Describe the prior and its score, for the log."""
         opening, spread = self.entry.candidate
         return f"{opening:g}/{spread:g}/{self.entry.decay.scale:g} {self.score:.1f}"
 
 
 class Contest:
-    """A contest of priors over the first rows of a stream, less their seasons, and their times.
+    """A contest of priors over first rows, with seasons subtracted, and their times.
 
-    ``first_time``: as for `Recipe.start`; ``n_before``: rows of the stream before these;
-    ``opening``: the priors that open tables with this probability begin, which decides only how
-    early others give up. ``trials``: of priors that have not given up; ``best``, its ``engine``,
-    and ``labels`` (N,): what it said of the rows as they came.
+    ``first_time``: as for `Recipe.start`; ``n_before``: earlier rows of the stream; ``opening``:
+    priors with this opening probability go first, which only affects how early others drop out.
+    ``trials``: of priors that finished; ``best``, its ``engine``, and its ``labels`` (N,) on
+    arrival.
     """
 
     best: Trial
@@ -113,17 +112,17 @@ class Contest:
         self.trials: list[Trial] = []
         self._waiting: deque[Entry] = deque()
         self._n_rounds = 0
-        self._old: State | None = None  # of a prior that has lost, for the next one
+        self._old: State | None = None  # of a prior that lost, for reuse
         self._hopeless = HOPELESS * max(2, rows.shape[1])
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of the stream up to the last one of the contest."""
+        """Number of the stream's rows up to the contest's last one."""
         return self.n_before + len(self.rows)
 
     @property
     def is_over(self) -> bool:
-        """Whether all priors have predicted all rows, or given up."""
+        """Whether all priors have predicted all rows or dropped out."""
         return self._n_rounds == len(_ROUNDS) and not self._waiting
 
     @property
@@ -133,7 +132,7 @@ class Contest:
         return kept + self.rows.nbytes + self.times.nbytes + (self.engine.nbytes if kept else 0)
 
     def go(self, *, at_once: bool = False) -> None:
-        """Do as much as a row may wait for, or all that is left."""
+        """Do as much work as one row may wait for, or all of it."""
         size, done = len(self.rows) * (COST + self.rows.shape[1]), 0
         most = math.inf if at_once or size <= SMALL else STEP
         while done < most and not self.is_over:
@@ -161,17 +160,17 @@ class Contest:
             self._call(chosen, warped, -LEAD)
 
     def _call_correlated(self) -> None:
-        """Let columns that depend on each other within tables take part.
+        """Add candidates with dependent columns within tables.
 
-        Scores of columns that count in part are no log densities. So there columns that count in
-        full compete with them, and if they lose, those that count in part do.
+        Scores of downweighted columns are not log densities. Candidates with dependent columns are
+        therefore compared with fully weighted ones and, if these lose, with downweighted ones.
         """
         if not self.recipe.correlate:
             return
         found, n_free = with_correlations(self.family, self.rows, self.labels)
         if not n_free:
             return
-        start = -LEAD - n_free  # what numbers fitted to rows overstate (Akaike, IEEE TAC 19, 1974)
+        start = -LEAD - n_free  # the bias from numbers fitted to rows (Akaike, IEEE TAC 19, 1974)
         plain = replace(self.recipe, temper=False, warp=False, reaches=(), correlate=False)
         width = self.rows.shape[1]
         in_part, in_full = (
@@ -207,7 +206,7 @@ class Contest:
                     )
 
     def _call(self, candidates: Iterable[Candidate], family: Likelihood, start: float) -> None:
-        """Let candidates of a family take part, from this log score."""
+        """Add a family's candidates, from this log score on."""
         fitted = self.recipe.fitted(family, self.rows, self.names)
         least = min(candidate.opening for candidate in self.candidates)
         broadest = max(one.spread for one in self.candidates) if self.n_rows < FEW else 0.0
@@ -226,7 +225,7 @@ class Contest:
             self._waiting.append(entry)
 
     def _try(self, entry: Entry) -> None:
-        """Let a prior predict the rows, until it is hopeless."""
+        """Let a prior predict the rows until it drops out."""
         width, n_rows = self.rows.shape[1], len(self.rows)
         engine = self.recipe.start(
             entry.prior, width, entry.candidate.opening, entry.decay, self.first_time, self.unit,
@@ -234,7 +233,7 @@ class Contest:
         )  # fmt: skip
         engine.state.counts[N_SEEN] = self.n_before
         ready = entry.ready
-        rows = ready.rows.copy()  # an engine may fill what is missing
+        rows = ready.rows.copy()  # an engine may impute missing values
         engine.past, times = ready.past, engine.in_time(self.times)
         given = given_weights(
             entry.decay, engine.config, engine.state, times, clocked=self.first_time is not None
@@ -272,7 +271,7 @@ def _score(trial: Trial) -> float:
 
 
 def _handicap(opening: float, least: float) -> float:
-    """Nats by which a candidate must lead those that open tables most seldom."""
+    """Nats by which a candidate must lead those that open tables most rarely."""
     if opening >= BLIND:
         return LEAD
     return SMALL_LEAD if opening > least else 0.0

@@ -1,4 +1,4 @@
-"""The engine of SeqDDCRP: it steps over rows, grows where needed, and calls the kernels."""
+"""The engine of SeqDDCRP: steps over rows, grows the state, and calls the kernels."""
 
 import struct
 from collections.abc import Callable
@@ -27,12 +27,12 @@ from streamddcrp.typing import FloatArray, IntArray
 
 @dataclass(slots=True)
 class Engine:
-    """Likelihood, clock and state of a model that has begun.
+    """Likelihood, clock and state of a model after it has begun.
 
-    ``clocked``: rows come with times; the engine's time is (t - first_time) / time_unit, else the
-    arrival index. ``n_features``: columns of the rows as they come; the engine's may be longer.
-    ``opening``: probability of opening a table from which alpha started. ``past`` (n_lags, D): the
-    last rows, for a likelihood that regresses on them.
+    ``clocked``: rows have times, and the engine's time is (t - first_time) / time_unit, else the
+    arrival index. ``n_features``: columns of the input rows; the engine's may be more. ``opening``:
+    opening probability of the initial alpha. ``past`` (n_lags, D): the last rows, for an
+    autoregressive likelihood.
     """
 
     likelihood: Likelihood
@@ -49,18 +49,18 @@ class Engine:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays of the state take."""
+        """Bytes of the state's arrays."""
         if self._sized is None or self._sized[0] is not self.state:
             self._sized = self.state, nbytes_of(self.state)
         return self._sized[1]
 
     @property
     def n_forbidden(self) -> int:
-        """Rows that wanted a new table when all were in use."""
+        """Rows that needed a new table when all were in use."""
         return self.state.counts.item(layout.N_FORBIDDEN)
 
     def kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and JSON values for a checkpoint; `Recipe.resume` takes them up."""
+        """Return arrays and JSON values for a checkpoint; `Recipe.resume` restores them."""
         arrays = arrays_of(self.state) | {"hyper": self.config.hyper}
         if self.past is not None:
             arrays["past"] = self.past
@@ -69,7 +69,7 @@ class Engine:
         return arrays, {"likelihood": self.likelihood.to_config(), **meta}
 
     def copy(self, into: "Engine | None" = None) -> "Engine":
-        """Return an engine that goes on by itself; in the arrays of ``into``, where they fit."""
+        """Return an independent copy, reusing the arrays of ``into`` if they fit."""
         mine, size = self.state, len(self.state.table.ids)
         if (
             into is None
@@ -96,13 +96,13 @@ class Engine:
     ) -> FloatArray:
         """Predict and learn checked rows (N, D) at times (N,); return the predictions (N, 7).
 
-        ``keep``: called before later rows may write over events, and at the end.
+        ``keep``: called before later rows may overwrite events, and at the end.
         """
         config, state = self._for_width(X.shape[1])
         rows, past = self.likelihood.prepare(X, self.past)
         times = self.in_time(t)
         given = given_weights(self.decay, config, state, times, clocked=self.clocked)
-        # nothing fails now
+        # nothing can fail from here on
         self.config, self.state, self.n_features, self.past = config, state, X.shape[1], past
         rows, times, given = map(np.ascontiguousarray, (rows, times, given))
         out, done = np.empty((len(X), layout.N_COLUMNS)), 0
@@ -118,7 +118,7 @@ class Engine:
         return out
 
     def predict(self, x: FloatArray, t: float) -> tuple[FloatArray, FloatArray]:
-        """Predict a checked row (D,); return predictions (7,) and probabilities of the columns."""
+        """Predict a checked row (D,); return predictions (7,) and probabilities by column."""
         config, state = self._for_width(len(x))
         rows, _ = self.likelihood.prepare(x[None], self.past)
         time = self.in_time(np.array([t]))
@@ -130,7 +130,7 @@ class Engine:
         return out, probs
 
     def expected(self, t: float) -> tuple[int, FloatArray]:
-        """Return the column of the state, and log priors (K + 1,) of tables and a new one at t."""
+        """Return the state's column, and log priors (K + 1,) of tables and a new one at t."""
         config, state, time = self.config, self.state, self.in_time(np.array([t]))
         given = given_weights(self.decay, config, state, time, clocked=self.clocked)
         weights = np.empty(state.n_tables + 1)
@@ -153,18 +153,18 @@ class Engine:
         return int(state.table.ids[home]), said
 
     def column(self, label: int) -> int | None:
-        """Return the place of a table; None where it is gone."""
+        """Return the index of a table, or None if it no longer exists."""
         at = np.flatnonzero(self.state.table.ids[: self.state.n_tables] == label)
         return int(at[0]) if len(at) else None
 
     def before(self, label: int, index: int) -> int | None:
-        """Return the table that was seen last before a row; None where there was no other one."""
+        """Return the last other table seen before a row, or None."""
         state = self.state
         at = entry_point(before)(state.rows, state.atoms, state.table, state.counts, label, index)
         return None if at < 0 else int(state.table.ids[at])
 
     def compare(self, label: int, into: int | None, index: int) -> FloatArray | None:
-        """Say what a regime is like that began at row ``index``, and others: see `compare`."""
+        """Describe a regime that began at row ``index``, and others: see `compare`."""
         state = self.state
         views = np.empty((3, 3, state.rows.x.shape[1]))
         used = entry_point(compare)(
@@ -174,7 +174,7 @@ class Engine:
         return views if used else None
 
     def began(self, label: int, index: int) -> tuple[float, float] | None:
-        """Say between which times the first row of a regime lies: see `began`."""
+        """Return the times between which a regime's first row lies: see `began`."""
         state, span = self.state, np.empty(2, np.int64)
         entry_point(began)(
             self.config, state.rows, state.atoms, state.table, state.counts, state.scratch, label,
@@ -199,29 +199,33 @@ class Engine:
         return path
 
     def in_time(self, t: Any) -> Any:
-        """Return a time, or times (N,), as the engine counts them."""
+        """Return a time, or times (N,), in the engine's units."""
         return (t - self.first_time) / self.time_unit if self.clocked else t
 
     def _for_width(self, n_features: int) -> tuple[Config, State]:
-        """Return settings and state for rows of a width: wider where new words have come."""
+        """Return settings and state for a width of rows, grown for new words."""
         if n_features == self.n_features:
             return self.config, self.state
         config = self.config._replace(hyper=self.likelihood.hyper(n_features))
         return config, widened(self.state, config)
 
 
-_BEFORE = [layout.N_SEEN, layout.N_EVENTS, layout.N_ROWS]  # counters of a state, for `note_times`
+_BEFORE = [layout.N_SEEN, layout.N_EVENTS, layout.N_ROWS]  # a state's counters, for `note_times`
+_AFTER = [layout.N_EVENTS, layout.N_ROWS, layout.SINCE_BLOCK]
 
 
 def note_times(state: State, before: list[int], t: FloatArray, times: FloatArray) -> None:
-    """Keep the users' times (N,) of rows just learned, also in their events.
+    """Store users' times (N,) of newly learned rows, also in their events.
 
-    A kernel only knows the engine's ``times``, from which users' times come back but for rounding.
-    ``before``: the counters `_BEFORE` as they were before these rows.
+    A kernel only knows the engine's ``times``, which give users' times only up to rounding.
+    ``before``: the values of the counters `_BEFORE` before these rows.
     """
     n_seen, n_events, n_rows = before
+    made, w, since_block = state.counts[_AFTER].tolist()
+    if made == n_events and since_block >= len(t):  # nothing was evicted or noted
+        state.rows.clock[n_rows:w] = t
+        return
     clock, events = np.concatenate([state.rows.clock[:n_rows], t]), state.events
-    made, w = state.counts[[layout.N_EVENTS, layout.N_ROWS]].tolist()
     state.rows.clock[:w] = clock[len(clock) - w :]
     first, room = n_seen - n_rows, len(events.kind)
     for number in range(max(n_events, made - room), made):
@@ -242,12 +246,12 @@ _NOTHING = np.empty((1, 0))
 
 
 class Alone:
-    """Rows that come one by one, in arrays that each row refills.
+    """Single rows, in arrays reused for each row.
 
-    Does what `Engine.step` and `Engine.predict` do, and leaves out what is as it was for the row
-    before: the number of columns, the kinds and places of all arrays, and, where it is predicted
-    and then learned, the row itself. ``values, t``: the row taken up, as it came; ``answer``: its
-    prediction, 9 floats.
+    Does the work of `Engine.step` and `Engine.predict`, skipping what is unchanged since the
+    previous row: the number of columns, the types and addresses of all arrays, and the row itself
+    if it was predicted before. ``values, t``: the current input row; ``answer``: its prediction, 9
+    floats.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -263,26 +267,26 @@ class Alone:
         self._slopes = engine.likelihood.log_slopes(self._X)
         rows, _ = engine.likelihood.prepare(self._X)
         self._suits_any = engine.likelihood.suits_any
-        self._as_it_is = rows is self._X and self._slopes is None  # a row without missing values
-        self._state: State | None = None  # that the next two are bound to, with the settings
+        self._as_it_is = rows is self._X and self._slopes is None  # no missing values
+        self._state: State | None = None  # to which the next two are bound, with the settings
         self._config: Config | None = None
         self._counts: Any = None
         self._learn = self._ask = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Alone, (self.engine,)  # a copy has arrays of its own
+        return Alone, (self.engine,)  # a copy has its own arrays
 
     @staticmethod
     def takes(engine: Engine) -> bool:
-        """Whether an engine needs nothing of rows but their values and times."""
+        """Whether an engine needs only the values and times of rows."""
         return engine.past is None and engine.config.decay_code != CALLER_GIVEN
 
     def suits(self, engine: Engine) -> bool:
-        """Whether it was made for an engine, as wide as that is now."""
+        """Whether it belongs to this engine at its present width."""
         return self.engine is engine and self._X.shape[1] == engine.n_features
 
     def take(self, values: tuple[Any, ...], t: float, names: list[str]) -> None:
-        """Take up a usual row; raises SchemaError if the likelihood refuses it."""
+        """Take an ordinary row; raises SchemaError if the likelihood refuses it."""
         engine = self.engine
         self.t = t
         if values is not self.values:
@@ -335,13 +339,13 @@ class Alone:
             self.answer[SCORE] -= self._slopes[0]
 
     def probabilities(self) -> dict[int, float]:
-        """Return the probabilities of the tables, and under -1 of a new one, after `predict`."""
+        """Return the tables' probabilities after `predict`, with -1 for a new one."""
         state = self.engine.state
         return by_table(state, state.scratch.weight[: state.counts[layout.N_TABLES]], self.answer)
 
 
 def by_table(state: State, probs: FloatArray, out: Any) -> dict[int, float]:
-    """Return the probabilities of columns by the ids of their tables, and of a new one under -1."""
+    """Return columns' probabilities by table id, with -1 for a new one."""
     ids = state.table.ids[: len(probs)].tolist()
     return dict(zip(ids, probs.tolist(), strict=True)) | {-1: float(out[P_NEW])}
 
@@ -349,12 +353,12 @@ def by_table(state: State, probs: FloatArray, out: Any) -> dict[int, float]:
 def given_weights(
     decay: Decay, config: Config, state: State, t: FloatArray, *, clocked: bool
 ) -> FloatArray:
-    """Log weights for the kernel where it does not know the decay: column gap - 1.
+    """Log weights for decays that the kernel does not know: column gap - 1.
 
     Returns
     -------
     ndarray of float64, shape (1, M) or (N, M)
-        One row for all arrivals where the distance is the gap itself.
+        One row for all arrivals if the distance is the gap itself.
     """
     if config.decay_code != CALLER_GIVEN:
         return _NOTHING
@@ -379,9 +383,9 @@ def run(
     config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray, out: FloatArray,
     done: int = 0,
 ) -> State:  # fmt: skip
-    """Predict and learn rows (N, D) at times (N,), all contiguous; return the state, maybe larger.
+    """Predict and learn contiguous rows (N, D) at times (N,); return the state, perhaps larger.
 
-    ``out`` (N, 9): the predictions; ``done`` rows have been learned before.
+    ``out`` (N, 9): the predictions; the first ``done`` rows are already learned.
     """
     while done < len(X):
         state, done = _run(config, state, X, t, given, out, done)
@@ -392,7 +396,7 @@ def _run(
     config: Config, state: State, X: FloatArray, t: FloatArray, given: FloatArray, out: FloatArray,
     done: int,
 ) -> tuple[State, int]:  # fmt: skip
-    """Do `run` until events are to be kept; return also how many rows have been learned."""
+    """As `run`, up to when events must be kept; also return the number of learned rows."""
     while True:
         done = entry_point(step_rows)(
             config, state.rows, state.groups, state.atoms, state.table, state.events, state.counts,
@@ -406,23 +410,23 @@ def _run(
 def predict_row(
     config: Config, state: State, x: FloatArray, t: float, given: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Predict one row and change nothing.
+    """Predict one row without changing anything.
 
     Returns
     -------
     out : ndarray of float64, shape (7,)
     probs : ndarray of float64, shape (K,)
-        Probability of each live column; what is missing to 1 is that of a new table.
+        Probability of each live column; the remainder to 1 is a new table's.
     """
     out = np.empty(layout.N_COLUMNS)
-    ask(config, state, np.array(x), t, given, out)  # what it lacks may be filled in
+    ask(config, state, np.array(x), t, given, out)  # missing values may be imputed
     return out, state.scratch.weight[: state.counts[layout.N_TABLES]].copy()
 
 
 def ask(
     config: Config, state: State, x: FloatArray, t: float, given: FloatArray, out: FloatArray
 ) -> None:
-    """Do `predict_row` with contiguous arrays, into ``out``; the rest stays in ``scratch``."""
+    """As `predict_row` with contiguous arrays, into ``out``; the rest stays in ``scratch``."""
     entry_point(predict)(
         config, state.rows, state.groups, state.atoms, state.table, state.counts, state.sums,
         state.scratch, x, t, given, 0, out,

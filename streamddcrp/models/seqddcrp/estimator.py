@@ -52,8 +52,8 @@ _log = logging.getLogger(__name__)
 COUNTS = (BetaBernoulli, DirichletMultinomial, GammaPoisson, Product)  # and mixed columns
 _NUMBERS = NormalGamma()
 AUTO = "auto"
-_BLOCK = 1024  # rows that are learned between two moments at which Ctrl-C is heard
-CALENDAR = "calendar"  # by default, the seasons of the clock that the rows show
+_BLOCK = 1024  # rows between two checks for Ctrl-C
+CALENDAR = "calendar"  # by default, calendar seasons that the rows show
 _PROGRESS = (
     "_first_time", "_last_time", "_clocked", "_n_seen", "_early", "_types", "_stream", "_family",
     "_season", "_laws",
@@ -65,50 +65,48 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     Each arrival links to an earlier one with a probability that decays with their distance in time,
     or opens a table; linked arrivals share the parameter of a conjugate family. With recall, the
-    opener of a table may reuse the parameter of an earlier one, so that a regime that returns gets
-    its old id. Inference is variational with an exact bound and bounded memory: a window of
-    arrivals whose links may still change, groups of older ones, and the tables' statistics.
+    opener of a table may reuse the parameter of an earlier one, so a returning regime gets its old
+    id. Inference is variational with an exact bound and bounded memory: a window of arrivals whose
+    links may still change, groups of older ones, and the tables' statistics.
 
     Parameters
     ----------
     preset : {"process", "short-series"}, default "process"
-        What the stream is like: a process whose regimes last and return, or a series of some
-        hundred points with few changes (autoregression, tables seldom opened or reused).
+        The kind of stream: a process whose regimes last and return, or a series of some hundred
+        points with few changes (autoregression, tables rarely opened or reused).
     likelihood : "auto", tuple or Likelihood, default "auto"
-        "auto" picks a family for each column from the rows of the warm-up, and logs what it picked.
-        Omitted numbers, as in ``("autoregression", 1)``, come from the first rows.
+        "auto" chooses a family for each column from the warm-up rows, and logs its choice. Missing
+        parameters, as in ``("autoregression", 1)``, come from the first rows.
     season : None, "calendar", "auto", str, float or list of str or float, default "calendar"
-        Cycles to subtract from each column before its rows are clustered: "day", "week", another
-        period or several, or "auto" for those that the first rows show; see `Seasonal`. Tables then
-        describe levels without the season, all columns are taken for numbers, and the warm-up has
-        at least 512 rows. "calendar" subtracts a daily and a weekly cycle from up to 8 columns of
-        numbers once they have proved themselves, with ``likelihood="auto"``; where rows have no
-        times, the clearest period and seven times that. The last 1,024 rows are then learned again
-        while others come. Without such a season nothing changes. None subtracts nothing.
+        Cycles to subtract from each column before its rows are clustered: "day", "week", one or
+        several other periods, or "auto" to detect them in the first rows; see `Seasonal`. Tables
+        then describe levels without the season, all columns are treated as numbers, and the warm-up
+        has at least 512 rows. "calendar" subtracts a daily and a weekly cycle from up to 8 numeric
+        columns once they improve predictions, with ``likelihood="auto"``; without times, the
+        clearest period and seven times that. The last 1,024 rows are then learned again while
+        others come. Without such a season nothing changes. None subtracts nothing.
     columns : mapping of name to {"auto", "level", "slow"}, optional
-        With ``likelihood="auto"``, the law of columns of numbers. "slow": the column drifts by
-        itself, as temperatures do, and only what its past does not predict is clustered. "level":
-        the column as it is. "auto", the default: whichever predicts its values better, judged
-        after 32, 64, .. 4096 rows; `column_laws` and the log say what was found. Unless it is
-        "level", a value that is merely sent again counts as missing in a column that holds its
-        values.
+        With ``likelihood="auto"``, the law of numeric columns. "slow": the column drifts by itself,
+        as temperatures do, and only what its past does not predict is clustered. "level": the
+        column as it is. "auto", the default: whichever predicts its values better, judged after 32,
+        64, .. 4096 rows; see `column_laws` and the log. Unless the law is "level", a resent value
+        counts as missing in a column that holds its values.
     decay : "auto", tuple, str, Decay or callable, default "auto"
         How the weight of a link falls with distance; see `streamddcrp.decay`. "none" is the CRP.
-        "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever has predicted the rows of
-        the warm-up best; 8 without a warm-up. A short reach suits regimes that last, a long
-        one rows that come in no order. 1 is not tried where the noise of a column is correlated
-        from row to row.
+        "auto" is ``("exponential", a)`` with a = 1, 8 or 32, whichever predicted the warm-up rows
+        best; 8 without a warm-up. A short reach suits regimes that last, a long one rows in no
+        order. 1 is not tried if a column's noise is correlated from row to row.
     alpha : float, optional
         Weight of opening a table against the decay weights of earlier arrivals. Default: learned.
     memory : float, default 250
-        Number of rows beyond the window that a table remembers, a quarter of it where its level
-        moves; infinity forgets nothing.
+        Number of rows beyond the window that a table remembers, a quarter of it if its level moves;
+        infinity forgets nothing.
     recall : bool, default True
         False is the plain model of the paper (gamma to infinity): every table is a new one.
     warmup : int, default 256
-        Rows on which several priors are tried, where the prior is not given in full: after 8, 16,
-        32, .. rows the one that has predicted them best takes over, and tables keep their ids.
-        Before the eighth row the label is 0 and there is no score.
+        Rows on which several priors are tried, unless the prior is given in full: after 8, 16, 32,
+        .. rows the best predictor of them takes over, and tables keep their ids. Before the eighth
+        row the label is 0 and there is no score.
 
     Other Parameters
     ----------------
@@ -119,21 +117,20 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         Whether the base measure follows the tables (empirical Bayes); for Gaussian columns and
         regressions.
     temper : bool, default True
-        With ``likelihood="auto"``: whether columns that repeat each other, and rows that repeat
-        those before them, count only in part, as the first rows suggest. More than three columns of
-        numbers that move together are replaced by a few weighted sums of them and one column for
-        the remainder. Scores and the bound are then those of this composite likelihood. Up to 12
-        columns of numbers have covariances within tables, and count in full, where these predict
-        the first rows better.
+        With ``likelihood="auto"``: whether redundant columns and successive redundant rows are
+        downweighted, as the first rows suggest. More than three numeric columns that move together
+        are replaced by a few weighted sums of them and one column for the remainder. Scores and the
+        bound are then those of this composite likelihood. Numeric columns have covariances within
+        tables, at full weight, if these predict the first rows better: each table its own, but more
+        than 12 columns share what 12 directions leave.
     warp : bool, default True
         With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
-        learned on a scale on which it is closer to a Gaussian, if that makes the first rows more
-        probable.
+        transformed towards a Gaussian, if that makes the first rows more probable.
     time_unit : float, optional
         Length of the decay's unit in the units of ``t`` (seconds for time stamps). Default: the
         median gap between the warm-up rows, so that distances count typical gaps.
     window : int, default 128
-        Arrivals whose links may still change. Each costs time and memory.
+        Arrivals whose links may still change. Each one costs time and memory.
     sweep_every : int, default 8
         Arrivals between blocks of evictions and sweeps.
     n_sweeps : int, default 1
@@ -142,16 +139,16 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         The last 4, 8, ... arrivals, up to this many, may move to a new table together, if
         that raises the bound; 0 turns this off.
     birth_threshold : float, default 0.05
-        An arrival opens a table if it would do so with at least this probability.
+        An arrival may open a table only with at least this probability.
     max_tables : int, default 64
-        Most tables in memory. With recall, absent ones stay until room is needed.
+        Most tables in memory. With recall, absent ones stay until their room is needed.
 
     Notes
     -----
-    Where tables are often short-lived, as in data with outliers, a row of a table that still has
-    too few rows is marked in the column ``outlier`` of `step_many` and gets the label of the regime
-    around it. The column ``state`` is a steadier label: the most probable regime, by a hidden
-    Markov model, once it has been so for two rows running.
+    If tables are often short-lived, as with outliers, a row of a table with too few rows is marked
+    in the column ``outlier`` of `step_many` and gets the label of the surrounding regime. The
+    column ``state`` is a steadier label: the most probable regime, by a hidden Markov model, once
+    it has been so for two successive rows.
 
     O((L + G) K) an arrival plus O(L (L + G + K) K / B) for its share of the sweeps, with L
     ``window``, B ``sweep_every``, K live tables, G <= K groups; memory O(L (L + G + K) + K P),
@@ -223,8 +220,8 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         sought = season is not None and (free or not self._by_clock)
         self._season = Subtraction(season) if sought else None
         if free and sought and not self._by_clock:
-            wanted = NormalGamma()  # what is left of a count or a flag is none
-        # None: to be chosen. It may lack numbers, which the first rows then supply.
+            wanted = NormalGamma()  # without the missing values of a count or a flag
+        # None: chosen automatically. Missing numbers are taken from the first rows.
         self._family: Likelihood | None = None if _is_auto(wanted) else make_likelihood(wanted)
         self._is_auto = self._family is None
         self._is_given = self._family is not None and self._family.is_scaled
@@ -255,10 +252,10 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             and self._family.n_features is None
         )
         self._stream: Engine | None = None
-        self._warned_full = self._warned_odd = False  # tables all in use; values of no family
-        self._alone: Alone | None = None  # takes usual rows one by one
+        self._warned_full = self._warned_odd = False  # tables all in use; values outside a family
+        self._alone: Alone | None = None  # handles ordinary rows one by one
         self._early: WarmUp | None = None  # during warm-up
-        self._types: list[str] | None = None  # as what columns came, until the family is chosen
+        self._types: list[str] | None = None  # original column types, until the family is chosen
         self._first_time = 0.0
         self._net, self._marks, self._states, self._watch = [], {}, np.empty(0), None
 
@@ -269,7 +266,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         return self._family is None
 
     def _advance(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
-        """Check rows and times, then learn them all; raises before anything has changed."""
+        """Check rows and times, then learn all of them; raises before any change."""
         if len(X) == 0:
             return np.empty((0, N_COLUMNS))
         if self._season is not None:
@@ -278,7 +275,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._laws.check(self._feature_names())
         family, reason = self._family_for(X, types)
         if family.is_scaled:
-            family.hyper(X.shape[1])  # refuses a width it is not for
+            family.hyper(X.shape[1])  # refuses a width it does not support
         self._check_times(t)
         try:
             family.check_rows(X, self._feature_names())
@@ -286,7 +283,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             if not self._is_auto or isinstance(family, NormalGamma):
                 raise
             return self._advance_beyond(X, t, types, error.row or 0)
-        # a user's decay, only when it is called; and a contest, where memory runs out
+        # a user's decay fails only when called; a contest, when memory runs out
         may_fail = self._decay.code == CALLER_GIVEN or (self._early is not None and len(X) > 1)
         before = {name: deepcopy(getattr(self, name)) for name in _PROGRESS} if may_fail else {}
         try:
@@ -302,12 +299,12 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
     def _advance_beyond(
         self, X: FloatArray, t: FloatArray | None, types: list[str], first: int
     ) -> FloatArray:
-        """Learn rows the first of which that does not suit the chosen families is ``first``.
+        """Learn rows whose first value outside the chosen families is at ``first``.
 
-        Columns of counts or flags that turn out to be numbers are numbers from there on, and the
-        rows kept are learned again; where none are kept any more, their odd values are missing.
+        Columns of counts or flags that turn out to be numbers become numbers, and the stored rows
+        are learned again; without stored rows, their odd values count as missing.
         """
-        _NUMBERS.check_rows(X, self._feature_names())  # what no family takes
+        _NUMBERS.check_rows(X, self._feature_names())  # outside every family's support
         X = X.copy()
         before = self._advance(X[:first], None if t is None else t[:first], types)
         net = self._net if first else []
@@ -317,7 +314,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         return np.concatenate([before, after])
 
     def _take_for_numbers(self, X: FloatArray) -> None:
-        """Change the families of columns to which the first of the rows X does not belong."""
+        """Change the families of columns that the first of the rows X does not fit."""
         assert self._family is not None  # for mypy
         names, early = self._feature_names(), self._early
         odd = ~(np.isnan(X) | self._family.suits(X))
@@ -341,7 +338,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self._stream = early.go_on(self._stream, names, at_once=True)
 
     def _family_for(self, X: FloatArray, types: list[str]) -> tuple[Likelihood, str | None]:
-        """Return the family the rows must suit, and why if they are enough to choose it."""
+        """Return the family that rows must fit, and the reason if there are enough to choose it."""
         if self._family is not None:
             return self._family, None
         early = self._early or WarmUp(self.warmup)
@@ -349,21 +346,21 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         if missing > len(X):
             return _NUMBERS, None
         rows = np.concatenate([early.rows(X.shape[1]), X[:missing]])
-        _NUMBERS.check_rows(X[:missing], self._feature_names())  # what no family takes
+        _NUMBERS.check_rows(X[:missing], self._feature_names())  # outside every family's support
         family, reason = choose_likelihood(
             rows, types=widest(self._types, types), names=self._feature_names()
         )
         return family.unscaled(), reason
 
     def _accept(self, X: FloatArray, t: FloatArray | None, types: list[str]) -> FloatArray:
-        """Learn rows that have been checked; after an interruption, note those that were."""
+        """Learn checked rows; after an interruption, note those that were learned."""
         seen, last, known = self._n_seen, self._last_time, self._types
         try:
             return self._learn_checked(X, t, types)
         except BaseException:
             done = self._n_learned - seen
             by_rows = self._is_auto and self._early is not None and not self._early.is_over
-            if by_rows and not self._in_season:  # which the rows behind have had a say in
+            if by_rows and not self._in_season:  # later rows have influenced it
                 self._types, self._family = widest(known, types), None
             self._n_seen = seen + done
             self._last_time = float(t[done - 1]) if t is not None and done > 0 else last
@@ -371,7 +368,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     @property
     def _n_learned(self) -> int:
-        """Number of rows that the parts of the model have learned."""
+        """Number of rows learned by the parts of the model."""
         if self._early is not None:
             return self._early.n_rows
         return 0 if self._stream is None else int(self._stream.state.counts[N_SEEN])
@@ -410,7 +407,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
                     self._recipe, self._family_by_now, self._stream, names, self._origin,
                     self._season, self._laws, raw=raw,
                 )  # fmt: skip
-            # until a contest has ended, its leader learns rows by the old laws, which are gone
+            # until a contest ends, its leader learns rows by the old laws, which are gone
             lawful = self._laws is not None and self._laws.in_use
             self._stream = self._early.go_on(self._stream, names, at_once=other_law or lawful)
             if len(X) > PIECE:
@@ -451,7 +448,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         self, engine: Engine | None, X: FloatArray, learned: FloatArray, t: FloatArray,
         learn: Callable[[FloatArray, FloatArray], FloatArray], net: FloatArray,
     ) -> FloatArray:  # fmt: skip
-        """Let an engine learn rows, up to 64 of them, and tell who watches."""
+        """Let an engine learn up to 64 rows, and notify the watcher."""
         watch = self._watch
         if watch is None:
             return learn(net, t)
@@ -470,7 +467,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             )
 
     def _plain_prior(self) -> dict[str, Any]:
-        """Return the prior as options of `DDCRPSampler`, if it does not follow the rows."""
+        """Return the prior as options of `DDCRPSampler`, unless it is learned from the rows."""
         follows = self.learn_prior or self.memory < math.inf
         if self._stream is None or self.alpha is None or follows or not self._is_given:
             raise ConfigError(
@@ -482,10 +479,10 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         prior = {"likelihood": self._stream.likelihood, "decay": self._stream.decay, "gamma": gamma}
         return prior | {"alpha": self.alpha, "time_unit": unit}
 
-    # -- usual rows, one by one ------------------------------------------------------------------
+    # -- ordinary rows, one by one ---------------------------------------------------------------
 
     def _prepare_alone(self, engine: Engine) -> None:
-        """Take usual rows one by one from now on, unless more than the engine has to see them."""
+        """Take ordinary rows one by one from now on, unless other parts must see them."""
         waits = self._early is not None or self._season is not None or self._laws is not None
         if waits or not Alone.takes(engine):
             self._alone = None
@@ -493,7 +490,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             self._alone = Alone(engine)
 
     def _take_alone(self, alone: Alone, x: Features, t: Any, default: float | None) -> bool:
-        """Take up a usual row that comes in time; False for any other row."""
+        """Take an ordinary row with a valid time; False for any other row."""
         values = self._vectorizer.plain(x)
         time = default if t is None else as_time(t) if self._clocked else None
         if values is None or time is None:
@@ -517,7 +514,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
             said, recent = alone.answer, self._recent
             assert recent is not None  # for mypy
             recent.add_one(alone.values, alone.t, said[SETTLED], said[SCORE])
-        except BaseException:  # Ctrl-C, which waits for no single row here
+        except BaseException:  # Ctrl-C, which no single row delays here
             if self._n_learned >= self._n_seen:
                 self._last_time = alone.t if self._clocked else None
             self._n_seen = self._n_learned
@@ -537,7 +534,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         return np.array(alone.values, dtype=np.float64), self._feature_names(), alone.t
 
     def _begin(self, n_features: int) -> None:
-        """Begin: at once where nothing must be learned from the first rows."""
+        """Begin, at once if nothing must be learned from the first rows."""
         waits_for_unit = self._clocked and self.time_unit is None
         if not self._is_given:
             least = 0 if self._season is None or self._by_clock else SEASON_ROWS
@@ -552,7 +549,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: FloatArray) -> None:
         before = -1 if self._recent is None else self._recent.last_label
-        self._states = np.r_[before, out[:, SETTLED]]
+        self._states = np.append(before, out[:, SETTLED])
         super()._keep(X, t, given, out)
 
     def _said(self, out: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -560,7 +557,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     @property
     def _origin(self) -> float | None:
-        """Time of the first row; None where rows come without times."""
+        """Time of the first row; None if rows have no times."""
         return self._first_time if self._clocked else None
 
     @property
@@ -582,7 +579,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays of the model take in memory, as `Keyed` counts them."""
+        """Bytes of the model's arrays in memory, as `Keyed` counts them."""
         early = self._nbytes_kept + (0 if self._early is None else self._early.nbytes)
         season = 0 if self._season is None else self._season.nbytes
         laws = 0 if self._laws is None else self._laws.nbytes
@@ -659,7 +656,7 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
 
 
 def _laws_for(given: Mapping[Any, str] | None, *, by_rows: bool) -> Laws | None:
-    """Return the laws of columns where the rows choose the family, else none."""
+    """Return the laws of columns if the rows choose the family, else none."""
     if given and not by_rows:
         raise ConfigError("columns: laws of columns need likelihood='auto' and preset='process'")
     return Laws(given) if by_rows else None

@@ -1,4 +1,4 @@
-"""Seasons in the model: rows are learned less the season, and again when one is found."""
+"""Seasons in the model: rows are learned without them, and again when one is found."""
 
 import logging
 from copy import deepcopy
@@ -16,15 +16,15 @@ from streamddcrp.models.seqddcrp.warmup import CLEAR_LEAD, WarmUp
 from streamddcrp.typing import FloatArray
 
 _log = logging.getLogger(__name__)
-SEASON_ROWS = 512  # least warm-up where seasons are to be learned
-FAMILY_ROWS = 64  # rows from which on families other than numbers are tried
+SEASON_ROWS = 512  # least warm-up if seasons are to be learned
+FAMILY_ROWS = 64  # rows before families other than numbers are tried
 
 
 class InSeason:
-    """The part of the model that knows of seasons."""
+    """The part of the model that handles seasons."""
 
-    _season: Subtraction | None  # None: there are none, and none are looked for
-    _laws: Laws | None  # None: columns are learned as they are
+    _season: Subtraction | None  # None: seasons are neither used nor sought
+    _laws: Laws | None  # None: columns are learned unchanged
     _early: WarmUp | None
     _stream: Engine | None
     _family: Likelihood | None
@@ -32,7 +32,7 @@ class InSeason:
     _clocked: bool | None
     _is_auto: bool
     _is_given: bool
-    _net: list[FloatArray]  # the last batch less its seasons
+    _net: list[FloatArray]  # the last batch minus its seasons
     _vectorizer: Vectorizer
     _recipe: Recipe
     _first_time: float
@@ -42,7 +42,7 @@ class InSeason:
         return self._first_time if self._clocked else None
 
     def _rows_to_go(self, most: int) -> int:
-        """Return the number of rows up to the next after which the model may be rebuilt."""
+        """Return the number of rows until the model may be rebuilt."""
         assert self._early is not None  # for mypy
         clocked = bool(self._clocked)
         if self._early.contest is not None:
@@ -53,7 +53,7 @@ class InSeason:
         return min(n for n in (self._early.rows_to_go, season, law, most) if n is not None)
 
     def _finds_season(self) -> bool:
-        """Whether seasons have just been found, so that the rows kept are to be learned again."""
+        """Whether seasons were just found, so that stored rows are to be learned again."""
         if self._season is None or self._is_given:
             return False
         assert self._early is not None  # for mypy
@@ -82,7 +82,7 @@ class InSeason:
         return self._stream is not None
 
     def _leaves_season(self, season: Subtraction) -> bool:
-        """Whether columns lose the season, as laws and tables tell them as well without."""
+        """Whether columns lose their season because laws and tables predict as well without."""
         if season.doubted is None:
             return False
         left = season.doubted
@@ -95,25 +95,24 @@ class InSeason:
         return self._stream is not None
 
     def _is_predicted(self, family: Likelihood, least: float = CLEAR_LEAD) -> bool:
-        """Whether the seasons as they are now lead those before: tables know other cycles."""
+        """Whether the present seasons lead the earlier ones: tables know other cycles."""
         assert self._early is not None  # for mypy
         assert self._season is not None
-        names, width, scores = self._vectorizer.names, self._vectorizer.n_features, []
-        free = numbers_of(family, width).tolist()
+        names, width = self._vectorizer.names, self._vectorizer.n_features
+        free, rivals, factors = numbers_of(family, width).tolist(), [], []
         for season in (self._season.before(), self._season):
             laws = Laws() if self._laws is None else deepcopy(self._laws)
             rows = self._early.rows_less_season(season, laws, width)
             if laws.subtracts:
                 laws.look(rows, self._early.n_rows, free, names, from_scratch=True)
                 rows = laws.begin(rows)
-            score = self._early.predicted(
-                self._recipe, laws.as_numbers(family), rows, names, self._origin
-            )
-            scores.append(score - self._early.log_factors(season))
-        return scores[1] > scores[0] + least
+            rivals.append((laws.as_numbers(family), rows))
+            factors.append(self._early.log_factors(season))
+        least += factors[1] - factors[0]
+        return self._early.leads(self._recipe, rivals, names, self._origin, least)
 
     def _less_season(self, X: FloatArray, t: FloatArray | None, a: int, b: int) -> FloatArray:
-        """Return rows a to b of a batch less what their season and their past foresee."""
+        """Return rows a to b of a batch minus the prediction of their season and their past."""
         net = X[a:b] if self._laws is None else self._laws.held.step(X[a:b])
         if self._season is not None:
             net = self._season.step(net, None if t is None else t[a:b])
@@ -124,14 +123,14 @@ class InSeason:
 
     @property
     def _seeks(self) -> bool:
-        """Whether seasons or laws are still looked for."""
+        """Whether seasons or laws are still sought."""
         seeks = self._season is not None and self._season.seeks and not self._is_given
         return seeks or (self._laws is not None and self._laws.next_look is not None)
 
     def _finds_law(self, *, from_scratch: bool) -> bool:
-        """Whether it is time to look for laws, and some have just been found.
+        """Whether a check for laws was due and has just found some.
 
-        ``from_scratch`` says that the seasons are others, so that the laws may be.
+        ``from_scratch``: the seasons have changed, so the laws may change.
         """
         early, laws = self._early, self._laws
         if early is None or laws is None or not (from_scratch or early.n_rows == laws.next_look):
@@ -151,20 +150,20 @@ class InSeason:
         return early.would_predict(laws, self._recipe, family, names, self._origin, self._season)
 
     def _forget_early_rows(self) -> None:
-        """End the warm-up where it is over, no contest goes on and no season is sought."""
+        """End the warm-up if it is over, with no contest or search for seasons going on."""
         if self._early is not None and self._early.is_over and self._early.contest is None:
             self._early = self._early if self._seeks else None
             if self._early is None and self._laws is not None and not self._laws.in_use:
                 self._laws = None
 
     def _end_contest(self) -> None:
-        """Let the best of the candidates lead at once, where a contest goes on."""
+        """Finish a contest at once, so that its best candidate leads."""
         if self._early is not None:
             names = self._vectorizer.names
             self._stream = self._early.go_on(self._stream, names, at_once=True)
 
     def _keep_season(self) -> None:
-        """Keep to the seasons in use: what the model is compared with is not to change."""
+        """Keep the present seasons, since a comparison needs a constant model."""
         if self._season is not None:
             self._season.settle()
         if self._laws is not None:
@@ -172,7 +171,7 @@ class InSeason:
         self._forget_early_rows()
 
     def _rows_less_season(self) -> FloatArray:
-        """Return the rows of the last batch, less their seasons, where it may have some."""
+        """Return the last batch's rows minus their seasons, if it may have any."""
         return np.concatenate([np.empty((0, self._vectorizer.n_features)), *self._net])
 
     @property
@@ -182,7 +181,7 @@ class InSeason:
 
     @property
     def _family_by_now(self) -> Likelihood:
-        """The family at this stage, whatever the batch at hand holds behind it."""
+        """The family at this stage, whatever follows in the present batch."""
         by_rows = self._is_auto and self._early is not None and not self._early.is_over
         if self._family is not None and (self._in_season or not by_rows):
             return self._family
@@ -190,7 +189,7 @@ class InSeason:
 
     @property
     def _family_by_rows(self) -> Likelihood:
-        """The family that the rows so far suggest."""
+        """The family suggested by the rows so far."""
         if self._early is None or self._early.n_rows < FAMILY_ROWS:
             return NormalGamma()
         rows = self._early.rows(self._vectorizer.n_features)

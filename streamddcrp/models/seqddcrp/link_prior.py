@@ -9,7 +9,7 @@ from streamddcrp.decay import Decay
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import positive
 
-_TAIL = 1e-12  # prior weight, as a share of alpha, below which a link is not offered
+_TAIL = 1e-12  # prior weight, relative to alpha, below which a link is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class LinkPrior:
 
 
 def link_prior(decay: Decay, alpha: float, n: int, t: FloatArray | None = None) -> LinkPrior:
-    """Lay out the link prior of ``n`` customers at times (n,), or at indices.
+    """Compute the link prior of ``n`` customers at times (n,) or indices.
 
-    ``alpha``: weight of opening a table; links lighter than 1e-12 of it are not offered.
+    ``alpha``: weight of opening a table; links below 1e-12 of it are dropped.
     """
     alpha = positive("alpha", alpha)
     share = _TAIL * alpha / float(decay.weight(0.0))
@@ -42,7 +42,7 @@ def link_prior(decay: Decay, alpha: float, n: int, t: FloatArray | None = None) 
     reach = np.arange(n) - np.searchsorted(t, t - horizon, side="left")
     width = int(max(reach.max(initial=1), 1))
     log_weight = np.full((n, width), -np.inf)
-    for gap in range(1, width + 1):  # one column a gap: memory stays (n, W)
+    for gap in range(1, width + 1):  # one column per gap: memory stays (n, W)
         log_weight[gap:, width - gap] = decay.log_weight(t[gap:] - t[:-gap])
     log_total = np.log(alpha + np.exp(log_weight).sum(axis=1))
     return LinkPrior(log_weight, log_total, math.log(alpha))

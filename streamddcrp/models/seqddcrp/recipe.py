@@ -1,4 +1,4 @@
-"""How an engine is made from the options of a model and its first rows."""
+"""How an engine is created from a model's options and first rows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
 
 _GAPS = np.arange(1.0, 65.0)
-_ENDLESS = 10.0  # taken for the weight of earlier arrivals where it grows without end
+_ENDLESS = 10.0  # assumed weight of earlier arrivals if it grows without bound
 
 
 def _mass_of(decay: Decay) -> float:
-    """Return the weight of the last arrivals together."""
+    """Return the total weight of the last arrivals."""
     return _mass(decay) if isinstance(decay, Exponential) else float(np.sum(decay.weight(_GAPS)))
 
 
@@ -36,11 +36,11 @@ def _mass(decay: Exponential) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How an engine is made from the options of a model and its first rows.
+    """The recipe for creating an engine from a model's options and first rows.
 
-    ``reaches``: scales of the exponential decay to choose from, empty: it is given. ``alpha``,
-    ``time_unit``: None: learned; from the first rows. ``settings``: what options fix of
-    `make_config`. ``correlate``: columns may depend on each other within tables.
+    ``reaches``: scales of the exponential decay to choose from; empty if it is given. ``alpha`` and
+    ``time_unit``: None to learn them, or take them from the first rows. ``settings``: those of
+    `make_config` fixed by options. ``correlate``: columns may depend on each other within tables.
     """
 
     decay: Decay
@@ -63,7 +63,7 @@ class Recipe:
         opening: float,
         power: float = 1.0,
     ) -> Config:
-        """Return checked settings, with alpha started so that a row opens a table as expected."""
+        """Return checked settings, with the initial alpha set for the expected openings."""
         alpha, rate = self.alpha or 1.0, math.inf
         if self.alpha is None:
             alpha = opening * (_ENDLESS if decay.code == NO_DECAY else _mass_of(decay))
@@ -80,7 +80,7 @@ class Recipe:
         first_time: float | None, unit: float = 1.0, arrays: Mapping[str, Any] | None = None,
         n_rows: int | None = None, old: State | None = None,
     ) -> Engine:  # fmt: skip
-        """Return an engine before its first row, or of stored arrays, with or without times.
+        """Return an engine before its first row, or from stored arrays, with or without times.
 
         ``n_rows``, ``old``: as for `empty_state`.
         """
@@ -116,7 +116,7 @@ class Recipe:
         return engine
 
     def candidates(self, family: Likelihood) -> tuple[Candidate, ...]:
-        """Return the priors to be compared: those that differ in what the user left open."""
+        """Return the priors to compare, which differ in what the user left open."""
         found: dict[tuple[str, float], Candidate] = {}
         for candidate in self.preset.candidates:
             opening = candidate.opening if self.alpha is None else math.nan
@@ -125,11 +125,11 @@ class Recipe:
         return tuple(found.values())
 
     def fitted(self, family: Likelihood, rows: FloatArray, names: Sequence[str]) -> Likelihood:
-        """Return the family with what it lacks taken from the first rows."""
+        """Return the family, completed from the first rows."""
         return (family.tempered(rows, names) if self.temper else family).scaled(rows, names)
 
     def unit(self, times: FloatArray, first_time: float | None) -> float:
-        """Return the unit of time: as given, or the usual gap between the first rows."""
+        """Return the unit of time: the given one, or the usual gap between the first rows."""
         if self.time_unit is not None or first_time is None:
             return self.time_unit or 1.0
         return typical_gap(times)

@@ -1,4 +1,4 @@
-"""Surprise relative to what was known at some moment."""
+"""Surprise relative to the knowledge of an earlier moment."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -20,19 +20,19 @@ from streamddcrp.models.seqddcrp.engine import Engine
 from streamddcrp.records import MOST, REAL, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
-_FEW = 5.0  # rows; smaller tables may be what is not to be taken for known
+_FEW = 5.0  # rows; smaller tables may not yet be known
 
 
 class Reference(Stored):
-    """A set of tables as they were at some moment, and how surprising rows are to it.
+    """A copy of a model's tables, and the surprise of later rows relative to it.
 
-    `SeqDDCRP.score_one` says how surprising a row is to the model as it is now; when something new
-    lasts, the model learns it within a few rows and is surprised no longer. A reference learns
-    nothing. Its surprise is that of the mixture of its tables, weighted by their sizes:
+    `SeqDDCRP.score_one` gives the surprise to the present model; when something new lasts, the
+    model learns it within a few rows and is no longer surprised. A reference learns nothing. Its
+    surprise is that of the mixture of its tables, weighted by their sizes:
 
         -log sum_m w_m p(x | rows of table m),    w_m = n_m / sum_l n_l.
 
-    Made by `SeqDDCRP.reference`; later changes of the model do not reach it.
+    Created by `SeqDDCRP.reference`; later changes of the model do not affect it.
 
     Attributes
     ----------
@@ -40,14 +40,14 @@ class Reference(Stored):
         Ids of the tables in the model.
     weights : ndarray of float64, shape (K,)
     past : ndarray of float64, shape (n_lags, D), or None
-        The rows before the next one, for a likelihood that regresses on them: at first the last
-        ones the model learned. Who scores batch after batch sets it to the last rows of each.
+        The rows before the next one, for an autoregressive likelihood: initially the last ones that
+        the model learned. When scoring batch after batch, set it to the last rows of each.
 
     Notes
     -----
     O(K D) a row (O(K D^2) for full covariances), about a microsecond; memory O(K P). Missing values
-    are treated as the likelihood does, words of an open vocabulary that the reference has not seen
-    as its prior says, and other features it does not know are ignored.
+    are treated as by the likelihood, unseen words of an open vocabulary by its prior, and other
+    unknown features are ignored.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Reference(Stored):
         return self._score(lambda: X)
 
     def _score(self, read: Callable[[], FloatArray]) -> FloatArray:
-        """Read rows and score them; words that are new count in the score, but are not kept."""
+        """Read rows and score them; new words count in the score, but are not stored."""
         mark = self._vectorizer.mark()
         try:
             X = read().copy()
@@ -112,7 +112,7 @@ class Reference(Stored):
         self._likelihood.check_rows(X, names)
         rows, _ = self._likelihood.prepare(X, self.past)
         hyper, post = self._hyper, self._post
-        if rows.shape[1] > hyper[0]:  # new words: their statistics stand behind the others
+        if rows.shape[1] > hyper[0]:  # new words: their statistics follow the others
             hyper = self._likelihood.hyper(X.shape[1])
             more = self._likelihood.n_stats(X.shape[1]) - self._stats.shape[1]
             post = self._posteriors(hyper, np.pad(self._stats, ((0, 0), (0, more))))
@@ -142,7 +142,7 @@ class Reference(Stored):
         likelihood = likelihood_from_config(meta["likelihood"])
         vectorizer = Vectorizer.from_config(meta["vectorizer"])
         D, n = vectorizer.n_features, len(arrays["ids"])
-        # words that came after the reference was taken are not in it
+        # words that came after the reference are not in it
         D_then = int(arrays["hyper"][0]) if vectorizer.open else D
         refuse_if(not 0 <= D_then <= D or n == 0, "features")
         shape = (n, likelihood.n_stats(D_then))

@@ -1,9 +1,9 @@
-"""Everything a stream has left behind: a window of customers, groups of older ones, tables.
+"""The memory of a stream: a window of customers, groups of older ones, tables.
 
-The arrays are grouped by axis into named tuples so that a kernel takes four arguments, not forty;
+The arrays are grouped by axis into named tuples, so that a kernel takes four arguments, not forty;
 kernels update them in place. Axes: W rows of the window, D features, G groups, K tables, P and Q
 entries of statistics and posteriors, O options of a link. Lengths are capacities; `State.counts`
-says how much is in use.
+gives the lengths in use.
 """
 
 import math
@@ -71,7 +71,7 @@ from streamddcrp.records import arrays_of as stored_arrays
 from streamddcrp.typing import FloatArray, IntArray
 
 MIXED = {"M": MIXTURES, "S": STATES, "Y": PLACES}  # lengths that never change
-EXPECTED = Within(-0.5, MOST)  # a number of things; below 0 by rounding only
+EXPECTED = Within(-0.5, MOST)  # an expected count; below 0 only by rounding
 
 
 class Rows(NamedTuple):
@@ -79,8 +79,8 @@ class Rows(NamedTuple):
 
     x: Annotated[FloatArray, "W D", PREPARED]
     t: Annotated[FloatArray, "W"]
-    clock: Annotated[FloatArray, "W"]  # the times as users gave them; not for kernels
-    log_birth: Annotated[FloatArray, "W"]  # log alpha - log S_i as the customer arrived
+    clock: Annotated[FloatArray, "W"]  # users' times; not for kernels
+    log_birth: Annotated[FloatArray, "W"]  # log alpha - log S_i when the customer arrived
     links: Annotated[FloatArray, "W W", CHANCE]  # q(c_i = j) for j < i in the window
     log_weight: Annotated[FloatArray, "W W", -np.inf]  # log p(c_i = j)
     group_links: Annotated[
@@ -89,7 +89,7 @@ class Rows(NamedTuple):
     group_log_weight: Annotated[FloatArray, "W G", -np.inf]  # links keep the prior's proportions
     rate: Annotated[FloatArray, "W"]  # 1 / S_i
     term: Annotated[FloatArray, "W"]  # the customer's link term of the bound
-    surprise: Annotated[FloatArray, "W"]  # -log p of its values, as it arrived
+    surprise: Annotated[FloatArray, "W"]  # -log p of its values on arrival
     # q(c_i = i, d_i = m): i opens a table with atom m. Zero beyond the rows in use.
     births: Annotated[FloatArray, "K W", CHANCE]
     # Z: probability that i's parameter is that of atom m. Zero beyond the rows in use.
@@ -97,7 +97,7 @@ class Rows(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Evicted customers that are still linked to."""
+    """Evicted customers that rows still link to."""
 
     log_mass: Annotated[FloatArray, "G"]  # the decay weight is exp(log_mass) f(now - t)
     t: Annotated[FloatArray, "G"]
@@ -105,42 +105,42 @@ class Groups(NamedTuple):
     # column of its members; -1: a single one
     atom: Annotated[IntArray, "G", -1, index("K", none=True)]
     probs: Annotated[FloatArray, "G K", CHANCE]  # mass-weighted mean of the members' Z
-    shadow: Annotated[FloatArray, "G K", CHANCE]  # the part of it that is at the atoms' shadows
+    shadow: Annotated[FloatArray, "G K", CHANCE]  # the part of it at the atoms' shadows
 
 
 class Atoms(NamedTuple):
-    """What the prior over atoms needs."""
+    """Data of the prior over atoms."""
 
-    active: Annotated[IntArray, "K:A", index("K")]  # columns at which one in memory may sit
+    active: Annotated[IntArray, "K:A", index("K")]  # columns where a customer in memory may sit
     opener: Annotated[IntArray, "K", -1]  # arrival index of the customer that opened the column
-    # Expected number of tables opened with the atom: by all customers and by evicted ones; by these
+    # Expected number of tables opened with the atom: by all customers and by evicted ones; by those
     # in the shadow and in the rest, if it were split.
     births: Annotated[FloatArray, "K", EXPECTED]
     frozen_births: Annotated[FloatArray, "K", EXPECTED]
     shadow_births: Annotated[FloatArray, "K", EXPECTED]
     rest_births: Annotated[FloatArray, "K", EXPECTED]
-    # What a split would add to the link terms of evicted rows: this, less what sticks pay.
+    # A split's addition to the link terms of evicted rows: this, minus the sticks' payments.
     side_terms: Annotated[FloatArray, "K"]
     side_sticks: Annotated[FloatArray, "K"]
-    # Nats by which its halves have predicted rows better than their pool, how many rows, and the
-    # sum of the probabilities of the likelier half of each.
+    # Nats by which its halves predicted rows better than their pool, the number of rows, and the
+    # sum of the probabilities of each row's likelier half.
     lead: Annotated[FloatArray, "K"]
     foretold: Annotated[FloatArray, "K", WEIGHT]
     told: Annotated[FloatArray, "K", WEIGHT]
-    # Expected rows of the shadow when a split last failed; 0: not tried.
+    # Expected rows of the shadow when a split last failed; 0: never tried.
     failed_at: Annotated[FloatArray, "K"]
     log_beta: Annotated[FloatArray, "K"]  # E log of the atom's stick weight; 0 without recall
     beta: Annotated[FloatArray, "K"]  # E of it; 0 without recall
-    # Nats by which evicted rows are more probable where the atom forgets faster, and whether it
-    # does: `kernels.pace`.
+    # Nats by which evicted rows favour faster forgetting, and whether the atom uses it:
+    # `kernels.pace`.
     pace_lead: Annotated[FloatArray, "K"]
     is_fast: Annotated[IntArray, "K", Within(0, 1)]
-    # Rows that the atom was away before it came back, and since then all rows go to the shadow;
-    # below 0 once it has lost what no longer holds after them; 0: no long absence.
+    # Rows of absence before it returned; since then all rows go to the shadow. Below 0 once
+    # outdated parts are forgotten; 0: no long absence.
     visiting: Annotated[IntArray, "K", Within(-MOST, MOST)]
-    # Rows since the last one there that would have been there as well as where they are.
+    # Rows since the last one there that would have suited it as well as their own atom.
     missed: Annotated[FloatArray, "K", WEIGHT]
-    # Arrivals that were seen there, their runs, and whether users know of it: `kernels.known`.
+    # Arrivals seen there, their runs, and whether users know of it: `kernels.known`.
     n_rows: Annotated[IntArray, "K"]
     n_visits: Annotated[IntArray, "K"]
     reported: Annotated[IntArray, "K", Within(-2, 1)]
@@ -148,34 +148,33 @@ class Atoms(NamedTuple):
     filtered: Annotated[FloatArray, "K", Within(0.0, MOST)]
     joint: Annotated[FloatArray, "K", Within(0.0, MOST)]  # the same beside mixed states
     settled_at: Annotated[IntArray, "K", Within(-1, MOST)]  # last arrival in that state, or -1
-    alone: Annotated[IntArray, "K"]  # rows at which it was the most probable state
-    # Mixtures of atoms: places for mixed states, then for runs of rows that may become one.
-    # Expected rows at each atom, and at all; shares of the concentrations; weight as the present
-    # state, or nats by which the run predicts better; last arrival in the state, or first of the
-    # run, or -1.
+    alone: Annotated[IntArray, "K"]  # rows for which it was the most probable state
+    # Mixtures of atoms: places for mixed states, then for candidate runs of rows. Expected rows at
+    # each atom, and in total; shares of the concentrations; weight as the present state, or the
+    # run's predictive lead in nats; last arrival in the state, or first of the run, or -1.
     mix: Annotated[FloatArray, "M K", WEIGHT]
     mix_total: Annotated[FloatArray, "M", WEIGHT]
     mix_conc: Annotated[FloatArray, "M 3", CHANCE, 1.0 / 3.0]
     mix_weight: Annotated[FloatArray, "M", FINITE]
     mix_at: Annotated[IntArray, "M", Within(-1, MOST), -1]
     mix_id: Annotated[IntArray, "S", Within(-1, MOST), -1]
-    # What is known of stays in states, by their ids: number and rows, and who followed.
+    # Stays in states by id: number and rows, and their successors.
     stay_ids: Annotated[IntArray, "Y", Within(-1, MOST), -1]
     stays: Annotated[FloatArray, "Y 2", WEIGHT]
     successors: Annotated[FloatArray, "Y Y", WEIGHT]
 
 
 class ComponentTable(NamedTuple):
-    """Live components; a row beyond the live ones is unused capacity."""
+    """Live components; further rows are unused capacity."""
 
-    ids: Annotated[IntArray, "K", -1]  # what users see; in order of birth, never reused
+    ids: Annotated[IntArray, "K", -1]  # shown to users, in order of birth, never reused
     born: Annotated[IntArray, "K"]  # arrival index of the customer that opened it
     last_seen: Annotated[IntArray, "K", Within(-1, MOST)]  # and of the last one seen there, or -1
     stats: Annotated[FloatArray, "K P"]  # expected sufficient statistics of all its customers
     frozen: Annotated[FloatArray, "K P"]  # the part of evicted customers
-    shadow: Annotated[FloatArray, "K P"]  # the part of ``frozen`` that may be split off
-    other: Annotated[FloatArray, "K P"]  # the same by the other memory: `kernels.pace`
-    undivided: Annotated[FloatArray, "K P"]  # the part of ``frozen`` from before the shadow began
+    shadow: Annotated[FloatArray, "K P"]  # the part of ``frozen`` that a split would remove
+    other: Annotated[FloatArray, "K P"]  # the same under the second memory: `kernels.pace`
+    undivided: Annotated[FloatArray, "K P"]  # the part of ``frozen`` older than the shadow
     left: Annotated[FloatArray, "K P"]  # statistics of its halves: `kernels.halves`
     right: Annotated[FloatArray, "K P"]
     post: Annotated[FloatArray, "K Q"]  # posterior given ``stats``; column 0: log marginal
@@ -184,12 +183,12 @@ class ComponentTable(NamedTuple):
 class Scratch(NamedTuple):
     """Work space of the kernels.
 
-    Only ``columns``, the constant ``prior_post`` and what is noted of events outlive a call, and a
+    Only ``columns``, the constant ``prior_post`` and the notes on events outlive a call, and a
     prediction until the next one.
     """
 
-    columns: Annotated[FloatArray, "D W"]  # the rows' values, turned: loops over rows read on
-    sole: Annotated[IntArray, "W"]  # the only column that a row may sit at; -1: one of several
+    columns: Annotated[FloatArray, "D W"]  # values transposed, for contiguous loops over rows
+    sole: Annotated[IntArray, "W"]  # the only column where a row may sit; -1: several
     local: Annotated[FloatArray, "W"]
     message: Annotated[FloatArray, "O"]
     share: Annotated[FloatArray, "O"]
@@ -197,17 +196,17 @@ class Scratch(NamedTuple):
     group: Annotated[FloatArray, "G"]
     own: Annotated[FloatArray, "K"]
     weight: Annotated[FloatArray, "K"]
-    stale: Annotated[FloatArray, "K", 1]  # 1 where a posterior waits for the next block
-    # How much better rows being evicted suit the shadows, in nats; then 1 where they went there.
+    stale: Annotated[FloatArray, "K", 1]  # 1 if a posterior waits for the next block
+    # Nats by which rows being evicted suit the shadows better; then 1 if they went there.
     sides: Annotated[FloatArray, "K W"]
     opened: Annotated[FloatArray, "W"]  # probability that it opens its half of the atom
-    paid: Annotated[FloatArray, "W"]  # and what that adds to ``side_sticks``
+    paid: Annotated[FloatArray, "W"]  # and its addition to ``side_sticks``
     home: Annotated[IntArray, "W"]  # columns at which rows have just been frozen
     joined: Annotated[IntArray, "W"]  # groups that rows being evicted have joined
-    growth: Annotated[FloatArray, "W"]  # by how much the log mass of these grew
+    growth: Annotated[FloatArray, "W"]  # growth of these groups' log mass
     kept_frozen: Annotated[FloatArray, "P"]
     kept_column: Annotated[FloatArray, "G"]
-    kept_weight: Annotated[FloatArray, "W"]  # of the links to a group that is divided
+    kept_weight: Annotated[FloatArray, "W"]  # of the links to a divided group
     log_new: Annotated[FloatArray, "1"]  # log density of the arrival under the base measure
     mixed: Annotated[FloatArray, "S"]  # density of the arrival in mixed states
     # G: what a customer's table would receive from it and from those that reach it.
@@ -215,26 +214,26 @@ class Scratch(NamedTuple):
     stats: Annotated[FloatArray, "P"]
     taken: Annotated[FloatArray, "K P"]  # statistics of some of the tables' rows
     rest: Annotated[FloatArray, "P"]
-    corner: Annotated[FloatArray, "L L"]  # links among eight rows, turned
+    corner: Annotated[FloatArray, "L L"]  # links among eight rows, transposed
     moved: Annotated[FloatArray, "W"]  # 1 for the rows that a move gives to a new table
     post: Annotated[FloatArray, "Q"]
     shadow_post: Annotated[FloatArray, "Q"]
     whole_post: Annotated[FloatArray, "Q"]
     prior_post: Annotated[FloatArray, "Q", math.nan]  # posterior of no data; NaN: not computed yet
-    # The row that was predicted last: number (-1: none), time, log S; values; the prediction.
+    # The last predicted row: number (-1: none), time, log S; values; the prediction.
     asked: Annotated[FloatArray, "3", -1]
     asked_x: Annotated[FloatArray, "D"]
     answer: Annotated[FloatArray, "N"]
-    # The rows' links before a move, to be put back if it fails.
+    # The rows' links before a move, to restore if it fails.
     kept_links: Annotated[FloatArray, "W W"]
     kept_group_links: Annotated[FloatArray, "W G"]
     kept_births: Annotated[FloatArray, "K W"]
     kept_term: Annotated[FloatArray, "W"]
-    # By what the regimes of the last events differ from others: `kernels.reasons`.
+    # Differences between the last events' regimes and others: `kernels.reasons`.
     noted: Annotated[IntArray, "2"]
     told: Annotated[IntArray, "16 3", -1]
     views: Annotated[FloatArray, "16 3 3 D"]
-    spans: Annotated[IntArray, "E 2", -1]  # arrivals whose times are yet to be noted
+    spans: Annotated[IntArray, "E 2", -1]  # arrivals whose times are not noted yet
 
 
 class Events(NamedTuple):
@@ -246,7 +245,7 @@ class Events(NamedTuple):
     arrival: Annotated[IntArray, "E"]
     t: Annotated[FloatArray, "E", REAL]  # when it was noticed
     begun: Annotated[FloatArray, "E", REAL]  # of its arrival
-    # Times between which the first row of its regime lies; NaN where nothing is noted.
+    # Times between which the first row of its regime lies; NaN if not noted.
     earliest: Annotated[FloatArray, "E", math.nan]
     latest: Annotated[FloatArray, "E", math.nan]
     noted: Annotated[IntArray, "E", Within(0, MOST)]  # 9 number of the event + rows they are of
@@ -261,7 +260,7 @@ COUNTS = counters({
 
 @dataclass(slots=True)
 class State:
-    """The engine's memory; exactly one owner."""
+    """The engine's memory; it has exactly one owner."""
 
     rows: Rows
     groups: Groups
@@ -283,7 +282,7 @@ def _padded(n: int) -> int:
 
 
 def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[str, int]:
-    """Return the capacities of all axes, with room for ``capacity`` tables and ``n_rows``."""
+    """Return the capacities of all axes, given room for ``capacity`` tables and ``n_rows``."""
     window = config.window if n_rows is None else min(config.window, n_rows)
     width = _padded(window + config.sweep_every)
     n_groups = capacity + 2 if config.tied else config.halo + config.sweep_every + 1
@@ -343,13 +342,13 @@ def empty_state(
 
 
 def _room(state: State) -> tuple[int, ...]:
-    """Return for how many of each axis a state has room."""
+    """Return a state's capacity along each axis."""
     table, groups = state.table, state.groups
     return (*state.rows.x.shape, *groups.probs.shape, table.stats.shape[1], table.post.shape[1])
 
 
 def grown(state: State, config: Config, capacity: int) -> State:
-    """Return the state with room for ``capacity`` tables; no number in it changes."""
+    """Return the state with room for ``capacity`` tables and unchanged numbers."""
     lengths = _lengths(config, capacity)
     larger = replace(
         state,
@@ -367,10 +366,10 @@ def grown(state: State, config: Config, capacity: int) -> State:
 
 
 def widened(state: State, config: Config) -> State:
-    """Return the state for ``config`` with more features, absent in everything seen so far.
+    """Return the state for ``config`` with more features, absent so far.
 
-    For families whose statistics of a further feature stand behind those of the others and are zero
-    where it is absent: counts of words.
+    For families where the statistics of a further feature are appended and are zero if it is
+    absent: word counts.
     """
     wide = grown(state, config, len(state.table.ids))
     for m in range(state.n_tables):
@@ -379,7 +378,7 @@ def widened(state: State, config: Config) -> State:
 
 
 def live_columns(state: State) -> IntArray:
-    """Return the columns of live tables that are known."""
+    """Return the columns of known live tables."""
     K = state.n_tables
     atoms, rows = state.atoms, state.atoms.n_rows[:K]
     lasted = (rows >= LASTING) | ((rows > 0) & (rows >= LONG_RUN * atoms.n_visits[:K]))
@@ -394,7 +393,7 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
 
 
 def _used(state: State) -> dict[str, int]:
-    """Return what is in use of each axis."""
+    """Return the length in use of each axis."""
     axes = {"W": N_ROWS, "G": N_GROUPS, "K": N_TABLES, "A": N_ACTIVE}
     used = {axis: int(state.counts[at]) for axis, at in axes.items()}
     D, P, Q = state.rows.x.shape[1], state.table.stats.shape[1], state.table.post.shape[1]
@@ -403,7 +402,7 @@ def _used(state: State) -> dict[str, int]:
 
 
 def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> State:
-    """Rebuild the state that `arrays_of` described; raises CheckpointError."""
+    """Rebuild the state from `arrays_of`; raises CheckpointError."""
     counts, n_tables = arrays["counts"], len(arrays["table.ids"])
     lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}
     check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
@@ -421,12 +420,12 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
 
 @cache
 def _not_before(n: int) -> NDArray[np.bool_]:
-    """Say of each two rows whether the second is no earlier one."""
+    """Return for successive rows whether the second is not earlier."""
     return np.triu(np.ones((n, n), np.bool_))
 
 
 def _has_room(config: Config, state: State) -> bool:
-    """Whether rows and groups find room up to the next block, as they do in every state made."""
+    """Whether rows and groups have room until the next block, as in every state created here."""
     counts, groups = state.counts, state.groups
     w, n_groups, n_active = (int(counts[at]) for at in (N_ROWS, N_GROUPS, N_ACTIVE))
     active, atom = state.atoms.active[:n_active].tolist(), groups.atom[:n_groups].tolist()
@@ -434,9 +433,9 @@ def _has_room(config: Config, state: State) -> bool:
         return False
     if w > counts[N_SEEN] or (n_active == 0 and w > 0) or len(set(active)) < n_active:
         return False
-    age = counts[N_SEEN] - w - groups.arrival[:n_groups]  # before the oldest row
+    age = counts[N_SEEN] - w - groups.arrival[:n_groups]  # relative to the oldest row
     if bool((age <= 0).any()):
         return False
     if not config.tied:
-        return bool((age <= config.halo).all() and (np.diff(age) < 0).all())  # one a row
+        return bool((age <= config.halo).all() and (np.diff(age) < 0).all())  # one for each row
     return n_groups - len(set(atom) - {-1}) <= 1

@@ -1,4 +1,4 @@
-"""What a streaming model shows its users: bound, events, live tables, labels of the window."""
+"""The user's view of a streaming model: bound, events, live tables, labels of the window."""
 
 import math
 from collections.abc import Hashable, Sequence
@@ -32,11 +32,11 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import VERDICTS, choice, whole
 
 _EXPLAINED = ("birth", "return", "split")
-_NEW = 20  # rows for which a regime is not what was usual
+_NEW = 20  # rows for which a regime does not count as usual
 
 
 class TableViews(RowModel):
-    """The part of the model that only shows what it has learned."""
+    """The part of the model that only shows results."""
 
     _stream: Engine | None
     _early: WarmUp | None
@@ -45,9 +45,9 @@ class TableViews(RowModel):
     _first_time: float
     _backlog: Backlog
     _rows_less_season: Any
-    _states: FloatArray  # of the rows of the last batch, and of the one before them
+    _states: FloatArray  # of the last batch's rows, and of the row before
     _marks: dict[int, tuple[str, str]]
-    _watch: Any  # told of rows before and after they are learned, some at a time
+    _watch: Any  # notified before and after rows are learned, some at a time
     window: int
 
     def _named(self, out: FloatArray) -> pa.RecordBatch:
@@ -70,9 +70,9 @@ class TableViews(RowModel):
     objective = bound
 
     def events(self) -> list[Event]:
-        """Return what happened to tables since the last call.
+        """Return the table events since the last call.
 
-        All of the last call that learned, and of those before it the last 256.
+        Includes all of the last call that learned, and the last 256 before it.
         """
         if self._stream is None:
             return []
@@ -87,13 +87,13 @@ class TableViews(RowModel):
         return 0 if self._stream is None else int(self._stream.state.counts[layout.N_EVENTS])
 
     def _keep_events(self) -> None:
-        """Copy events and what is noted of them, before later rows write over them."""
+        """Copy events and their notes before later rows overwrite them."""
         if self._stream is not None:
             self._backlog.keep(self._stream.state.events, self._n_events)
         self._note_reasons()
 
     def _note_reasons(self) -> None:
-        """Copy what was noted of events since the last time, in the units of this moment."""
+        """Copy notes on events since the last time, in the present units."""
         if self._stream is None:
             return
         log, scratch, notes = self._stream.state.events, self._stream.state.scratch, self._backlog
@@ -109,14 +109,14 @@ class TableViews(RowModel):
         notes.noted = made
 
     def _noted(self, mark: Any, views: FloatArray | None) -> tuple[Any, FloatArray | None]:
-        """Return how the regime of an event differs, as of now."""
+        """Return how an event's regime differs, as of now."""
         assert self._stream is not None  # for mypy
         _, label, into, index = mark
         views = self._stream.compare(label, into, index) if views is None else views
         return self._stream.likelihood, views
 
     def _reasons(self, event: Event) -> Event:
-        """Say by what the regime of an event differs from others, and when it began."""
+        """Describe how an event's regime differs from others, and when it began."""
         assert self._stream is not None  # for mypy
         mark = event.kind, event.label, event.into, event.index
         likelihood, views = self._backlog.reasons.get(mark) or self._noted(mark, None)
@@ -135,11 +135,10 @@ class TableViews(RowModel):
         """Return one row for each live table.
 
         ``id``; ``weight``, the expected number of rows that it remembers; ``rows`` and ``visits``,
-        how many rows were most probably there, and in how many runs; ``stay``, the length of a stay
-        in rows, null if `transitions` does not give it; ``born`` and ``last_seen``, arrival indices
-        (``last_seen`` is null if no row was most probably there); the parameters from the
-        likelihood's `point_estimates`, one column for each feature; last ``name`` and ``verdict``,
-        see `mark`.
+        the number of rows most probably there, and of their runs; ``stay``, the length of a stay in
+        rows, null if `transitions` does not give it; ``born`` and ``last_seen``, arrival indices
+        (``last_seen`` is null if no row was most probably there); the likelihood's
+        `point_estimates`, one column for each feature; last ``name`` and ``verdict``, see `mark`.
         """
         if self._stream is None:
             return no_tables(rows=pa.int64(), visits=pa.int64(), stay=pa.float64())
@@ -162,7 +161,7 @@ class TableViews(RowModel):
         return table
 
     def mark(self, label: int, name: str = "", verdict: str = "normal") -> None:
-        """Name a regime, and say whether it is normal, planned or a fault; the state keeps both.
+        """Name a regime, and mark it as normal, planned or a fault; the state stores both.
 
         `summary` shows them. For a planned regime `RegimeAnomalyDetector` raises no alarm; for a
         fault it raises one as soon as the regime is the state of the stream.
@@ -178,23 +177,23 @@ class TableViews(RowModel):
 
     @property
     def verdicts(self) -> dict[int, str]:
-        """The verdict on each regime that has been marked."""
+        """The verdict on each marked regime."""
         return {label: verdict for label, (_, verdict) in self._marks.items()}
 
     def transitions(self) -> pa.Table:
-        """Return how long states last, and what usually follows them; one row for each state.
+        """Return how long states last, and their usual successors; one row for each state.
 
-        By the column ``state`` of `step_many`, for the 16 states with most stays. The present stay
-        counts as censored.
+        Uses the column ``state`` of `step_many`, for the 16 states with most stays. The present
+        stay counts as censored.
 
         Returns
         -------
         pyarrow.Table
-            ``state`` (int64); ``stays`` (int64), how many have ended; ``rows`` (float64), the
+            ``state`` (int64); ``stays`` (int64), the number of ended stays; ``rows`` (float64), the
             posterior median of the mean length of a stay, with its 0.95 interval ``rows_low`` to
             ``rows_high``, if rows end a stay independently of each other; ``present``, the length
-            of the present stay so far, and ``longer``, how probable earlier stays make one that
-            long: near 0, it is unusually long; null if no stay in that state has ended;
+            of the present stay so far, and ``longer``, the probability of such a length given
+            earlier stays: near 0, it is unusually long; null if no stay in that state has ended;
             ``following``, a list of ``state`` and ``probability``, the most probable first: the
             posterior mean of a Dirichlet distribution with weight 1 for all states together, with
             -1 for a state not seen yet. Equation (9) of ``docs/math/states_over_tables.md``.
@@ -203,7 +202,7 @@ class TableViews(RowModel):
         return _STAYS.empty_table() if state is None else stays_of(state)
 
     def _standing(self, key: Any = None) -> Standing | None:
-        """Say which state the stream is in; None in warm-up."""
+        """Return the stream's present state; None in warm-up."""
         if self._stream is None:
             return None
         engine, state = self._stream, self._stream.state
@@ -227,7 +226,7 @@ class TableViews(RowModel):
         return Standing(key, label, rows, began, share, longer, reasons, pace, *mark)
 
     def column_laws(self) -> dict[Hashable, str]:
-        """Say the law of each column: what is subtracted before its rows are clustered."""
+        """Return each column's law: what is subtracted before its rows are clustered."""
         names = self._feature_names()
         return dict.fromkeys(names, "level") if self._laws is None else self._laws.in_words(names)
 
@@ -237,23 +236,23 @@ class TableViews(RowModel):
         Parameters
         ----------
         ids : sequence of int, optional
-            Of live tables. Default: all with at least 5 expected rows.
+            Ids of live tables. Default: all with at least 5 expected rows.
 
         Raises
         ------
         ConfigError
-            In warm-up, or if no live table has an id.
+            In warm-up, or if an id is not a live table's.
         """
         return reference_of(self._stream, self._vectorizer, ids)
 
     def recent_labels(self) -> IntArray:
-        """Return the labels of the last rows as they look now, oldest first.
+        """Return the present labels of the last rows, oldest first.
 
         A row's label in `step_many` was given before the row was learned; these labels use later
-        rows. Where tables are seldom opened they are the most probable path of tables through these
-        rows, so that near tables do not take turns row by row. The rows are those whose links may
-        still change: the last ``window`` to ``window + sweep_every``, fewer at the start of a
-        stream; all 0 in warm-up.
+        rows. If tables are rarely opened they are the most probable path of tables through these
+        rows, so that similar tables do not alternate. The rows are those whose links may still
+        change: the last ``window`` to ``window + sweep_every``, fewer at the start of a stream; all
+        0 in warm-up.
 
         Returns
         -------
@@ -265,7 +264,7 @@ class TableViews(RowModel):
         return ids
 
     def _row_less_season(self, x: FloatArray, t: float) -> FloatArray:
-        """Return a row (D,) less the seasons of its time, as it is learned; changes nothing."""
+        """Return a row (D,) minus the seasons of its time, as learned; changes nothing."""
         if self._early is not None and self._early.leads_raw:
             return x
         if self._laws is not None:
@@ -282,19 +281,19 @@ class TableViews(RowModel):
         return self._in_words(names, row, net, self._stream.explain(net, time))
 
     def explain_learned(self, x: Features, ago: int) -> Explanation | None:
-        """Explain a row of the last batch by the state of the row before, as that state is now.
+        """Explain a row of the last batch by the previous row's state, as that state is now.
 
         Parameters
         ----------
         x : mapping
             The row.
         ago : int
-            Its place from the end of the batch that was learned last: 1 for the last row.
+            Its position from the end of the last learned batch: 1 for the last row.
 
         Returns
         -------
         Explanation or None
-            None if the row is not of that batch, or needs earlier rows that are no longer kept.
+            None if the row is not of that batch, or needs earlier rows that are no longer stored.
         """
         if self._stream is None:
             return None
@@ -304,8 +303,8 @@ class TableViews(RowModel):
     def _usual(self, ago: int) -> Reference:
         """Return what the state before a row of the last batch expects.
 
-        Where that has no table of its own, is not known, or is itself new, what the table before
-        expects that has been there for longer.
+        If that state has no table, is unknown, or is itself new, uses the last earlier table that
+        was there for longer.
         """
         assert self._stream is not None  # for mypy
         state = self._stream.state
@@ -338,7 +337,7 @@ class TableViews(RowModel):
     def _in_words(
         self, names: list[str], row: FloatArray, net: FloatArray, found: tuple[int, Any]
     ) -> Explanation:
-        """Return what was found of a row, and of that less its seasons, in the units of the row."""
+        """Return an explanation of a row, or of it minus seasons, in the row's units."""
         regime, (at, (score, excess), surprise, view) = found
         if net is not row:
             factor = 1.0 if self._season is None else self._season.factors(row, net)
@@ -347,7 +346,7 @@ class TableViews(RowModel):
         return explanation(parts_of(names, row, at, surprise, view), score, excess, regime)
 
     def _as_row(self, x: Features, t: Any) -> tuple[FloatArray, list[str], float]:
-        """Return a row to explain (D,), checked, the names of its columns, and its time."""
+        """Return a checked row to explain (D,), its column names, and its time."""
         row, names = self._values(x)
         if self._stream is not None:
             self._check_rows(row[None], names)
@@ -364,7 +363,7 @@ class TableViews(RowModel):
         return X[0], names
 
     def _surprise_to(self, reference: Reference, x: Features, t: Any) -> float:
-        """Return the surprise of a row, less the seasons of its time, to a reference."""
+        """Return a row's surprise to a reference, with the seasons of its time subtracted."""
         if self._season is None and self._laws is None:
             return reference.score_one(x)
         X = self._vectorizer.row(x, learn=False)
@@ -381,7 +380,7 @@ _STAYS = pa.schema([
 
 
 def stays_of(state: State) -> pa.Table:
-    """Return one row for each state that has been left, or is the present one."""
+    """Return one row for each state that has ended a stay or is present."""
     atoms, counts = state.atoms, state.counts
     present, since = int(counts[layout.STAYING]), int(counts[layout.N_SEEN] - counts[layout.SINCE])
     places = np.flatnonzero(atoms.stay_ids >= 0)

@@ -1,17 +1,17 @@
-"""The first rows of a stream choose its model: priors compete, and the log score decides.
+"""Model choice by the first rows of a stream: priors compete, and the log score decides.
 
-Nothing is known of the data at first, and a prior that is too broad or too narrow, too ready or too
-slow to open tables, costs the whole stream. So a model is rebuilt from all rows so far after 8,
-16, 32, .. rows, up to the end of the warm-up: one for each candidate prior, scaled by those rows,
-and the one that has predicted them best, each row by those before it, predicts and learns until the
-next stage. The sum of these log scores is an estimate of the log evidence, and candidates are
-compared by it (`contest`) rather than by their bounds: where tables overlap, a bound also pays for
-not knowing who sits where, so it prefers one broad table to many long after the broad one predicts
-worse. Where a contest is much work, the old model answers until it is over, and the best candidate
-then learns the rows that came meanwhile.
+Initially nothing is known of the data, and a prior that is too broad or too narrow, or opens tables
+too readily or too slowly, costs the whole stream. A model is therefore rebuilt from all rows so far
+after 8, 16, 32, .. rows, up to the end of the warm-up: one for each candidate prior, scaled by
+those rows. The one that predicted them best, each row by those before it, predicts and learns until
+the next stage. The sum of these log scores estimates the log evidence, and candidates are compared
+by it (`contest`) rather than by their bounds: if tables overlap, a bound also pays for uncertain
+seating, so it prefers one broad table to many long after the broad one predicts worse. While a long
+contest runs, the old model answers; the best candidate then learns the rows that came meanwhile.
 """
 
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -39,12 +39,12 @@ _log = logging.getLogger(__name__)
 
 FIRST_STAGE = 8  # rows
 JUDGED = 512  # last rows, on which laws are compared with tables alone
-CLEAR_LEAD = 10.0  # nats by which laws, and seasons, must lead there, or be behind to be left
-KEPT = 1024  # rows from which to begin again, where seasons are found after the warm-up
+CLEAR_LEAD = 10.0  # nats by which laws, and seasons, must lead or trail there to be changed
+KEPT = 1024  # rows to restart from if seasons are found after the warm-up
 
 
 def _joined(parts: Iterable[FloatArray], n_features: int) -> FloatArray:
-    """Return chunks of rows as one; words that came later are missing in earlier ones."""
+    """Return chunks of rows as one; words new in later chunks are missing in earlier ones."""
     return np.concatenate([
         X if X.shape[1] == n_features
         else np.pad(X, [(0, 0), (0, n_features - X.shape[1])], constant_values=np.nan)
@@ -53,20 +53,20 @@ def _joined(parts: Iterable[FloatArray], n_features: int) -> FloatArray:
 
 
 def stages(last: int) -> list[int]:
-    """Return after how many rows the model is rebuilt; ``last`` is the last of them."""
+    """Return the number of rows after which the model is rebuilt, at most ``last``."""
     doubling = [FIRST_STAGE << k for k in range(last.bit_length()) if FIRST_STAGE << k < last]
     return [*doubling, last]
 
 
 class ContestRows(NamedTuple):
-    """Rows less their seasons, as they are stored: those of a contest, those that came since."""
+    """Stored rows minus their seasons: those of a contest, and those since it began."""
 
     x: Annotated[FloatArray, "N W", VALUE]
     late: Annotated[FloatArray, "L D", VALUE]
 
 
 class EarlyRows(NamedTuple):
-    """Rows of the warm-up, as they are stored."""
+    """Stored rows of the warm-up."""
 
     x: Annotated[FloatArray, "N D", VALUE]
     t: Annotated[FloatArray, "N", FINITE]
@@ -75,13 +75,13 @@ class EarlyRows(NamedTuple):
 
 @dataclass(slots=True)
 class WarmUp:
-    """The first rows and the model that leads; afterwards, while seasons are sought, the last rows.
+    """The first rows and the leading model; later, while seasons are sought, the last rows.
 
-    ``last``: rows after which the leader is kept. ``n_rows``: rows so far. ``parts``, ``times``,
-    ``labels``: chunks of rows, with their times and the labels given; ``n_held``: rows in them, the
-    oldest perhaps not needed any more. ``contest``: of candidates for the next leader, while it
-    goes on; ``late``: rows less their seasons since it began. ``raw``: the leader has learned rows
-    with their seasons.
+    ``last``: rows after which the leader is final. ``n_rows``: rows so far. ``parts``, ``times``,
+    ``labels``: chunks of rows, with their times and given labels; ``n_held``: rows in them, the
+    oldest perhaps no longer needed. ``contest``: the running contest for the next leader; ``late``:
+    rows since it began, minus seasons. ``raw``: the leader has learned rows with their seasons.
+    ``proven``: number of rows when laws last led tables alone.
     """
 
     last: int
@@ -93,6 +93,7 @@ class WarmUp:
     contest: Contest | None = None
     late: list[FloatArray] = field(default_factory=list)
     raw: bool = False
+    proven: int = 0
 
     @property
     def rows_to_go(self) -> int | None:
@@ -103,7 +104,7 @@ class WarmUp:
 
     @property
     def at_stage(self) -> bool:
-        """Whether a model is to be built now."""
+        """Whether a model is due to be built."""
         return self.n_rows <= self.last and self.n_rows in stages(self.last)
 
     @property
@@ -113,7 +114,7 @@ class WarmUp:
 
     @property
     def n_kept(self) -> int:
-        """Number of rows from which a model is built."""
+        """Number of rows to build a model from."""
         return min(self.n_rows, max(self.last, KEPT) + self._n_late)
 
     @property
@@ -122,12 +123,12 @@ class WarmUp:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows take."""
+        """Bytes of the rows."""
         rows = sum(part.nbytes for part in (*self.parts, *self.times, *self.labels, *self.late))
         return rows + (0 if self.contest is None else self.contest.nbytes)
 
     def arrays(self, n_features: int) -> dict[str, FloatArray]:
-        """Return the arrays of a checkpoint, from which `resumed` goes on."""
+        """Return the arrays of a checkpoint; `resumed` restores them."""
         times, labels = self._last(self.times), self._last(self.labels)
         kept = {"early.x": self.rows(n_features), "early.t": times, "early.labels": labels}
         if self.contest is not None:
@@ -157,7 +158,7 @@ class WarmUp:
         self, recipe: Recipe, leader: Engine, meta: Mapping[str, Any],
         arrays: Mapping[str, FloatArray], names: list[str], first_time: float | None,
     ) -> None:  # fmt: skip
-        """Repeat what a checkpoint's contest had done, a step for each row since, and one."""
+        """Repeat a checkpoint's contest: one step for each row since it began, and one more."""
         check(ContestRows, arrays, {"D": len(names)}, "contest.")
         rows, family = arrays["contest.x"].copy(), likelihood_from_config(meta["family"])
         n, width = rows.shape
@@ -177,13 +178,13 @@ class WarmUp:
         return np.concatenate([*chunks])[self.n_held - self.n_kept :]
 
     def rows(self, n_features: int) -> FloatArray:
-        """Return the rows kept; words that came later are missing in earlier ones."""
+        """Return the stored rows; words new in later rows are missing in earlier ones."""
         return _joined(self.parts, n_features)[self.n_held - self.n_kept :]
 
     def take(
         self, leader: Engine | None, X: FloatArray, net: FloatArray, t: FloatArray
     ) -> FloatArray:
-        """Let the leader predict and learn rows, net of seasons, up to the next stage at most."""
+        """Let the leader predict and learn rows, minus seasons, at most up to the next stage."""
         if leader is None:
             out = np.full((len(X), at.N_COLUMNS), np.nan)
             out[:, [LABEL, at.SETTLED, at.OUTLIER]], out[:, LIVE_TABLES] = 0, 1
@@ -205,7 +206,7 @@ class WarmUp:
         self, recipe: Recipe, family: Likelihood, leader: Engine | None, names: list[str],
         first_time: float | None, season: Subtraction | None, laws: Laws | None, *, raw: bool,
     ) -> None:  # fmt: skip
-        """Begin a contest over all rows so far, less seasons and laws as they are known now.
+        """Begin a contest over all rows so far, minus present seasons and laws.
 
         ``raw`` says whether the leader has learned rows with their seasons.
         """
@@ -226,8 +227,12 @@ class WarmUp:
         if laws is not None and laws.n_looked:
             least = -CLEAR_LEAD if laws.subtracts and self.n_rows > self.last else CLEAR_LEAD
             net = laws.begin(plain)
-            judged = laws.subtracts and not laws.is_given
-            if judged and self._lead(recipe, family, laws, plain, net, names, first_time) <= least:
+            proven = self.proven == self.n_rows and (season is None or season.tracker is None)
+            if laws.subtracts and not (
+                laws.is_given
+                or proven
+                or self._lead(recipe, family, laws, (plain, net), names, first_time, least)
+            ):
                 laws.leave()
                 net = plain
             family = laws.as_numbers(family)
@@ -244,68 +249,78 @@ class WarmUp:
         self, laws: Laws, recipe: Recipe, family: Likelihood, names: list[str],
         first_time: float | None, season: Subtraction | None,
     ) -> bool:  # fmt: skip
-        """Whether the laws chosen last would predict the rows kept better than tables alone."""
+        """Whether the chosen laws would predict the stored rows better than tables alone."""
         trial = deepcopy(laws)
         plain = self.rows_less_season(season, trial, len(names))
         net = trial.begin(plain)
         if not trial.subtracts or trial.is_given:
             return trial.subtracts
-        return self._lead(recipe, family, trial, plain, net, names, first_time) > CLEAR_LEAD
+        both = plain, net
+        if self._lead(recipe, family, trial, both, names, first_time, CLEAR_LEAD):
+            self.proven = self.n_rows
+        return self.proven == self.n_rows
 
     def _lead(
-        self, recipe: Recipe, family: Likelihood, laws: Laws, plain: FloatArray, net: FloatArray,
-        names: list[str], first_time: float | None,
-    ) -> float:  # fmt: skip
-        """Return by how much rows less what is foreseen are predicted better than plain ones."""
-        before, after = (
-            self.predicted(recipe, kind, X, names, first_time)
-            for kind, X in ((family, plain), (laws.as_numbers(family), net))
-        )
-        return after - before + laws.log_factors(plain[-JUDGED:], net[-JUDGED:])
+        self, recipe: Recipe, family: Likelihood, laws: Laws, both: tuple[FloatArray, FloatArray],
+        names: list[str], first_time: float | None, least: float,
+    ) -> bool:  # fmt: skip
+        """Return whether rows minus what is foreseen are predicted better, of ``both`` (N, D)."""
+        plain, net = both
+        rivals = (family, plain), (laws.as_numbers(family), net)
+        least -= laws.log_factors(plain[-JUDGED:], net[-JUDGED:])
+        return self.leads(recipe, rivals, names, first_time, least)
 
-    def predicted(
-        self, recipe: Recipe, family: Likelihood, X: FloatArray, names: list[str],
-        first_time: float | None,
-    ) -> float:  # fmt: skip
-        """Return how well the best prior predicts the last rows kept, less something."""
-        n = min(len(X), JUDGED)
+    def leads(
+        self, recipe: Recipe, rivals: Iterable[tuple[Likelihood, FloatArray]], names: list[str],
+        first_time: float | None, least: float,
+    ) -> bool:  # fmt: skip
+        """Return whether priors predict the last stored rows better in the second view.
+
+        ``rivals``: two views, each a family and rows (N, D); the second must lead by more than
+        ``least`` nats, and its priors are tried only until one does.
+        """
         recipe = replace(recipe, reaches=(), temper=False, warp=False, correlate=False)
-        contest = Contest(
-            recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names, first_time,
-            self.n_rows - n, None,
-        )  # fmt: skip
-        contest.go(at_once=True)
-        return contest.best.score
+        best: list[float] = []
+        for family, X in rivals:
+            n, enough = min(len(X), JUDGED), best[0] + least if best else math.inf
+            contest = Contest(
+                recipe, family.on_grid(X[-n:]), X[-n:], self._last(self.times)[-n:], names,
+                first_time, self.n_rows - n, None,
+            )  # fmt: skip
+            while not contest.is_over and not (contest.trials and contest.best.score > enough):
+                contest.go(at_once=not best)
+            best.append(contest.best.score)
+        return best[1] > best[0] + least
 
     def log_factors(self, season: Subtraction) -> float:
-        """Return the log of what `predicted` divides densities by, as seasons multiply."""
+        """Return the log divisor of the densities in `leads`, for multiplicative seasons."""
         return season.log_factors(self._last(self.times)[-JUDGED:])
 
     def rescale(self, season: Subtraction, laws: Laws | None, n_features: int) -> None:
-        """Let the rows kept say which seasons multiply."""
+        """Decide from the stored rows which seasons multiply."""
         rows = self.rows(n_features)
         season.rescale(rows if laws is None else laws.held.begin(rows), self._last(self.times))
 
     def rows_less_season(
         self, season: Subtraction | None, laws: Laws, n_features: int
     ) -> FloatArray:
-        """Return the rows kept without what was sent again, less the seasons as known now."""
+        """Return the stored rows without resent values, minus the present seasons."""
         rows = laws.held.begin(self.rows(n_features))
         return rows if season is None else season.less(rows, self._last(self.times))
 
     @property
     def leads_raw(self) -> bool:
-        """Whether the leader learns rows with their seasons, as until the contest ends."""
+        """Whether the leader learns rows with their seasons, until the contest ends."""
         return self.contest is not None and self.raw
 
     def go_on(
         self, leader: Engine | None, names: list[str], *, at_once: bool = False
     ) -> Engine | None:
-        """Do a step of the contest, or all that is left of it; return who leads now.
+        """Do one step or all of the contest; return the present leader.
 
-        Without a leader the contest is held at once. When it is over, the best one learns the rows
-        that came meanwhile and leads. Its tables take over the ids of those tables of the leader
-        whose rows they hold.
+        Without a leader the contest runs at once. When it is over, the best candidate learns the
+        rows that came meanwhile and leads. Its tables take over the ids of the leader's tables that
+        hold the same rows.
         """
         contest = self.contest
         if contest is None:
@@ -330,7 +345,7 @@ class WarmUp:
         return best
 
     def _report(self, contest: Contest, names: list[str]) -> None:
-        """Write to the log what was chosen."""
+        """Log the choice."""
         chosen, best = contest.best.entry.candidate, contest.engine
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug(
@@ -360,9 +375,9 @@ def _take_over_ids(
 
     ``last`` is the number of the last row. Return the number of events before.
 
-    Each pair of tables is matched once, those with most rows in common first. A table of an earlier
-    prior without a match may find one by a later prior. At the last one, it has merged into the one
-    that most of its rows are at now.
+    Each pair of tables is matched once, the largest common number of rows first. A table of an
+    earlier prior without a match may find one under a later prior. Under the last one, it counts as
+    merged into the table with most of its rows.
     """
     before = _reported(old)
     alive = {0, *before} if old is None else {*before, *old.table.ids[: old.n_tables].tolist()}
@@ -377,7 +392,7 @@ def _take_over_ids(
             taken.add(was)
     next_id = 1 if old is None else int(old.counts[at.NEXT_ID])
     ids: IntArray = new.table.ids[: new.n_tables]
-    own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # of mixed states alone
+    own = set(new.atoms.mix_id.tolist()) - {-1, *ids.tolist()}  # those of mixed states only
     name |= {label: next_id + i for i, label in enumerate(sorted(own))}
     next_id += len(own)
     born = new.table.born[: new.n_tables]
@@ -404,7 +419,7 @@ def _take_over_ids(
     new.counts[at.N_EVENTS] = 0
     new.scratch.told[:], new.scratch.noted[:], new.events.noted[:] = -1, 0, 0
     if old is not None:
-        # what was noted of events holds, by the laws of then
+        # notes on events remain valid, by the laws of their time
         new.scratch.noted[:] = old.counts[at.N_EVENTS], old.scratch.noted[NOTES]
         new.counts[at.N_EVENTS] = old.counts[at.N_EVENTS]
         for target, source in zip(new.events, old.events, strict=True):
@@ -423,7 +438,7 @@ def _take_over_ids(
 
 
 def _reported(state: State | None) -> list[int]:
-    """Return the ids of the tables that users know of, and of those that earlier priors had."""
+    """Return the ids of tables known to users, including those of earlier priors."""
     if state is None:
         return []
     pairs = zip(state.table.ids, state.atoms.reported[: state.n_tables], strict=False)

@@ -1,7 +1,7 @@
 """Batch inference for the temporal Dirichlet-process mixture.
 
 This is the engine with all epochs in its window, started from the result of a stream with a short
-window, which beats k-means and random starts. Sweeps pass over all epochs; when they have settled,
+window, which beats k-means and random starts. Sweeps pass over all epochs; after convergence,
 components are merged, deleted and split (docs/math/temporal.md (4)).
 """
 
@@ -31,7 +31,7 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
-_TRIAL = 4  # epochs on which first guesses of the scales are judged
+_TRIAL = 4  # epochs that judge the initial scales
 _REFITS = 3  # of the scales, before the first sweep
 _ROUNDS = 10  # of moves
 
@@ -43,7 +43,7 @@ class TemporalDPMFit(ResultCard):
     Attributes
     ----------
     objective_trace : ndarray of float64, shape (n_sweeps,)
-        Objective (nats) after each sweep; not a bound, so it may fall by a little.
+        Objective (nats) after each sweep; not a bound, so it may decrease slightly.
     labels : list of ndarray of int64, shape (N_t,)
         Id of the most probable component of every row.
     q : list of ndarray of float64, shape (N_t, K)
@@ -51,9 +51,9 @@ class TemporalDPMFit(ResultCard):
     ids, born : ndarray of int64, shape (K,)
         Ids of the components, increasing with birth, and the epochs in which they were born.
     smoothed : named tuple of arrays
-        Moments of the components over all epochs, as the emission gives them; shapes (T, K, ..).
+        Moments of the components over all epochs, in the emission's form; shapes (T, K, ..).
     emission : Emission
-        With its scales as learned.
+        With its learned scales.
     """
 
     objective_trace: FloatArray
@@ -67,7 +67,7 @@ class TemporalDPMFit(ResultCard):
 
     @property
     def objective(self) -> float:
-        """The objective at the end."""
+        """The final objective."""
         return float(self.objective_trace[-1])
 
 
@@ -87,30 +87,30 @@ def fit_temporal_dpm(
     seed: int | None = 0,
     progress: bool = False,
 ) -> TemporalDPMFit:
-    """Cluster all rows of all epochs, every epoch in the light of those before and after it.
+    """Cluster all rows of all epochs, each epoch in the light of earlier and later ones.
 
     Parameters
     ----------
     epochs : iterable of array_like of float, shape (N_t, D)
-        Rows of each epoch; an epoch may be empty. Counts of words (N_t, V), sparse, of texts.
+        Rows of each epoch; an epoch may be empty. For texts, sparse word counts (N_t, V).
     likelihood, alpha, decay, window
-        As for `TemporalDPM`. Scales are the best of several guesses on the first epochs.
+        As for `TemporalDPM`. Scales are the best of several initial values on the first epochs.
     slots : int, default 1000
-        Components of the finite model. The stream that finds the start has no more at a time.
+        Components of the finite model, and the most at a time in the starting stream.
     lag : int, default 3
-        Epochs that this stream may still revise.
+        Epochs that the starting stream may still revise.
     n_starts : int, default 1
-        Orders of the rows within epochs, the given one first, by which streams find starts; the fit
-        of the largest objective is returned.
+        Orders of the rows within epochs, the given one first, for the starting streams; the fit
+        with the largest objective is returned.
     max_sweeps, seed, progress
         As for `fit_seqddcrp`.
     tol : float, default 1e-4
-        Sweeps have settled when no probability changes by more.
+        Sweeps stop when no probability changes by more than this.
 
     Notes
     -----
     A sweep takes O(N K window) steps for N rows and K components in all; memory O(N K). SchemaError
-    names epoch and row of a value that is not finite or does not fit.
+    names epoch and row of a value that is not finite or is invalid.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def _fit(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> TemporalDPMFi
 def read_epochs(
     likelihood: Any, settings: Settings, epochs: Iterable[Any]
 ) -> tuple[Any, list[Any]]:
-    """Return the emission that an option describes, scaled by the epochs, and these as it takes."""
+    """Return the emission of an option, scaled by the epochs, and the epochs in its form."""
     given = list(epochs)
     if hasattr(likelihood, "no_starts") and not isinstance(likelihood, GaussianDrift):
         return likelihood, given
@@ -181,10 +181,10 @@ def read_epochs(
 
 
 def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:
-    """Return which engine the first epochs with rows surprised least; all of them learn.
+    """Let engines learn the first epochs with rows; return the least surprised one.
 
-    The surprise of a row is -log of its density given all rows before it, so that emissions with
-    different scales can be compared.
+    A row's surprise is -log of its density given all earlier rows, which makes emissions with
+    different scales comparable.
     """
     seen = 0
     surprise = np.zeros(len(engines))
@@ -197,7 +197,7 @@ def best_start(engines: Sequence[Engine], epochs: Sequence[Any]) -> int:
 
 
 def _ascend(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> tuple[list[float], bool]:
-    """Sweep until assignments rest, try moves, go on, at last exactly; return the objectives."""
+    """Sweep to convergence, try moves, repeat, finally exactly; return the objectives."""
     trace: list[float] = []
     rounds, exact = _ROUNDS, False
     while len(trace) < max_sweeps:
@@ -221,12 +221,12 @@ def _ascend(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> tuple[list
 
 
 def _started(settings: Settings, emission: Any, rows: list[Any], order: list[IntArray]) -> Engine:
-    """Return an engine with all epochs in its window, where a stream put their rows."""
+    """Return an engine with all epochs in its window, with a stream's assignments."""
     stream = Engine(settings, emission)
     final: list[tuple[IntArray, FloatArray]] = []
     born: dict[int, int] = {}
     for X, at in zip(rows, order, strict=True):
-        if len(stream.rows) > settings.lag:  # the oldest epoch is about to leave
+        if len(stream.rows) > settings.lag:  # the oldest epoch will leave next
             final.append((stream.ids, stream.resp[0]))
         stream.learn(X[at])
         born.update(zip(stream.ids.tolist(), stream.born.tolist(), strict=True))
@@ -259,7 +259,7 @@ def whole_window(
 
 
 def as_epochs(epochs: Iterable[Any]) -> list[FloatArray]:
-    """Return epochs as matrices (N_t, D) of one width; a bad one is refused by name."""
+    """Return epochs as matrices (N_t, D) of one width; name an invalid one in the error."""
     given = [sliceable(X) for X in epochs]
     out: list[FloatArray] = []
     width = next((np.shape(X)[1] for X in given if np.ndim(X) == 2 and len(X)), None)

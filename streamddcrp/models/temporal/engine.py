@@ -1,14 +1,14 @@
-"""The engine of the temporal mixture: a window of epochs that moves on (docs/math/temporal.md).
+"""The engine of the temporal mixture: a moving window of epochs (docs/math/temporal.md).
 
 The state after an epoch is a window of the last ``lag + 1`` epochs with their assignments, the
-moments of the counts of the ``width`` epochs before, and for each component what its emission knew
-before the window. Marginal predictives assign the rows of an arriving epoch one by one, and open
-components; then the window is swept, and `moves` changes their number. A component dies when it has
-been silent, in epochs with rows, for as long as the past counts.
+moments of the counts of the ``width`` epochs before, and each component's knowledge from before the
+window. Marginal predictives assign the rows of an arriving epoch one by one, and open components;
+then the window is swept, and `moves` changes their number. A component dies when it has been
+silent, in epochs with rows, for as long as the past counts.
 
 alpha is the mode given expected births, with a Gamma prior worth one birth. The decay exp(-d /
-scale) is the one of `KERNELS` under which the counts are most probable. Epochs that have left the
-window count by sums that fade.
+scale) is the one of `KERNELS` under which the counts are most probable. Sums for epochs that left
+the window fade.
 """
 
 import math
@@ -29,9 +29,9 @@ from streamddcrp.records import CHANCE, FINITE, MOST, VALUE, Within, check, chec
 from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
-_FADE = 0.98  # an epoch, of what is learned from
+_FADE = 0.98  # per epoch, for learned quantities
 _SCALES = np.array([0.2, 0.3, 0.45, 0.7, 1.0, 1.5, 2.2])
-_LEAST = 0.04  # weight of an epoch that counts, so that the cut hardly shows
+_LEAST = 0.04  # least weight of an epoch that counts; smaller ones hardly matter
 _STORED = ("before", "ids", "born", "last_active")
 _DELTA = np.arange(1.0, 8.0)
 KERNELS = np.exp(-_DELTA / _SCALES[:, None])
@@ -39,7 +39,7 @@ KERNELS[(KERNELS < _LEAST) & (_DELTA > 1.0)] = 0.0
 
 
 class StoredEngine(NamedTuple):
-    """Arrays of `Engine` as they are stored."""
+    """Arrays of `Engine` in stored form."""
 
     before: Annotated[FloatArray, "W K 3", FINITE]
     ids: Annotated[IntArray, "K"]
@@ -73,7 +73,7 @@ def _check(arrays: dict[str, Any], meta: dict[str, Any], settings: Settings) -> 
 
 
 def _check_rows(name: str, X: Any, n_features: int) -> None:
-    """Refuse stored rows of numbers of another width; of words any number may come."""
+    """Refuse stored numeric rows of another width; words may vary."""
     if isinstance(X, np.ndarray):
         check_one(name, X, (len(X), n_features), np.float64, VALUE)
     else:
@@ -82,14 +82,14 @@ def _check_rows(name: str, X: Any, n_features: int) -> None:
 
 @dataclass(slots=True)
 class Engine(Window):
-    """A window that moves on, epoch by epoch, and the open epoch behind it."""
+    """A window that moves epoch by epoch, and the open epoch after it."""
 
     seating: Seating | None = None  # of the open epoch
-    weight: float = 0.0  # of all components, rows of the open epoch left out
+    weight: float = 0.0  # of all components, without the open epoch's rows
     n_open: int = 0
     arrived: list[Any] = field(default_factory=list)  # rows of the open epoch
     seated: list[FloatArray] = field(default_factory=list)  # and their assignments
-    alpha_sums: tuple[float, float] = (0.0, 0.0)  # births and chances of them, of past epochs
+    alpha_sums: tuple[float, float] = (0.0, 0.0)  # births and their chances in past epochs
     decay_gains: FloatArray = field(default_factory=lambda: np.zeros(len(KERNELS)))
     first_alpha: float = 0.0
     sizes: list[int] = field(default_factory=list)  # rows of the epochs before the window
@@ -108,38 +108,38 @@ class Engine(Window):
     # -- an epoch --------------------------------------------------------------------------------
 
     def learn(self, X: Any) -> FloatArray:
-        """Learn a whole epoch; return the surprise of its rows, each given those before it."""
+        """Learn a whole epoch; return the surprise of its rows, each given earlier ones."""
         scores = self.seat(X).scores
         self.close()
         return scores
 
     def seat(self, X: Any) -> Seats:
-        """Assign rows of the open epoch, and begin it if need be; their scores are surprises."""
+        """Assign rows of the open epoch, beginning it if necessary; scores are surprises."""
         if self.seating is None:
             self.seating, self.weight = self._begin()
         settings = self.settings
         seats: Seats = self.seating.seat(X, settings.a0, self.log_new, settings.slots)
-        weights = self.weight + (self.n_open + np.arange(len(seats.q)))  # the same in any cutting
+        weights = self.weight + (self.n_open + np.arange(len(seats.q)))  # independent of the cuts
         self.n_open += len(seats.q)
         self.arrived.append(X)
         self.seated.append(seats.q)
         return seats._replace(scores=seats.scores + np.log(weights))
 
     def reseat(self, parts: list[Any]) -> None:
-        """Assign the rows of the open epoch again, which have changed."""
+        """Reassign the open epoch's rows, which have changed."""
         self.seating, self.arrived, self.seated, self.n_open = None, [], [], 0
         for X in parts:
             self.seat(X)
 
     @property
     def log_new(self) -> float:
-        """Log weight of a new component, where one may be opened."""
+        """Log weight of a new component, if one may be opened."""
         settings = self.settings
         unused = max(settings.slots - self.n_components, 1)
         return math.log(settings.alpha * unused / settings.slots)
 
     def peek(self, X: Any) -> tuple[Seats, FloatArray]:
-        """Return what `seat` would for one row, and its probabilities of the components."""
+        """Return the output of `seat` for one row, and its component probabilities."""
         seating, weight = self._begin() if self.seating is None else (self.seating, self.weight)
         a0, slots = self.settings.a0, self.settings.slots
         K = seating.n_components
@@ -175,7 +175,7 @@ class Engine(Window):
         self.learn_counts()
 
     def freeze(self, smoothed: Any = None) -> None:
-        """Let the oldest epoch leave a full window, which may have been smoothed."""
+        """Move the oldest epoch out of a full window, which may have been smoothed."""
         if len(self.rows) <= self.settings.lag:
             return
         stats, begins = self.stats(self.resp), self.begins
@@ -187,17 +187,17 @@ class Engine(Window):
             self.starts,
         )
         self.emission = self.emission.forgotten(stats, smoothed, begins)
-        if len(self.resp[0]):  # sizes do not fade while nothing comes
+        if len(self.resp[0]):  # sizes do not fade in empty epochs
             self._note_counts()
         self.rows.pop(0)
         self.resp.pop(0)
 
     def pause(self, number: int) -> None:
-        """Go to an epoch after many empty ones, of which the last stands for all of the window."""
+        """Skip many empty epochs, the last of which represents the whole window."""
         self.epoch = number - 1
         self.rows, self.resp = self.rows[-1:], self.resp[-1:]
 
-    # -- what is learned from the counts ---------------------------------------------------------
+    # -- learned from the counts -----------------------------------------------------------------
 
     def _note_counts(self) -> None:
         if self.settings.learn_alpha:
@@ -220,12 +220,12 @@ class Engine(Window):
         self.settings = settings
 
     def _rows_and_past(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the rows of the window's epochs, and the decayed past rows of each, (E,)."""
+        """Return the rows of the window's epochs, and their decayed past rows, (E,)."""
         sizes, W = np.array([*self.sizes, *map(len, self.resp)], dtype=np.float64), len(weights)
         return sizes[W:], np.convolve(sizes, weights)[W - 1 : len(sizes) - 1]
 
     def births(self) -> FloatArray:
-        """Return expected births of the window's epochs, and that over alpha in theory, (E, 2)."""
+        """Return expected births of the window's epochs, and their theoretical rate, (E, 2)."""
         now = self.moments(self.resp)
         past = self.decayed(now, self.before)[:-1]
         born = np.exp(past[:, :, kernels.LOG_ZERO]) * -np.expm1(now[:, :, kernels.LOG_ZERO])
@@ -249,14 +249,14 @@ class Engine(Window):
         return gains.T
 
     def fitted_weights(self) -> tuple[float, ...]:
-        """Return the weights under which the counts of all epochs are most probable."""
+        """Return the weights that make the counts of all epochs most probable."""
         gains = self.decay_gains + self.kernel_gains().sum(axis=0)
         return tuple(KERNELS[int(gains.argmax())].tolist())
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays, and JSON values but for the emission."""
+        """Return arrays, and JSON values without the emission."""
         arrays: dict[str, Any] = {name: getattr(self, name) for name in _STORED}
         for name, part in self.starts._asdict().items():
             put(arrays, f"starts.{name}", part)
@@ -280,7 +280,7 @@ class Engine(Window):
     def from_state(
         cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any], n_features: int
     ) -> Self:
-        """Rebuild from `to_state`; rows of the open epoch are assigned again."""
+        """Rebuild from `to_state`, reassigning the open epoch's rows."""
         settings = {**meta["settings"], "past_weights": tuple(meta["settings"]["past_weights"])}
         _check(arrays, meta, Settings(**settings))
         self = cls(Settings(**settings), emission, epoch=meta["epoch"], next_id=meta["next_id"])

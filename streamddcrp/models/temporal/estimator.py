@@ -20,16 +20,9 @@ from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import LikelihoodSpec
+from streamddcrp.models.temporal import likelihood as law
 from streamddcrp.models.temporal.emissions import AnyEmission
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.likelihood import (
-    NUMBERS,
-    TEXT,
-    LikelihoodOption,
-    check_emission,
-    emission_from_json,
-    emission_to_json,
-)
 from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.models.temporal.views import EpochViews
 from streamddcrp.models.temporal.warmup import NO_ROWS, WarmUp
@@ -38,72 +31,71 @@ from streamddcrp.records import FINITE, MOST, VALUE, Within, check_one, refuse_i
 from streamddcrp.typing import FloatArray
 from streamddcrp.validation import whole
 
-_MOST_WAIT = 4  # times the warm-up, at most, within an epoch
+_MOST_WAIT = 4  # times the warm-up, the most rows waiting within an epoch
 
 
 class TemporalDPM(EpochViews, base.Clusterer):
     """Temporal Dirichlet-process mixture: clusters that drift, appear and die, epoch by epoch.
 
-    Rows come in epochs: days, batches, years. How likely a component is depends on how large it was
-    in the epochs before, with weights that decay; its mean or its words drift. A row is assigned
-    when it arrives, and may open a component. At the end of an epoch the last epochs are swept, and
-    components are merged, deleted and split where the objective rises, so labels become final only
+    Rows come in epochs: days, batches, years. A component's probability depends on its size in
+    earlier epochs, with weights that decay; its mean or its words drift. A row is assigned when it
+    arrives, and may open a component. At the end of an epoch the last epochs are swept, and
+    components are merged, deleted and split if the objective rises, so labels become final only
     when their epoch leaves this window. Memory depends on the window and on the live components, at
     most 1,000: when all are in use, a row joins the likeliest.
 
     Parameters
     ----------
     epoch : None, number, str or tuple, default None
-        Where epochs end. None: at every new value of ``t``; a batch without ``t`` is one epoch. A
-        number, or a text such as "1d", "6h", "15min", "30s": after a period of ``t`` (in seconds
-        for text and time stamps); a period without rows is an empty epoch. ``("rows", 100)`` or
-        "100 rows": after so many rows.
+        What ends an epoch. None: every new value of ``t``; a batch without ``t`` is one epoch. A
+        number, or a text such as "1d", "6h", "15min", "30s": a period of ``t`` (in seconds for text
+        and time stamps); a period without rows is an empty epoch. ``("rows", 100)`` or "100 rows":
+        this number of rows.
     likelihood : "auto", "gaussian", "full_gaussian", "text", tuple, Likelihood or Emission
         "gaussian": numbers, with diagonal noise and means that take steps, both learned.
-        "full_gaussian": with full covariances of both. "text": short texts, lists of words or
-        counts of words, over any vocabulary. "auto", the default: the first row shows whether it is
-        "gaussian" or "text". A conjugate family such as "normal_wishart" or ("gamma_poisson", 1.0,
-        0.1): each component has its own parameters, and what is known of them fades from epoch to
-        epoch (`streamddcrp.models.temporal.emissions.conjugate`). Or an emission.
+        "full_gaussian": with full covariances of both. "text": short texts, lists of words or word
+        counts, over any vocabulary. "auto", the default: "gaussian" or "text", by the first row. A
+        conjugate family such as "normal_wishart" or ("gamma_poisson", 1.0, 0.1): each component has
+        its own parameters, and its knowledge fades from epoch to epoch
+        (`streamddcrp.models.temporal.emissions.conjugate`). Or an emission.
     alpha : float, optional
         Weight of a new component against the rows of an epoch. Default: learned from the births.
     decay : tuple, str, Decay or callable, optional
         Weight of the rows of the 1, 2, .. epochs before. Default: exponential, with a scale learned
-        from the counts; with a ``window``, of scale 1.
+        from the counts; scale 1 if a ``window`` is given.
     window : int, optional
         Epochs that count; a component that was silent for longer dies. Default: three times the
-        scale that is learned, 1 to 7; 3 with a ``decay``.
+        learned scale, 1 to 7; 3 with a ``decay``.
 
     Other Parameters
     ----------------
     lag : int, default 3
-        Epochs before the last one that may still be revised.
+        Earlier epochs that may still be revised.
     n_sweeps : int, default 4
         Sweeps of the window at the end of an epoch.
     warmup : int, default 50
-        Rows of numbers that wait, with the rest of their epoch but at most four times as many,
-        until scales are chosen by how well they predict. Until then the label is 0 and there is no
-        score.
+        Numeric rows collected, with the rest of their epoch but at most four times as many, to
+        choose the scales that predict best. Until then the label is 0 and there is no score.
 
     Notes
     -----
-    A row is a mapping of features to numbers, or a text, its words, or counts of words. A batch of
-    texts is a list of documents, an Arrow array or a table with one column of texts; of counts, a
-    list of dicts, a table or a scipy sparse matrix. Without ``t``, and unless epochs are numbers of
-    rows, a batch is one epoch, and a single row joins the open epoch, which `close` ends. Rows of a
-    closed epoch are refused with `OrderError`, and nothing is learned. ``p_change`` of `step_many`
-    is the probability of a component that is new to the epoch: the decayed past holds less than
-    half a row of it. A prediction is for the open epoch, or for the next one; with a time in a
-    later epoch it takes the epochs before to have ended, which costs as much as ending them.
+    A row is a mapping of features to numbers, or a text, its words, or word counts. A batch of
+    texts is a list of documents, an Arrow array or a table with one text column; a batch of counts
+    is a list of dicts, a table or a scipy sparse matrix. Without ``t``, and unless epochs are
+    numbers of rows, a batch is one epoch, and a single row joins the open epoch, which `close`
+    ends. Rows of a closed epoch are refused with `OrderError`, and nothing is learned. ``p_change``
+    of `step_many` is the probability of a component that is new to the epoch: its decayed past is
+    less than half a row. A prediction is for the open epoch, or for the next one; with a time in a
+    later epoch it assumes that the epochs before have ended, at the cost of ending them.
 
-    An epoch of 2,000 rows with two features and 20 components takes about 25 ms, of 1,000 short
-    texts 35 ms. What is learned does not depend on how an epoch is cut into calls. A missing value
-    (None, null, an absent feature) is integrated out where the family can; a row without any opens
-    no component but the first.
+    An epoch of 2,000 rows with two features and 20 components takes about 25 ms, one of 1,000 short
+    texts 35 ms. Results do not depend on how an epoch is cut into calls. A missing value (None,
+    null, an absent feature) is integrated out if the family can do so; a row without values opens
+    no component except the first.
 
-    Texts are cut into words as `streamddcrp.data.tokenize` does. For other words pass lists of
-    words, such as those of the analyzer of scikit-learn's ``CountVectorizer``. Frequent words need
-    not be left out. A word counts once a text, and `boilerplate` is set aside.
+    Texts are cut into words as by `streamddcrp.data.tokenize`. For other words pass lists, such as
+    those of the analyzer of scikit-learn's ``CountVectorizer``. Frequent words need not be left
+    out. A word counts once a text, and `boilerplate` is set aside.
 
     References
     ----------
@@ -163,7 +155,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
             n_sweeps=whole("n_sweeps", n_sweeps, 1, 1000),
         )
         self._rows_to_wait = whole("warmup", warmup, 1)
-        self._likelihood = LikelihoodOption(likelihood)
+        self._likelihood = law.LikelihoodOption(likelihood)
         self._kind = self._likelihood.kind  # None until the first row shows it
         self._stream = None if self._kind is None else self._begun(self._kind, None)
         self._waiting = NO_ROWS
@@ -185,12 +177,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
     def close(self) -> None:
         """End the open epoch now, or skip an empty one where none is open.
 
-        Rows of the same time or period that come later are refused.
+        Later rows of the same time or period are refused.
         """
         self._move(self._place.next(period=self._cut.kind == "period"))
 
     def _learn_batch(self, batch: Any, t: object) -> FloatArray:
-        if isinstance(batch, pa.RecordBatchReader):  # which can be read once only
+        if isinstance(batch, pa.RecordBatchReader):  # can be read only once
             batch = batch.read_all()
         kind = self._kind_of(batch)
         mark = self._vectorizer.mark()
@@ -203,24 +195,24 @@ class TemporalDPM(EpochViews, base.Clusterer):
             raise
 
     def _begun(self, kind: str, n_features: int | None) -> StreamState | None:
-        """Return a state that need not wait for rows, if they have such an emission."""
+        """Return a state that need not collect rows, if they have such an emission."""
         emission = self._likelihood.emission(kind, n_features)
         if emission is None:
             return None
-        vocabulary = Vocabulary() if kind == TEXT else None
+        vocabulary = Vocabulary() if kind == law.TEXT else None
         return StreamState(Engine(self._settings, emission), vocabulary)
 
     def _learn(
         self, rows: Any, t: FloatArray | None, kind: str, *, whole_epoch: bool = False
     ) -> FloatArray:
-        """Check rows and times, then learn them all; raises before anything has changed."""
+        """Check rows and times, then learn all of them; raises before any change."""
         n, place = len(rows), self._place
         pieces: list[Piece] = []
         epoch = whole_epoch and t is None and self._cut.kind == "value"
         if n:
             check_clocked(self._clocked, t is not None)
             self._check(rows, kind)
-            state = self._stream or self._begun(kind, None if kind == TEXT else rows.shape[1])
+            state = self._stream or self._begun(kind, None if kind == law.TEXT else rows.shape[1])
         if epoch and not place.closed:
             place = place.next(period=False)
         if n:
@@ -237,7 +229,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
                 self._end_warmup(piece.number)
                 out[piece.start : piece.stop] = self._take(rows[piece.start : piece.stop], piece)
                 done = piece.stop
-        finally:  # whatever happened, this many have been learned
+        finally:  # whatever happened, this many were learned
             if 0 < done < n:
                 place = self._cut.pieces(self._place, None if t is None else t[:done], done)[1]
             self._n_seen += done
@@ -246,7 +238,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return out
 
     def _take(self, rows: Any, piece: Piece) -> FloatArray:
-        """Assign rows of one epoch, or let them wait until the scales can be chosen."""
+        """Assign rows of one epoch, or collect them until the scales can be chosen."""
         out = np.empty((len(rows), N_OUTPUTS))
         wait = 0
         if self._stream is None:
@@ -263,12 +255,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return out
 
     def _end_warmup(self, number: int) -> None:
-        """Let the rows wait no longer if there are enough and a later epoch begins."""
+        """Learn the collected rows if there are enough and a later epoch begins."""
         if self._waiting.is_over(self._rows_to_wait, number):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Choose the emission by the rows that wait, and let them be learned."""
+        """Choose the emission by the collected rows, and learn them."""
         tell_of_constants(self._waiting.X, self._feature_names())
         self._stream, self._waiting = self._after_warmup(), NO_ROWS
 
@@ -283,12 +275,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         self._place = place
 
     def _check(self, rows: Any, kind: str) -> None:
-        if kind != TEXT:
+        if kind != law.TEXT:
             self._likelihood.check(rows, self._vectorizer.columns or range(rows.shape[1]))
 
     @property
     def boilerplate(self) -> dict[Any, float]:
-        """Words of texts that are set aside now, and their part of all words."""
+        """Words of texts set aside now, with their share of all words."""
         stream = self._stream
         return {} if stream is None else stream.boilerplate.parts(stream.words)
 
@@ -319,10 +311,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return self._kind or self._likelihood.kind_of(x)
 
     def _one_by_one(self, batch: object) -> list[Any]:
-        return documents_of(batch) if self._kind_of(batch) == TEXT else super()._one_by_one(batch)
+        return (
+            documents_of(batch) if self._kind_of(batch) == law.TEXT else super()._one_by_one(batch)
+        )
 
     def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
-        if self._kind_of(x) != TEXT:
+        if self._kind_of(x) != law.TEXT:
             yield from super()._each_left_out(x)
             return
         words = read_document(x)
@@ -336,7 +330,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         arrays: dict[str, Any] = {
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
-        to_json = LikelihoodOption.to_json
+        to_json = law.LikelihoodOption.to_json
         options = {name: to_json(value) for name, value in self._get_params().items()}
         meta: dict[str, Any] = {
             "options": options,
@@ -349,12 +343,12 @@ class TemporalDPM(EpochViews, base.Clusterer):
         }
         if self._stream is not None:
             more, inner = self._stream.to_state()
-            meta["model"] = inner | {"emission": emission_to_json(self._stream.engine.emission)}
+            meta["model"] = inner | {"emission": law.emission_to_json(self._stream.engine.emission)}
             arrays |= {f"model.{name}": array for name, array in more.items()}
         return arrays, meta
 
     def _check_place(self, place: Mapping[str, Any]) -> None:
-        """Refuse a stored place of a stream that is cut like this one."""
+        """Refuse a stored position inconsistent with this model's epochs."""
         refuse_unless_plain(
             place, counts=("number", "count"), numbers=("mark",), flags=("closed",), none=("mark",)
         )
@@ -364,7 +358,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     @classmethod
     def _from_state(cls, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        from_json = LikelihoodOption.from_json
+        from_json = law.LikelihoodOption.from_json
         model = cls(**{name: from_json(value) for name, value in meta["options"].items()})
         model._vectorizer = Vectorizer.from_config(meta["vectorizer"])
         for name in ("kind", "clocked", "n_seen"):
@@ -374,7 +368,7 @@ class TemporalDPM(EpochViews, base.Clusterer):
         waiting = (arrays[f"waiting.{name}"] for name in ("x", "number", "t"))
         model._waiting, model._stream = WarmUp(*waiting), None
         refuse_unless_plain(meta, counts=("n_seen",), flags=("clocked",), none=("clocked",))
-        refuse_if(meta["kind"] not in (None, TEXT, NUMBERS), "kind")
+        refuse_if(meta["kind"] not in (None, law.TEXT, law.NUMBERS), "kind")
         X, n = model._waiting.X, len(model._waiting.X)
         D = model._vectorizer.n_features if n else 0
         check_one("waiting.x", X, (n, D), np.float64, VALUE)
@@ -385,9 +379,9 @@ class TemporalDPM(EpochViews, base.Clusterer):
         if meta["model"] is not None:
             prefix = "model."
             own = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
-            emission = emission_from_json(meta["model"]["emission"])
-            check_emission(emission, model._vectorizer.n_features)
-            refuse_if((meta["model"]["words"] is None) != (meta["kind"] == NUMBERS), "words")
+            emission = law.emission_from_json(meta["model"]["emission"])
+            law.check_emission(emission, model._vectorizer.n_features)
+            refuse_if((meta["model"]["words"] is None) != (meta["kind"] == law.NUMBERS), "words")
             model._stream = StreamState.from_state(
                 emission, own, meta["model"], model._vectorizer.n_features
             )

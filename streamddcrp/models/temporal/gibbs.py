@@ -1,4 +1,4 @@
-"""Gibbs sampling of the temporal Dirichlet-process mixture: the infinite model, scales drawn."""
+"""Gibbs sampling of the infinite temporal Dirichlet-process mixture, with its scales."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
 
 
 class Law(NamedTuple):
-    """Densities of rows and of counts, as kernels read them."""
+    """Densities of rows and counts, in the kernels' form."""
 
     kind: int
     log_alpha: float
@@ -54,22 +54,22 @@ class Law(NamedTuple):
     family: int = 0  # of conjugate ones
     hyper: FloatArray = _NONE
     rho: float = 1.0  # of these, and of words
-    prior: FloatArray = _NONE  # of words, (V,), and its sum over all that there may be
+    prior: FloatArray = _NONE  # of words, (V,), and its sum over the whole vocabulary
     prior_size: float = 0.0
 
 
 class Chains(NamedTuple):
     """Chains in C slots over T epochs."""
 
-    c: IntArray  # (N,): slot of every row, -1 before it has one
+    c: IntArray  # (N,): slot of every row, -1 if unassigned
     sizes: FloatArray  # (T, C)
     stats: FloatArray  # (T, C, P)
-    fore: FloatArray  # (C, S): what is known from the epochs before the one at hand
-    birth: FloatArray  # (S,): the same of a chain not born
+    fore: FloatArray  # (C, S): knowledge from the epochs before the present one
+    birth: FloatArray  # (S,): the same for an unborn chain
     last: IntArray  # (C,): last epoch before it with rows; first and last later ones
     next: IntArray
     end: IntArray
-    now: FloatArray  # work: statistics, what is known, a posterior
+    now: FloatArray  # work: statistics, knowledge, a posterior
     run: FloatArray
     post: FloatArray
 
@@ -90,9 +90,9 @@ class TemporalDPMSamples(Draws):
     Attributes
     ----------
     labels : list of ndarray of int32, shape (S, N_t)
-        Component of every row of every epoch. A component keeps its number from draw to draw while
-        it lives; numbers of dead ones are used again. `point_estimate` makes one partition of all
-        epochs side by side.
+        Component of every row of every epoch. A live component keeps its number between draws;
+        numbers of dead ones are reused. `point_estimate` makes one partition of all epochs side by
+        side.
     n_components : ndarray of int64, shape (S,)
         Components over all epochs. ``log_joint`` is log p(labels) + log p(rows | labels) given the
         scales of the draw; parameters of the components are integrated out.
@@ -133,32 +133,32 @@ def sample_temporal_dpm(
     Parameters
     ----------
     epochs, likelihood
-        As for `fit_temporal_dpm`, whose first guesses of scales are where these begin; not
-        "full_gaussian", which has no evidence in closed form.
+        As for `fit_temporal_dpm`, whose initial scales are used here; not "full_gaussian", whose
+        evidence has no closed form.
     alpha, decay, window
-        As for `TemporalDPM`. What is learned there is drawn here, from a prior that is as strong:
+        As for `TemporalDPM`. Quantities learned there are drawn here, from an equally strong prior:
         alpha from Gamma(2, 1), the decay from a grid.
     learn_scales : bool, default True
-        Draw the scales of the emission, too: noise, drift and birth variance of `GaussianDrift`,
-        and how fast `ConjugateDecay` forgets where ``forget`` is None. The prior of the words of
-        `TextDecay` stays as it is given.
+        Also draw the scales of the emission: noise, drift and birth variance of `GaussianDrift`,
+        and the forgetting rate of `ConjugateDecay` if ``forget`` is None. The prior of the words of
+        `TextDecay` is fixed.
     n_chains, n_sweeps, burn_in, thin, seed, progress
-        As for `sample_ddcrp`. Rows are first seated one after the other.
+        As for `sample_ddcrp`. Initially rows are seated one by one.
 
     Notes
     -----
-    The recurrent Chinese restaurant process, parameters of the components integrated out [1]_:
+    The recurrent Chinese restaurant process, with component parameters integrated out [1]_:
 
     .. math:: p(c) = \prod_t \frac{\Gamma(A_t)}{\Gamma(A_t + N_t)}
         \prod_{k: m'_{kt} > 0} \frac{\Gamma(m'_{kt} + m_{kt})}{\Gamma(m'_{kt})}
         \prod_{k: m'_{kt} = 0 < m_{kt}} \alpha \Gamma(m_{kt})
 
-    with :math:`m_{kt}` rows of component k in epoch t, :math:`m'_{kt}` in those before it, decayed,
+    with :math:`m_{kt}` rows of component k in epoch t, :math:`m'_{kt}` in earlier ones, decayed,
     and :math:`A_t = \alpha + \sum_k m'_{kt}`. A row may join components alive in its epoch, one
-    that begins up to ``window`` epochs later, or two that it bridges; components may also exchange
-    what they are from an epoch on. A sweep costs O(N K L D) for N rows, of which K components are
-    near, each L epochs long, and takes memory O(T K D); of words, their length for D in time, and
-    all that occur in memory. Equal seeds give equal bits.
+    that begins up to ``window`` epochs later, or two that it bridges; components may also swap
+    their rows from an epoch on. A sweep costs O(N K L D) for N rows with K nearby components of L
+    epochs each, and memory O(T K D); for words, D is their length in time, and their vocabulary in
+    memory. Equal seeds give equal bits.
 
     References
     ----------
@@ -192,7 +192,7 @@ def sample_temporal_dpm(
 
 
 class Sampler:
-    """The state of the chain, and a sweep of it."""
+    """The state of the chain, and its sweep."""
 
     def __init__(
         self, epochs: Iterable[Any], emission: Any, settings: Settings, rng: np.random.Generator,
@@ -260,8 +260,8 @@ class Sampler:
         )
 
     def sweep(self) -> None:
-        """Draw every row's component, how components go on, and all scales."""
-        self.recount()  # sheds what rounding has left
+        """Draw every row's component, the continuations of components, and all scales."""
+        self.recount()  # removes rounding errors
         for t in range(len(self.chains.sizes)):
             if t:
                 self._each(rejoin, t, 0, -1)
@@ -276,11 +276,11 @@ class Sampler:
             self._draw_weights()
 
     def recount(self) -> None:
-        """Count the rows of all chains again."""
+        """Recount the rows of all chains."""
         chains.recount(self.law, self.rows, self.chains)
 
     def _each(self, kernel: Any, t: int, start: int, end: int) -> None:
-        """Call a kernel, with more slots where it stops for want of them."""
+        """Call a kernel, adding slots when it runs out of them."""
         while start != end:
             start = kernel(self.law, self.rows, self.chains, self.rng, t, start)
             if start != end:
@@ -316,7 +316,7 @@ class Sampler:
         return path, sums
 
     def _draw_alpha(self) -> None:
-        """Draw alpha given the births, with a variable x_t ~ Beta(A_t, N_t) for every epoch."""
+        """Draw alpha given the births, with an auxiliary x_t ~ Beta(A_t, N_t) for every epoch."""
         N = np.diff(self.rows.first)
         past = np.convolve(N, [0.0, *self.law.kappa])[: len(N)]
         some = N > 0
@@ -351,7 +351,7 @@ def _refuse_width(emission: Any, parts: Sequence[FloatArray]) -> None:
 def _words(
     emission: TextDecay, first: IntArray, parts: Sequence[Any], law: Law
 ) -> tuple[Rows, Law]:
-    """Return rows with the words that occur, by new numbers, and their prior."""
+    """Return rows with occurring words only, renumbered, and their prior."""
     if first[-1] == 0:
         raise SchemaError("epochs hold no rows; at least one row is needed")
     offsets, words, counts = as_rows(emission.joined(list(parts)))

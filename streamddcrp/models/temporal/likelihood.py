@@ -1,4 +1,4 @@
-"""The option ``likelihood`` of a temporal mixture: what rows are, and which emission they have."""
+"""The option ``likelihood`` of a temporal mixture: the kind of rows, and their emission."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _FACTORS = (0.04, 0.2, 1.0, 5.0)  # of the variance that a family expects within
 
 
 def emission_to_json(emission: Any) -> dict[str, Any]:
-    """Describe an emission with all that it has learned."""
+    """Describe an emission and what it has learned."""
     values = {field.name: getattr(emission, field.name) for field in fields(emission)}
     plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
     if isinstance(emission, ConjugateDecay):
@@ -57,7 +57,7 @@ def check_emission(emission: Any, n_features: int) -> None:
     """Refuse a stored emission for other rows: CheckpointError."""
     D = len(emission.birth_mean) if isinstance(emission, GaussianDrift) else None
     D = emission.n_features if isinstance(emission, ConjugateDecay) else D
-    n_features = n_features or D or 0  # before the first row, those that were given
+    n_features = n_features or D or 0  # before the first row, the given number
     refuse_if(D is not None and n_features != D, "features of the emission")
     for part in fields(emission):
         value = getattr(emission, part.name)
@@ -87,12 +87,12 @@ def check_emission(emission: Any, n_features: int) -> None:
 
 
 class LikelihoodOption:
-    """The option ``likelihood`` of a model, read."""
+    """The parsed option ``likelihood`` of a model."""
 
     def __init__(self, option: Any) -> None:
         words = option if isinstance(option, str) else ""
         self.given: Any = option  # one of the words below, or a family or an emission
-        self.kind: str | None  # what rows are; None until the first one shows it
+        self.kind: str | None  # of rows; None until the first one shows it
         if words in ("auto", TEXT, NUMBERS, FULL):
             self.kind = {"auto": None, FULL: NUMBERS}.get(words, words)
         elif isinstance(option, _OF_NUMBERS):
@@ -118,13 +118,12 @@ class LikelihoodOption:
 
     @staticmethod
     def from_json(value: Any) -> Any:
-        """Rebuild from `to_json`."""
         if isinstance(value, dict) and set(value) == {"emission"}:
             return emission_from_json(value["emission"])
         return from_json(value)
 
     def kind_of(self, rows: Any) -> str:
-        """Return what a row, or a batch of rows, is."""
+        """Return the kind of a row or batch."""
         return self.kind or (TEXT if is_text(rows) else NUMBERS)
 
     @property
@@ -132,7 +131,7 @@ class LikelihoodOption:
         return not isinstance(self.given, (str, *_ALL))
 
     def emission(self, kind: str, n_features: int | None) -> Emission | None:
-        """Return the emission if it need not wait for rows, whose columns are ``n_features``."""
+        """Return the emission for ``n_features`` columns, if it needs no rows to choose it."""
         if kind == TEXT:
             return TextDecay() if isinstance(self.given, str) else self.given
         if isinstance(self.given, str):
@@ -141,11 +140,11 @@ class LikelihoodOption:
             return self.given  # type: ignore[no-any-return]
         if n_features is None or not self.given.is_scaled:
             return None
-        self.given.hyper(n_features)  # refuses a width that it is not for
+        self.given.hyper(n_features)  # refuses a width it does not support
         return ConjugateDecay(self.given, n_features)
 
     def candidates(self, X: FloatArray, names: Sequence[str]) -> Sequence[Emission]:
-        """Return emissions of different scales, for rows (N, D) like these."""
+        """Return emissions with different scales for rows (N, D) like these."""
         if not self._is_family:
             return full_guesses(X) if self.given == FULL else guesses(X)
         family = self.given.scaled(X, names)
@@ -154,7 +153,7 @@ class LikelihoodOption:
         return [ConjugateDecay(family, X.shape[1])]
 
     def check(self, rows: Any, names: Sequence[Any]) -> None:
-        """Refuse rows (N, D) that the emission does not take; ``names`` are of columns."""
+        """Refuse rows (N, D) outside the emission's support; ``names`` are of columns."""
         given = self.given
         width = getattr(given, "n_features", None)
         if isinstance(given, GaussianDrift):
@@ -174,7 +173,7 @@ class LikelihoodOption:
             family.check_rows(rows, names)
 
     def read_one(self, x: Any, kind: str, vectorizer: Vectorizer, *, learn: bool = True) -> Any:
-        """Return a batch of one row: a list of a document, or an array (1, D)."""
+        """Return a batch of one row: a list with a document, or an array (1, D)."""
         if kind == TEXT:
             return [read_document(x)]
         if not isinstance(x, Mapping):

@@ -21,11 +21,11 @@ BoolArray = NDArray[np.bool_]
 
 _FEW = 3.0  # expected rows in the window below which a young component may be deleted
 _MANY = 6.0  # expected rows in the window from which a component may be split
-_PAIRS = 10_000  # that are judged at once, so that memory does not grow with their number
+_PAIRS = 10_000  # judged at once, to bound memory
 
 
 def move(window: Window) -> bool:
-    """Merge, delete and split where the objective rises; return whether anything changed."""
+    """Merge, delete and split if the objective rises; return whether anything changed."""
     changed = _merge(window)
     changed |= _delete(window)
     return changed | _split(window)
@@ -36,7 +36,7 @@ def _sum(terms: Terms) -> FloatArray:
 
 
 def _merge(window: Window) -> bool:
-    """Join young components to others, best first, each once before its pairs are judged again."""
+    """Merge young components into others, best first, each once per evaluation of its pairs."""
     changed = False
     fresh = np.ones(window.n_components, dtype=bool)
     while window.n_components > 1:
@@ -78,7 +78,7 @@ def _merge(window: Window) -> bool:
 def _unions(
     window: Window, smoothed: Any, stats: Any, terms: Terms, a: IntArray, b: IntArray
 ) -> FloatArray:
-    """Return what pairs gain as one, (P,)."""
+    """Return the gains of pairs from merging, (P,)."""
     both = each(operator.add, pick(stats, a), pick(stats, b))
     joint = window.emission.smooth(both, pick(window.starts, a, 0), window.begins[a])
     log_z = smoothed.log_z.sum(axis=0)
@@ -92,8 +92,8 @@ def _unions(
 def _delete(window: Window) -> bool:
     """Share the rows of tiny young components among the others.
 
-    All are judged by what the others have at the beginning of a round. A tiny one that has taken
-    rows of another is not judged in that round, and a deleted one takes none.
+    All are judged by the state at the beginning of a round. A tiny one that received rows from
+    another is not judged in that round, and a deleted one receives none.
     """
     mass = sum(q.sum(axis=0) for q in window.resp)
     waiting = window.ids[(window.begins >= 0) & (mass < _FEW)]
@@ -119,10 +119,10 @@ def _delete(window: Window) -> bool:
 
 
 class _Now:
-    """The window as it is, to judge several changes by; moments and terms follow the changes.
+    """The present window for judging several changes; moments and terms follow the changes.
 
-    ``scores``: by these the rows ``some`` of each epoch, those of tiny components, would be shared
-    among all.
+    ``scores`` determine how the rows ``some`` of each epoch, those of tiny components, would be
+    shared among all.
     """
 
     def __init__(self, window: Window, tiny: IntArray) -> None:
@@ -143,7 +143,7 @@ class _Now:
 
 
 def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolArray) -> bool | None:
-    """Share the rows of ``k`` among the others if that pays; None: not to be judged in this round.
+    """Share the rows of ``k`` among the others if that pays; None: not judged in this round.
 
     Only ``k`` changes, which has ``left`` from then on, and those who take its rows: ``busy``.
     """
@@ -190,7 +190,7 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
 
 
 class _Part(NamedTuple):
-    """A component's rows of the window, where they are, and its share (N, 1) of each."""
+    """A component's rows in the window, their positions, and its share (N, 1) of each."""
 
     rows: list[Any]
     where: list[IntArray]
@@ -198,7 +198,7 @@ class _Part(NamedTuple):
 
 
 def _split(window: Window) -> bool:
-    """Split components where the objective rises, along the direction in which rows differ."""
+    """Split components if the objective rises, along the direction in which rows differ."""
     changed = False
     mixed = window.emission.mixed(window.rows, window.resp, window.starts, _MANY)
     stats = window.stats(window.resp) if len(mixed) else None

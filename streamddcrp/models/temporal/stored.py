@@ -1,4 +1,4 @@
-"""What a stream of epochs keeps besides its engine, as it is stored: shapes, ranges, indices."""
+"""The stored form of a stream of epochs besides its engine: shapes, ranges, indices."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
@@ -13,7 +13,7 @@ _WHOLE = ("n_left", "kept_words", "n_events", "n_final", "n_lost")
 
 
 class _Sizes(NamedTuple):
-    """Rows of live components, from epochs that have left."""
+    """Rows of live components, from past epochs."""
 
     id: Annotated[IntArray, "S"]
     value: Annotated[FloatArray, "S", rec.WEIGHT]
@@ -45,7 +45,7 @@ class _Tracks(NamedTuple):
 
 
 def check_stored(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_features: int) -> None:
-    """Check what `StreamState.to_state` returned, but for the engine: CheckpointError."""
+    """Check the output of `StreamState.to_state` without the engine: CheckpointError."""
     words = meta["words"]
     for part, group in {"sizes": _Sizes, "times": _Times}.items():
         rec.check(group, arrays, {}, f"{part}.")

@@ -1,4 +1,4 @@
-"""The state of a stream: its engine, and what is kept of the epochs that have left the window."""
+"""The state of a stream: its engine, and data on epochs that have left the window."""
 
 import math
 from collections import deque
@@ -22,11 +22,11 @@ from streamddcrp.models.temporal.window import ACTIVE
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
-_EVENTS = 256  # not yet reported, from before a call
-_FINAL = 100_000  # final labels not yet reported
-_EPOCHS = 1000  # whose trajectories are kept; and merges, for pictures
-_WORDS = 1000  # a vocabulary of so many is never too large
-_CRUMB = 0.01  # expected count of a word that is as good as none
+_EVENTS = 256  # most unreported events kept from earlier calls
+_FINAL = 100_000  # most unreported final labels
+_EPOCHS = 1000  # epochs with stored trajectories; and merges, for pictures
+_WORDS = 1000  # a vocabulary of this size is never too large
+_CRUMB = 0.01  # expected count of a word that counts as zero
 _PAIRS = {"sizes": "id", "times": "epoch"}
 _NUMBERS = ("frozen", "open_score", "n_left", "kept_words", "n_events", "n_final", "n_lost")
 
@@ -54,7 +54,7 @@ def columns_of(tracks: Sequence[Trajectory]) -> tuple[dict[str, Any], dict[str, 
 
 
 class FinalLabels(NamedTuple):
-    """Labels of the rows of an epoch, of which ``row`` is the first."""
+    """Labels of the rows of an epoch, whose first row is ``row``."""
 
     epoch: int
     row: int
@@ -63,16 +63,16 @@ class FinalLabels(NamedTuple):
 
 @dataclass
 class StreamState:
-    """An engine whose epochs are numbered as those of its stream."""
+    """An engine with its stream's epoch numbers."""
 
     engine: Engine
     vocabulary: Vocabulary | None = None
     boilerplate: Boilerplate = field(default_factory=Boilerplate)  # of texts
-    frozen: float = 0.0  # objective of the epochs that have left
+    frozen: float = 0.0  # objective of past epochs
     open_score: float = 0.0  # of the rows of the open epoch
-    n_left: int = 0  # rows of the epochs that have left
-    kept_words: int = 0  # after the last clearing
-    sizes: dict[int, float] = field(default_factory=dict)  # of live ids, from epochs that have left
+    n_left: int = 0  # rows of past epochs
+    kept_words: int = 0  # after the last removal
+    sizes: dict[int, float] = field(default_factory=dict)  # of live ids, in past epochs
     times: dict[int, float] = field(default_factory=dict)  # of late epochs
     events: deque[contract.Event] = field(default_factory=deque)
     n_events: int = 0  # made since the last report
@@ -108,33 +108,33 @@ class StreamState:
         return out
 
     def _encode(self, rows: Any, *, learn: bool = True) -> tuple[Any, FloatArray]:
-        """Return documents as their emission takes them, and the surprise of what is left out."""
+        """Return documents in the emission's form, and the surprise of what is left out."""
         X = self.vocabulary.encode(rows, learn=learn)  # type: ignore[union-attr]
         if not isinstance(self.engine.emission, TextDecay):
             return X, np.zeros(X.shape[0])
-        X.data = np.minimum(X.data, 1.0)  # a word that comes again says less than a new one
+        X.data = np.minimum(X.data, 1.0)  # a repeated word is weaker evidence than a new one
         if learn:
             self.boilerplate.note(X)
         return self.boilerplate.strip(X), self.boilerplate.surprise(X)
 
     def ids(self, K: int) -> IntArray:
-        """Return the ids of components, those that the open epoch has begun among them."""
+        """Return the ids of components, including those begun in the open epoch."""
         ids, new = self.engine.ids, self.engine.next_id
         return np.concatenate([ids, np.arange(new, new + K - len(ids))])
 
     @property
     def n_components(self) -> int:
-        """Live components, those that the open epoch has begun among them."""
+        """Number of live components, including those begun in the open epoch."""
         seating = self.engine.seating
         return self.engine.n_components if seating is None else int(seating.n_components)
 
     @property
     def number(self) -> int:
-        """Number of the epoch that is open, or comes next."""
+        """Number of the open or next epoch."""
         return self.engine.epoch + 1
 
     def go_to(self, number: int) -> None:
-        """Close the epochs before one; many empty ones cost as few."""
+        """Close the epochs before a given one; many empty ones are cheap."""
         if number == self.number:
             return
         while self.number < number and not self._is_idle():
@@ -144,7 +144,7 @@ class StreamState:
         self._confirm()
 
     def _is_idle(self) -> bool:
-        """Whether nothing is left that an empty epoch could change."""
+        """Whether further empty epochs would change nothing."""
         engine = self.engine
         if engine.seating is not None or any(len(q) for q in engine.resp):
             return False
@@ -162,7 +162,7 @@ class StreamState:
         self._clear_words()
 
     def _leave_out(self) -> None:
-        """Take boilerplate that was just found out of the components, and seat the epoch again."""
+        """Remove newly found boilerplate from the components, and reassign the epoch."""
         engine, strip = self.engine, self.boilerplate.strip
         engine.rows = [strip(X) for X in engine.rows]
         words = engine.starts.words.without(self.boilerplate.words)
@@ -170,7 +170,7 @@ class StreamState:
         engine.reseat([strip(X) for X in engine.arrived])
 
     def _note_merges(self) -> None:
-        """Keep what has joined what in the last epoch, but for what was born in it."""
+        """Record the merges of the last epoch, except of components born in it."""
         now = [change for change in self.engine.changes if change.index == self.engine.epoch]
         fresh = {change.label for change in now if change.kind != "merge"}
         for c in now:
@@ -178,7 +178,7 @@ class StreamState:
                 self.merges.append((c.index, c.label, c.into))
 
     def _leave(self) -> None:
-        """Let the oldest epoch leave the window, and note what stays of it."""
+        """Move the oldest epoch out of the window, and record its results."""
         engine = self.engine
         smoothed = engine.smooth()
         before = engine.objective(smoothed).total
@@ -210,36 +210,36 @@ class StreamState:
 
     @property
     def words(self) -> list[Any]:
-        """Words by number; none where rows are numbers."""
+        """Words by number; none for numeric rows."""
         return [] if self.vocabulary is None else self.vocabulary.words
 
     def _time(self, epoch: int) -> float:
         return self.times.get(epoch, math.nan)
 
     def _confirm(self) -> None:
-        """Queue the events of epochs that have left the window, and forget old times."""
+        """Queue the events of epochs that left the window, and forget old times."""
         engine = self.engine
         left = [change for change in engine.changes if change.index < engine.first]
         engine.changes = [change for change in engine.changes if change.index >= engine.first]
         for change in sorted(left, key=lambda change: change.index):
             self.events.append(replace(change, t=self._time(change.index)))
         self.n_events += len(left)
-        # a component is found dead when as many epochs as the past counts have gone by
+        # a death is noticed once as many epochs as the past counts have gone by
         oldest = engine.first - len(engine.settings.past_weights) - engine.settings.lag - 2
         active = int(engine.last_active.min(initial=oldest))  # before a pause
         oldest = min(oldest, active, max(self.times, default=0))
         self.times = {epoch: t for epoch, t in self.times.items() if epoch >= oldest}
 
     def last_events(self) -> list[contract.Event]:
-        """Return the last events that are not reported yet, as many as outlive a call."""
+        """Return the last unreported events, as many as outlive a call."""
         return list(self.events)[-_EVENTS:]
 
     def begin_call(self) -> None:
-        """Forget events of earlier calls but for the last; those of one call are all kept."""
+        """Forget events of earlier calls except the last ones; those of one call are all kept."""
         self.events = deque(self.last_events())
 
     def _clear_words(self) -> None:
-        """Forget words that neither the window nor a live component uses, once in a while."""
+        """Occasionally forget words used by neither the window nor a live component."""
         vocabulary, engine = self.vocabulary, self.engine
         if vocabulary is None or not isinstance(engine.emission, TextDecay):
             return
@@ -266,7 +266,7 @@ class StreamState:
     # -- looking ---------------------------------------------------------------------------------
 
     def peek(self, row: Any) -> tuple[FloatArray, dict[int, float]]:
-        """Return what `seat` would for one row, and the probabilities of all components."""
+        """Return the output of `seat` for one row, and all component probabilities."""
         texts = self.vocabulary is not None
         X, more = self._encode([row], learn=False) if texts else (row[None], np.zeros(1))
         seats, chances = self.engine.peek(X)
@@ -289,11 +289,10 @@ class StreamState:
 
     @property
     def objective(self) -> float:
-        """Accumulated objective."""
         return self.frozen + self.engine.objective().total - self.open_score
 
     def latest(self) -> tuple[IntArray, Summary]:
-        """Return the ids of all components, those of the open epoch included, and how they look."""
+        """Return the ids and descriptions of all components, including the open epoch's."""
         engine, K = self.engine, self.n_components
         emission, n = engine.emission, engine.n_components
         seated = engine.seated if n < K else []  # rows of the open epoch, for those it has begun
@@ -307,12 +306,12 @@ class StreamState:
         return self.ids(K), emission.latest(stats, smoothed, fresh, self.words)
 
     def window_trajectories(self) -> list[Trajectory]:
-        """Describe the epochs of the window, as they look now."""
+        """Describe the epochs of the window in their present state."""
         smoothed = self.engine.smooth()
         return [self._trajectory(e, smoothed) for e, q in enumerate(self.engine.resp) if len(q)]
 
     def window_labels(self) -> list[FinalLabels]:
-        """Return the labels of the rows of the window and of the open epoch, as they stand."""
+        """Return the present labels of the rows of the window and of the open epoch."""
         engine, row, out = self.engine, self.n_left, []
         for e, q in enumerate(engine.resp):
             if len(q):
@@ -327,7 +326,7 @@ class StreamState:
     # -- checkpoints -----------------------------------------------------------------------------
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays, and JSON values but for the emission."""
+        """Return arrays, and JSON values without the emission."""
         arrays, meta = self.engine.to_state()
         labels = [part.labels for part in self.final]
         for name, key in _PAIRS.items():
@@ -355,7 +354,6 @@ class StreamState:
     def from_state(
         cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any], n_features: int
     ) -> Self:
-        """Rebuild from `to_state`."""
         words = meta["words"]
         check_stored(arrays, meta, n_features)
         engine = Engine.from_state(emission, arrays, meta, n_features)

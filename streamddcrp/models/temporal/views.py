@@ -1,4 +1,4 @@
-"""What users see of a temporal mixture: events, labels, components, trajectories, pictures."""
+"""The user's view of a temporal mixture: events, labels, components, trajectories, pictures."""
 
 import logging
 import math
@@ -18,7 +18,7 @@ from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns_of
 from streamddcrp.plots.figures import are_dates, pyplot
 from streamddcrp.plots.palette import COLOURS
-from streamddcrp.plots.stream import draw_layers, layer_names
+from streamddcrp.plots.stream import Layers, draw_layers, layer_names
 from streamddcrp.typing import Axes, FloatArray
 
 _log = logging.getLogger(__name__)
@@ -40,16 +40,16 @@ def _columns(summary: Summary, features: Sequence[str]) -> dict[str, Any]:
 
 
 class EpochViews(RowModel):
-    """The part of a model that only shows what it has learned."""
+    """The part of a model that only shows results."""
 
     _stream: StreamState | None
-    _waiting: Any  # rows of the warm-up
+    _waiting: Any  # collected rows of the warm-up
     _cut: Cut
     _place: Place
     epoch: Any
 
     def _after_warmup(self) -> StreamState:
-        """Return the state that the rows of the warm-up lead to."""
+        """Return the state after the warm-up's rows."""
         raise NotImplementedError
 
     @property
@@ -64,7 +64,7 @@ class EpochViews(RowModel):
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the arrays of the model take in memory, about, as `Keyed` counts them."""
+        """Approximate bytes of the model's arrays in memory, as `Keyed` counts them."""
         arrays, meta = self._state()
         words: int = sum(120 + len(str(word)) for word in (meta["model"] or {}).get("words") or ())
         return words + sum(int(array.nbytes) for array in arrays.values())
@@ -76,18 +76,18 @@ class EpochViews(RowModel):
 
     @property
     def objective(self) -> float:
-        """Objective that the sweeps climb, summed over all epochs; NaN in warm-up.
+        """Objective of the sweeps, summed over all epochs; NaN in warm-up.
 
         A monitor in nats, not a bound: see `streamddcrp.models.temporal.window`. An epoch that
-        leaves the window counts by what the objective of the window loses by it; rows of the open
-        epoch by their log predictive density.
+        leaves the window counts with the window's loss of objective; rows of the open epoch count
+        with their log predictive density.
         """
         if self._stream is None:
             return math.nan if self._n_seen else 0.0
         return self._stream.objective
 
     def events(self) -> list[Event]:
-        """Return what happened to components since the last call; of earlier calls the last 256.
+        """Return the components' events since the last call, with the last 256 of earlier calls.
 
         An event is reported when it can no longer be revised: when its epoch has left the window,
         ``lag`` epochs later. ``index`` and ``t`` are number (from 0) and time of the epoch. A death
@@ -113,7 +113,7 @@ class EpochViews(RowModel):
         Parameters
         ----------
         window : bool, default False
-            Append the labels of the window and of the open epoch as they stand, as at the end of a
+            Append the present labels of the window and of the open epoch, as at the end of a
             stream. They do not count as reported. Rows of a warm-up are labelled as if it ended.
         """
         state = self._stream
@@ -142,10 +142,10 @@ class EpochViews(RowModel):
         return pa.table(columns)
 
     def summary(self) -> pa.Table:
-        """Return one row per live component: id, weight, born, last seen, and how it looks.
+        """Return one row per live component: id, weight, born, last seen, and its description.
 
-        ``weight`` is the expected number of rows, ``born`` and ``last_seen`` are numbers of epochs.
-        Numbers: ``mean_x`` now and its standard error ``sd_x`` for each feature; texts: the
+        ``weight`` is the expected number of rows; ``born`` and ``last_seen`` are epoch numbers.
+        Numbers: the present ``mean_x`` and its standard error ``sd_x`` for each feature; texts: the
         ``words`` that distinguish it from the others.
         """
         state = self._stream
@@ -168,7 +168,7 @@ class EpochViews(RowModel):
         """Return a row for each of the last 1,000 epochs and component with at least half a row.
 
         ``epoch``, its time ``t``, ``id``, ``mass`` (expected rows), then ``mean_x`` and ``sd_x``
-        for each feature, or ``words``. Epochs of the window as they stand.
+        for each feature, or ``words``. Epochs of the window are in their present state.
         """
         state = self._stream
         parts = [] if state is None else [*state.trajectories, *state.window_trajectories()]
@@ -196,9 +196,9 @@ class EpochViews(RowModel):
 
         Parameters
         ----------
-        ax : matplotlib axes, or a sequence of as many as there are panels, optional
+        ax : matplotlib axes, or a sequence with one for each panel, optional
         rows : batch as for `learn_many`, optional
-            Rows of numbers to draw as points.
+            Numeric rows to draw as points.
         t : array_like of shape (N,), optional
             Their times; without them they are spread evenly over the epochs.
         """
@@ -254,7 +254,7 @@ class _Picture:
         return np.asarray(np.interp(places, np.arange(len(self.t)), self.t))
 
     def marks(self) -> dict[str, list[tuple[int, int]]]:
-        """Return component and epoch, by place, of births, deaths and merges, by their markers."""
+        """Return indices of component and epoch of births, deaths and merges, by marker."""
         there = self.mass > 0.0
         last = there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)
         gone = np.flatnonzero(~np.isin(self.ids, list(self.live)))
@@ -282,18 +282,17 @@ class _Picture:
             return ax
         large = np.sort(np.argsort(-self.mass.sum(axis=1), kind="stable")[:_DRAWN])
         ids = self.ids[large]
-        draw_layers(
-            ax, self.at, self.mass[large], ids, layer_names(self.tracks, ids),
-            self.mass[large].sum(axis=1), self.live, {gone for _, gone, _ in self.merges},
-        )  # fmt: skip
+        names, mass = layer_names(self.tracks, ids), self.mass[large]
+        layers = Layers(ids, names, mass, mass.sum(axis=1))
+        draw_layers(ax, self.at, layers, self.live, {gone for _, gone, _ in self.merges})
         return ax
 
     def means(self, axes: Any, when: Any = None, behind: Any = None) -> Any:
         """Draw the mean of each component over the epochs in a band, one panel per feature.
 
-        The band is two standard deviations on either side, of the rows of the component and of what
-        is not known of their mean; the line is bolder where there were more rows. ``when, behind``:
-        times (N,) of rows that are drawn as points, and their values by feature.
+        The band is two standard deviations on either side, including the uncertainty of the mean;
+        the line is bolder where there were more rows. ``when, behind``: times (N,) of rows drawn as
+        points, and their values by feature.
         """
         plt, tracks = pyplot(), self.tracks
         mean = np.stack([tracks[f"mean_{name}"].to_numpy() for name in self.features])
@@ -333,7 +332,7 @@ class _Picture:
     def _draw_track(
         self, ax: Any, k: int, y: FloatArray, band: FloatArray, bold: FloatArray
     ) -> None:
-        """Draw a component in a panel, with gaps where an epoch in between lacks it."""
+        """Draw a component in a panel, with gaps in epochs without it."""
         colour = COLOURS[self.ids[k] % len(COLOURS)]
         there = np.flatnonzero(self.mass[k] > 0.0)
         for part in np.split(there, np.flatnonzero(np.diff(there) > 1) + 1):

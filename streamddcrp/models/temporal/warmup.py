@@ -1,4 +1,4 @@
-"""Rows of numbers that wait until their scales can be chosen."""
+"""Numeric rows collected until their scales can be chosen."""
 
 import logging
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ _log = logging.getLogger(__name__)
 
 
 class WarmUp(NamedTuple):
-    """Rows that wait until scales can be chosen, with the numbers and times of their epochs."""
+    """Rows collected for choosing scales, with the numbers and times of their epochs."""
 
     X: FloatArray
     number: IntArray
     t: FloatArray
 
     def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
-        """Return these rows and more."""
+        """Return these rows and further ones."""
         return WarmUp(
             np.concatenate([self.X.reshape(-1, X.shape[1]), X]),
             np.concatenate([self.number, np.full(len(X), piece.number)]),
@@ -48,7 +48,7 @@ class WarmUp(NamedTuple):
         return tried[best][0]
 
     def _learned(self, state: StreamState) -> tuple[StreamState, float]:
-        """Learn the rows; return the state and how much they surprised it."""
+        """Learn the rows; return the state and their surprise."""
         surprise = 0.0
         starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
         for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):

@@ -22,22 +22,22 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import positive, whole
 
 _FORGOTTEN = 1e-12  # a weight below which an epoch is forgotten
-ACTIVE = 0.5  # expected rows from which a component counts as seen in an epoch
-_STALE = 0.01  # part by which a count moves until what it says is computed again
+ACTIVE = 0.5  # expected rows for a component to count as seen in an epoch
+_STALE = 0.01  # relative change of a count before its message is recomputed
 _DEAD = 0.1  # expected rows in the last epochs below which a component dies
 
 
 class Settings(NamedTuple):
-    """What is fixed."""
+    """Fixed settings."""
 
     alpha: float  # concentration
     past_weights: tuple[float, ...]  # weights of the 1, 2, .. epochs before
     slots: int = 1000  # components of the finite model
-    lag: int = 2  # epochs before the last one that may still change
+    lag: int = 2  # earlier epochs that may still change
     n_sweeps: int = 4
     split_margin: float = 2.0  # nats that a split must gain
-    # Whether alpha follows the births, and the weights of the past the counts; what is given is
-    # then the prior of alpha, worth one birth, and holds at first.
+    # Whether alpha is learned from births, and the weights of the past from counts; given values
+    # are then initial, with alpha's prior worth one birth.
     learn_alpha: bool = False
     learn_decay: bool = False
 
@@ -65,7 +65,7 @@ def past_weights(decay: object, window: int) -> tuple[float, ...]:
 
 
 def count_settings(alpha: Any, decay: object, window: int | None) -> dict[str, Any]:
-    """Return the settings that say how the counts of an epoch follow from those before.
+    """Return settings for the dependence of an epoch's counts on earlier ones.
 
     ``alpha`` None, and ``decay`` and ``window`` both None: learned. One of the latter alone: three
     epochs, or weights exp(-1), exp(-2), ..
@@ -80,11 +80,11 @@ def count_settings(alpha: Any, decay: object, window: int | None) -> dict[str, A
 
 
 class Terms(NamedTuple):
-    """What components add to the objective, (K,) each."""
+    """Components' contributions to the objective, (K,) each."""
 
     counts: FloatArray
     entropy: FloatArray
-    log_zero: FloatArray  # log probability that no row of the window is in it
+    log_zero: FloatArray  # log probability that it has no row of the window
 
 
 class Objective(NamedTuple):
@@ -93,8 +93,8 @@ class Objective(NamedTuple):
     counts: float  # E log p(c), given the epochs before the window; second-order expectations
     evidence: float  # sum of the components' log evidences over the window
     entropy: float  # of the assignments
-    # log of the number of ways to name the components that are expected to be occupied: without it,
-    # numbers of components cannot be compared
+    # log of the number of ways to name the components expected to be occupied, which makes
+    # different numbers of components comparable
     names: float
 
     @property
@@ -105,7 +105,7 @@ class Objective(NamedTuple):
 
 @dataclass(slots=True)
 class Window:
-    """The last epochs, which may still change, and what is known from before them."""
+    """The last epochs, which may still change, and the knowledge from before them."""
 
     settings: Settings
     emission: Emission
@@ -122,17 +122,15 @@ class Window:
 
     @property
     def n_components(self) -> int:
-        """Number of columns."""
         return len(self.ids)
 
     @property
     def first(self) -> int:
-        """Number of the first epoch of the window."""
         return self.epoch - len(self.rows) + 1
 
     @property
     def begins(self) -> IntArray:
-        """Epoch of the window in which each component was born, -1 if before it."""
+        """Epoch of the window in which each component was born, -1 if earlier."""
         return np.where(self.born >= self.first, self.born - self.first, -1)
 
     def moments(self, resp: list[FloatArray]) -> FloatArray:
@@ -176,7 +174,7 @@ class Window:
     def record(
         self, kind: str, label: int, other: int | None = None, epoch: int | None = None
     ) -> None:
-        """Record what happened to a component; default: in the last epoch."""
+        """Record a component's event, by default in the last epoch."""
         at, into = self.epoch if epoch is None else epoch, None if other is None else int(other)
         self.changes.append(Event(kind, int(label), at, float(at), into))
 
@@ -188,7 +186,7 @@ class Window:
         self.resp = [np.ascontiguousarray(q[:, kept]) for q in self.resp]
 
     def retire(self) -> None:
-        """Remove components without rows for as long, in epochs with rows, as the past counts."""
+        """Remove components silent, in epochs with rows, for as long as the past counts."""
         if not self.n_components or not len(self.resp[-1]):
             return
         some = [q for q in self.resp if len(q)]
@@ -200,7 +198,7 @@ class Window:
         self.last_active[here] = self.epoch
         silent = now.sum(axis=0) < _DEAD
         for q in self.resp:
-            silent[q.argmax(axis=1)] = False  # a row that many share keeps the best of them
+            silent[q.argmax(axis=1)] = False  # a row shared by many keeps the best of them
         if silent.any():
             for i, last in zip(self.ids[silent], self.last_active[silent], strict=True):
                 self.record("death", i, epoch=int(last))
@@ -222,7 +220,7 @@ class Window:
     def sweep(self, n: int, *, exact: bool = False) -> None:
         """Pass over the window ``n`` times, oldest epoch first, and fit the emission's scales.
 
-        What the counts say to a row is exact where asked for.
+        The counts' message to a row is exact on request.
         """
         a0, weights = self.settings.a0, np.array(self.settings.past_weights)
         stale = 0.0 if exact else _STALE
@@ -247,7 +245,7 @@ class Window:
     # -- the objective ---------------------------------------------------------------------------
 
     def terms(self, resp: list[FloatArray], before: FloatArray) -> Terms:
-        """Return what components add to the window's objective, but for their emissions."""
+        """Return components' contributions to the window's objective, without emissions."""
         return self.terms_of(self.moments(resp), before, self.entropy(resp))
 
     def entropy(self, resp: list[FloatArray]) -> FloatArray:
@@ -258,7 +256,7 @@ class Window:
         return out
 
     def merged_terms(self, a: IntArray, b: IntArray) -> Terms:
-        """Return what pairs of components would add as one, with the past of the first."""
+        """Return the contributions of pairs of components as one, with the past of the first."""
         now = np.empty((len(self.resp), len(a), 3))
         entropy = np.zeros(len(a))
         for e, q in enumerate(self.resp):
@@ -266,20 +264,20 @@ class Window:
         return self.terms_of(now, self.before[:, a], entropy)
 
     def terms_of(self, now: FloatArray, before: FloatArray, entropy: FloatArray) -> Terms:
-        """Return the terms of components with moments (E, K, 3), those before, and an entropy."""
+        """Return the terms of components with moments (E, K, 3), earlier ones, and an entropy."""
         counts = np.empty(now.shape[:2])
         weights = np.array(self.settings.past_weights)
         kernels.count_terms(before, now, weights, self.settings.a0, counts)
         return Terms(counts.sum(axis=0), entropy, now[:, :, kernels.LOG_ZERO].sum(axis=0))
 
     def objective(self, smoothed: Any = None) -> Objective:
-        """Return the objective: a monitor, not a bound; exact where assignments are hard."""
+        """Return the objective: a monitor, not a bound; exact for hard assignments."""
         if not self.rows or not self.n_components:
             return Objective(0.0, 0.0, 0.0, 0.0)
         settings = self.settings
         terms = self.terms(self.resp, self.before)
         past = self.decayed(self.moments(self.resp), self.before)[:-1, :, kernels.MEAN]
-        mass = settings.alpha + past.sum(axis=1)  # all prior mass of an epoch
+        mass = settings.alpha + past.sum(axis=1)  # total prior mass of an epoch
         rows = np.array([len(q) for q in self.resp])
         silent = terms.log_zero + self.before[:, :, kernels.LOG_ZERO].sum(axis=0)
         occupied = -float(np.expm1(silent).sum())

@@ -27,11 +27,11 @@ class NestedTopicsFit(ResultCard):
     Attributes
     ----------
     model : NestedCRPTopics
-        Which can predict, and learn on.
+        The model, which can predict and continue to learn.
     paths : ndarray of int64, shape (N, depth)
         Ids of the nodes of each document's path, root first; -1 for a document without words.
     bound_trace : ndarray
-        Evidence lower bound after every pass; it does not fall.
+        Evidence lower bound after every pass; it never decreases.
     """
 
     model: NestedCRPTopics
@@ -43,7 +43,7 @@ class NestedTopicsFit(ResultCard):
 class NestedComponentsFit(ResultCard):
     """A tree of components of a data set: as `NestedTopicsFit`.
 
-    ``bound_trace`` is of the first pass, every sweep and every growth.
+    ``bound_trace`` covers the first pass, every sweep and every growth.
     """
 
     model: NestedCRPComponents
@@ -64,7 +64,7 @@ def fit_nested_topics(
 ) -> NestedTopicsFit:
     """Fit a tree of topics to a corpus: a stream's pass, then passes over all documents.
 
-    In a further pass each document is placed again, small nodes are dissolved, leaves split and
+    In later passes each document is placed again, small nodes are dissolved, leaves split and
     siblings merged; moves that lower the bound are undone.
 
     Parameters
@@ -72,13 +72,13 @@ def fit_nested_topics(
     documents
         As for `NestedCRPTopics.learn_many`; at least one.
     n_starts : int, default 3
-        Orders of the documents, the given one first; the fit of the largest bound is returned.
+        Orders of the documents, the given one first; the fit with the largest bound is returned.
     max_sweeps, seed, progress
         As for `fit_seqddcrp`; sweeps are passes after the first.
     tol : float, default 1e-4
-        Ends when a pass raises the bound by less than this part of it.
+        Stop when a pass raises the bound by less than this fraction of it.
     **options
-        Of `NestedCRPTopics`, but ``window`` and ``forgetting``.
+        Options of `NestedCRPTopics` except ``window`` and ``forgetting``.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def _topics_in_order(
 
 
 def climb(model: NestedCRPTopics, at: IntArray, max_sweeps: int, tol: float) -> NestedTopicsFit:
-    """Pass over the documents, which came in the order ``at``, as long as the bound rises."""
+    """Pass over the documents, which came in the order ``at``, while the bound rises."""
     trace = [model.objective]
     for _ in range(max_sweeps):
         before = model.to_bytes()
@@ -157,14 +157,14 @@ def fit_nested_components(
 ) -> NestedComponentsFit:
     """Fit a tree of components to a data set: a stream's pass, then coordinate ascent with growth.
 
-    After the pass all points are in the window, and the bound of all does not fall from there.
+    After the pass all points are in the window, and their bound never decreases.
 
     Parameters
     ----------
     X : array_like or table of shape (N, D)
         At least two points without missing values; of binary rows 0 and 1.
     n_starts : int, default 1
-        Orders of the points, the given one first; the fit of the largest bound is returned.
+        Orders of the points, the given one first; the fit with the largest bound is returned.
     max_sweeps, seed, progress
         As for `fit_seqddcrp`.
     tol : float, default 1e-5

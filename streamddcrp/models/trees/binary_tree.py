@@ -6,9 +6,9 @@ the quadratic bound of Boehning (1992) at any point xi,
 log p(t | psi) >= (t - sigmoid(xi)) (psi - xi) - (psi - xi)^2 / 8 + log p(t | xi)
                 = log N(z | psi, 4) + c,    z = xi + 4 (t - sigmoid(xi)),
 
-z is to the tree what a value is to a tree of Gaussian components, with the precision known: every
-step and every move is the same. The bound is highest where xi is the expected psi of its row and
-column, and finding it is one more step of the coordinate ascent.
+To the tree, z is what a value is to a tree of Gaussian components, with known precision: every step
+and move is the same. The bound is highest if xi is the expected psi of its row and column, and
+finding it is one more step of the coordinate ascent.
 
 M. E. Khan, B. M. Marlin, G. Bouchard and K. P. Murphy, Variational bounds for mixed-data factor
 analysis, NIPS 2010, have this for one set of components.
@@ -26,7 +26,7 @@ from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray
 
 _VECTOR_VAR, _MEAN_VAR = 1.0, 10.0  # of vectors and mean, in squared log odds
-_ROUNDS = 20  # steps from the mean to where a new row is
+_ROUNDS = 20  # steps from the mean to the place of a new row
 
 
 def binary_prior(gamma: float) -> Prior:
@@ -41,7 +41,7 @@ def pseudo_values(T: FloatArray, xi: FloatArray) -> FloatArray:
 
 
 def left_over(T: FloatArray, xi: FloatArray) -> FloatArray:
-    """Return c of the bound, summed over each row, (N,)."""
+    """Return the bound's c, summed over each row, (N,)."""
     rest = T - expit(xi)
     c = T * xi - np.logaddexp(0.0, xi) + 0.5 * rest**2 / KNOWN_PRECISION
     out: FloatArray = (c - 0.5 * np.log(KNOWN_PRECISION / (2.0 * np.pi))).sum(axis=1)
@@ -68,7 +68,7 @@ class BinaryTree(ComponentTree):
         return pseudo_values(*np.split(self.X, 2, axis=1))
 
     def left_over(self) -> float:
-        """Return what the bound of the window has beside that of the pseudo-values."""
+        """Return the window's bound minus that of the pseudo-values."""
         return float(left_over(*np.split(self.X, 2, axis=1)).sum())
 
     def expected(self, local: Local) -> FloatArray:
@@ -81,14 +81,14 @@ class BinaryTree(ComponentTree):
         self.X = np.concatenate([self.X[:, : self.X.shape[1] // 2], self.expected(local)], axis=1)
 
     def seated(self, X: FloatArray) -> FloatArray:
-        """Return values and points of tangency of binary rows (N, D) that are not in the window."""
+        """Return values and points of tangency of new binary rows (N, D)."""
         xi = np.tile(self.weights.M[0], (len(X), 1))
         for _ in range(_ROUNDS):
             xi = self.expected(self.local(pseudo_values(X, xi)))
         return np.concatenate([X, xi], axis=1)
 
     def place(self, X: FloatArray) -> Local:
-        """Return where binary rows (N, D) are; log_z bounds the log probability of each."""
+        """Place binary rows (N, D); log_z bounds the log probability of each."""
         T, xi = np.split(self.seated(X), 2, axis=1)
         local = self.local(pseudo_values(T, xi))
         return local._replace(log_z=local.log_z + left_over(T, xi))
@@ -99,7 +99,7 @@ class BinaryTree(ComponentTree):
         return out
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and JSON values, 1 for what is infinite."""
+        """Return arrays and JSON values, with 1 for infinite ones."""
         arrays, meta = super().to_state()
         known = {"shape": 1.0, "rate": 1.0}
         return arrays, meta | {"prior": [*meta["prior"][:3], 1.0, 1.0], "weights": known}
@@ -108,7 +108,6 @@ class BinaryTree(ComponentTree):
     def from_state(
         cls, arrays: dict[str, Any], meta: dict[str, Any], depth: int, max_nodes: int
     ) -> Self:
-        """Rebuild from `to_state`."""
         X, D = arrays["X"], arrays["M"].shape[-1]
         refuse_if(X.ndim != 2 or X.shape[1] != 2 * D, "columns")
         refuse_if(not (np.isin(X[:, :D], (0.0, 1.0)).all() and np.isfinite(X).all()), "values")

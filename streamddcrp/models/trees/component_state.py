@@ -1,4 +1,4 @@
-"""A tree of components: local step, statistics, global step and bound, and how nodes are edited.
+"""A tree of components: local and global steps, statistics, bound, and edits of nodes.
 
 A point is a sum of the vectors of its path, each times a standard normal loading, plus a mean and
 noise of precision tau. The mean and all K vectors, M (K + 1, D), have one matrix-normal posterior
@@ -23,11 +23,11 @@ from streamddcrp.models.trees.kernels import tree as kernels
 from streamddcrp.records import FINITE, check, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
-_NOTHING = 1e-8  # share of a point that counts for nothing
-_NEVER = -40.0  # log of a share that makes no difference to a float, and is taken for none
-_FAR = -700.0  # of the least share that is a float
+_NOTHING = 1e-8  # share of a point that counts as zero
+_NEVER = -40.0  # log of a share that cannot change a float and counts as zero
+_FAR = -700.0  # log of the least share that a float can hold
 KNOWN_PRECISION = 0.25  # of pseudo-values of binary rows: the largest curvature of log sigmoid
-NARROW = 1e-7  # variance of vectors that are guessed, in prior variances
+NARROW = 1e-7  # variance of guessed vectors, in prior variances
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -44,20 +44,20 @@ class Prior(NamedTuple):
 class Weights(NamedTuple):
     """Posterior of everything global."""
 
-    M: FloatArray  # (K + 1, D) means: of the data's mean, then of the nodes' vectors
-    S: FloatArray  # (K + 1, K + 1)
+    # J = K + 1 means: of the data, then of the nodes' vectors
+    M: Annotated[FloatArray, "J D", FINITE]
+    S: Annotated[FloatArray, "J J", FINITE]
     shape: float  # of the precision
     rate: float
-    mass: FloatArray  # (K,) endpoint masses, from which q(v) follows
+    mass: Annotated[FloatArray, "K", FINITE]  # endpoint masses, from which q(v) follows
 
     @property
     def precision(self) -> float:
-        """Expected precision of the noise, which is known where the shape is infinite."""
+        """Expected precision of the noise, known if the shape is infinite."""
         return KNOWN_PRECISION if math.isinf(self.shape) else self.shape / self.rate
 
     @property
     def log_precision(self) -> float:
-        """Expected log of the precision."""
         if math.isinf(self.shape):
             return math.log(KNOWN_PRECISION)
         return float(digamma(self.shape) - np.log(self.rate))
@@ -66,12 +66,12 @@ class Weights(NamedTuple):
 class Stats(NamedTuple):
     """Sums over points; y = (1, loadings on the nodes), zero off the path."""
 
-    yy: FloatArray  # (K + 1, K + 1) E[y y']
-    yt: FloatArray  # (K + 1, D) E[y] t'
+    yy: Annotated[FloatArray, "J J", FINITE]  # E[y y'], J = K + 1
+    yt: Annotated[FloatArray, "J D", FINITE]  # E[y] t'
     tt: float  # |t|^2
     n: float
     fresh: float  # missing levels
-    mass: FloatArray  # (K,) endpoint masses
+    mass: Annotated[FloatArray, "K", FINITE]  # endpoint masses
 
     @classmethod
     def none(cls, K: int, D: int) -> Self:
@@ -79,29 +79,10 @@ class Stats(NamedTuple):
         return cls(np.zeros((K + 1, K + 1)), np.zeros((K + 1, D)), 0.0, 0.0, 0.0, np.zeros(K))
 
     def plus(self, other: "Stats") -> "Stats":
-        """Return these and others."""
         return Stats._make(map(add, self, other))
 
     def times(self, weight: float) -> "Stats":
-        """Return these times a number."""
         return Stats._make(map(mul, self, repeat(weight)))
-
-
-class StoredComponents(NamedTuple):
-    """Arrays of `ComponentState` beside its nodes, as they are stored; J = K + 1."""
-
-    X: Annotated[FloatArray, "N D", FINITE]
-    M: Annotated[FloatArray, "J D", FINITE]
-    S: Annotated[FloatArray, "J J", FINITE]
-    mass: Annotated[FloatArray, "K", FINITE]
-
-
-class StoredPast(NamedTuple):
-    """Arrays of `Stats` as they are stored."""
-
-    yy: Annotated[FloatArray, "J J", FINITE]
-    yt: Annotated[FloatArray, "J D", FINITE]
-    mass: Annotated[FloatArray, "K", FINITE]
 
 
 class Local(NamedTuple):
@@ -124,7 +105,7 @@ def local_step(
     X: FloatArray, parent: IntArray, level: IntArray, L: int, w: Weights, prior: Prior, *,
     far: bool = False,
 ) -> Local:  # fmt: skip
-    """Return where points (N, D) are on the tree, with the optimal q(c) and q(x | endpoint).
+    """Place points (N, D) on the tree, with the optimal q(c) and q(x | endpoint).
 
     log p(t | endpoint) = D/2 (E log tau - log 2 pi) - tau/2 (|t - m_mu|^2 + D S_mu,mu)
     + h' Sig h / 2 + log det(Sig) / 2 - (L - l0) / 2 log(1 + tau D var),  Sig^-1 = I + tau G_PP,
@@ -158,7 +139,7 @@ def local_step(
 
 
 def global_step(stats: Stats, w: Weights, prior: Prior) -> Weights:
-    """Return the optimum of vectors and mean, then of the precision, then of the sticks."""
+    """Return the optimum of vectors and mean, of the precision, and of the sticks."""
     K1, D = stats.yt.shape
     inverse = w.precision * stats.yy
     inverse[np.diag_indices(K1)] += 1.0 / _variances(K1, prior)
@@ -172,7 +153,7 @@ def global_step(stats: Stats, w: Weights, prior: Prior) -> Weights:
 
 
 def _inverse(A: FloatArray) -> FloatArray:
-    """Invert a positive definite matrix, also one that is as good as singular in floats."""
+    """Invert a positive definite matrix, even a numerically singular one."""
     try:
         out = np.linalg.inv(A)
         if np.isfinite(out).all():
@@ -193,7 +174,7 @@ def _variances(K1: int, prior: Prior) -> FloatArray:
 
 
 def kl_of_all(parent: IntArray, w: Weights, prior: Prior) -> float:
-    """Return the divergence of everything global from its prior."""
+    """Return the divergence of all global parameters from their prior."""
     K1, D = w.M.shape
     var = _variances(K1, prior)
     vectors = np.sum((D * np.diag(w.S) + np.sum(w.M**2, axis=1)) / var) - K1 * D
@@ -216,28 +197,27 @@ _COUNTERS = ("next_id", "n_seen", "n_born", "n_pruned", "n_refused")
 
 @dataclass(slots=True)
 class ComponentState:
-    """K nodes, the posterior, and the points from which it follows."""
+    """K nodes, the posterior, and the points that determine it."""
 
     depth: int
     prior: Prior
     parent: IntArray  # (K,)
     level: IntArray  # (K,)
-    ids: IntArray  # (K,)
+    ids: IntArray  # of points that left the window
     born: IntArray  # (K,)
     weights: Weights
     past: Stats  # of points that have left the window
-    X: FloatArray  # the window: (n, D) points, of a `BinaryTree` (n, 2 D)
+    X: Annotated[FloatArray, "N D", FINITE]  # the window: points, of a `BinaryTree` (n, 2 D)
     max_nodes: int
     next_id: int
     n_seen: int = 0
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
     n_pruned: int = 0
-    n_refused: int = 0  # moves that would have raised the bound with more nodes than may be
+    n_refused: int = 0  # moves refused for lack of nodes that would have raised the bound
 
     @property
     def n_nodes(self) -> int:
-        """Nodes."""
         return len(self.parent)
 
     def sizes(self) -> FloatArray:
@@ -245,7 +225,7 @@ class ComponentState:
         return tree.sizes_of(self.parent, self.weights.mass)
 
     def paths(self) -> IntArray:
-        """Return the slots on the way to each node, (K, L), -1 below it."""
+        """Return the slots on the path to each node, (K, L), -1 below it."""
         return tree.paths_of(self.parent, self.level, self.depth)
 
     @property
@@ -254,14 +234,14 @@ class ComponentState:
         return self.X
 
     def move_tangents(self, local: Local) -> None:
-        """Change what else belongs to the rows of the window: of points, nothing."""
+        """Update other data of the window's rows; points have none."""
 
     def left_over(self) -> float:
-        """Return what the bound of the window has beside that of the points."""
+        """Return the window's bound minus that of the points; for points 0."""
         return 0.0
 
     def place(self, X: FloatArray) -> Local:
-        """Return where rows that are not in the window are."""
+        """Place rows outside the window."""
         return self.local(X)
 
     def reconstruct(self, X: FloatArray) -> FloatArray:
@@ -270,11 +250,11 @@ class ComponentState:
         return tree.reconstruct(X, ends, self.parent, self.level, self.depth, self.weights.M)
 
     def local(self, X: FloatArray, *, far: bool = False) -> Local:
-        """Return where points are; ``far``: unlikely places, too."""
+        """Place points; ``far`` includes unlikely places."""
         return local_step(X, self.parent, self.level, self.depth, self.weights, self.prior, far=far)
 
     def sweep(self, n: int, *, alone: bool = False) -> None:
-        """Ascend n times, the past fixed; ``alone``: the window stands for all points seen."""
+        """Ascend n times with fixed past; ``alone``: the window represents all points seen."""
         for _ in range(n):
             local = self.local(self.points)
             scale = self.n_seen / len(self.X)
@@ -283,7 +263,7 @@ class ComponentState:
             self.move_tangents(local)
 
     def bound(self) -> float:
-        """Return the bound, the window standing for all points that were seen."""
+        """Return the bound, where the window represents all points seen."""
         local = self.local(self.points)
         part = (float(local.log_z.sum()) + self.left_over()) * self.n_seen / max(len(self.X), 1)
         return part - kl_of_all(self.parent, self.weights, self.prior)
@@ -311,19 +291,18 @@ class ComponentState:
         return K
 
     def set_vector(self, i: int, vector: FloatArray) -> None:
-        """Give a node another vector."""
         M = self.weights.M.copy()
         M[i + 1] = vector
         self.weights = self.weights._replace(M=M)
 
     def attach(self, nodes: IntArray, p: int) -> None:
-        """Attach nodes, with all below them, to p; nodes that no longer lead to a leaf go."""
+        """Attach nodes and their descendants to p; drop nodes that no longer lead to a leaf."""
         self.parent = self.parent.copy()
         self.parent[nodes] = p
         self.keep(self.level == self.depth)
 
     def keep(self, leaves: np.ndarray) -> None:
-        """Drop all leaves but some, if there are any, and put siblings in order of size."""
+        """Drop all leaves except some, and sort siblings by size."""
         if not leaves.any():
             return
         w, p = self.weights, self.past
@@ -343,7 +322,6 @@ class ComponentState:
         self.parent, self.level = order.parent, order.level
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and JSON values."""
         w, past = self.weights._asdict(), self.past._asdict()
         arrays = tree.attributes(self, (*_NODES, "X"))
         arrays |= {name: w.pop(name) for name in ("M", "S", "mass")}
@@ -355,11 +333,11 @@ class ComponentState:
     def from_state(
         cls, arrays: dict[str, Any], meta: dict[str, Any], depth: int, max_nodes: int
     ) -> Self:
-        """Rebuild from `to_state`."""
         lengths = tree.check_nodes(arrays, depth, max_nodes)
         refuse_if(not bool((arrays["level"] == depth).any()), "leaves")
-        lengths = check(StoredComponents, arrays, lengths | {"J": lengths["K"] + 1})
-        check(StoredPast, arrays, lengths, "past.")
+        lengths = check(cls, arrays, lengths | {"J": lengths["K"] + 1})
+        lengths = check(Weights, arrays, lengths)
+        check(Stats, arrays, lengths, "past.")
         past = {name: arrays[f"past.{name}"] for name in ("yy", "yt", "mass")}
         numbers = [*meta["prior"], *meta["weights"].values(), *meta["past"].values()]
         refuse_if(not all(type(x) is float and math.isfinite(x) for x in numbers), "numbers")

@@ -1,7 +1,7 @@
-"""A tree of components as it learns: a window that is swept, and moves that change the tree.
+"""Learning a tree of components: a window that is swept, and moves that change the tree.
 
-A move opens a path, splits or merges inner nodes, attaches a node elsewhere or gives up a leaf;
-sweeps and the bound then decide whether it stays (docs/math/trees.md).
+A move opens a path, splits or merges inner nodes, reattaches a node or drops a leaf; sweeps and the
+bound then decide whether it is kept (docs/math/trees.md).
 """
 
 import logging
@@ -17,21 +17,21 @@ from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 
-_EFFORT = 4096  # points: a window of as many has one trial of each move, one of half two
+_EFFORT = 4096  # points in the window per trial of each move, or per two trials of one kind
 _GLANCE = 512  # points on which moves are compared
 _FEW, _MANY = 4, 8  # sweeps before moves are compared, and of the best of them on the window
 _SWEEPS, _FAILURES = 10, 3  # of a refinement: between attempts to grow; in vain in a row
-_WORTH = 1.0  # nats that a move must gain; less may be sweeps that were not done
-_EMPTY = 0.5  # expected points below which a leaf goes
+_WORTH = 1.0  # nats that a move must gain; less may come from missing sweeps
+_EMPTY = 0.5  # expected points below which a leaf is dropped
 _WIDE, _VAGUE = 50.0, 1e-3  # variances of vectors; shape of the precision and rate, in units
-_SHARE, _LEAST = 0.15, 20  # points of a path that is opened
+_SHARE, _LEAST = 0.15, 20  # points of an opened path
 _TURNS = 12  # rounds of the power method
-_SAME = 1e-10  # length of a direction, in that of the longest, below which it is none
+_SAME = 1e-10  # length of a direction, relative to the longest, below which it is zero
 _TINY = 1e-300
 
 
 class View(NamedTuple):
-    """What the moves of a tree look at."""
+    """Inputs for the moves of a tree."""
 
     X: FloatArray  # (N, D) the window about the mean
     below: FloatArray  # (N, K) probability that the path of a point goes through a node
@@ -39,7 +39,6 @@ class View(NamedTuple):
 
     @classmethod
     def of(cls, tree: ComponentState) -> "View":
-        """Return the view of a tree."""
         X = tree.points
         q, M = tree.local(X).q, tree.weights.M
         found = reconstruct(X, q.argmax(axis=1), tree.parent, tree.level, tree.depth, M)
@@ -50,13 +49,13 @@ class View(NamedTuple):
 
 
 def _pick(rng: np.random.Generator, pull: FloatArray) -> int | None:
-    """Draw a place by weights, or None if there is no weight."""
+    """Draw an index by weights, or None if all are zero."""
     total = pull.sum()
     return int(rng.choice(len(pull), p=pull / total)) if total > 0.0 else None
 
 
 def rest_of(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
-    """Return points less their projection on the vectors of a path."""
+    """Return points minus their projection on the vectors of a path."""
     if not len(path):
         return X
     _, s, axes = np.linalg.svd(M[path + 1], full_matrices=False)
@@ -66,7 +65,7 @@ def rest_of(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
 
 
 def _leading(X: FloatArray, n: int) -> FloatArray:
-    """Return the n leading directions of points, as long as points are along them; (n, D)."""
+    """Return up to n leading directions of points; (n, D)."""
     out = np.zeros((n, X.shape[1]))
     wide = X.shape[1] > len(X)
     size, axes = np.linalg.eigh(X @ X.T if wide else X.T @ X)
@@ -80,7 +79,7 @@ def _leading(X: FloatArray, n: int) -> FloatArray:
 
 
 def _open(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
-    """Open a path below an inner node, for points alike that are fitted badly."""
+    """Open a path below an inner node, for similar points with a poor fit."""
     inner = tree.level < tree.depth
     p = _pick(rng, np.where(inner, view.lost @ view.below, 0.0))
     if p is None or (seed := _pick(rng, view.lost * view.below[:, p])) is None:
@@ -95,7 +94,7 @@ def _open(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
 
 
 def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
-    """Split a node's children with a new sibling: each goes where it is fitted better."""
+    """Split a node's children with a new sibling: each goes where it fits better."""
     parent, level = tree.parent, tree.level
     several = np.bincount(parent[1:], minlength=tree.n_nodes) > 1
     p = _pick(rng, np.where((level > 1) & several, view.lost @ view.below, 0.0))
@@ -131,14 +130,14 @@ def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
 
 
 def _scaled(rest: FloatArray, along: FloatArray) -> FloatArray:
-    """Return the next direction of points by the power method, as long as points are along it."""
+    """Return the next direction of points by the power method, if there is one."""
     v = along @ rest
     out: FloatArray = v * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(v)), _TINY))
     return out
 
 
 def _graft(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
-    """Attach a node, and what is below it, to the other parent with which it explains most."""
+    """Attach a node and its descendants to the other parent where it explains most."""
     level, parent = tree.level, tree.parent
     elsewhere = (parent > 0) & (np.bincount(level)[level[parent]] > 1)
     c = _pick(rng, np.where(elsewhere, view.lost @ view.below, 0.0))
@@ -163,10 +162,10 @@ def _graft(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
 
 
 def _merge(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
-    """Merge two inner siblings, with the direction that all paths below them share most.
+    """Merge two inner siblings, keeping the direction that all paths below share most.
 
-    Where paths part at once, the vector of the first node may be rotated at will within their span,
-    so that siblings with a common direction need not look alike.
+    If paths part at once, the vector of the first node may be rotated within their span, so
+    siblings with a common direction need not look alike.
     """
     level, parent = tree.level, tree.parent
     one_of = (parent >= 0) & (np.bincount(parent[1:], minlength=len(parent))[parent] > 1)
@@ -209,9 +208,9 @@ MOVES = (_open, _open, _split, _graft, _merge, _prune)
 
 
 def shed(tree: ComponentState) -> None:
-    """Give up the leaf that the bound will miss least, with the nodes that only led to it.
+    """Drop the leaf that the bound will miss least, with nodes that led only to it.
 
-    What its points lose, other nodes as they are, less what its vectors add to the divergence.
+    The cost is its points' loss, with other nodes fixed, minus its vectors' divergence.
     """
     X = tree.points
     q, w = tree.local(X, far=True).q, tree.weights
@@ -227,11 +226,11 @@ def shed(tree: ComponentState) -> None:
     tree.keep(best[1])
 
 
-_FLAT = 1e-290  # variance of points that are not all the same, as far as floats can tell
+_FLAT = 1e-290  # variance of points that differ at all, within float precision
 
 
 def wide_prior(X: FloatArray, gamma: float) -> Prior:
-    """Return a prior that says little about points like these (n, D), in their unit."""
+    """Return a vague prior for points like these (n, D), in their unit."""
     unit = float(X.var(axis=0).mean())
     unit = unit if unit > _FLAT else 1.0
     return Prior(float(gamma), _WIDE * unit, _WIDE * unit, _VAGUE, _VAGUE * unit)
@@ -267,11 +266,11 @@ class ComponentTree(ComponentState):
         )  # fmt: skip
 
     def seated(self, X: FloatArray) -> FloatArray:
-        """Return rows as the window holds them."""
+        """Return rows in the window's form."""
         return X
 
     def absorb(self, X: FloatArray, window: int) -> None:
-        """Take more rows into the window; the oldest leave it."""
+        """Add rows to the window; the oldest leave it."""
         self.n_seen += len(X)
         self.X = np.concatenate([self.X, self.seated(X)])
         gone = max(0, len(self.X) - window)
@@ -280,12 +279,12 @@ class ComponentTree(ComponentState):
         self.X = self.X[gone:].copy()
 
     def recall(self, X: FloatArray) -> None:
-        """Let the window be all points that were learned, so that nothing is past."""
+        """Let the window contain all points learned, so that nothing is past."""
         self.X = self.seated(X)
         self.past = self.past.times(0.0)
 
     def refine(self, max_sweeps: int, tol: float, seed: int) -> list[float]:
-        """Sweep and `grow` until rounds gain less than a part ``tol``; return all bounds."""
+        """Sweep and `grow` until rounds gain less than a fraction ``tol``; return all bounds."""
         trace, done, failed = [self.bound()], 0, 0
         while done < max_sweeps and failed < _FAILURES:
             before = trace[-1]
@@ -309,7 +308,7 @@ class ComponentTree(ComponentState):
         return grown
 
     def _change(self, rng: np.random.Generator) -> bool:
-        """Try moves on a part of the window, then the best on all; `shed` if there are too many."""
+        """Try moves on part of the window, then the best on all; `shed` excess nodes."""
         base = copy(self)
         base.X = self.X[:: -(-len(self.X) // _GLANCE)]
         base.sweep(_FEW, alone=True)
@@ -337,7 +336,7 @@ class ComponentTree(ComponentState):
         return True
 
     def _refuse(self) -> None:
-        """Count a move that needs more nodes than there may be; warn the first time."""
+        """Count a move that needs more nodes than allowed; warn the first time."""
         self.n_refused += 1
         if self.n_refused == 1:
             _log.warning(
@@ -347,7 +346,7 @@ class ComponentTree(ComponentState):
             )
 
     def _beats(self, other: "ComponentTree", n: int) -> bool:
-        """Sweep n times; return whether the bound is above another tree's, swept as often."""
+        """Sweep n times; return whether the bound exceeds another tree's after equal sweeps."""
         self.sweep(n, alone=True)
         value = self.bound() - _WORTH
         if value > other.bound():
@@ -355,7 +354,7 @@ class ComponentTree(ComponentState):
         return value > other.bound()
 
     def _become(self, other: "ComponentTree") -> None:
-        """Take over the nodes of another tree, and note which are born and which are gone."""
+        """Adopt another tree's nodes, and note births and deaths."""
         old = set(self.ids.tolist())
         self.parent, self.level = other.parent, other.level
         self.ids, self.born = other.ids, other.born
@@ -363,7 +362,7 @@ class ComponentTree(ComponentState):
         self.changed(old)
 
     def changed(self, old: set[int]) -> None:
-        """Note nodes born and gone since ids ``old``; older points are as those of the window."""
+        """Note births and deaths since ids ``old``; past points count like the window's."""
         new = set(self.ids.tolist())
         self.events.extend(event("death", i, self.n_seen) for i in sorted(old - new))
         self.events.extend(event("birth", i, self.n_seen) for i in sorted(new - old))

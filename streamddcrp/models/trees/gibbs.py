@@ -1,4 +1,4 @@
-"""Collapsed Gibbs sampling of a tree of topics: the chain, its draws, and what they predict."""
+"""Collapsed Gibbs sampling of a tree of topics: the chain, its draws, and their predictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,10 +98,10 @@ class NestedTopicSamples(Draws):
     Attributes
     ----------
     paths : ndarray of int32, shape (S, N, L)
-        Nodes of every document, the root (0) first. A node keeps its number from draw to draw while
-        it lives; numbers of dead ones are used again.
+        Nodes of every document, root (0) first. A live node keeps its number between draws; numbers
+        of dead ones are reused.
     levels : ndarray of int8, shape (S, T)
-        Levels, 0 to L - 1, of the tokens of all documents in a row, sorted by word in each.
+        Levels, 0 to L - 1, of the tokens of all documents in sequence, sorted by word in each.
     n_nodes : ndarray of int64, shape (S,)
         Nodes of the tree, the root among them. ``log_joint`` is log p(paths) + log p(levels) +
         log p(words | paths, levels).
@@ -127,8 +127,8 @@ class NestedTopicSamples(Draws):
         """Return the tree of a draw, by default the `best`, as nested dictionaries.
 
         ``id``, ``level`` (1 at the root), ``weight`` (documents through the node), ``words``
-        (``n_words`` pairs of word and probability, the likeliest first; only such as occur there),
-        ``children`` (the largest first). ``names`` are of the V words; default: their numbers.
+        (``n_words`` pairs of word and probability, likeliest first, for words that occur there),
+        ``children`` (largest first). ``names`` are of the V words; default: their numbers.
         """
         state = self._state(self.best if draw is None else draw)
         names = None if names is None else as_list("names", names)
@@ -181,10 +181,9 @@ def sample_nested_topics(
     depth : int, default 3
         Levels L of the tree, the root among them.
     gamma : float, default 1.0
-        Concentration: how readily a document leaves the branches there are.
+        Concentration: how readily a document leaves existing branches.
     eta : float or tuple of L floats, default 0.3
-        Prior weight of each word in a topic, or in those of each level; smaller means more, sharper
-        topics.
+        Prior weight of each word in a topic, or for each level; smaller means more, sharper topics.
     alpha : tuple of L floats, default (5.0, 2.0, 1.0)
         Prior weights of the levels in a document, the root first.
     n_chains, n_sweeps, burn_in, thin, seed, progress
@@ -221,7 +220,7 @@ def sample_nested_topics(
 
 
 class _Chain:
-    """The state of the sampler; at first documents are assigned one after the other."""
+    """The state of the sampler; at first documents are assigned one by one."""
 
     def __init__(
         self, corpus: Corpus, prior: tuple[float, FloatArray, FloatArray], alpha: FloatArray,

@@ -32,31 +32,31 @@ _FIRST_SWEEPS = 5
 class NestedCRPComponents(TreeModel):
     """Tree of components (nested Chinese restaurant process), learned from a stream of vectors.
 
-    Every point takes a path of a tree and is, noise apart, the mean plus a sum of the vectors on
-    its path: the root's vector is shared by all, a leaf's by its own points. Subspaces differ from
-    path to path, so a tree of K vectors explains more than K principal components of which only
-    ``depth`` may be used.
+    Every point takes a path of a tree and is, apart from noise, the mean plus a sum of the vectors
+    on its path: all points share the root's vector, and a leaf's vector belongs to its own points.
+    Subspaces differ between paths, so a tree of K vectors explains more than K principal components
+    if only ``depth`` of these may be used.
 
     Parameters
     ----------
     depth : int, default 3
-        Levels, at least 2; vectors of a point.
+        Levels, at least 2, and vectors of a point.
     likelihood : {"gaussian", "bernoulli"}, default "gaussian"
         "bernoulli": every value is 0 or 1, and the sum of mean and vectors is the log odds of a 1.
     max_nodes : int, default 32
         Most nodes. More nodes always fit large data better, so this sets the size of the tree; a
-        warning says so once, and `n_refused` counts refused moves.
+        single warning is given, and `n_refused` counts refused moves.
     seed : int, default 0
-        Of the proposals of new paths.
+        For proposals of new paths.
 
     Other Parameters
     ----------------
     gamma : float, default 1.0
         Concentration of the sticks: larger, more paths.
     window : int, default 2048
-        Points that are swept repeatedly; older ones keep their last assignment.
+        Points swept repeatedly; older ones keep their last assignment.
     warmup : int, default 256
-        Points from which mean, scale and the first path are found; until then the label is 0.
+        Points that determine mean, scale and the first path; until then the label is 0.
 
     Notes
     -----
@@ -64,9 +64,9 @@ class NestedCRPComponents(TreeModel):
     mean and all vectors. Learned in steps of 64 points: O(window x nodes x depth^2) each, and
     memory O(window x features + nodes^2). A missing feature is refused.
 
-    Binary rows: exponential family components on each path (section 2 of the paper), the logistic
-    function bounded from below by a parabola in every row and column (Khan et al. 2010); the bound
-    stays a lower bound. New rows take 20 steps.
+    Binary rows have exponential family components on each path (section 2 of the paper), with a
+    quadratic lower bound on the logistic function in every row and column (Khan et al. 2010); the
+    objective remains a lower bound. New rows take 20 steps.
 
     Examples
     --------
@@ -104,7 +104,7 @@ class NestedCRPComponents(TreeModel):
         self._kind = _TREES[choice("likelihood", likelihood, tuple(_TREES))]
         check_tree(self, 1, warmup=2, window=warmup, seed=0)
         self._tree: ComponentTree | None = None
-        self._origin = np.empty(0)  # mean of the first points, about which all is computed
+        self._origin = np.empty(0)  # mean of the first points, subtracted in all computations
         self._waiting = np.empty((0, 0))  # rows that the next step will learn
         self._steps = 0
         self._n_seen = 0
@@ -127,15 +127,15 @@ class NestedCRPComponents(TreeModel):
             )
 
     def _advance(self, X: FloatArray, t: Any, types: list[str]) -> FloatArray:
-        """Let points wait for the next step, and take it when there are enough."""
+        """Collect points for the next step, and take it when there are enough."""
         self._check(X)
         out, start = np.zeros((len(X), N_OUTPUTS)), 0
         while start < len(X):
             due = self.warmup if self._tree is None else _STEP
             stop = min(len(X), start + due - len(self._waiting))
             waiting = self._waiting.reshape(-1, X.shape[1])
-            # at their place among as many rows as a step has: the bits of a product of matrices
-            # depend on that, and must not on how the stream is cut
+            # in their place within a full step: bits of a matrix product depend on its size, but
+            # must not depend on how the stream is cut
             rows = np.zeros((due, X.shape[1]))
             here = slice(len(waiting), len(waiting) + stop - start)
             rows[here] = X[start:stop]
@@ -170,9 +170,9 @@ class NestedCRPComponents(TreeModel):
     def refine(self, max_sweeps: int = 50, tol: float = 1e-5) -> list[float]:
         """Sweep the window further and try to grow; return the bound before and after each sweep.
 
-        Points that wait for the next step are learned first, in warm-up with a tree of their own.
-        Ends when ten sweeps and the attempts to grow raise the bound by less than a part ``tol``,
-        three times in a row.
+        Points waiting for the next step are learned first, in warm-up with a tree of their own.
+        Ends when ten sweeps and the attempts to grow raise the bound by less than a fraction
+        ``tol``, three times in succession.
         """
         self._step_early()
         if self._tree is None:
@@ -180,7 +180,7 @@ class NestedCRPComponents(TreeModel):
         return self._tree.refine(max_sweeps, tol, self.seed)
 
     def recall(self, batch: object) -> None:
-        """Let the window be these points, all that were learned, and ``window`` as many."""
+        """Set the window to these points, all that were learned, and ``window`` to their number."""
         X = read_batch(batch, self._vectorizer, learn=False).X
         self._step_early()
         self.window = len(X)
@@ -249,14 +249,14 @@ class NestedCRPComponents(TreeModel):
     def score_one(self, x: Mapping[Any, Any], t: Any = None) -> float:
         """Return -log density (nats) by the bound: high is surprising. 0 in warm-up.
 
-        Of a binary row, -log probability.
+        For a binary row, -log probability.
         """
         return 0.0 if self._tree is None else float(self._predictions(self._row(x))[0, SCORE])
 
     def reconstruct_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
-        """Return a point projected on the mean and the vectors of its path.
+        """Return a point projected onto the mean and the vectors of its path.
 
-        Of a binary row, the probability of a 1 in each column. In warm-up the point itself.
+        For a binary row, the probability of a 1 in each column. In warm-up the point itself.
         """
         row = self._reconstruct(self._row(x))[0].tolist()
         return dict(zip(self._vectorizer.columns or tuple(x), row, strict=True))
@@ -281,12 +281,12 @@ class NestedCRPComponents(TreeModel):
 
     @property
     def n_refused(self) -> int:
-        """Moves that would have raised the bound, were there more nodes than ``max_nodes``."""
+        """Moves refused because of ``max_nodes`` that would have raised the bound."""
         return 0 if self._tree is None else self._tree.n_refused
 
     @property
     def bound(self) -> float:
-        """Evidence lower bound, the points of the window standing for all; NaN in warm-up."""
+        """Evidence lower bound, with the window representing all points; NaN in warm-up."""
         return math.nan if self._tree is None else self._tree.bound()
 
     objective = bound

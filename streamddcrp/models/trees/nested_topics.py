@@ -22,20 +22,20 @@ from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
 _log = logging.getLogger(__name__)
-_MEMORY = 16  # windows in which a word comes once at least, or is forgotten
-_SPARE = 0.75  # of max_words that are left when words are forgotten
+_MEMORY = 16  # windows without a word after which it is forgotten
+_SPARE = 0.75  # of max_words left after forgetting
 _SHOWN = 10
-_DRAWN = 24  # words of a node that a picture may choose from
+_DRAWN = 24  # words of a node available to a picture
 
 
 class NestedCRPTopics(TreeModel):
     """Tree of topics (nested Chinese restaurant process), learned from a stream of documents.
 
     Every document takes a path from the root to a leaf, and each of its words comes from the topic
-    of one node on it: general words from the root, the subject from further down. A document opens
-    a path where that explains it better. The documents of a window are placed again and again, and
-    topics merged, dissolved and split wherever that raises the evidence lower bound. Memory depends
-    on the window, the words and the nodes.
+    of a node on it: general words from the root, specific ones from further down. A document opens
+    a path if that explains it better. Documents of a window are placed repeatedly, and topics
+    merged, dissolved and split if that raises the evidence lower bound. Memory depends on the
+    window, the words and the nodes.
 
     Parameters
     ----------
@@ -45,32 +45,32 @@ class NestedCRPTopics(TreeModel):
         Concentration of the sticks: larger, more paths.
     forgetting : float, default 1.0
         Above 0.5. At 1 all documents count alike; below, the n-th counts n^(1 - forgetting) and all
-        together count n, so that old ones are forgotten.
+        together count n, which forgets old ones.
     max_nodes : int, default 512
-        Near this limit the smallest paths are removed; a warning says so once.
+        Near this limit the smallest paths are removed, with a single warning.
 
     Other Parameters
     ----------------
     eta : float or tuple of float, optional
-        Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller, more
-        and narrower topics. Default: 1.0 for the root, 0.1 for leaves, and twice as much for each
-        level above them: with less, an inner node would have one leaf, its twin.
+        Dirichlet prior of a word in a topic, for all levels or for each, root first; smaller values
+        give more and narrower topics. Default: 1.0 for the root, 0.1 for leaves, and twice as much
+        for each level above them: with less, an inner node would have one leaf, its twin.
     alpha : tuple of float, optional
         Dirichlet prior of a document's proportions of levels. Default: (5, 2, 0.5, 0.5, ..).
     window : int, default 512
-        Documents that may still change their place.
+        Documents that may still move.
     revisits : int, default 3
-        Documents of the window that are placed again after each arrival.
+        Documents of the window placed again after each arrival.
     max_words : int, default 50000
-        Beyond this number, the rarest words outside the window are forgotten; words that came less
-        than once in 16 windows always are.
+        Beyond this number, the rarest words outside the window are forgotten; words with fewer than
+        one occurrence in 16 windows always are.
 
     Notes
     -----
     Wang and Blei (2009), with the word levels conditional on the path. About 2 ms for a document of
     200 words and 200 nodes, and O(nodes x words) memory. A path of a single document is dropped
-    when the document leaves the window. Held-out words are scored under the eta that the words of
-    the topics show: of each level, the type-II maximum with a Gamma prior about ``eta``.
+    when the document leaves the window. Held-out words are scored under an eta learned from the
+    topics: for each level, the type-II maximum with a Gamma prior about ``eta``.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class NestedCRPTopics(TreeModel):
         return self._tree.n_seen
 
     def refine(self) -> None:
-        """Place every document of the window again, and give every node its chance of a move.
+        """Place every document of the window again, and try moves for every node.
 
         Without new documents: a further pass over the last ``window`` ones.
         """
@@ -158,7 +158,7 @@ class NestedCRPTopics(TreeModel):
     def window_paths(self) -> IntArray:
         """Return the ids on the paths of the last ``window`` documents, (n, depth), oldest first.
 
-        -1 for documents without words, and for levels below a node that was dropped.
+        -1 for documents without words, and for levels below a dropped node.
         """
         tree = self._tree
         ends = tree.window.last(self.window)[0].ends
@@ -193,7 +193,7 @@ class NestedCRPTopics(TreeModel):
         return out
 
     def _forget_words(self) -> None:
-        """Forget the words that come too rarely: lossy counting, Manku and Motwani (2002)."""
+        """Forget words that are too rare: lossy counting, Manku and Motwani (2002)."""
         tree, V = self._tree, len(self._vocabulary)
         weight, docs = tree.counts[:V].sum(axis=1) * tree.scale, tree.window.docs
         used = _MEMORY * self.window * weight >= tree.n_seen - tree.first[:V]
@@ -214,8 +214,8 @@ class NestedCRPTopics(TreeModel):
     def predict_one(self, x: Any, t: Any = None) -> int:
         """Return the id of the node where the likeliest path ends.
 
-        That is a leaf, or an inner node where a document would best open a path below it; 0, the
-        root, before anything was learned and for a document without known words.
+        This is a leaf, or an inner node if a document would best open a path below it; 0, the root,
+        before anything was learned and for a document without known words.
         """
         slots, _, _ = self._place([documents.read_document(x)])
         return int(self._tree.ids[slots[0]])
@@ -241,7 +241,7 @@ class NestedCRPTopics(TreeModel):
         }
 
     def score_one(self, x: Any, t: Any = None, *, given: Any = None) -> float:
-        """Return how surprising a document is by completion: nats per held-out word.
+        """Return the surprise of a document by completion: nats per held-out word.
 
         Parameters
         ----------
@@ -253,8 +253,8 @@ class NestedCRPTopics(TreeModel):
         Returns
         -------
         float
-            -log p(held-out words | given words) / held-out words, unknown ones left out; NaN if
-            none is left.
+            -log p(held-out words | given words) / held-out words, without unknown ones; NaN if none
+            is left.
         """
         held = documents.read_document(x)
         if given is None:
@@ -269,7 +269,7 @@ class NestedCRPTopics(TreeModel):
         return float(-logs[0] / total) if total else math.nan
 
     def explain_one(self, x: Any, t: Any = None, **side: Any) -> Explanation:
-        """Say how surprising each known word is given all others; changes nothing.
+        """Return the surprise of each known word given all others; changes nothing.
 
         A part is a word with its count as value, by -log p(word | the others); the score is that of
         `score_one`.
@@ -289,8 +289,8 @@ class NestedCRPTopics(TreeModel):
     def complete_many(self, given: Any, held_out: Any) -> FloatArray:
         """Return log p(held-out words | given words) of each document in nats, (N,).
 
-        The log of the probability of all held-out words together, a mixture over paths, the topics
-        and proportions having learned the given words. Unknown words are left out.
+        The log of the probability of all held-out words together, a mixture over paths, where
+        topics and proportions have learned the given words. Unknown words are left out.
         """
         seen, held = documents.read_bags(given), self._encode(documents.read_bags(held_out))
         n = len(seen)
@@ -308,9 +308,9 @@ class NestedCRPTopics(TreeModel):
 
     @property
     def bound(self) -> float:
-        """Evidence lower bound of what was learned.
+        """Evidence lower bound of everything learned.
 
-        The documents that left the window count as they were placed last.
+        Documents that left the window count as last placed.
         """
         return self._tree.bound()
 
@@ -319,10 +319,10 @@ class NestedCRPTopics(TreeModel):
     def tree(self, n_words: int = _SHOWN) -> dict[str, Any]:
         """Return the tree as nested dicts, the heaviest children first.
 
-        ``id``, ``level`` (root 1), ``weight`` (documents through the node; with forgetting < 1 the
-        recent ones count more), ``born`` (number of the document), ``words`` (list of word and
-        probability in the topic; first those that set it, or all below it, apart from its siblings)
-        and ``children``.
+        ``id``, ``level`` (root 1), ``weight`` (documents through the node; with forgetting < 1
+        recent ones count more), ``born`` (number of the document), ``words`` (pairs of word and
+        probability in the topic, those that distinguish it, or its whole subtree, from its siblings
+        first) and ``children``.
         """
         n_words = whole("n_words", n_words)
         words = distinctive_words(self._tree, self._vocabulary.words, n_words)
@@ -353,11 +353,11 @@ class NestedCRPTopics(TreeModel):
 def distinctive_words(
     tree: TopicTree, names: Sequence[documents.Word], n: int
 ) -> list[list[tuple[documents.Word, float]]]:
-    """Return words of each topic with their probability in it, (K) lists of ``n`` at most.
+    """Return up to ``n`` words of each topic with their probability in it, K lists.
 
-    Those with the largest part in the divergence come first: of a leaf's words from all below its
-    parent; of all words below an inner node, since few are its own, from those below its parent;
-    of the root's from all.
+    Those with the largest share of the divergence come first: a leaf's words from all below its
+    parent; all words below an inner node, since few are its own, from those below its parent; the
+    root's from all.
     """
     V, K = len(names), tree.n_nodes
     own = tree.counts[:V, :K] * tree.scale

@@ -14,7 +14,7 @@ _GREY, _INK, _FAINT = "#777777", "#222222", "#888888"
 _ROW = 0.27  # inches for a leaf
 _BEND = 0.8  # inches in which bands turn to the next level
 _GAP = 5  # points between a number and words
-_SIZE, _BOLD = 9.0, 8.5  # points of words: of leaves, and above
+_SIZE, _BOLD = 9.0, 8.5  # point sizes of words: of leaves, and above
 _LETTERS = 30  # on a line of a node above the leaves
 _WORDS = 7  # of a leaf
 _MOST_LEAVES = 60
@@ -38,7 +38,6 @@ class _Placed:
 
     @property
     def colour(self) -> str:
-        """Colour of its branch."""
         return _GREY if self.branch < 0 else COLOURS[self.branch % len(COLOURS)]
 
 
@@ -47,11 +46,11 @@ def _nodes(node: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _place(tree: dict[str, Any], kept: set[int]) -> list[_Placed]:
-    """Give the leaves that are kept, and the nodes above them, a place; parents come first."""
+    """Position the kept leaves and the nodes above them; parents come first."""
     placed: list[_Placed] = []
 
     def walk(node: dict[str, Any], level: int, parent: int, branch: int, top: int) -> int:
-        """Place a node from row ``top`` on; return the rows that it takes."""
+        """Position a node from row ``top`` on; return the rows it takes."""
         if not node["children"]:
             if int(node["id"]) not in kept:
                 return 0
@@ -63,7 +62,7 @@ def _place(tree: dict[str, Any], kept: set[int]) -> list[_Placed]:
         for number, child in enumerate(below):
             rows += walk(child, level + 1, me, number if level == 0 else branch, top + rows)
         if not rows:
-            placed.pop()  # all its leaves are left out
+            placed.pop()  # all its leaves were left out
             return 0
         own = [p for p in placed[me + 1 :] if p.parent == me]
         placed[me].y, placed[me].rows = 0.5 * (own[0].y + own[-1].y), rows
@@ -78,7 +77,7 @@ def _count(size: float) -> str:
 
 
 def _links(ax: Any, placed: list[_Placed], x: list[float], bend: float, *, through: bool) -> None:
-    """Draw bands to children, as wide as the root of their sizes, from their column or parent."""
+    """Draw bands to children, as wide as the root of their sizes."""
     from matplotlib.patches import PathPatch  # noqa: PLC0415
     from matplotlib.path import Path  # noqa: PLC0415
 
@@ -101,8 +100,8 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None) -> Any:
     """Draw a tree of topics, from ``tree()`` of a model, from left to right; return the axes.
 
     On ``ax`` one inch is a unit across, a leaf a unit down; without it a figure of fitting size is
-    made. A leaf has seven words, nodes above as many as find room. Circles have areas by the number
-    of documents, which stands beside them. Of more than 60 leaves the largest are drawn.
+    created. A leaf has seven words, other nodes as many as fit. Circle areas show the number of
+    documents, written beside them. If there are more than 60 leaves, the largest are drawn.
     """
     plt = pyplot()
     nodes = _nodes(tree)
@@ -113,7 +112,7 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None) -> Any:
     texts = [_text(p, leaf=p.level == depth) for p in placed]
     largest = placed[0].weight or 1.0
     radii = [3.0 + 13.0 * float(np.sqrt(p.weight / largest)) for p in placed]
-    wide = np.zeros(depth + 1)  # inches that a level takes, as long as its longest text
+    wide = np.zeros(depth + 1)  # width of a level in inches, that of its longest text
     for p, text, radius in zip(placed, texts, radii, strict=True):
         letters = _length(text, _SIZE if p.level == depth else _BOLD, bold=p.level < depth)
         own = 0.5 * radius / 72 + 0.06 + _length(_count(p.weight), 8.0) + _GAP / 72 + letters
@@ -148,7 +147,7 @@ def plot_topic_tree(tree: dict[str, Any], ax: Any = None) -> Any:
 
 
 def _text(p: _Placed, *, leaf: bool) -> str:
-    """Return the words of a topic, in as many lines as its rows have room for."""
+    """Return the words of a topic, in as many lines as fit."""
     words = [str(word)[:_LETTERS] for word, _ in p.node["words"]]
     if leaf:
         return " ".join(words[:_WORDS]) or "(no words of its own)"
@@ -157,7 +156,7 @@ def _text(p: _Placed, *, leaf: bool) -> str:
 
 
 def _length(text: str, size: float, *, bold: bool = False) -> float:
-    """Return the inches that the longest line of a text takes."""
+    """Return the width in inches of a text's longest line."""
     path, fonts = matplotlib("textpath").TextPath, matplotlib("font_manager").FontProperties
     font = fonts(weight="bold" if bold else "normal")
     lines = [path((0, 0), line, size=size, prop=font) for line in text.split("\n") if line.strip()]
@@ -176,10 +175,10 @@ def plot_component_tree(
 ) -> Any:
     """Draw a tree of components as images, from the mean to the leaves; return the axes.
 
-    ``tree`` is from ``tree()`` of a model. Without ``ax`` a figure of fitting size is made.
-    ``shape``: height and width of the images; default: a square if D is one, else a row of D
-    pixels. Each image has its own scale, and its sign means nothing: a row is the mean plus a sum
-    of the images on a path, each times a number of the row's own.
+    ``tree`` is from ``tree()`` of a model. Without ``ax`` a figure of fitting size is created.
+    ``shape``: height and width of the images; default: a square if possible, else a row of D
+    pixels. Each image has its own scale, and its sign is arbitrary: a row is the mean plus a sum of
+    the images on a path, each times a coefficient of the row.
     """
     plt = pyplot()
     vectors = np.asarray(tree["vector"], dtype=np.float64)
@@ -238,7 +237,7 @@ def plot_component_tree(
 
 
 def plot_growth(growth: Any, ax: Any = None) -> Any:
-    """Draw how a tree grew: of all nodes born so far, those alive, merged into others and pruned.
+    """Draw a tree's growth: all nodes born so far, as alive, merged and pruned.
 
     ``growth`` is the table of that name of a model: ``row`` (rows learned so far), ``n_nodes``, and
     ``merges`` and ``prunes`` since the beginning. Returns the axes.

@@ -1,4 +1,4 @@
-"""Tidying up: moves of many documents of the window at once, undone where the bound does not rise.
+"""Moves of many documents of the window at once, undone unless the bound rises.
 
 Siblings are merged; nodes dissolved, split, and attached elsewhere: docs/math/trees.md (5), (8).
 """
@@ -16,19 +16,19 @@ from streamddcrp.models.trees.tree import event, merged, sorted_order, sticks, w
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
-_ALIKE = 3  # partners of a node that are tried
-_EFFORT = 200  # distinct words that could be moved while a move is prepared
-_MEANS = 5  # rounds of two means
-_FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths give way, and until when
+_ALIKE = 3  # partners of a node to try
+_EFFORT = 200  # distinct words considered while a move is prepared
+_MEANS = 5  # rounds of 2-means
+_FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths are removed, and down to where
 _FOLD = 1e-30
-_MOVED = 32  # words of documents that a kind of move may cost, for each new document
-_ETA_ROUNDS = 5  # at most, of learning the prior of words
-_CLOSE = 1e-2  # and until it changes by less than this part
-_OUTSIDE = 0.5  # documents of a node that left the window, at most, for it to be dissolved
+_MOVED = 32  # words of documents that a kind of move may cost per new document
+_ETA_ROUNDS = 5  # most rounds of learning the prior of words
+_CLOSE = 1e-2  # relative change at which they stop
+_OUTSIDE = 0.5  # most past documents of a node to be dissolved
 
 
 def tidy_if_due(tree: TopicTree) -> bool:
-    """Drop nodes without documents where a chunk ends, or tidy up where that is due: then True."""
+    """Drop empty nodes at the end of a chunk, or tidy up if due; return whether it was."""
     if tree.n_seen == tree.next_tidy:
         tidy(tree)
         tree.next_tidy = tree.n_seen + _spell(tree)
@@ -39,15 +39,15 @@ def tidy_if_due(tree: TopicTree) -> bool:
 
 
 def _spell(tree: TopicTree) -> int:
-    """Return how many documents are learned between one tidying and the next."""
+    """Return the number of documents between tidyings."""
     return min(tree.settings.window, max(FIRST_TIDY, tree.n_seen))
 
 
 def tidy(tree: TopicTree, budget: float | None = None) -> None:
-    """Drop empty paths; merge, dissolve and split nodes where that raises the bound.
+    """Drop empty paths; merge, dissolve and split nodes if that raises the bound.
 
-    ``budget``: distinct words of documents that each kind of move may cost. Default: so many for
-    each document since the last time, and one round of merges.
+    ``budget``: distinct words of documents that each kind of move may cost. Default: in proportion
+    to the documents since the last time, with one round of merges.
     """
     every, most = _spell(tree), tree.settings.max_nodes
     if tree.n_nodes > _FULL * most and not tree.was_full:
@@ -71,7 +71,7 @@ def tidy(tree: TopicTree, budget: float | None = None) -> None:
 
 
 def _fold(tree: TopicTree) -> None:
-    """Multiply the raw statistics by their scale before that is no float."""
+    """Multiply the raw statistics by their scale before that underflows."""
     if tree.scale >= _FOLD:
         return
     scale, tree.real[SCALE] = tree.scale, 1.0
@@ -81,7 +81,7 @@ def _fold(tree: TopicTree) -> None:
 
 
 def worth_keeping(tree: TopicTree) -> np.ndarray:
-    """Return which nodes stay (K,): those with documents enough, by age and by room."""
+    """Return which nodes stay (K,): those with enough documents for their age and the room."""
     K, s = tree.n_nodes, tree.settings
     size = tree.sizes()
     old = tree.born[:K] <= tree.n_seen - s.window
@@ -95,17 +95,17 @@ def worth_keeping(tree: TopicTree) -> np.ndarray:
 
 
 class Trial:
-    """Documents of the window on the move, and the way back."""
+    """Documents of the window being moved, and their old places."""
 
     def __init__(self, tree: TopicTree) -> None:
         self.tree = tree
         self.rest = tree.rest_of_bound()
 
     def try_move(self, groups: Sequence[IntArray], *, barred: int = -1, forced: int = -1) -> float:
-        """Move documents; undo it unless the bound rises. Return by how much it rose, or 0.
+        """Move documents; undo it unless the bound rises. Return the gain, or 0.
 
-        The documents of ``groups`` are placed in their order. They must leave the node ``barred``;
-        the first of each group opens a path below the inner node ``forced``, the others follow it.
+        The documents of ``groups`` are placed in order. They must leave the node ``barred``; the
+        first of each group opens a path below the inner node ``forced``, and the others follow it.
         """
         tree, which = self.tree, np.concatenate(groups)
         w, K, ids = tree.window.docs, tree.n_nodes, int(tree.whole[NEXT_ID])
@@ -160,32 +160,32 @@ def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> Non
 
 
 def _by_size(size: FloatArray, good: np.ndarray, sign: float = 1.0) -> IntArray:
-    """Return nodes but the root, the smallest first; with ``sign`` -1 the largest."""
+    """Return nodes except the root, smallest first, or with ``sign`` -1 largest first."""
     some = 1 + np.flatnonzero(good[1:])
     return some[np.lexsort((some, sign * size[some]))]
 
 
 def _only_children(parent: IntArray) -> np.ndarray:
-    """Return which nodes have no siblings, (K,) of bool; of the root nothing is said."""
+    """Return which nodes have no siblings, (K,) of bool; undefined for the root."""
     alone: np.ndarray = np.bincount(parent[1:], minlength=len(parent))[parent] == 1
     return alone
 
 
 def _small_nodes(tree: TopicTree) -> IntArray:
-    """Nodes with two documents or more, the smallest first; of a chain of only children the top."""
+    """Nodes with at least two documents, smallest first; the top one of a chain."""
     parent, size = tree.parent[: tree.n_nodes], tree.sizes()
     return _by_size(size, (size > 1.5) & ~(_only_children(parent) & (parent > 0)))
 
 
 def _large_nodes(tree: TopicTree) -> IntArray:
-    """Leaves and only children of four documents or more, largest first: no twins arise."""
+    """Leaves and only children with at least four documents, largest first: avoids twins."""
     K, size = tree.n_nodes, tree.sizes()
     leaves = tree.level[:K] == tree.depth
     return _by_size(size, (size > 3.5) & (leaves | _only_children(tree.parent[:K])), -1.0)
 
 
 def _movable_nodes(tree: TopicTree) -> IntArray:
-    """Nodes that could be attached elsewhere, with two documents or more, the smallest first."""
+    """Nodes that could be reattached, with at least two documents, smallest first."""
     size = tree.sizes()
     return _by_size(size, (size > 1.5) & (tree.depth > 2))
 
@@ -201,7 +201,7 @@ def _documents(tree: TopicTree, node: int) -> IntArray:
 
 
 def _spots(tree: TopicTree, which: IntArray) -> IntArray:
-    """Return where the distinct words of documents stand in the window, one after the other."""
+    """Return the positions in the window of documents' distinct words, concatenated."""
     first, last = tree.window.docs.offsets[which], tree.window.docs.offsets[which + 1]
     return np.concatenate([np.arange(a, b) for a, b in zip(first, last, strict=True)])
 
@@ -223,7 +223,7 @@ def _dissolve(trial: Trial, node: int) -> int:
 
 
 def _split(trial: Trial, node: int) -> int:
-    """Let the documents of a node that are most unlike the others open a sibling of it."""
+    """Let a node's least typical documents open a sibling of it."""
     tree = trial.tree
     which = _documents(tree, node)
     if len(which) < 4:
@@ -236,10 +236,10 @@ def _split(trial: Trial, node: int) -> int:
 
 
 def _graft(trial: Trial, node: int) -> int:
-    """Let the documents of a node go together to the likeliest other parent, or to a new one.
+    """Move a node's documents together to the likeliest other parent, or to a new one.
 
-    The documents of an inner node go to its likeliest sibling, those of each child together. Likely
-    is where the words of the node, and of a leaf's parent, have a high mean probability.
+    The documents of an inner node go to its likeliest sibling, each child's together. The
+    likelihood is the mean probability of the words of the node, and of a leaf's parent.
     """
     tree = trial.tree
     parent, K = int(tree.parent[node]), tree.n_nodes
@@ -268,7 +268,7 @@ def _graft(trial: Trial, node: int) -> int:
 
 
 def _unlike(tree: TopicTree, which: IntArray, level: int) -> IntArray:
-    """Return a part of some documents, by two means of words by cosine; the first one leads."""
+    """Return one cluster of documents by 2-means on words, with cosine; the first leads."""
     w = tree.window.docs
     spots = _spots(tree, which)
     sizes = w.offsets[which + 1] - w.offsets[which]
@@ -294,7 +294,7 @@ def _unlike(tree: TopicTree, which: IntArray, level: int) -> IntArray:
 
 
 def merge_siblings(tree: TopicTree) -> bool:
-    """Merge siblings where the bound rises, the best pairs first; return whether any were."""
+    """Merge siblings if the bound rises, best pairs first; return whether any were merged."""
     used: set[int] = set()
     for _, i, j in sorted(_best_merges(tree), reverse=True):
         if not used & {i, j}:
@@ -302,7 +302,7 @@ def merge_siblings(tree: TopicTree) -> bool:
             used |= {i, j}
     if used:
         K = tree.n_nodes
-        keep = tree.rows[:K] >= 0.0  # `_merge` marks what is gone
+        keep = tree.rows[:K] >= 0.0  # `_merge` marks removed rows
         tree.rows[:K] = np.maximum(tree.rows[:K], 0.0)
         order = sorted_order(tree.parent[:K], tree.level[:K], tree.mass[:K], keep)
         tree.take(order)
@@ -328,7 +328,7 @@ def _best_merges(tree: TopicTree) -> list[tuple[float, int, int]]:
     merge_gains(tree.counts[:V], tree.rows, level, one, other, tree.scale, s.eta, V, gains)
     found = []
     for i, j, gain in zip(one.tolist(), other.tolist(), gains.tolist(), strict=True):
-        if gain <= 0.0:  # what the sticks can add is small beside this
+        if gain <= 0.0:  # the sticks can add only little
             continue
         now = sticks(*_after_merge(parent, level, mass, i, j), tree.depth, s.gamma)
         total = gain + now - before
@@ -338,7 +338,7 @@ def _best_merges(tree: TopicTree) -> list[tuple[float, int, int]]:
 
 
 def _merge(tree: TopicTree, i: int, j: int) -> None:
-    """Merge node j into its sibling i; slot j is marked as gone."""
+    """Merge node j into its sibling i; slot j is marked as removed."""
     K = tree.n_nodes
     tree.counts[:, i] += tree.counts[:, j]
     tree.rows[i] += tree.rows[j]

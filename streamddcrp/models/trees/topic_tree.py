@@ -1,4 +1,4 @@
-"""A tree of topics: nodes with their statistics, the last documents, and how these are placed.
+"""A tree of topics: nodes with their statistics, the last documents, and their placement.
 
 Kernels take the arrays as `NodeArrays` and `window.Documents`, and `Settings`; they update in
 place.
@@ -26,8 +26,8 @@ WHOLE = counters(
     {topics.N_NODES: Within(1, "K"), topics.NEXT_VISIT: Within(-MOST, MOST)}
     | dict.fromkeys((topics.BARRED, topics.FORCED, topics.CONFINED), _NONE)
 )
-CHUNK = 64  # documents that are learned at once, before nodes without documents go
-_FINE = 1e-4  # for predictions: words that move between levels in the last round
+CHUNK = 64  # documents learned at once, before empty nodes are dropped
+_FINE = 1e-4  # for predictions: words that change level in the last round
 
 
 class Settings(NamedTuple):
@@ -38,9 +38,9 @@ class Settings(NamedTuple):
     alpha: FloatArray  # (L,) Dirichlet prior of a document's proportions of levels
     forgetting: float = 1.0  # the n-th document counts n^(1 - forgetting), all together n
     window: int = 512
-    revisits: int = 2  # documents of the window that are placed again after each new one
+    revisits: int = 2  # documents of the window placed again after each new one
     max_nodes: int = 512
-    tol: float = 1e-3  # of the words' levels: until no more than this share of the words moves
+    tol: float = 1e-3  # share of words that may still change level at the end
 
 
 NodeArrays = namedtuple("NodeArrays", "parent level born ids counts first rows mass whole real")
@@ -56,19 +56,8 @@ def padded(array: Any, *room: int) -> Any:
     return out
 
 
-class StoredTopics(NamedTuple):
-    """Arrays of `TopicTree` beside its nodes, as they are stored."""
-
-    rows: Annotated[FloatArray, "K", FINITE]
-    mass: Annotated[FloatArray, "K", FINITE]
-    whole: Annotated[IntArray, "8", WHOLE]
-    real: Annotated[FloatArray, "2", FINITE]
-    learned_eta: Annotated[FloatArray, "L", WEIGHT]
-    first: Annotated[IntArray, "V"]
-
-
 class StoredCounts(NamedTuple):
-    """Counts that are not 0, as they are stored."""
+    """Nonzero counts, as stored."""
 
     words: Annotated[IntArray, "C", index("V")]
     nodes: Annotated[IntArray, "C", index("K")]
@@ -78,7 +67,7 @@ class StoredCounts(NamedTuple):
 def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
     lengths = tree.check_nodes(arrays, len(settings.alpha), settings.max_nodes)
     V = len(meta["words"])
-    lengths = check(StoredTopics, arrays, lengths | {"V": V})
+    lengths = check(TopicTree, arrays, lengths | {"V": V})
     check(StoredCounts, arrays, lengths, "counts.")
     lengths = check_window(arrays, lengths)
     whole, N = arrays["whole"], lengths["N"]
@@ -93,7 +82,7 @@ def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> 
         "room",
     )
     refuse_unless_plain(meta, counts=_COUNTERS)
-    refuse_if(meta["next_tidy"] <= whole[topics.N_SEEN], "next_tidy")  # it is to come
+    refuse_if(meta["next_tidy"] <= whole[topics.N_SEEN], "next_tidy")  # must be in the future
 
 
 @dataclass(slots=True)
@@ -106,23 +95,24 @@ class TopicTree:
     born: IntArray  # (capacity,)
     ids: IntArray  # (capacity,)
     counts: FloatArray  # (words, capacity); raw: ``real[SCALE]`` times them are expected counts
-    first: IntArray  # (words,) the document that a word first came with
-    rows: FloatArray  # (capacity,) raw sums over words
-    mass: FloatArray  # (capacity,) raw endpoint masses
-    whole: IntArray  # counters
-    real: FloatArray  # scale, and the documents' part of the bound
+    # the document that introduced a word; raw sums over words, and raw endpoint masses
+    first: Annotated[IntArray, "V"]
+    rows: Annotated[FloatArray, "K", FINITE]
+    mass: Annotated[FloatArray, "K", FINITE]
+    whole: Annotated[IntArray, "8", WHOLE]  # counters
+    real: Annotated[FloatArray, "2", FINITE]  # scale, and the documents' part of the bound
     window: Window
-    learned_eta: FloatArray  # (L,) prior of words as the topics themselves show it; for completion
+    # prior of words learned from the topics; for completion
+    learned_eta: Annotated[FloatArray, "L", WEIGHT]
     next_tidy: int = FIRST_TIDY
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0
     n_merged: int = 0
     n_pruned: int = 0
-    was_full: bool = False  # whether that was said
+    was_full: bool = False  # whether the warning was given
 
     @classmethod
     def empty(cls, settings: Settings, n_words: int = 0) -> Self:
-        """Return a tree that is a root."""
         room = min(64, settings.max_nodes)
         parent, level = np.full(room, -1), np.ones(room, np.int64)
         born, ids = np.zeros((2, room), np.int64)
@@ -136,22 +126,18 @@ class TopicTree:
 
     @property
     def arrays(self) -> NodeArrays:
-        """What kernels take."""
         return NodeArrays(**tree.attributes(self, NodeArrays._fields))
 
     @property
     def n_nodes(self) -> int:
-        """Nodes."""
         return int(self.whole[topics.N_NODES])
 
     @property
     def n_words(self) -> int:
-        """Words."""
         return int(self.whole[topics.N_WORDS])
 
     @property
     def depth(self) -> int:
-        """Levels."""
         return len(self.settings.alpha)
 
     @property
@@ -161,7 +147,7 @@ class TopicTree:
 
     @property
     def scale(self) -> float:
-        """What the raw statistics are to be multiplied by."""
+        """The scale of the raw statistics."""
         return float(self.real[topics.SCALE])
 
     def sizes(self) -> FloatArray:
@@ -170,23 +156,23 @@ class TopicTree:
         return tree.sizes_of(self.parent[:K], self.mass[:K]) * self.scale
 
     def paths(self) -> IntArray:
-        """Return the slots on the way to each node, (K, L), -1 below it."""
+        """Return the slots on the path to each node, (K, L), -1 below it."""
         return tree.paths_of(self.parent[: self.n_nodes], self.level[: self.n_nodes], self.depth)
 
     def bound(self) -> float:
-        """Return the evidence lower bound, sticks and topics at their optimum."""
+        """Return the evidence lower bound, with optimal sticks and topics."""
         nodes = np.arange(self.n_nodes)
         return self.rest_of_bound() + float(self.node_bounds(nodes, self.counts, self.rows).sum())
 
     def node_bounds(self, which: IntArray, counts: FloatArray, rows: FloatArray) -> FloatArray:
-        """Return what topics of some nodes explain (K,), by raw counts and sums; others 0."""
+        """Return the evidence of some nodes' topics (K,), by raw counts and sums; others 0."""
         out = np.zeros(self.n_nodes)
         V = max(self.n_words, 1)
         node_bounds(self.level, which, counts, rows, self.scale, self.settings.eta, V, out)
         return out
 
     def rest_of_bound(self) -> float:
-        """Return the bound but for `node_bounds`."""
+        """Return the bound without `node_bounds`."""
         K = self.n_nodes
         mass = self.mass[:K] * self.scale
         stick = tree.sticks(self.parent[:K], self.level[:K], mass, self.depth, self.settings.gamma)
@@ -194,14 +180,14 @@ class TopicTree:
 
     @property
     def next_stop(self) -> int:
-        """Documents that will have been learned when nodes go next."""
+        """Number of documents at which nodes are next dropped."""
         return min(self.n_seen - self.n_seen % CHUNK + CHUNK, self.next_tidy)
 
     def place_many(self, bags: Bags) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Find where documents belong; learn nothing.
+        """Place documents without learning.
 
-        Return slots (N,) of the likeliest nodes; (N, 3) their probability, the log evidence, and
-        the chance of a new path; and (N, L) expected proportions of levels.
+        Returns slots (N,) of the likeliest nodes; (N, 3) their probability, the log evidence, and
+        the probability of a new path; and (N, L) expected proportions of levels.
         """
         N = len(bags.offsets) - 1
         slots, out, levels = np.zeros(N, np.int64), np.zeros((N, 3)), np.zeros((N, self.depth))
@@ -221,8 +207,8 @@ class TopicTree:
     def learn(self, bags: Bags) -> FloatArray:
         """Learn documents, up to `next_stop`.
 
-        Return (N, 4), on arrival: id of the likeliest node, its probability, log evidence, chance
-        of a new path.
+        Returns (N, 4), on arrival: id of the likeliest node, its probability, log evidence,
+        probability of a new path.
         """
         room = int(bags.words.max(initial=-1)) + 1
         if room > len(self.counts):
@@ -231,7 +217,7 @@ class TopicTree:
         return self._run(self.window.n - len(bags.offsets) + 1, self.window.n, fresh=True)
 
     def trim(self) -> None:
-        """Let go of the documents before the window, of which some may still be in memory."""
+        """Drop the documents before the window, some of which may still be in memory."""
         self.whole[topics.NEXT_VISIT] -= self.window.forget(self.settings.window)
 
     def revisit(self) -> None:
@@ -253,22 +239,22 @@ class TopicTree:
         return np.concatenate(parts)
 
     def note_births(self, before: int) -> None:
-        """Remember the nodes in slots from ``before`` on."""
+        """Store the nodes in slots from ``before`` on."""
         self.n_born += self.n_nodes - before
         for i in range(before, self.n_nodes):
             self.events.append(tree.event("birth", int(self.ids[i]), int(self.born[i])))
 
     def make_nodes(self) -> None:
-        """Make room for as many nodes again."""
+        """Double the room for nodes."""
         room = min(2 * len(self.parent), self.settings.max_nodes)
         for name in _SLOTS:
             setattr(self, name, padded(getattr(self, name), room))
         self.counts = padded(self.counts, len(self.counts), room)
 
-    # -- nodes that go, and their order ----------------------------------------------------------
+    # -- dropped nodes, and their order ----------------------------------------------------------
 
     def reorder(self, keep: np.ndarray | None = None) -> None:
-        """Put the nodes in order, without those that are not kept."""
+        """Sort the nodes, and remove those not kept."""
         K = self.n_nodes
         order = tree.sorted_order(self.parent[:K], self.level[:K], self.mass[:K], keep)
         n = len(order.slots)
@@ -282,7 +268,7 @@ class TopicTree:
         self.mass[:n] = mass
 
     def _let_go(self, gone: IntArray) -> None:
-        """Count the words of dropped nodes as of topics not kept, the window's by document."""
+        """Count the words of dropped nodes under unstored topics, the window's by document."""
         for i in gone.tolist():
             self.events.append(tree.event("death", int(self.ids[i]), self.n_seen))
         self.n_pruned += len(gone)
@@ -295,7 +281,7 @@ class TopicTree:
             docs.own[d] += docs.counts[spots] @ docs.phi[spots] @ (fresh * lost)
 
     def keep_words(self, used: np.ndarray) -> None:
-        """Forget the words that are not ``used`` (V,), none of which is in the window."""
+        """Forget the words not ``used`` (V,), which must not be in the window."""
         V, docs, n = self.n_words, self.window.docs, int(used.sum())
         self.rows -= self.counts[:V][~used].sum(axis=0)
         np.maximum(self.rows, 0.0, out=self.rows)
@@ -313,7 +299,7 @@ class TopicTree:
         self.counts, self.first = padded(self.counts[:room], room), padded(self.first[:room], room)
 
     def take(self, order: tree.Order) -> None:
-        """Let new slots hold the nodes of old ones."""
+        """Move the nodes of old slots to new ones."""
         slots, parent, level, to = order
         K, n = self.n_nodes, len(slots)
         reorder(self.counts, self.n_words, K, slots)
@@ -326,7 +312,7 @@ class TopicTree:
         ends[ends >= 0] = to[ends[ends >= 0]]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return arrays and JSON values; counts are kept where they are not 0."""
+        """Return arrays and JSON values; only nonzero counts are stored."""
         K, docs = self.n_nodes, self.window.docs
         arrays = {name: array[:K] for name, array in tree.attributes(self, _SLOTS).items()}
         words, nodes = np.nonzero(self.counts[: self.n_words, :K])
@@ -345,7 +331,6 @@ class TopicTree:
 
     @classmethod
     def from_state(cls, settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> Self:
-        """Rebuild from `to_state`."""
         _check(settings, arrays, meta)
         nodes, words, documents, tokens = meta["room"]
         counts = np.zeros((words, nodes))

@@ -1,4 +1,4 @@
-"""The order of a tree's nodes in their slots, and what follows from it."""
+"""The order of a tree's nodes in their slots, and derived arrays."""
 
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -13,7 +13,7 @@ from streamddcrp.validation import positive
 
 
 def event(kind: str, node: int, n_seen: int, into: int | None = None) -> Event:
-    """Return what happened to a node after ``n_seen`` rows."""
+    """Return a node's event after ``n_seen`` rows."""
     row = max(n_seen - 1, 0)
     return Event(kind, node, row, float(row), into)
 
@@ -24,11 +24,11 @@ class Order(NamedTuple):
     slots: IntArray  # (K,) old slot of each new one
     parent: IntArray  # (K,) the tree in the new slots
     level: IntArray  # (K,)
-    to: IntArray  # (K_old,) new slot of each old one; of one that is gone, its ancestor's
+    to: IntArray  # (K_old,) new slot of each old one; for a removed one, its ancestor's
 
 
 class Nodes(NamedTuple):
-    """Nodes as they are stored: parents before their children, the root first."""
+    """Stored nodes: parents before their children, root first."""
 
     parent: Annotated[IntArray, "K", index("K", none=True)]
     level: Annotated[IntArray, "K", Within(1, "L")]
@@ -47,7 +47,7 @@ def check_nodes(arrays: Mapping[str, Any], depth: int, most: int) -> dict[str, i
 
 
 def sizes_of(parent: IntArray, mass: FloatArray) -> FloatArray:
-    """Return the mass of each node and all below it, (K,)."""
+    """Return the mass of each node and its descendants, (K,)."""
     out = np.empty(len(parent))
     subtree_sums(parent, len(parent), mass, out)
     return out
@@ -56,11 +56,11 @@ def sizes_of(parent: IntArray, mass: FloatArray) -> FloatArray:
 def sorted_order(
     parent: IntArray, level: IntArray, mass: FloatArray, keep: np.ndarray | None = None
 ) -> Order:
-    """Order the kept nodes level by level, siblings side by side, the largest first.
+    """Sort the kept nodes level by level, siblings together, largest first.
 
-    That order of the sticks gives the largest bound. ``keep`` (K,) of bool must hold with a node
-    its parent; the mass of what goes is counted at the nearest kept ancestor, which costs nothing
-    here since only subtree sums matter.
+    This order of the sticks gives the largest bound. ``keep`` (K,) of bool must include the parent
+    of each kept node. Mass of removed nodes is counted at the nearest kept ancestor, which costs
+    nothing here because only subtree sums matter.
     """
     K = len(parent)
     size = sizes_of(parent, mass)
@@ -94,7 +94,7 @@ def merged(parent: IntArray, mass: FloatArray, i: int, j: int) -> tuple[IntArray
 
 
 def with_ancestors(parent: IntArray, level: IntArray, nodes: np.ndarray) -> np.ndarray:
-    """Return the nodes on the paths to some ``nodes``, both (K,) of bool; the root always."""
+    """Return the nodes on the paths to ``nodes``, both (K,) of bool; always with the root."""
     out = nodes.copy()
     for i in np.argsort(-level, kind="stable").tolist()[:-1]:
         out[parent[i]] |= out[i]
@@ -110,7 +110,7 @@ def sticks(parent: IntArray, level: IntArray, mass: FloatArray, L: int, gamma: f
 
 
 def paths_of(parent: IntArray, level: IntArray, L: int) -> IntArray:
-    """Return the slots on the way to each node, (K, L), -1 below it."""
+    """Return the slots on the path to each node, (K, L), -1 below it."""
     K = len(parent)
     out = np.full((K, L), -1)
     for i in range(K):
@@ -131,7 +131,7 @@ def by_level(name: str, value: Any, depth: int) -> FloatArray:
 
 
 def ids_of(tree: Any, slots: IntArray) -> IntArray:
-    """Return the ids on the way to nodes, (N, L), -1 below them."""
+    """Return the ids on the paths to nodes, (N, L), -1 below them."""
     paths = tree.paths()[slots]
     out: IntArray = np.where(paths >= 0, tree.ids[paths], -1)
     return out

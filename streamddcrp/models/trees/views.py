@@ -1,4 +1,4 @@
-"""What estimators of trees have in common: learning, graphs, tables, events, pictures, files."""
+"""Shared by estimators of trees: learning, graphs, tables, events, pictures, files."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,7 +25,7 @@ _COLUMNS = ("row", "n_nodes", "births", "merges", "prunes")
 
 @dataclass(slots=True)
 class Growth:
-    """Counts of nodes and moves over a stream; every second entry goes when there are too many."""
+    """Counts of nodes and moves over a stream; thinned by half when there are too many."""
 
     columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
     every: int = 1
@@ -33,7 +33,7 @@ class Growth:
 
     @classmethod
     def restored(cls, stored: Mapping[str, Any]) -> Self:
-        """Return what `asdict` has stored, or refuse it."""
+        """Restore what `asdict` stored, or refuse it."""
         refuse_unless_plain(stored, counts=("every", "skipped"))
         columns = stored["columns"]
         refuse_if(not isinstance(columns, dict) or {*columns} != {*_COLUMNS}, "growth")
@@ -45,7 +45,7 @@ class Growth:
         return cls(**stored)
 
     def note(self, *row: int) -> None:
-        """Take an entry: row, nodes, births, merges, prunes."""
+        """Add an entry: row, nodes, births, merges, prunes."""
         self.skipped += 1
         if self.skipped < self.every:
             return
@@ -58,9 +58,9 @@ class Growth:
 
 
 class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
-    """A tree that is learned from a stream of documents, or of points.
+    """A tree learned from a stream of documents or points.
 
-    A model supplies `_advance`, or `_learn_row` and `_learn_batch`, which learn and return the
+    A subclass supplies `_advance`, or `_learn_row` and `_learn_batch`, which learn and return the
     columns of `predictions`; `tree` and `_draw_tree`; and `_restore` beside `_state`.
     """
 
@@ -80,29 +80,29 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
     def learn_one(self, x: Any, t: Any = None) -> None:
         """Learn one document (a text, its words, or counts of words) or one point.
 
-        A document without words is counted, and changes nothing else. ``t`` is not used. Where
-        SchemaError says what is wrong with ``x``, nothing was learned.
+        A document without words is counted, and changes nothing else. ``t`` is not used.
+        SchemaError describes an invalid ``x``; then nothing was learned.
         """
         self._learn_row(x, t)
 
     def learn_many(self, batch: Any, t: Any = None) -> None:
-        """Learn a batch; the same, bit for bit, as learning one by one.
+        """Learn a batch, with the same result, bit for bit, as one by one.
 
-        Documents: a list of them, an Arrow array of texts, a table, or a matrix of counts (N, V)
-        whose columns, sparse or not, are words with the names 0, 1, .. Points: an Arrow table or
-        batch, a data frame, or array_like of shape (N, D). ``t`` is not used. SchemaError names the
-        row that is wrong, also in ``row``; then nothing was learned.
+        Documents: a list of them, an Arrow array of texts, a table, or a matrix of counts (N, V),
+        sparse or dense, whose columns are words named 0, 1, .. Points: an Arrow table or batch, a
+        data frame, or array_like of shape (N, D). ``t`` is not used. SchemaError names an invalid
+        row, also in ``row``; then nothing was learned.
         """
         self._learn_batch(batch, t)
 
     def step_many(self, batch: Any, t: Any = None) -> pa.RecordBatch:
         """Predict each row of a batch, then learn it, in one pass.
 
-        A row each with ``label`` (int64, id of the likeliest leaf on arrival; 0, the root, in
+        One row each with ``label`` (int64, id of the likeliest leaf on arrival; 0, the root, in
         warm-up and for a document without words), ``label_prob``, ``score`` (-log evidence of a
-        document, nats per word, null without words; -log density of a point, nats), ``p_new``
-        (probability of a path that is not kept) and ``n_tables`` (int64, nodes; of topics those up
-        to the last tidying before the batch). Floats are null in warm-up.
+        document in nats per word, null without words; -log density of a point in nats), ``p_new``
+        (probability of a path that is not stored) and ``n_tables`` (int64, nodes; for topics, those
+        at the last tidying before the batch). Floats are null in warm-up.
         """
         return predictions(self._learn_batch(batch, t)).drop_columns(["p_change"])
 
@@ -115,7 +115,7 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
         """Number of nodes."""
         return 0 if self._tree is None else int(self._tree.n_nodes)
 
-    n_tables = n_nodes  # by the name that other models have for it
+    n_tables = n_nodes  # the name in other models
 
     def graph(self) -> Any:
         """Return the tree as a `networkx.DiGraph` of ids, edges from parent to child.
@@ -138,7 +138,7 @@ class TreeModel(ScikitLearn, AsIfNext, RowLearner, base.Clusterer):
         return pa.table({name: self._growth.columns[name] for name in _COLUMNS})
 
     def events(self) -> list[Event]:
-        """Return what happened to nodes since the last call; of the last thousand."""
+        """Return the nodes' events since the last call, at most the last thousand."""
         events = [] if self._tree is None else list(self._tree.events)
         if events:
             self._tree.events.clear()

@@ -1,4 +1,4 @@
-"""The last documents of a tree of topics, with where they were put."""
+"""The last documents of a tree of topics, with their places."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from streamddcrp.typing import FloatArray, IntArray
 
 
 class Documents(NamedTuple):
-    """N documents of T words where they were put, d's words from ``offsets[d]`` on; O = N + 1."""
+    """N placed documents of T words, d's words from ``offsets[d]`` on; O = N + 1."""
 
     words: Annotated[IntArray, "T", rec.index("V")]
     counts: Annotated[FloatArray, "T", rec.WEIGHT]
@@ -54,7 +54,7 @@ class Window:
         return cls(0, rec.empty(Documents, {"O": 1, "N": 0, "T": 0, "L": L}))
 
     def append(self, bags: Bags, keep: int) -> int:
-        """Add documents; return how many of the oldest, but for the last ``keep``, had to go."""
+        """Add documents; return how many of the oldest, before the last ``keep``, were dropped."""
         more, n_words, gone = len(bags.offsets) - 1, len(bags.words), 0
         used = int(self.docs.offsets[self.n]) + n_words
         if self.n + more >= len(self.docs.offsets) or used > len(self.docs.words):
@@ -68,14 +68,14 @@ class Window:
         return gone
 
     def forget(self, keep: int, n: int = 0, n_words: int = 0) -> int:
-        """Drop all but the last ``keep`` documents, with room for more; return how many went."""
+        """Drop all but the last ``keep`` documents, and make room; return the number dropped."""
         left, gone = self.last(keep)
         self.n -= gone
         self.docs = with_room(left, 2 * (self.n + n), 2 * (len(left.words) + n_words))
         return gone
 
     def last(self, keep: int) -> tuple[Documents, int]:
-        """Return the last ``keep`` documents, without a copy, and how many come before them."""
+        """Return the last ``keep`` documents, without a copy, and the number before them."""
         gone = max(0, self.n - keep)
         first, end = self.docs.offsets[[gone, self.n]].tolist()
         of = {"O": slice(gone, self.n + 1), "N": slice(gone, self.n), "T": slice(first, end)}

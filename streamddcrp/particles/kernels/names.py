@@ -1,15 +1,15 @@
-"""Scalar entries of all particle filters, and names of tables: the customers that opened them."""
+"""Scalar entries of all particle filters, and table names: their opening customers."""
 
 from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, DEATH, LIVE, record
 
-# counts (int64); a method's own ones follow
+# counts (int64); entries of a method follow
 N_SEEN = 0  # arrivals learned so far; the next one's index
-FIRST = 1  # arrival index of the oldest customer that is remembered
-MOST_TABLES = 2  # of any particle
-N_NAMES = 3  # tables that any particle has
-N_LIVE = 4  # tables that particles of at least half the weight have
-N_EVENTS = 5  # events since the start; the log holds the last of them
+FIRST = 1  # arrival index of the oldest remembered customer
+MOST_TABLES = 2  # in any particle
+N_NAMES = 3  # tables of any particle
+N_LIVE = 4  # tables held by at least half the particle weight
+N_EVENTS = 5  # events since the start; the ring holds the last ones
 N_COUNTS = 6
 
 # sums (float64)
@@ -18,7 +18,7 @@ LOG_EVIDENCE = 0
 
 @uncounted
 def name_of(i, recent, names, counts):
-    """Position of the name of the table that customer i opens; the first free one if new."""
+    """Position of the name of the table opened by customer i, or the first free one."""
     at = i % len(recent)
     if recent[at] < 0:
         g = 0
@@ -34,7 +34,7 @@ def name_of(i, recent, names, counts):
 
 @uncounted
 def best_name(names, at_name, new, n):
-    """Label of the most probable table, of equals the oldest, and its probability."""
+    """Label of the most probable table, the oldest on ties, and its probability."""
     best, label = new, n
     for g in range(len(names.opener)):
         opener = names.opener[g]
@@ -45,13 +45,13 @@ def best_name(names, at_name, new, n):
 
 @uncounted
 def refresh_names(names, events, counts, reopened, t):
-    """Record births and deaths after arrival ``counts[N_SEEN] - 1``, by up-to-date names.
+    """Record births and deaths after arrival ``counts[N_SEEN] - 1``; names must be current.
 
-    Customers from ``reopened`` on may still open a table again, so their names are kept.
+    Names of customers from ``reopened`` on are kept, as their tables may reopen.
     """
     n = counts[N_SEEN]
     last = -1
-    while True:  # in the order of their openers
+    while True:  # in the order of the openers
         found = -1
         live = 0
         for g in range(len(names.opener)):

@@ -1,8 +1,8 @@
-"""Clusters that particles share: one copy of the statistics of equal sets of members.
+"""Clusters shared by particles: equal sets of members have their statistics stored once.
 
-A particle holds places of a pool. What many particles do to the same cluster is done once, to a
-copy that all of them then hold, and the place of a cluster that no particle holds is free again. So
-a copied particle costs a few integers, and a predictive density is computed once per cluster, not
+A particle holds places of a pool. When many particles change the same cluster, one copy is changed
+and all of them then hold it. The place of a cluster that no particle holds is free again. A copied
+particle therefore costs a few integers, and a predictive density is computed once per cluster, not
 once per particle.
 """
 
@@ -13,7 +13,7 @@ from streamddcrp.likelihoods.kernels.families import add_stats, log_predictive, 
 from streamddcrp.numerics import copy_row
 from streamddcrp.particles.kernels.random import hash_of
 
-EMPTY = 0  # place of the cluster without members, from which new ones are made
+EMPTY = 0  # place of the empty cluster, from which new ones are made
 MEMBER, CLUSTER = 1, 2  # what is hashed
 
 
@@ -28,7 +28,7 @@ def take(pool):
 
 @uncounted
 def drop(pool, e):
-    """Count one holder less; without holders the place is free."""
+    """Decrease the holder count; at zero the place is free."""
     pool.holders[e] -= 1
     if pool.holders[e] == 0:
         pool.free[pool.n_free[0]] = e
@@ -37,7 +37,7 @@ def drop(pool, e):
 
 @uncounted
 def held_clusters(particles, memo, least, stamp):
-    """List the clusters, the empty one first, of particles above a weight; return how many."""
+    """List the clusters of particles above a weight, the empty one first; return their number."""
     memo.which[0] = EMPTY
     n = 1
     for p in range(len(particles.weight)):
@@ -63,7 +63,7 @@ def score_clusters(config, pool, memo, x, i, n):
 
 @uncounted
 def relative_liks(memo, n):
-    """Write densities relative to the largest one, return its log; reset the successors."""
+    """Make densities relative to the largest, return its log; reset the successors."""
     which, score = memo.which, memo.score
     top = score[which[0]]
     for j in range(n):

@@ -1,7 +1,7 @@
-"""Random numbers that are functions of what they are for: Philox4x32-10 by counter.
+"""Random numbers as functions of their purpose: counter-based Philox4x32-10.
 
-A draw is fixed by (seed, t, particle, purpose, index), so results do not depend on the cutting of a
-stream into calls, on the order of evaluation, or on a restart, and no state of a generator is kept.
+A draw is fixed by (seed, t, particle, purpose, index). Results therefore do not depend on cuts of
+the stream into calls, on the order of evaluation, or on a restart, and no generator state is kept.
 
 References: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011;
 Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 2000.
@@ -83,7 +83,7 @@ def gamma(shape, seed, t, particle, purpose, index):
 
 @kernel
 def hash_of(a, b):
-    """64 random bits (uint64) that a pair of 64 bit words is known by."""
+    """64 random bits (uint64) that identify a pair of 64-bit words."""
     a, b = np.uint64(a), np.uint64(b)
     high, low, _, _ = philox(a & _LOW, a >> _HALF, b & _LOW, b >> _HALF, _W0, _W1)
     return high << _HALF | low
@@ -115,11 +115,11 @@ def draw(weight, n, u):
 
 @uncounted
 def draw_log(log_weight, n, u):
-    """Draw one of the first n by log weights, which become weights relative to the largest."""
+    """Draw one of the first n by log weights; these become weights relative to the largest."""
     top = -np.inf
     for k in range(n):
         top = max(top, log_weight[k])
     one = math.exp(-top)
-    for k in range(n):  # often nearly all of them are logs of 1
+    for k in range(n):  # often nearly all are logs of 1
         log_weight[k] = math.exp(log_weight[k] - top) if log_weight[k] != 0.0 else one
     return draw(log_weight, n, u)

@@ -1,4 +1,4 @@
-"""Choosing which particles go on: resampling, exact merging, and the places of the copies."""
+"""Select particles: resampling, exact merging, and the places of copies."""
 
 import numpy as np
 
@@ -20,14 +20,14 @@ def effective_size(weight):
 def optimal(weight, n, n_keep, u, out_child, out_weight):
     """Keep ``n_keep`` of ``n`` children, docs/math/graphs.md (4): no bias, least squared error.
 
-    With c such that sum_m min(w_m / c, 1) = n_keep, children of weight above c stay as they are;
-    of the others each stays with probability w_m / c, by a systematic pass, and then weighs c. No
-    child comes twice, and the expectation of the new weight is the old one. O(n). Fearnhead and
-    Clifford, "On-line inference for hidden Markov models via particle filters", JRSS B 2003.
+    With c such that sum_m min(w_m / c, 1) = n_keep, children of weight above c are kept as they
+    are. Each of the others is kept with probability w_m / c, by a systematic pass, and then has
+    weight c. No child is duplicated, and the expected new weight is the old one. O(n). Fearnhead
+    and Clifford, "On-line inference for hidden Markov models via particle filters", JRSS B 2003.
 
-    ``weight`` (>= n,): at least 0, not all of them; those of weight 0 never stay. ``u`` in (0, 1).
+    ``weight`` (>= n,): at least 0, not all of them; zeros are never kept. ``u`` in (0, 1).
     ``out_child``, ``out_weight`` (>= n_keep,): children in ascending order, and their weights; the
-    sum stays within rounding. Returns how many stay: fewer where fewer have a weight.
+    sum is kept up to rounding. Returns the number kept: fewer if fewer have a weight.
     """
     positive, tail = 0, 0.0
     for m in range(n):
@@ -65,7 +65,7 @@ def optimal(weight, n, n_keep, u, out_child, out_weight):
                 kept += 1
         elif weight[m] > 0.0:
             upto += weight[m] / c
-            # rounding may leave the last of them without a place on the grid
+            # rounding may leave the last ones without a place on the grid
             if light < to_draw and (upto > u + light or waiting <= to_draw - light):
                 out_child[kept] = m
                 out_weight[kept] = c
@@ -95,9 +95,9 @@ def systematic(weight, u, out_offspring):
 def merge_equal(key, weight, n, table, seed, t, purpose):
     """Give the weight of children with equal keys to one of them, drawn by weight; others get 0.
 
-    Equal keys must mean equal laws of everything to come; then no expectation changes. ``key``
-    (>= n,): 64 bits from `hash_of`; ``table``: work space, (a power of two >= 2 n,). Returns how
-    many children have a weight afterwards.
+    Equal keys must imply the same future distribution; then no expectation changes. ``key`` (>=
+    n,): 64 bits from `hash_of`; ``table``: work space, (a power of two >= 2 n,). Returns the number
+    of children that still have a weight.
     """
     table[:] = -1
     mask = np.uint64(len(table) - 1)
@@ -127,7 +127,7 @@ def merge_equal(key, weight, n, table, seed, t, purpose):
 
 @kernel
 def ancestors_of(offspring, out_ancestor):
-    """List ancestors in ascending order, each as often as it has offspring; return how many."""
+    """List ancestors in ascending order, once for each offspring; return their number."""
     n = 0
     for p in range(len(offspring)):
         for _ in range(offspring[p]):
@@ -138,11 +138,11 @@ def ancestors_of(offspring, out_ancestor):
 
 @kernel
 def place_children(ancestor, n, used, out_place):
-    """Give each of ``n`` children a particle's place: an ancestor's first child keeps that of it.
+    """Give each of ``n`` children a particle's place; an ancestor's first child keeps its place.
 
-    Further children take the places, in ascending order, of particles without children. So a caller
-    copies where ``out_place[m] != ancestor[m]``, all copies before any change, and nothing else.
-    ``ancestor`` (>= n,): in ascending order; ``used`` (P,): afterwards which places are taken.
+    Further children take the places of childless particles, in ascending order. A caller therefore
+    copies only where ``out_place[m] != ancestor[m]``, all copies before any change. ``ancestor``
+    (>= n,) is ascending; ``used`` (P,) receives which places are taken.
     """
     used[:] = False
     for m in range(n):

@@ -134,7 +134,8 @@ export class Regimes {
 
 function words(regime, story) {
   if (!story) return regime.words
-  return [story.words, ...story.examples.map((text) => `“${text.slice(0, 140)}${text.length > 140 ? "…" : ""}”`)].join("\n")
+  const theme = story.theme ? [`Theme: ${story.theme}`] : []
+  return [story.words, ...theme, ...story.examples.map((text) => `“${text.slice(0, 140)}${text.length > 140 ? "…" : ""}”`)].join("\n")
 }
 
 /** What an event is, in words. */

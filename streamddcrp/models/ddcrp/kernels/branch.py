@@ -1,20 +1,20 @@
-"""Compiled moves of whole branches: the link of any member of S, given all others.
+"""Compiled moves of whole branches: any member of S may hold the link, given all others.
 
-`link.update` cuts the link of customer i and draws it again, so that S, those below i, hang on i
-alone. Here any member u of S may hold the new link. The links from u to i are turned around, and
-the posterior weight of u linking to j becomes
+`link.update` cuts the link of customer i and draws it again, so that S, the customers below i,
+depend on i alone. Here any member u of S may hold the new link. The links from u to i are reversed,
+and the posterior weight of u linking to j becomes
 
     r_u f_uj (as in `link`),  r_u = prod f_ba / f_ab over the links a -> b on the way from u to i,
 
-for each is replaced by the opposite one and every customer still has one link. Cutting the link of
-u leads back to the same S with the same links, up to their direction, and to the same weights up
-to a factor. So with i drawn uniformly for each move, detailed balance holds: u is then cut as
-often as i was. (With i in a given order it would not. A cycle of two comes out from either of them
-and is cut at either.)
+because each is replaced by its opposite and every customer still has one link. Cutting the link of
+u leads back to the same S with the same links, up to their direction, and to the same weights up to
+a factor. With i drawn uniformly for each move, u is therefore cut as often as i was, and detailed
+balance holds. (With i in a fixed order it would not. A cycle of two results from either member and
+is cut at either.)
 
-A table as a whole, where i is on its cycle, so joins another over any link between the two; with
-the link of i alone it needs the one customer on its cycle to be in reach of the other table.
-Sequential links cannot be turned around: there the step would be that of `link.update`.
+A whole table, with i on its cycle, can thus join another over any link between the two; with the
+link of i alone, the single customer on its cycle must be within reach of the other table.
+Sequential links cannot be reversed, so the step would be that of `link.update`.
 """
 
 import math
@@ -27,7 +27,7 @@ from streamddcrp.models.ddcrp.kernels import link
 
 @uncounted
 def place(i, j, candidates):
-    """Find customer j among the candidates of i; the place before where it would be, if not."""
+    """Find customer j among the candidates of i; else the place before its position."""
     low, high = candidates.start[i], candidates.start[i + 1]
     while low < high - 1:
         middle = (low + high) // 2
@@ -86,7 +86,7 @@ def weigh_branch(size, c):
 
 @uncounted
 def draw_end(uniform, k, total, size, c):
-    """Draw a member u of S and whom it links to, at table ``k`` or where it is -1 within S."""
+    """Draw a member u of S and its link, to table ``k`` or, if that is -1, within S."""
     customer, weight = c.candidates.customer, c.candidates.weight
     clock = c.stamp[len(c.links)]
     rest = uniform * total
@@ -115,7 +115,7 @@ def draw_end(uniform, k, total, size, c):
 
 @uncounted
 def turn_around(u, i, c):
-    """Turn the links on the way from u to i, which has none, around; u then has none."""
+    """Reverse the links on the path from u to i, which has none; u then has none."""
     before, at = u, u
     while at != i:
         after = c.links[at]
@@ -129,7 +129,7 @@ def turn_around(u, i, c):
 
 @entry
 def move_branch(i, u_table, u_link, c):
-    """Cut the link of i and draw a link of any member of S; general links only.
+    """Cut the link of i and draw a link of any member of S; for general links only.
 
     O(|S| (P + W) + K L) for |S| customers with W candidates each, at K tables.
     """

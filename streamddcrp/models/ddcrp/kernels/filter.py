@@ -35,7 +35,7 @@ def _link_weights(config, state, t, given, b):
 
 @inner
 def _best_gain(particles, scratch):
-    """Largest gain of a particle that has not lost all its weight."""
+    """Largest gain of a particle that still has weight."""
     top = -np.inf
     for p in range(len(particles.weight)):
         if particles.weight[p] > 0.0:
@@ -48,9 +48,8 @@ def predict(config, state, x, t, given, b, out):
     """Predict a row at time ``t``, docs/math/ddcrp.md (6), by every particle; changes ``scratch``.
 
     p_q(x) = [sum_k s_k p(x | T_k) + alpha p(x)] / (alpha + F), p(x) = sum_q W_q p_q(x). With
-    recall, s_k has a share of alpha, too.
-    ``out`` : label, its probability, -log p(x), probability of a new table, of another table than
-    the last row's, live tables.
+    recall, s_k also has a share of alpha. ``out`` : label, its probability, -log p(x), probability
+    of a new table, of another table than the last row's, live tables.
     """
     particles, tables, names = state.particles, state.tables, state.names
     counts, sums, scratch = state.counts, state.sums, state.scratch
@@ -86,7 +85,7 @@ def predict(config, state, x, t, given, b, out):
     density = 0.0
     for p in range(len(particles.weight)):
         density += particles.weight[p] * math.exp(scratch.gain[p] - top)
-    # a particle's probabilities of tables count by its weight times its density
+    # a particle's table probabilities are weighted by its weight times its density
     new, stays = 0.0, 0.0
     for p in range(len(particles.weight)):
         share = particles.weight[p] * math.exp(scratch.gain[p] - top) / density
@@ -139,7 +138,7 @@ def _reweight(state):
 
 @inner
 def _note_seats(state):
-    """Note the table at which the arrival most probably sits."""
+    """Note the arrival's most probable table."""
     particles, tables, names = state.particles, state.tables, state.names
     counts, scratch = state.counts, state.scratch
     at_name = scratch.at_name
@@ -155,7 +154,7 @@ def _note_seats(state):
 
 @inner
 def _copy(state, p, to, stop):
-    """Make particle ``to`` a copy of particle p; only what is in use is copied."""
+    """Copy particle p to particle ``to``, entries in use only."""
     particles, tables, ring, counts = state.particles, state.tables, state.ring, state.counts
     mask = len(ring.t) - 1
     particles.last[to] = particles.last[p]
@@ -170,7 +169,7 @@ def _copy(state, p, to, stop):
 
 @inner
 def _resample(state, stop, uniform):
-    """Draw P particles by their weights; copies take the places of those left out."""
+    """Draw P particles by weight; copies take the places of those not drawn."""
     particles, scratch = state.particles, state.scratch
     P = len(particles.weight)
     resample.systematic(particles.weight, uniform, scratch.offspring)
@@ -184,9 +183,9 @@ def _resample(state, stop, uniform):
 
 @inner
 def _forget(config, state):
-    """Let customers leave the ring that no link reaches, close tables that no one can join.
+    """Remove customers beyond the reach of links from the ring; close unreachable tables.
 
-    The next arrival is ``n``. Its time is unknown; that of the last one must do.
+    The next arrival is ``n``. Its time is unknown, so the last one's is used.
     """
     particles, tables, ring = state.particles, state.tables, state.ring
     counts, sums = state.counts, state.sums
@@ -236,7 +235,7 @@ def _weigh_names(state):
 
 @kernel
 def step_rows(config, state, X, t, uniforms, given, start, out):
-    """Predict and learn rows from ``start`` on; return the first one for which there is no room.
+    """Predict and learn rows from ``start`` on; return the first one without room.
 
     ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table of the
     arrival and, with recall, whether it opens the table.

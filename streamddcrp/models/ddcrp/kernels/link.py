@@ -1,20 +1,20 @@
 """Compiled Gibbs sampling: one link given all others.
 
 All kernels take ``c``, a `ChainState`. The links of N customers are a functional graph:
-``links[i]`` is one customer, i itself if it is self-linked. Whoever links to a customer is in a
-doubly linked list that starts there: ``children[i]`` holds the first child of i, and the next and
-the previous child of i's own parent, -1 where there is none. Self-links are not in the lists.
-Tables are slots: ``slot[i]``, with summed statistics ``stats`` (N, P) and log marginal likelihoods
-``marginal`` (N,). ``free`` is a stack of free slots, its height in ``free[N]``.
+``links[i]`` is one customer, or i itself. The customers that link to i form a doubly linked list:
+``children[i]`` holds the first child of i, and the next and previous child of i's own parent, -1
+for none. Self-links are not in the lists. Tables are slots: ``slot[i]``, with summed statistics
+``stats`` (N, P) and log marginal likelihoods ``marginal`` (N,). ``free`` is a stack of free slots,
+its height in ``free[N]``.
 
 Work space is cleared only where it was touched: ``stack`` (N,), ``stamp`` (N + 1,) with the clock
 in ``stamp[N]``, ``mass`` (N,) of zeros, ``touched`` (N,), ``score`` and ``joint`` (N + 1,),
 ``moved`` and ``work`` (P,), ``post`` (Q,), and where links are sequential ``below`` (N, P).
 
-S are the customers below i, itself included, once its link is cut; ``moved`` are their statistics
-and m(S) is their marginal likelihood. With s_k the weight of the links to table k, i joins k with
-weight s_k m(S + k) / m(k), or stays with S with weight w m(S), w the weight of the self-link and of
-the links to S (Blei and Frazier 2011, collapsed Gibbs sampling).
+S are the customers below i, including i, once its link is cut; ``moved`` are their statistics and
+m(S) their marginal likelihood. With s_k the weight of the links to table k, i joins k with weight
+s_k m(S + k) / m(k), or stays with S with weight w m(S), where w is the weight of the self-link and
+of the links to S (Blei and Frazier 2011, collapsed Gibbs sampling).
 """
 
 import math
@@ -43,7 +43,7 @@ def attach(i, j, links, children):
 
 @uncounted
 def detach(i, links, children):
-    """Take the link of i away: i is then as if self-linked."""
+    """Remove the link of i, which is then self-linked."""
     j = links[i]
     if j != i:
         after, before = children[i, 1], children[i, 2]
@@ -58,7 +58,7 @@ def detach(i, links, children):
 
 @uncounted
 def on_cycle(i, links, stamp):
-    """Return whether the path from i comes back to i."""
+    """Return whether the path from i returns to i."""
     n = len(links)
     stamp[n] += 1
     j = links[i]
@@ -70,7 +70,7 @@ def on_cycle(i, links, stamp):
 
 @uncounted
 def collect(i, children, stack, stamp):
-    """Put i and all below it on the stack and stamp them; return how many."""
+    """Put i and all below it on the stack and stamp them; return their number."""
     stamp[-1] += 1
     stack[0] = i
     stamp[i] = stamp[-1]
@@ -91,7 +91,7 @@ def collect(i, children, stack, stamp):
 
 @uncounted
 def split_off(k, whole, moved, c):
-    """Take ``moved``, the statistics of S, out of table k, or all of it; return log m(S)."""
+    """Remove ``moved``, the statistics of S, from table k; return log m(S)."""
     if whole:
         return c.marginal[k]
     for p in range(len(moved)):
@@ -102,9 +102,9 @@ def split_off(k, whole, moved, c):
 
 @uncounted
 def cut(i, c):
-    """Cut the link of i and split S, left on the stack without a cycle, off its table.
+    """Cut the link of i and separate S, left on the stack without a cycle, from its table.
 
-    Returns the size of S, whether no one else was at the table, and log m(S), of ``c.moved``.
+    Returns the size of S, whether S was the whole table, and log m(S), of ``c.moved``.
     """
     whole = on_cycle(i, c.links, c.stamp) if c.general else c.links[i] == i
     detach(i, c.links, c.children)
@@ -146,9 +146,9 @@ def choose(u, n, score):
 
 @uncounted
 def relink(i, j, k, log_joint, size, whole, log_moved, moved, c):
-    """Link i to j and move S to slot k, or, where they are, to one of their own (k = -1).
+    """Link i to j and move S to slot k, or to a slot of its own (k = -1).
 
-    ``whole``: they own their slot. ``size``: how many of them are on the stack, 0: none is yet.
+    ``whole``: S owns its slot. ``size``: how many of S are on the stack, 0 if not listed yet.
     """
     n = len(c.links)
     old = c.slot[i]
@@ -176,7 +176,7 @@ def relink(i, j, k, log_joint, size, whole, log_moved, moved, c):
 
 @uncounted
 def span(i, candidates):
-    """Return the first place of the candidates of customer i, and how many they are."""
+    """Return the first place of customer i's candidates, and their number."""
     if candidates.shared:
         return 0, min(i, len(candidates.weight))
     return candidates.start[i], candidates.start[i + 1] - candidates.start[i]
@@ -186,7 +186,7 @@ def span(i, candidates):
 def weigh(i, c):
     """Sum the weights of i's candidates by table into ``c.mass``.
 
-    Returns the weight of i and those below it, and how many tables ``c.touched`` lists.
+    Returns the weight of i and those below it, and the number of tables in ``c.touched``.
     """
     shared, customer, weight = c.candidates.shared, c.candidates.customer, c.candidates.weight
     first, count = span(i, c.candidates)
@@ -230,7 +230,7 @@ def draw_link(u, i, k, stay, n_touched, c):
 
 @uncounted
 def redraw(i, u_table, u_link, size, whole, log_moved, moved, c):
-    """Draw a link for i, whose own was cut; returns the log of the summed weights over m(S)."""
+    """Draw a link for i, which has none; return the log of the summed weights over m(S)."""
     stay, n_touched = weigh(i, c)
     score_tables(n_touched, log_moved, moved, c)
     c.score[n_touched] = math.log(stay)
@@ -245,9 +245,8 @@ def redraw(i, u_table, u_link, size, whole, log_moved, moved, c):
 def update(i, u_table, u_link, c):
     """Draw the link of customer i given all others; ``u_table`` and ``u_link`` are uniforms.
 
-    O(|S| P + W + K L). Returns the log of the summed weights over m(S): for a customer with no one
-    below, after adding log m(S) and subtracting the log of the row's scaled total, that is
-    log p(x_i | the others).
+    O(|S| P + W + K L). Returns the log of the summed weights over m(S). For a customer with no one
+    below, this plus log m(S) minus the log of the row's scaled total is log p(x_i | the others).
     """
     size, whole, log_moved = cut(i, c)
     return redraw(i, u_table, u_link, size, whole, log_moved, c.moved, c)
@@ -255,11 +254,11 @@ def update(i, u_table, u_link, c):
 
 @uncounted
 def redraw_counted(rng, i, size, n_touched, whole, log_moved, moved, c):
-    """Do `redraw` where all earlier customers weigh the same: O(K), no label need be read.
+    """As `redraw` if all earlier customers weigh the same: O(K), without reading labels.
 
-    A table weighs as many as it has before i, which is its ``mass``, given: in a sweep in either
-    direction it changes by one at each step, since an update moves no one before i. The link within
-    the table is drawn by trial and error, about i / (members before i) trials.
+    The weight of a table is its number of members before i, the given ``mass``: in a sweep in
+    either direction it changes by one at each step, since an update moves no one before i. The link
+    within the table is drawn by rejection, in about i / (members before i) trials.
     """
     score_tables(n_touched, log_moved, moved, c)
     c.score[n_touched] = math.log(c.own[0])

@@ -1,7 +1,7 @@
-"""Compiled moments of the prior of links, and draws from it.
+"""Compiled moments of, and draws from, the prior of links.
 
-``links`` are `Candidates`; ``total[i]`` is the sum of their weights for customer i and of that of
-its self-link, in the scale of the row.
+``links`` are `Candidates`; ``total[i]`` is the sum of customer i's link weights and self-link
+weight, in the scale of the row.
 """
 
 import numpy as np
@@ -27,7 +27,7 @@ def _link(links, i, q):
 
 @kernel
 def number_of_tables(own, out):
-    """Law of the number of tables, docs/math/ddcrp.md (7), from the chances of self-links (N,)."""
+    """Distribution of the number of tables, docs/math/ddcrp.md (7), from self-links (N,)."""
     out[:] = 0.0
     out[0] = 1.0
     low, high = 0, 0
@@ -106,17 +106,17 @@ def measure(links, table, out):
             size[table[s, i]] += 1
         for leaf in range(N):
             i = leaf
-            while children[i] == 0:  # all that come through i are counted: i is done
+            while children[i] == 0:  # everything through i is counted: i is done
                 children[i] = -1
                 parent = links[s, i]
                 below[parent] += below[i]
                 children[parent] -= 1
                 if parent > leaf:
-                    break  # its turn comes
+                    break  # to be visited later
                 i = parent
         out[s] = 0.0
         for i in range(N):
-            if children[i] > 0:  # on a cycle: the whole table comes through
+            if children[i] > 0:  # on a cycle, which the whole table passes
                 below[i] = size[table[s, i]]
             out[s, 0] += size[i] > 0
             out[s, 1] += size[table[s, i]] / N

@@ -10,14 +10,14 @@ from streamddcrp.likelihoods.kernels.union import log_marginal
 from streamddcrp.models.ddcrp.kernels import link
 from streamddcrp.models.ddcrp.kernels.branch import move_branch, place
 
-_BLOCK = 1024  # customers visited in a random order before the next ones
+_BLOCK = 1024  # customers visited in random order before the next block
 _BRANCHES = 4  # general links: customers for each move of a branch in a sweep
-_REFRESH = 64  # sweeps after which statistics are summed again: increments lose 1e-11 in ten
+_REFRESH = 64  # sweeps until statistics are summed again: increments lose 1e-11 in ten
 
 
 @uncounted
 def sweep_forward(rng, c):
-    """Draw all links, first to last, where all earlier customers weigh the same."""
+    """Draw all links, first to last, if all earlier customers weigh the same."""
     n_touched = 0
     for i in range(len(c.links)):
         size, whole, log_moved = link.cut(i, c)
@@ -35,9 +35,9 @@ def sweep_forward(rng, c):
 def sweep_back(rng, counted, c):
     """Draw all links of a sequence, last to first.
 
-    Whoever is below i comes later and has its new link when it is i's turn. So the statistics of
-    all below, ``below`` (N, P), add up along the way, whatever their number: they need be visited
-    only where they change their table.
+    Customers below i come later, so they have new links when i is drawn. The statistics of all
+    below, ``below`` (N, P), therefore add up along the way, whatever their number; these customers
+    are visited only when they change their table.
 
     ``counted``: see `redraw_counted`; the numbers fall by one at each step.
     """
@@ -120,10 +120,9 @@ def draw(
     """Sweep ``thin`` times before each of ``n_draws`` draws, which are written to the outputs.
 
     Nothing is written to outputs without rows. ``forward``: from the first customer to the last.
-    Else, sequential links are drawn from the last customer to the first; of others, the customers
-    come in a random order within each block; then, where they have few candidates, at most N^1/2 on
-    average, branches of N / 4 customers, chosen at random, are moved. ``counted``: all earlier
-    customers weigh the same.
+    Otherwise sequential links are drawn from the last customer to the first, and general ones in
+    random order within each block; then, if these have few candidates, at most N^1/2 on average,
+    branches of N / 4 random customers are moved. ``counted``: all earlier customers weigh the same.
     """
     n, order = len(c.links), c.order
     sparse = c.general and len(c.candidates.customer) <= n**1.5
@@ -152,7 +151,7 @@ def draw(
             out_log_joint[s], out_n_tables[s] = read_state(c, out_links[s], out_labels[s])
 
 
-# --- Griddy Gibbs: what the candidates of one decay say of tables or links ------------------------
+# --- Griddy Gibbs: likelihood of tables or links under the candidates of one decay ----------------
 
 
 @kernel
@@ -208,7 +207,7 @@ def redraw_links(rng, c):
             j = i - 1 - q if shared else customer[q]
             if c.slot[j] == c.slot[i]:
                 mass += weight[q]
-        chosen = i  # the opener of the table: no one there before it
+        chosen = i  # the opener of the table has no one before it
         rest = rng.random() * mass
         for q in range(first, first + count):
             j = i - 1 - q if shared else customer[q]

@@ -6,14 +6,14 @@ from streamddcrp.compilation import inner
 from streamddcrp.numerics import NO_DECAY
 from streamddcrp.particles.kernels.names import FIRST, LOG_EVIDENCE, N_SEEN
 
-# sums (float64): time of the last customer that left, at which `Tables.carried` holds
+# sums (float64): time of the last removed customer, for which `Tables.carried` holds
 CARRIED_AT = LOG_EVIDENCE + 1
 N_SUMS = LOG_EVIDENCE + 2
 
 
 @inner
 def carried_factor(config, sums, t):
-    """How much of the carried weights is left at time ``t``."""
+    """Share of the carried weights left at time ``t``."""
     if not config.carried or config.decay_code == NO_DECAY:
         return 1.0
     return math.exp(-(t - sums[CARRIED_AT]) / config.decay_scale)
@@ -32,9 +32,9 @@ def masses_of(state, p, K, factor, out_mass):
 
 @inner
 def recall_weight(config, particles, tables, p):
-    """Weight of an opening with the parameter of a table, for each time that it was opened.
+    """Weight of reopening a table's parameter, for each earlier opening.
 
-    The opener of a table takes an old parameter in proportion to that, a new one to gamma.
+    The opener of a table takes an old parameter in proportion to its openings, a new one to gamma.
     """
     if config.gamma == math.inf:
         return 0.0
@@ -46,7 +46,7 @@ def recall_weight(config, particles, tables, p):
 
 @inner
 def draw_table(uniform, new, weight, K):
-    """Draw a table in proportion to ``weight`` (K,); -1: a new one, of weight ``new``."""
+    """Draw a table in proportion to ``weight`` (K,), or -1 for a new one of weight ``new``."""
     total = new
     for k in range(K):
         total += weight[k]
@@ -64,7 +64,7 @@ def draw_table(uniform, new, weight, K):
 
 @inner
 def open_table(particles, tables, p, name):
-    """Open an empty table; return its place, behind the others."""
+    """Open an empty table; return its place after the others."""
     k = particles.n_tables[p]
     particles.n_tables[p] = k + 1
     particles.opened[p] += 1
@@ -78,7 +78,7 @@ def open_table(particles, tables, p, name):
 
 @inner
 def copy_table(tables, p, k, to, m):
-    """Write table k of particle p over table m of particle ``to``."""
+    """Copy table k of particle p to table m of particle ``to``."""
     tables.name[to, m] = tables.name[p, k]
     tables.retained[to, m] = tables.retained[p, k]
     tables.openings[to, m] = tables.openings[p, k]
@@ -89,7 +89,7 @@ def copy_table(tables, p, k, to, m):
 
 @inner
 def close_table(particles, tables, ring, p, k, first, stop):
-    """Remove a table without members in the ring; those behind it move up."""
+    """Remove a table without members in the ring; later ones move up."""
     mask = len(ring.t) - 1
     particles.n_tables[p] -= 1
     for m in range(k, particles.n_tables[p]):

@@ -1,8 +1,8 @@
 """Arrivals of the time-varying Indian buffet process, and annealing over the first of them.
 
-A particle's features stand in slots; slot 0 is the baseline, which every row has (its prior
-variance is 0 where there is none). ``owners`` holds, for the last 2 r + 1 rows, the features a row
-has as bits. A feature without an owner among the last r rows is dead and leaves its slot.
+A particle's features occupy slots; slot 0 is the baseline, which every row has (prior variance 0 if
+there is none). ``owners`` holds for the last 2 r + 1 rows the features of a row as bits. A feature
+without an owner among the last r rows is dead and leaves its slot.
 """
 
 import math
@@ -23,7 +23,7 @@ from streamddcrp.particles.kernels.resample import merge_equal, optimal, place_c
 
 @entry
 def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
-    """Predict and learn rows ``done`` on; return how many are done, fewer where slots run out.
+    """Predict and learn rows from ``done`` on; return the rows done, fewer if slots run out.
 
     ``X`` (N, D): 0 where ``seen`` (N, D) is 0, no value. ``out_id``, ``out_prob`` (N, 64): public
     ids of the live features (-1 behind the last) and their probabilities.
@@ -47,7 +47,7 @@ def step_rows(config, state, X, seen, t, done, out, out_id, out_prob):
 
 @entry
 def predict(config, state, X, seen, out, out_id, out_prob, out_fit):
-    """Predict rows, each as if it came next, and learn nothing; ``out_fit``: without noise."""
+    """Predict rows, each as if it came next, without learning; ``out_fit``: without noise."""
     particles, counts, work = state.particles, state.counts, state.scratch
     for n in range(len(X)):
         n_dims = int(seen[n].sum())
@@ -65,7 +65,7 @@ def predict(config, state, X, seen, out, out_id, out_prob, out_fit):
 
 @uncounted
 def _room(config, particles, counts):
-    """Whether every particle has slots for as many new features as a row may bring."""
+    """Whether every particle has slots for the most new features of a row."""
     n_new = most_new(config, counts[slots.N_SEEN])
     K = particles.n_owners.shape[1]
     if config.most_slots <= K:
@@ -111,10 +111,10 @@ def _report(state, out, out_id, out_prob):
 def anneal(config, state, shapes, rates, log_weight):
     """Anneal particles through priors of the noise variance; sum their log importance weights.
 
-    After each change of prior as many rows as the window has, at random, and all scales are
-    resampled under it. Neal, "Annealed importance sampling", Statistics and Computing 2001.
-    ``shapes``, ``rates`` (L + 1,): of the inverse gamma priors; the particles were made under the
-    first. ``log_weight`` (>= particles,): 0; afterwards the log importance weights.
+    After each change of prior as many random rows as the window has, and all scales, are resampled
+    under it. Neal, "Annealed importance sampling", Statistics and Computing 2001. ``shapes``,
+    ``rates`` (L + 1,) are of the inverse gamma priors; the particles were made under the first.
+    ``log_weight`` (>= particles,): 0; afterwards the log importance weights.
     """
     particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
     t = counts[slots.N_SEEN] - 1
@@ -158,7 +158,7 @@ ONE = np.uint64(1)
 
 @uncounted
 def keep_children(config, state, x, seen, n_dims, n_pool):
-    """Choose the children that go on, and make them particles that have learned the row."""
+    """Choose the surviving children, and make them particles that have learned the row."""
     particles, rows, counts = state.particles, state.rows, state.counts
     sums, work = state.sums, state.scratch
     t = counts[slots.N_SEEN]
@@ -204,7 +204,7 @@ def keep_children(config, state, x, seen, n_dims, n_pool):
 
 @uncounted
 def _key(config, particles, work, m, row_hash):
-    """Hash of the owners of all features so far: what the future depends on."""
+    """Hash of the owners of all features so far, which determines the future."""
     i, mask = work.pool_parent[m], work.pool_mask[m]
     key = particles.past[i]
     option = work.pool_new[m]
@@ -240,7 +240,7 @@ def _copy(particles, source, target):
 
 @uncounted
 def _close_gaps(particles, work, n):
-    """Move the particles that go on to the first places."""
+    """Move the surviving particles to the first places."""
     free = 0
     for m in range(len(work.used)):
         if m < n or not work.used[m]:
@@ -255,7 +255,7 @@ def _close_gaps(particles, work, n):
 
 @uncounted
 def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash):
-    """Give a particle the row with the features of ``mask`` and new ones; let go of row t - r."""
+    """Give a particle the row with features ``mask`` and new ones; drop row t - r."""
     particles, sums, work = state.particles, state.sums, state.scratch
     n_owners, owners, cov, mean = (
         particles.n_owners[i], particles.owners[i], particles.cov[i], particles.mean[i],
@@ -298,7 +298,7 @@ def _learn(config, state, i, t, x, seen, n_dims, mask, option, scales, row_hash)
 
 @uncounted
 def _impute(config, cov, mean, sums, rate, work, t, i, seen, n_dims, n_on):
-    """Draw what is missing of ``work.filled`` from its predictive density given the rest."""
+    """Draw missing values of ``work.filled`` from their predictive density given the rest."""
     D = len(seen)
     s, square = 1.0, 0.0
     for d in range(D):

@@ -5,22 +5,17 @@ import math
 import numpy as np
 
 from streamddcrp.compilation import inner, kernel
-from streamddcrp.likelihoods.kernels.linear_gaussian import (
-    add_row,
-    begin_feature,
-    log_density,
-    remove_row,
-)
+from streamddcrp.likelihoods.kernels import linear_gaussian as gauss
 from streamddcrp.particles.kernels.random import draw_log, uniform
 
-MOST_OWN = 8  # features that one item alone has
+MOST_OWN = 8  # features of a single item
 
 
 @kernel
 def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
     """Resample the features of every item in order, ``Z`` (N, K); ``graph``: see `flat`.
 
-    ``noise``: its variance over that of loadings; shape, 0 where it is known, and rate.
+    ``noise``: variance over that of loadings; shape, 0 if it is known, and rate.
     """
     N, D = X.shape
     K = Z.shape[1]
@@ -32,12 +27,12 @@ def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
     n_slots = 0
     for k in range(K):
         if n_owners[k] > 0:
-            begin_feature(cov, mean, slots, n_slots, k, ratio)
+            gauss.begin_feature(cov, mean, slots, n_slots, k, ratio)
             slots[n_slots] = k
             n_slots += 1
     for i in range(N):
         n_on = _on(Z, i, slots, n_slots, on)
-        s, square = add_row(cov, mean, slots, n_slots, on, n_on, X[i], v, e)
+        s, square = gauss.add_row(cov, mean, slots, n_slots, on, n_on, X[i], v, e)
         if shape > 0.0:
             rate += square / (2.0 * s)
     full_shape = shape + 0.5 * N * D if shape > 0.0 else 0.0
@@ -55,12 +50,12 @@ def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
                     on[n_on] = k
                     n_on += 1
         spread = 1.0 + n_own / ratio
-        s, square = remove_row(cov, mean, slots, n_slots, on, n_on, X[i], spread, v, e)
+        s, square = gauss.remove_row(cov, mean, slots, n_slots, on, n_on, X[i], spread, v, e)
         left = full_shape
         if shape > 0.0:
             rate -= square / (2.0 * s)
             left -= 0.5 * D
-        # one feature after the other, with the item's own ones as they were
+        # one feature after another, with the item's own ones unchanged
         for a in range(n_slots):
             k = slots[a]
             odds[k] = _log_odds(Z, i, k, graph, seen, todo)
@@ -79,7 +74,7 @@ def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
                     Z[i, k] = has
                 n_on = _on(Z, i, slots, n_slots, on)
                 s, square = _fit(cov, mean, on, n_on, X[i], e)
-                one = log_density(s + spread, square, D, left, rate)
+                one = gauss.log_density(s + spread, square, D, left, rate)
                 gain += one if has else -one
             u = uniform(seed, number, i, 0, k)
             if not u < 1.0 / (1.0 + math.exp(-max(min(gain, 700.0), -700.0))):
@@ -91,18 +86,18 @@ def sweep(X, Z, n_owners, graph, alpha, noise, seed, number):
         most = min(MOST_OWN, K - n_slots)
         for n in range(most + 1):
             prior = n * math.log(own) - math.lgamma(n + 1.0)
-            weight[n] = prior + log_density(s + 1.0 + n / ratio, square, D, left, rate)
+            weight[n] = prior + gauss.log_density(s + 1.0 + n / ratio, square, D, left, rate)
         n_new = draw_log(weight, most + 1, uniform(seed, number, i, 1, 0))
         for k in range(K):
             if n_new > 0 and n_owners[k] == 0:
-                begin_feature(cov, mean, slots, n_slots, k, ratio)
+                gauss.begin_feature(cov, mean, slots, n_slots, k, ratio)
                 slots[n_slots] = k
                 n_slots += 1
                 Z[i, k] = True
                 n_owners[k] = 1
                 n_new -= 1
         n_on = _on(Z, i, slots, n_slots, on)
-        s, square = add_row(cov, mean, slots, n_slots, on, n_on, X[i], v, e)
+        s, square = gauss.add_row(cov, mean, slots, n_slots, on, n_on, X[i], v, e)
         if shape > 0.0:
             rate += square / (2.0 * s)
 
@@ -146,7 +141,7 @@ def _alone(i, graph):
 
 @inner
 def _log_odds(Z, i, k, graph, seen, todo):
-    """Log prior odds that item i has feature k; inf where it must, -inf where it cannot."""
+    """Log prior odds that item i has feature k; inf if it must, -inf if it cannot."""
     near_at, near, set_at, touches = graph.near_at, graph.near, graph.set_at, False
     for j in range(near_at[i], near_at[i + 1]):
         touches |= Z[near[j], k]
@@ -168,7 +163,7 @@ def _log_odds(Z, i, k, graph, seen, todo):
 
 @inner
 def _connected_without(Z, i, k, near_at, near, seen, todo):
-    """Whether the owners of a feature but item i are connected."""
+    """Whether the owners of a feature except item i are connected."""
     n, start = 0, -1
     for j in range(len(Z)):
         seen[j] = False

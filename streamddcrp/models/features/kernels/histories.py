@@ -1,6 +1,6 @@
 """Prior odds of a feature's owners in the window: ratios of docs/math/graphs.md (10).
 
-Row u has a feature that m of the r rows before it have with probability m / q, q = min(u, r) + 1, a
+Row u has a feature that m of the r rows before it have with probability m / q, q = min(u, r) + 1; a
 first owner counts 1 / q, and a feature without owners among r rows is dead.
 """
 
@@ -17,14 +17,14 @@ ONE = np.uint64(1)
 def history_odds(config, particles, i, t, k, out):
     """Write the log prior odds of feature ``k`` at each row of the window, given its other owners.
 
-    ``out[j]`` is for row ``start + j``, ``start`` the oldest row of the window: infinity where the
-    feature would fall apart without the row, -infinity where the row is out of its reach.
-    If a row changes, so does the number m of each of the r rows
-    after it, by one; the window ends before they do. So with M owners among the r rows before row
-    u, h = 1 if the row itself is one of them, the odds are a sum over later rows u of
+    ``out[j]`` is for row ``start + j``, ``start`` the oldest row of the window: infinity if the
+    feature would be disconnected without the row, -infinity if the row is out of its reach.
+    Changing a row changes the number m of each of the r later rows by one, up to the window's end.
+    With M owners among the r rows before row u, and h = 1 if the row itself is one of them, the
+    odds are a sum over later rows u of
 
-        log (m + 1) - log m             where u is an owner, m = M - h (0 for the first one),
-        log (q - m - 1) - log (q - m)   where it is not,
+        log (m + 1) - log m             if u is an owner, m = M - h (0 for the first one),
+        log (q - m - 1) - log (q - m)   if it is not,
 
     and all rows together take O(r).
     """
@@ -59,7 +59,7 @@ def history_odds(config, particles, i, t, k, out):
 
 @uncounted
 def log_alone(config, t, row):
-    """Log probability, per unit of alpha, of a feature that ``row`` has and no row up to t has."""
+    """Log probability, per unit of alpha, of a feature with ``row`` as its only owner up to t."""
     r, log = config.order, config.log
     young = min(t, r)  # up to here q grows by one from row to row
     p = -log[min(row, r) + 1]

@@ -1,10 +1,10 @@
-"""Public ids: which features of different particles are the same one.
+"""Public ids: identify the same feature in different particles.
 
 Particles find a feature at different rows and resample its owners, so a feature is identified by
-its owners: a particle's features are matched with the known ones by the rows of the window that
-have them (intersection over union of the owners), each with one at most; two that were on in the
-same rows for a whole window are distinguished by their loadings. A feature gets an id when
-particles of half the weight have it; it is dead when no particle has it.
+its owners. A particle's features are matched one to one with the known ones by the rows of the
+window that have them (intersection over union); two features that were on in the same rows for a
+whole window are distinguished by their loadings. A feature gets an id when particles of half the
+weight have it, and is dead when no particle has it.
 """
 
 import numpy as np
@@ -15,10 +15,10 @@ from streamddcrp.models.features.kernels import slots
 from streamddcrp.numerics import copy_row, holds
 
 ONE = np.uint64(1)
-SAME = 0.6  # from which on two known features of different particles are one
-LOOKS = 0.25  # weight of the loadings in it
-LEAST = 0.3  # intersection over union, from which on features may be the same
-OWNERS = 3  # of a feature that gets a name
+SAME = 0.6  # above which two known features of different particles are one
+LOOKS = 0.25  # weight of the loadings in this
+LEAST = 0.3  # least intersection over union for a match
+OWNERS = 3  # least owners of a named feature
 _2, _4 = np.uint64(2), np.uint64(4)
 _8, _16, _32 = np.uint64(8), np.uint64(16), np.uint64(32)
 _FIVES, _THREES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
@@ -69,9 +69,9 @@ def name_features(config, state, time):
 
 @uncounted
 def _merge(state, time):
-    """Join two names that have come to have the same owners and share few particles at most.
+    """Join two names with the same owners by now, and few particles with both.
 
-    A particle that has both keeps the older one, as do sets of rows that have left the window.
+    A particle with both keeps the older one, as do sets of rows that left the window.
     """
     particles, names, counts = state.particles, state.names, state.counts
     G = len(names.label)
@@ -115,7 +115,7 @@ def _rename(row, old, new):
 
 @uncounted
 def _note_final(config, particles, names, counts, t):
-    """Record the features of the row that is about to leave the window: these are final."""
+    """Record the final features of the row that will leave the window."""
     row = t - config.order + 1
     if row < 0:
         return
@@ -137,7 +137,7 @@ def _note_final(config, particles, names, counts, t):
 
 @uncounted
 def _columns(config, particles, i, t, out):
-    """Turn the last r rows of owners into one bit set a feature: row u at bit u mod r."""
+    """Turn the last r rows of owners into a bit set for each feature: row u at bit u mod r."""
     owners, H, r = particles.owners[i], particles.owners.shape[1], config.order
     for k in range(particles.n_owners.shape[1]):
         out[k] = 0
@@ -166,7 +166,7 @@ def _column(config, particles, i, k, t, out):
 
 @uncounted
 def _match(particles, names, i, n_slots, work):
-    """Name features by the known ones most like them; new ones need three owners."""
+    """Name features after the most similar known ones; new ones need three owners."""
     like, pair, name, G = work.like, work.pair, particles.name[i], len(names.label)
     name[1:n_slots] = -1
     n_pairs = 0
@@ -180,7 +180,7 @@ def _match(particles, names, i, n_slots, work):
                         pair[n_pairs] = k * G + g
                         like[n_pairs] = same + LOOKS * looks
                         n_pairs += 1
-    for has_id in (True, False):  # those with an id go first, so that it lasts
+    for has_id in (True, False):  # those with an id first, so that it lasts
         while True:
             best, best_k, best_g = 0.0, -1, -1
             for n in range(n_pairs):
@@ -217,7 +217,7 @@ def _likeness(a, b):
 
 @uncounted
 def _looks(a, b):
-    """Return 1 for equal loadings, 0 for those at right angles or opposed."""
+    """Return 1 for equal loadings, 0 for orthogonal or opposed ones."""
     both = either = 0.0
     for d in range(len(a)):
         both += a[d] * b[d]

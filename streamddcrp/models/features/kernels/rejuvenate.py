@@ -19,9 +19,9 @@ ONE = np.uint64(1)
 def rejuvenate(config, state, i):
     """Resample ``config.moves`` rows of the window, chosen at random, by exact Gibbs steps.
 
-    Irreversible changes are left out: a feature whose other owners have all left the window stays,
-    as does one whose history would become disconnected. Features that only this row ever had are
-    resampled jointly with the others, and so is the number of new ones.
+    Irreversible changes are left out: a feature remains if its other owners have all left the
+    window, or if its history would become disconnected. Features of this row alone are resampled
+    jointly with the others, as is the number of new ones.
     """
     rows, counts, work = state.rows, state.counts, state.scratch
     t = counts[slots.N_SEEN]
@@ -38,10 +38,10 @@ def rejuvenate(config, state, i):
 def resample_row(config, state, i, t, row, step):
     """Resample the features of a row of the window; ``step`` indexes the draws of an arrival.
 
-    All of them, in groups at random, each group jointly given the others; with the last group
-    whether the row has a feature of its own, and its scale. ``work.has_odds`` says of which
-    features ``work.row_odds`` holds the odds at all rows of the window. The particle's moments
-    change only if the features of the row do.
+    All features are resampled in random groups, each jointly given the others; the last group
+    includes whether the row has a feature of its own, and its scale. ``work.has_odds`` marks the
+    features for which ``work.row_odds`` holds the odds at all rows of the window. The particle's
+    moments change only if the features of the row do.
     """
     particles, rows, sums, work = state.particles, state.rows, state.sums, state.scratch
     n_owners, owners = particles.n_owners[i], particles.owners[i]
@@ -87,9 +87,9 @@ def resample_row(config, state, i, t, row, step):
         _shuffle(work.free, work.odds, n_free, uniform(config.seed, t, i, slots.SUBSET, step))
     log_rate = math.log(config.alpha) + log_alone(config, t, row)
     n_options = slots.list_scales(config, log_rate, work.log_option, work.extra)
-    if n_slots == min(config.most_slots, len(n_owners)):  # no room for one of its own
+    if n_slots == min(config.most_slots, len(n_owners)):  # no room for its own feature
         n_options = 1
-    # what the row's features leave of it, and their covariance with each, without the row
+    # the row's remainder, and its covariance with each feature, without the row
     left = 1.0 + taken / c
     for d in range(D):
         work.residual[d] = left * work.e[d]
@@ -122,7 +122,7 @@ def resample_row(config, state, i, t, row, step):
 
 @uncounted
 def _shuffle(a, b, n, u):
-    """Put pairs in a random order; the digits of ``u`` say where each goes."""
+    """Put pairs in a random order given by the digits of ``u``."""
     for f in range(n - 1):
         u *= n - f
         g = f + min(int(u), n - f - 1)
@@ -133,10 +133,10 @@ def _shuffle(a, b, n, u):
 
 @uncounted
 def _prepare_flips(cov, mean, c, now, start, n, work):
-    """Do what `prepare_row` does for features to be added or taken away, without the row.
+    """As `prepare_row` for features to be added or removed, without the row.
 
-    ``now``: the features that the row has; ``work.mean`` gets the loadings as `remove_row` would
-    leave them, ``work.lean`` the log odds of each change. Returns the square of what is left.
+    ``now``: the features of the row; ``work.mean`` gets the loadings as `remove_row` would leave
+    them, ``work.lean`` the log odds of each change. Returns the square of the remainder.
     """
     free, v, e, residual, loading = work.free, work.v, work.e, work.residual, work.mean
     D = len(e)
@@ -159,7 +159,7 @@ def _prepare_flips(cov, mean, c, now, start, n, work):
 
 @uncounted
 def _flip(cov, c, now, n_slots, k, loading, work):
-    """Add a feature to ``now``, or take it away; return what is added to the row's variance."""
+    """Add a feature to ``now``, or remove it; return the change of the row's variance."""
     sign, gain = 1.0 if (now >> np.uint64(k)) & ONE else -1.0, work.v[k] / c
     for d in range(len(work.e)):
         work.residual[d] -= sign * loading[d]
@@ -172,7 +172,7 @@ def _flip(cov, c, now, n_slots, k, loading, work):
 
 @uncounted
 def _put(config, state, i, row, mask, wanted, option, n_free, own, x, rate):
-    """Assign the features that were drawn to the row."""
+    """Assign the drawn features to the row."""
     particles, sums, work = state.particles, state.sums, state.scratch
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     row_hash = hash_of(row, config.seed)
@@ -224,7 +224,7 @@ def _put(config, state, i, row, mask, wanted, option, n_free, own, x, rate):
 
 @uncounted
 def _renew(config, particles, i, k, work):
-    """Put a feature that one row alone had back to its prior."""
+    """Reset a feature of a single row to its prior."""
     n = slots.live_slots(particles, i, work.slots)
     cov, mean = particles.cov[i], particles.mean[i]
     for a in range(n):

@@ -20,15 +20,15 @@ N_COUNTS = 4
 
 # sums (float64)
 LOG_EVIDENCE = 0
-SHAPE = 1  # of the noise variance; 0 where it is known
+SHAPE = 1  # of the noise variance; 0 if it is known
 N_SUMS = 2
 
-N_REPORTED = 64  # features that are reported of a row, at most
-ROUNDING = 2.0**-52  # of a rate: a row far beyond the others takes nearly all of it along
-MOST_FEATURES = 63  # a particle, one of them the baseline
+N_REPORTED = 64  # most features reported for a row
+ROUNDING = 2.0**-52  # of a rate: an extreme row takes nearly all of it along
+MOST_FEATURES = 63  # per particle, including the baseline
 MOST_NEW = 12  # new features of a row
-MOST_ENUMERATED = 8  # features of an arrival of which all subsets are weighed
-MOST_TOGETHER = 6  # features of a past row that are resampled jointly
+MOST_ENUMERATED = 8  # features of an arrival whose subsets are all weighed
+MOST_TOGETHER = 6  # features of a past row resampled jointly
 
 # purposes of random numbers
 FEW, ALL, MERGE, ROW, CHOICE, IMPUTE, PROPOSAL, SUBSET, SCALE, RESCALE = range(10)
@@ -38,7 +38,7 @@ ONE = np.uint64(1)
 
 @uncounted
 def live_slots(particles, i, out):
-    """List the baseline's slot and those of live features; return how many."""
+    """List the baseline's slot and those of live features; return their number."""
     out[0] = 0
     n = 1
     for k in range(1, particles.n_owners.shape[1]):
@@ -50,7 +50,7 @@ def live_slots(particles, i, out):
 
 @uncounted
 def allocate(config, particles, i, row, mask, scale, slots):
-    """Give a new feature of a row a free slot, none of ``mask``, and its prior; return it."""
+    """Give a row's new feature a free slot outside ``mask``, and its prior; return it."""
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     n_slots, slot = 1, 0
     slots[0] = 0
@@ -74,7 +74,7 @@ def allocate(config, particles, i, row, mask, scale, slots):
 
 @uncounted
 def draw_scales(config, t, i, index, n, out):
-    """Draw the scales of features to come from the prior: positions among the ratios."""
+    """Draw scales of future features from the prior: indices into the ratios."""
     G = len(config.ratios)
     for k in range(n):
         u = uniform(config.seed, t, i, SCALE, index + k) if G > 1 else 0.0
@@ -83,7 +83,7 @@ def draw_scales(config, t, i, index, n, out):
 
 @uncounted
 def list_scales(config, log_rate, log_option, extra):
-    """List what new features a row may have, none or one of each scale; return how many options.
+    """List the options of new features: none, or one of each scale; return their number.
 
     ``log_rate``: log of their expected number. ``log_option``: log probabilities over that of none;
     ``extra``: prior variances that the options add, in noise variances.
@@ -98,7 +98,7 @@ def list_scales(config, log_rate, log_option, extra):
 
 @uncounted
 def list_options(config, log_new, n_new, scales, log_option, extra):
-    """List options of several new features, of drawn scales, behind those of `list_scales`.
+    """List options of several new features with drawn scales, after those of `list_scales`.
 
     ``log_new``: log probabilities of 0, 1, .. new ones. `n_new_of` and `scale_of` read the options.
     """

@@ -1,15 +1,11 @@
-"""Weigh the ways in which a row can have features; make the children of all particles."""
+"""Weigh the possible features of a row; make the children of all particles."""
 
 import math
 
 import numpy as np
 
 from streamddcrp.compilation import column, leaf, uncounted
-from streamddcrp.likelihoods.kernels.linear_gaussian import (
-    add_log_densities,
-    log_constant,
-    log_density,
-)
+from streamddcrp.likelihoods.kernels import linear_gaussian as gauss
 from streamddcrp.models.features.kernels import slots as at
 from streamddcrp.models.features.kernels.histories import log_poisson
 from streamddcrp.numerics import copy_first, copy_row, dot, exp_all, floor_and_sum, largest, natural
@@ -18,7 +14,7 @@ from streamddcrp.particles.kernels.resample import optimal
 
 ONE = np.uint64(1)
 NONE = np.uint64(0)
-LEAST = 1e-3  # weight of a child, among those of its particle, that is surely kept at first
+LEAST = 1e-3  # weight, relative to its particle, above which a child is surely kept at first
 GOLDEN = 0.6180339887498949
 CERTAIN = math.log(1000.0)  # largest log odds at which features of an arrival are drawn
 
@@ -27,10 +23,10 @@ CERTAIN = math.log(1000.0)  # largest log odds at which features of an arrival a
 def prepare_row(cov, mean, x, seen, n_dims, forced, n_forced, free, n_free, work):
     """Project a row on the free features, once for all combinations of them.
 
-    Returns 1 + z' cov z and ||e||^2 with the forced features alone. ``work.residual``: what these
-    leave of the row; ``work.pull`` (F,): gradient of ``||e||^2 / 2``; ``work.gram`` (F, F):
+    Returns 1 + z' cov z and ||e||^2 with the forced features alone. ``work.residual``: the row's
+    remainder after these; ``work.pull`` (F,): gradient of ``||e||^2 / 2``; ``work.gram`` (F, F):
     products of loadings; ``work.link`` (F,), ``work.spread`` (F, F): covariances with the forced
-    ones, and among the free. ``seen`` (D,): 1 where there is a value; read if ``n_dims`` < D.
+    ones, and among the free. ``seen`` (D,): 1 for a value; read if ``n_dims`` < D.
     """
     D = len(x)
     residual, masked = work.residual, work.masked
@@ -84,10 +80,10 @@ def add_over_subsets(start, single, pair, n, out):
 
 @uncounted
 def enumerate_row(s, square, n_dims, n_free, log_odds, log_prior, n_options, shape, rate, work):
-    """Weigh all subsets of the free features with each option of new ones; return how many.
+    """Weigh all subsets of free features with each option of new ones; return their number.
 
-    `child` reads them from their numbers; ``work.log_weight``: log prior plus log density but for
-    its constant, options as in `list_options`.
+    `child` decodes their numbers; ``work.log_weight``: log prior plus log density up to its
+    constant, with options as in `list_options`.
     """
     wide, squares, out, n = work.wide, work.squares, work.log_weight, 1 << n_free
     add_over_subsets(square, work.pull, work.gram, n_free, squares)
@@ -105,7 +101,7 @@ def enumerate_row(s, square, n_dims, n_free, log_odds, log_prior, n_options, sha
             out[start + subset] = out[subset] + rarer
             wide[start + subset] = wide[subset] + more
             squares[start + subset] = squares[subset]
-    add_log_densities(wide, squares, n * n_options, n_dims, shape, rate, work.spare, out)
+    gauss.add_log_densities(wide, squares, n * n_options, n_dims, shape, rate, work.spare, out)
     return n * n_options
 
 
@@ -117,7 +113,7 @@ def child(c, n_free):
 
 @uncounted
 def normalise(log_weight, n, weight, spare):
-    """Write normalised weights; return the log of their sum, NaN where there is none."""
+    """Normalise weights; return the log of their sum, NaN if it is 0."""
     top = largest(log_weight, n)
     if top == -np.inf:
         weight[:n] = np.nan
@@ -133,7 +129,7 @@ def normalise(log_weight, n, weight, spare):
 
 @uncounted
 def most_new(config, t):
-    """How many new features a row may have: the Poisson tail beyond is below 1e-5."""
+    """Largest number of new features of a row: the Poisson tail beyond is below 1e-5."""
     rate = config.alpha / (min(t, config.order) + 1.0)
     n, p = 0, math.exp(-rate)
     tail = 1.0 - p
@@ -146,11 +142,11 @@ def most_new(config, t):
 
 @uncounted
 def weigh(config, state, x, seen, n_dims):
-    """Make the children of all particles, a few of each; return how many.
+    """Make the children of all particles, a few of each; return their number.
 
-    ``work.pool_*`` holds their particles, features, options of new ones and weights, which are
-    normalised by their sum; ``work.total`` (P,) the log of each particle's weight times density;
-    ``work.marginal`` (P, K) the probabilities of its features, slot 0 that of a new one.
+    ``work.pool_*`` holds their particles, features, options of new ones and normalised weights;
+    ``work.total`` (P,) the log of each particle's weight times density; ``work.marginal`` (P, K)
+    the probabilities of its features, with a new one in slot 0.
     """
     particles, counts, sums, work = state.particles, state.counts, state.sums, state.scratch
     t = counts[at.N_SEEN]
@@ -189,7 +185,9 @@ def weigh(config, state, x, seen, n_dims):
             s, square, n_dims, n_free, work.odds, log_prior, n_options, shape, rate, work
         )
         total = normalise(work.log_weight, n, work.weight, work.spare)
-        work.total[i] = math.log(particles.weight[i]) + total + log_constant(n_dims, shape, rate)
+        work.total[i] = (
+            math.log(particles.weight[i]) + total + gauss.log_constant(n_dims, shape, rate)
+        )
         always = NONE
         for a in range(1, n_forced):
             always |= ONE << np.uint64(forced[a])
@@ -221,10 +219,10 @@ def weigh(config, state, x, seen, n_dims):
 
 @uncounted
 def _thin(weight, n, n_keep, u, out_weight, out_child):
-    """Leave out most children below a thousandth, without bias; return how many are left.
+    """Drop most children below a thousandth, without bias; return the number left.
 
-    Where there are more than eight times ``n_keep``. One of weight w stays with probability 1000 w,
-    and then weighs a thousandth.
+    Applies above eight times ``n_keep``. A child of weight w stays with probability 1000 w, and
+    then has weight 1/1000.
     """
     copy_first(out_weight, weight, n)
     if n > 8 * n_keep:
@@ -248,11 +246,11 @@ def _thin_out(weight, n, u, out):
 
 @uncounted
 def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work):
-    """Draw all free features but the eight most doubtful ones; return the log weight of the draw.
+    """Draw all free features except the eight most uncertain; return the draw's log weight.
 
-    Two rounds of setting each feature as it is more probable, then each one's log odds given the
-    others. Drawn ones that are on join the forced ones. Returns the correction of the log prior and
-    the new numbers of forced and of free features.
+    Two rounds set each feature to its more probable value, then its log odds given the others are
+    computed. Drawn features that are on become forced. Returns the correction of the log prior and
+    the new numbers of forced and free features.
     """
     forced = work.forced
     s, square = prepare_row(cov, mean, x, seen, n_dims, forced, 1, work.free, n_free, work)
@@ -264,7 +262,7 @@ def _propose(config, cov, mean, x, seen, n_dims, n_free, t, i, shape, rate, work
             sign = -1.0 if work.chosen[f] else 1.0
             other = max(square + 2.0 * sign * pull[f] + gram[f, f], 0.0)
             s_other = s + 2.0 * sign * link[f] + spread[f, f]
-            gain = log_density(s_other, other, n_dims, shape, rate) - log_density(
+            gain = gauss.log_density(s_other, other, n_dims, shape, rate) - gauss.log_density(
                 s, max(square, 0.0), n_dims, shape, rate
             )
             work.lean[f] = work.odds[f] + sign * gain

@@ -5,13 +5,7 @@ from streamddcrp.contract import SCORE
 from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.revise import free_slot, revise
 from streamddcrp.numerics import copy_row
-from streamddcrp.particles.kernels.names import (
-    LOG_EVIDENCE,
-    MOST_TABLES,
-    N_NAMES,
-    N_SEEN,
-    refresh_names,
-)
+from streamddcrp.particles.kernels import names as naming
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import uniform
 from streamddcrp.particles.kernels.resample import merge_equal
@@ -66,9 +60,9 @@ def _copy(state, p, to):
 
 @uncounted
 def _keep_best(config, state, size):
-    """Merge children with the same future; keep as many of all as there are places."""
+    """Merge children with the same future; keep as many as there are places."""
     particles, children = state.particles, state.children
-    ancestor, place, n = children.ancestor, children.place, state.counts[N_SEEN]
+    ancestor, place, n = children.ancestor, children.place, state.counts[naming.N_SEEN]
     merge_equal(children.key, children.weight, size, children.hashed, config.seed, n, choices.MERGE)
     choices.choose(config, state, size)
     for p in range(len(particles.weight)):
@@ -87,8 +81,8 @@ def _keep_best(config, state, size):
 
 @uncounted
 def _note_last(state):
-    """Note at which table the last arrival most probably sits."""
-    particles, at_name, n = state.particles, state.scratch.at_name, state.counts[N_SEEN]
+    """Note the last arrival's most probable table."""
+    particles, at_name, n = state.particles, state.scratch.at_name, state.counts[naming.N_SEEN]
     at, best = (n - 1) % particles.label.shape[1], -1
     at_name[:] = 0.0
     for p in range(len(particles.weight)):
@@ -102,18 +96,18 @@ def _note_last(state):
 
 @uncounted
 def _has_room(config, state):
-    """Whether there is room for any outcome of an arrival and of the revisions after it."""
+    """Whether there is room for any outcome of an arrival and its revisions."""
     P, counts, new_tables = config.n_particles, state.counts, 1 + config.moves
     return (
         state.pool.n_free[0] > P + 2 + config.moves * (2 * P + 2)
-        and counts[MOST_TABLES] + new_tables <= state.particles.entry.shape[1]
-        and counts[N_NAMES] + 1 + config.rejuvenate <= len(state.names.opener)
+        and counts[naming.MOST_TABLES] + new_tables <= state.particles.entry.shape[1]
+        and counts[naming.N_NAMES] + 1 + config.rejuvenate <= len(state.names.opener)
     )
 
 
 @uncounted
 def _leave(config, state, i_window, i_memory):
-    """Let an item leave the window, and one memory; empty tables die, but of the whole graph."""
+    """Remove items from the window and from memory; empty tables die, unless whole-graph."""
     particles = state.particles
     entry, near, held, label = particles.entry, particles.near, particles.held, particles.label
     R = label.shape[1]
@@ -136,7 +130,7 @@ def _leave(config, state, i_window, i_memory):
 
 @entry
 def predict_row(config, state, x, parents, out):
-    """Predict a row with its parents; only work space changes."""
+    """Predict a row with its parents; changes only work space."""
     top = choices.score_arrival(config, state, x)
     choices.weigh(config, state, parents, False, top, out)
 
@@ -145,13 +139,13 @@ def predict_row(config, state, x, parents, out):
 def step_rows(config, state, X, t, parents, offsets, start, out):
     """Learn rows from ``start`` on; return the first one without room; parents may be empty.
 
-    Those of row b are from ``offsets[b]`` to ``offsets[b + 1]``; empty: they are the last items.
+    Those of row b are ``offsets[b]`` to ``offsets[b + 1]``; empty: they are the last items.
     """
     particles, grid, names, recent = state.particles, state.grid, state.names, state.recent
     events, counts, sums = state.events, state.counts, state.sums
     P, R = len(particles.weight), particles.label.shape[1]
     for b in range(start, X.shape[0]):
-        n = counts[N_SEEN]
+        n = counts[naming.N_SEEN]
         if not _has_room(config, state):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
@@ -162,8 +156,8 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
         _keep_best(config, state, size)
         choices.extend_joined(config, state, recent.name, X[b])
         _seat(state, n)
-        sums[LOG_EVIDENCE] -= out[b, SCORE]
-        counts[N_SEEN] = n + 1
+        sums[naming.LOG_EVIDENCE] -= out[b, SCORE]
+        counts[naming.N_SEEN] = n + 1
         counts[choices.STAMP] += 1
         choices.count_parents(config, grid, 0, len(mine) if config.given else min(n, config.r))
         _leave(config, state, n - config.r, n + 1 - R)
@@ -175,5 +169,5 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
                     revise(config, state, p, n - int(u * back), move)
         choices.weigh_names(state)
         _note_last(state)
-        refresh_names(names, events, counts, n + 2 - max(config.rejuvenate, 1), t[b])
+        naming.refresh_names(names, events, counts, n + 2 - max(config.rejuvenate, 1), t[b])
     return X.shape[0]

@@ -11,7 +11,7 @@ from streamddcrp.particles.kernels.random import draw, draw_log, uniform
 
 @uncounted
 def n_clusters(particles, p):
-    """Count the tables in use; alpha depends on their number, where it is learned."""
+    """Count the tables in use; a learned alpha depends on their number."""
     n = 0
     for k in range(particles.n_tables[p]):
         n += particles.entry[p, k] >= 0 or particles.n_aux[p, k] > 0
@@ -102,7 +102,7 @@ def _connects(config, state, p, a, k):
 
 @uncounted
 def _add_items(n, k, scratch):
-    """Multiply a weight by the factor of a neighbour that has ``n`` items at table k."""
+    """Multiply a weight by the factor of a neighbour with ``n`` items at table k."""
     items = scratch.items[k]
     scratch.n_users[k] += 1
     scratch.only[k] = n
@@ -126,8 +126,8 @@ def move(config, state, p, n, number):
     """Resample the table of one auxiliary item from its full conditional: docs/math/graphs.md (8).
 
     With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
-    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc where no item of the node but only
-    neighbour c is there; alpha for a new table. It stays where it alone connects several of them.
+    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc if only neighbour c, and no item
+    of the node, is there; alpha for a new table. It stays if it alone connects several of them.
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, scratch = state.groups, state.scratch

@@ -1,6 +1,6 @@
 """A sparse matrix of counts for each particle: items at tables, by row.
 
-The rows are groups, or nodes with auxiliary items. Only counts above zero are kept, in order. The
+The rows are groups, or nodes with auxiliary items. Only positive counts are stored, in order. The
 number of a cell is ``TABLES`` times its row plus its table.
 """
 
@@ -12,13 +12,11 @@ TABLES = 1 << _BITS
 
 @inner
 def row_of(cell):
-    """Row of a cell."""
     return cell >> _BITS
 
 
 @inner
 def table_of(cell):
-    """Table of a cell."""
     return cell & (TABLES - 1)
 
 
@@ -46,7 +44,7 @@ def place_of(cells, p, cell):
 
 @uncounted
 def table_at(cells, p, c, row):
-    """Table of the cell at a place, if it is of this row; else ``TABLES``: the row is done."""
+    """Table of the cell at a place, or ``TABLES`` at the end of the row."""
     if c < cells.n[p] and cells.cell[p, c] < TABLES * (row + 1):
         return cells.cell[p, c] - TABLES * row
     return TABLES
@@ -76,7 +74,7 @@ def spread(cells, p, row, K, out):
 
 @uncounted
 def add_to(cells, p, row, k, count):
-    """Add items to a table; the caller has seen to it that there is room for a cell."""
+    """Add items to a table; the caller ensures room for a cell."""
     cell = TABLES * row + k
     at = place_of(cells, p, cell)
     if at == cells.n[p] or cells.cell[p, at] != cell:
@@ -98,7 +96,7 @@ def _close(cells, p, at):
 
 @uncounted
 def take_from(cells, p, row, k):
-    """Take one item, which must be there, out of a table."""
+    """Remove one item, which must exist, from a table."""
     at = place_of(cells, p, TABLES * row + k)
     cells.items[p, at] -= 1
     if cells.items[p, at] == 0:
@@ -118,7 +116,7 @@ def copy_cells(cells, p, to):
 
 @uncounted
 def drop_table(cells, p, k):
-    """Take all items out of a table."""
+    """Remove all items from a table."""
     kept = 0
     for c in range(cells.n[p]):
         if table_of(cells.cell[p, c]) != k:
@@ -129,7 +127,7 @@ def drop_table(cells, p, k):
 
 @uncounted
 def drop_row(cells, p, row):
-    """Take a row out; the rows after it move up."""
+    """Remove a row; later rows move up."""
     kept = place_of(cells, p, TABLES * row)
     for c in range(place_of(cells, p, TABLES * (row + 1)), cells.n[p]):
         cells.cell[p, kept], cells.items[p, kept] = cells.cell[p, c] - TABLES, cells.items[p, c]

@@ -1,10 +1,10 @@
-"""Children of all particles for an arrival: where it may sit, with what weight, and their names.
+"""Children of all particles for an arrival: tables, weights and names.
 
-`GraphCRP` and `GroupDP` share the constants, the scores and what becomes of the children. The
+`GraphCRP` and `GroupDP` share the constants, the scores and the treatment of children. The
 likelihood of the concentration is docs/math/graphs.md (5), with k clusters opened and c_m arrivals
-with m parents. A row of ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at
-the nodes. There is one row for all particles or, in a Markov chain, where they differ in the c_m,
-one for each; a particle adds k log alpha. Without nodes alpha is fixed.
+with m parents. A row of ``grid.base`` holds log prior - sum_m c_m log(alpha + m) at the nodes.
+There is one row for all particles or, in a Markov chain, where the c_m differ, one for each; a
+particle adds k log alpha. Without nodes alpha is fixed.
 """
 
 import math
@@ -27,9 +27,9 @@ FIRST_DRAW, WHICH_EMPTY, WHICH_NODE, WHICH_ITEM, WHERE = range(1, 6)
 STAMP = _COMMON  # of the last scores; no two alike within a process
 N_COUNTS = _COMMON + 1
 
-NEGLIGIBLE = 1e-250  # weight of a particle that is left out
-LEAST = 1e-200  # sum of the children's weights below which densities are compared anew
-OPENED = 3  # hashes the number of clusters a particle opened, where alpha depends on it
+NEGLIGIBLE = 1e-250  # weight below which a particle is left out
+LEAST = 1e-200  # sum of the children's weights below which densities are rescaled
+OPENED = 3  # hashes a particle's number of opened clusters, if alpha depends on it
 
 
 @uncounted
@@ -44,9 +44,9 @@ def score_arrival(config, state, x):
 
 @uncounted
 def compare_anew(state, size):
-    """Write densities relative to the largest one of the children; return its log.
+    """Make densities relative to the largest one of the children; return its log.
 
-    The largest of all may be that of a table which no child joins; others vanish beside it.
+    The largest of all may belong to a table that no child joins, and let the others underflow.
     """
     memo, children, entry = state.memo, state.children, state.particles.entry
     score, top = memo.score, -np.inf
@@ -57,7 +57,7 @@ def compare_anew(state, size):
         if children.table[c] >= 0:
             e = entry[children.parent[c], children.table[c]]
             memo.lik[e] = math.exp(score[e] - top)
-    # above 0 where no child opens a table
+    # positive even if no child opens a table
     memo.lik[pools.EMPTY] = math.exp(min(score[pools.EMPTY] - top, 0.0))
     return top
 
@@ -67,7 +67,7 @@ def report(state, size, top, total, new, stays, out):
     """Normalise the weights of tables and children; write the prediction in ``out``.
 
     ``total``, ``new``, ``stays`` : weights of all children, of those at new tables, and of those at
-    the table of the row before. ``top`` : log of the largest density of a table.
+    the previous row's table. ``top`` : log of the largest density of a table.
     """
     at_name, n = state.scratch.at_name, state.counts[N_SEEN]
     for g in range(len(at_name)):
@@ -83,7 +83,7 @@ def report(state, size, top, total, new, stays, out):
 
 @uncounted
 def choose(config, state, size):
-    """Choose the children that stay, by optimal resampling: their weights, tables and places."""
+    """Choose the surviving children by optimal resampling: their weights, tables, places."""
     children, n, P = state.children, state.counts[N_SEEN], len(state.particles.weight)
     u = uniform(config.seed, n, 0, RESAMPLE, 0)
     kept = optimal(children.weight, size, P, u, children.chosen, children.kept_weight)
@@ -100,7 +100,7 @@ def choose(config, state, size):
 
 @uncounted
 def extend_joined(config, state, recent_name, x):
-    """Make, of each cluster that a child joins, the one with the arrival in it."""
+    """Extend each cluster that a child joins by the arrival."""
     pool, memo, counts, children = state.pool, state.memo, state.counts, state.children
     n, to, successor = counts[N_SEEN], children.to, memo.successor
     size = 0
@@ -117,7 +117,7 @@ def extend_joined(config, state, recent_name, x):
 
 @uncounted
 def weigh_names(state):
-    """Sum the weights of the particles that have each table, and count them."""
+    """Sum the weights of the particles with each table, and count them."""
     particles, names, most = state.particles, state.names, 0
     names.weight[:] = 0.0
     names.n_holders[:] = 0
@@ -134,12 +134,12 @@ def weigh_names(state):
 
 
 LEAST_LOG_WEIGHT = -45.0  # of a node, relative to the heaviest one
-CACHED = 16  # numbers of clusters of each row that have places of their own in the cache
+CACHED = 16  # numbers of clusters of each row with their own cache places
 
 
 @uncounted
 def sums_at(config, grid, row, k, m, stamp):
-    """Find the sums over row ``row`` of ``grid.base`` for k clusters, cached for each stamp."""
+    """Find the sums over row ``row`` of ``grid.base`` for k clusters, cached by stamp."""
     at = (k + CACHED * row) % len(grid.stamp)
     if grid.stamp[at] == stamp and grid.k[at] == k and grid.row[at] == row:
         return at
@@ -175,15 +175,15 @@ def factors(config, grid, row, k, m, stamp):
 
 @uncounted
 def new_weight(config, met):
-    """Weight of a new cluster beside ``met`` clusters of the parents, where there is a discount."""
-    if config.n_clusters > 0:  # exactly 0 where all are met
+    """Weight of a new cluster beside ``met`` clusters of the parents, with a discount."""
+    if config.n_clusters > 0:  # exactly 0 if all are met
         return -config.discount * max(config.n_clusters - met, 0)
     return config.alpha + config.discount * met
 
 
 @uncounted
 def log_opened(config, grid, k, stamp):
-    """Log of the factor of the prior that depends on the number k of clusters opened alone."""
+    """Log of the prior's factor that depends on the number k of opened clusters alone."""
     if config.discount != 0.0:
         return 0.0
     if len(config.nodes) == 0:
@@ -200,9 +200,9 @@ def count_parents(config, grid, row, m):
 
 @uncounted
 def _children(config, state, parents, keyed):
-    """List the children with weights and keys; return how many, and sums: all, new, and staying.
+    """List children with weights and keys; return their number and sums: all, new, staying.
 
-    The key of a child is the hash of what the future depends on, once the arrival sits there.
+    The key of a child is the hash of everything its future depends on.
     """
     particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
     children, counted, at_name = state.children, state.scratch.near, state.scratch.at_name
@@ -274,11 +274,11 @@ def _children(config, state, parents, keyed):
 
 @uncounted
 def weigh(config, state, parents, keyed, top, out):
-    """List the children, docs/math/graphs.md (3), of an arrival that was scored; return how many.
+    """List the children, docs/math/graphs.md (3), of a scored arrival; return their number.
 
-    A child sits the arrival at a table with n_k > 0 of its m parents, with weight
-    w_p E[n_k / (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). With a
-    discount n_k is less by d, and alpha more by d for each table of parents; with the labels of the
+    A child puts the arrival at a table with n_k > 0 of its m parents, with weight w_p E[n_k /
+    (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). A discount d
+    reduces n_k by d, and increases alpha by d for each table of parents; with the labels of the
     whole graph, where d < 0, n_k may be 0, and each table counts. The sum of the weights is the
     predictive density; they are then normalised. ``top`` : log of the largest density of a table.
     ``out`` : label, its probability, -log density, probability of a new table, of another table

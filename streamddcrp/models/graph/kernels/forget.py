@@ -1,4 +1,4 @@
-"""Forget groups and clusters, as if their rows had never come."""
+"""Forget groups and clusters, as if their rows had never arrived."""
 
 import math
 
@@ -12,7 +12,7 @@ from streamddcrp.particles.kernels.pool import drop
 
 @uncounted
 def _resize(config, grid, p, before, after):
-    """Change how many items a clique has in the likelihood of alpha."""
+    """Change a clique's number of items in the likelihood of alpha."""
     row = base_row(grid, p)
     for j in range(len(config.nodes)):
         alpha = config.nodes[j]
@@ -21,13 +21,13 @@ def _resize(config, grid, p, before, after):
 
 @uncounted
 def _items_above(config, groups, g):
-    """Auxiliary items that the rows of a group see."""
+    """Auxiliary items seen by the rows of a group."""
     return config.n_root if config.n_node == 0 or groups.node[g] == 0 else config.n_node
 
 
 @uncounted
 def _empty_table(state, p, k):
-    """Take the data out of a table."""
+    """Remove the data from a table."""
     particles, pool = state.particles, state.pool
     drop(pool, particles.entry[p, k])
     particles.entry[p, k] = -1
@@ -37,9 +37,9 @@ def _empty_table(state, p, k):
 
 @uncounted
 def _forget_rows(config, state, p, k):
-    """Forget the rows at a table, as if they had never come; its auxiliary items stay.
+    """Forget the rows at a table as if they had never arrived; its auxiliary items stay.
 
-    In a Markov chain the rows after them now follow nothing that is known, like the first row.
+    In a Markov chain the next rows then follow nothing known, like the first row.
     """
     own, groups, grid = state.own, state.groups, state.grid
     for c in range(own.n[p]):
@@ -58,7 +58,7 @@ def _forget_rows(config, state, p, k):
 
 @uncounted
 def _least_missed(state):
-    """Return the name of the cluster with the fewest rows for the time that it has been away."""
+    """Return the name of the cluster with the fewest rows relative to its absence."""
     particles, own, pool = state.particles, state.own, state.pool
     names, counts = state.names, state.counts
     rows = state.scratch.at_name
@@ -80,7 +80,7 @@ def _least_missed(state):
 
 @uncounted
 def forget_cluster(config, state):
-    """Forget the rows of the cluster that is least missed, in all particles."""
+    """Forget the rows of that cluster in all particles."""
     particles, pool = state.particles, state.pool
     name = _least_missed(state)
     for p in range(len(particles.weight)):
@@ -92,9 +92,9 @@ def forget_cluster(config, state):
 
 @entry
 def forget_group(config, state, g, also_node, t):
-    """Forget the rows of a group, as if they had never come, but in clusters of other groups' rows.
+    """Forget the rows of a group, except in clusters with rows of other groups.
 
-    ``also_node``: the node above has no other group, and its auxiliary items go as well.
+    ``also_node``: the node above has no other group, so its auxiliary items are removed, too.
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, grid, names = state.groups, state.grid, state.names
@@ -104,7 +104,7 @@ def forget_group(config, state, g, also_node, t):
     for p in range(len(particles.weight)):
         if particles.weight[p] <= 0.0:
             continue
-        if n_counted < len(grid.base):  # once, where one row is that of all particles
+        if n_counted < len(grid.base):  # once, if one row serves all particles
             n_counted += 1
             _resize(config, grid, p, m + cells.row_total(own, p, g), m)
             if also_node:

@@ -16,7 +16,7 @@ def _root(link, i):
 
 @inner
 def _is_cut_vertex(k, cliques, labels, link):
-    """Whether the rest of k's cluster is connected only through k: if k's neighbours in it are."""
+    """Whether only k connects the rest of its cluster, judged by k's neighbours in it."""
     of_item, members, starts = cliques.of_item, cliques.members, cliques.starts
     first, last = cliques.item_starts[k], cliques.item_starts[k + 1]
     for a in range(first, last):
@@ -28,7 +28,7 @@ def _is_cut_vertex(k, cliques, labels, link):
             i = members[m]
             if i != k and labels[i] == labels[k] and link[i] == i:
                 n_parts += 1
-                link[i] = -1 - i  # counted once, for now
+                link[i] = -1 - i  # to be counted once
     if n_parts < 2:
         return False
     for a in range(first, last):
@@ -52,10 +52,10 @@ def _is_cut_vertex(k, cliques, labels, link):
 
 @inner
 def _count(k, sets, labels, sign, config, work, n_near):
-    """Add ``sign`` log n_j of the cliques, or separators, with k in them; list the clusters met.
+    """Add ``sign`` log n_j of the cliques, or separators, with k in them; list their clusters.
 
-    Return how many, and the log weight of a cluster that was not met. With a discount that is the
-    sum of log (alpha + discount K), K clusters in a set; then what is added is relative to it.
+    Returns their number, and the log weight of any other cluster. With a discount that is the sum
+    of log (alpha + discount K) for K clusters in a set, and the added values are relative to it.
     """
     of_item, members, starts = sets.of_item, sets.members, sets.starts
     alpha, discount, opens = config.alpha, config.discount, 0.0
@@ -90,7 +90,7 @@ def _count(k, sets, labels, sign, config, work, n_near):
 def sweep(config, X, order, sets, clusters, work, uniforms):
     """Resample every item's cluster once from its full conditional.
 
-    That is the ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its
+    This is the ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its
     predictive density: a cluster weighs the product of its counts in the cliques around the item
     over that in the separators. With a discount d a count n becomes n - d, and a set of K clusters
     without this one counts alpha + d K.

@@ -13,20 +13,20 @@ from streamddcrp.particles.kernels import names as at
 from streamddcrp.particles.kernels.pool import EMPTY, drop
 from streamddcrp.particles.kernels.random import draw, uniform
 
-NEW, AUXILIARY = -1, -2  # tables of children: a new one, one that has auxiliary items only
+NEW, AUXILIARY = -1, -2  # tables of children: new, and any with auxiliary items only
 
 
 @uncounted
 def _group(particles, p):
-    """Group of a particle's next row in a Markov chain: the table of the last row; 0 at first."""
+    """Group of a particle's next row in a Markov chain: the last row's table, 0 at first."""
     return particles.last[p] + 1
 
 
 @uncounted
 def _opening(config, grid, row, k, m, unknown, stamp):
-    """E[1 / (alpha + m)] given k clusters, and the probability of a new one; alpha is learned.
+    """E[1 / (alpha + m)] given k clusters, and the probability of a new one, for learned alpha.
 
-    An unknown node's items see the m of the root with probability N_1 / (alpha + N_1), else open.
+    Items of an unknown node see the root's m with probability N_1 / (alpha + N_1), else open.
     """
     join, new = choices.factors(config, grid, row, k, m, stamp)
     if not unknown:
@@ -41,7 +41,7 @@ def _opening(config, grid, row, k, m, unknown, stamp):
 
 @uncounted
 def _children(config, state, g, a, unknown):
-    """List children for group g below node a; return how many, and sums: all, new, and staying."""
+    """List children for group g below node a; return their number, and sums as in `children`."""
     particles, own, aux, memo = state.particles, state.own, state.aux, state.memo
     grid, children, at_name = state.grid, state.children, state.scratch.at_name
     at_name[:] = 0.0
@@ -87,7 +87,7 @@ def _children(config, state, g, a, unknown):
             M += 1
         for kind in (NEW, AUXILIARY):
             prior = opens if kind == NEW else factor * empty
-            if prior > 0.0:  # listed even where its density vanishes beside that of others
+            if prior > 0.0:  # listed even if its density underflows
                 child = w * memo.lik[EMPTY] * prior
                 new += child
                 total += child
@@ -98,10 +98,10 @@ def _children(config, state, g, a, unknown):
 
 @uncounted
 def _weigh(config, state, g, a, unknown, top, out):
-    """Weigh the children for an arrival of group g (-1: no items) below node a; return how many.
+    """Weigh the children for an arrival of group g (-1: empty) below node a; return their number.
 
-    A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters that have
-    auxiliary items only are one child. ``unknown``: the node has no auxiliary items yet.
+    A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters with
+    auxiliary items only share one child. ``unknown``: the node has no auxiliary items yet.
     """
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
@@ -146,7 +146,7 @@ def _copy(state, p, to):
 
 @uncounted
 def _keep_best(config, state, size):
-    """Keep as many of all children as there are places."""
+    """Keep as many children as there are places."""
     particles, children = state.particles, state.children
     ancestor, place = children.ancestor, children.place
     choices.choose(config, state, size)
@@ -188,7 +188,7 @@ def _seat(config, state, g, a):
             drop(pool, e)
         if config.markov:
             g = _group(particles, p)
-        if c < len(grid.base):  # once, where one row is that of all particles
+        if c < len(grid.base):  # once, if one row serves all particles
             choices.count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
         cells.add_to(own, p, g, k, 1)
         particles.last[p] = k
@@ -196,7 +196,7 @@ def _seat(config, state, g, a):
 
 @uncounted
 def _note_last(state):
-    """Note at which table the last arrival sits in the heaviest particle."""
+    """Note the last arrival's table in the heaviest particle."""
     particles, best = state.particles, 0
     for p in range(len(particles.weight)):
         if particles.weight[p] > particles.weight[best]:
@@ -207,14 +207,14 @@ def _note_last(state):
 
 @entry
 def predict_row(config, state, x, g, a, unknown, out):
-    """Predict a row of a group; only work space changes."""
+    """Predict a row of a group; changes only work space."""
     top = choices.score_arrival(config, state, x)
     _weigh(config, state, g, a, unknown, top, out)
 
 
 @entry
 def step_rows(config, state, X, t, group, start, out):
-    """Predict and learn rows from ``start`` on; return the first one for which there is no room."""
+    """Predict and learn rows from ``start`` on; return the first one without room."""
     particles, own, pool, groups = state.particles, state.own, state.pool, state.groups
     grid, names, recent, events = state.grid, state.names, state.recent, state.events
     counts, sums = state.counts, state.sums

@@ -22,8 +22,8 @@ def sweep_rows(config, state, X, group, labels, n):
     (Caron and Doucet 2009, section 4.1). Rows with the label -1 are not seated yet: the first sweep
     draws the auxiliary items from the prior, then seats the rows one by one.
 
-    ``particles`` : one, whose ``entry`` is a table's place in ``clusters``, or -1. ``labels`` (N,)
-    are tables. ``n`` : rows drawn in the sweeps before, which fixes the random numbers.
+    ``particles`` : one, with a table's place in ``clusters`` as ``entry``, or -1. ``labels`` (N,)
+    are tables. ``n`` : rows drawn in earlier sweeps, which fixes the random numbers.
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, clusters, scratch = state.groups, state.clusters, state.scratch

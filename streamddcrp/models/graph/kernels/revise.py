@@ -13,7 +13,7 @@ from streamddcrp.particles.kernels.random import draw_log, hash_of, uniform
 
 @uncounted
 def free_slot(particles, p):
-    """Place for a new table: one that no item in memory is labelled with."""
+    """Place for a new table: one without items in memory."""
     k, K = 0, particles.n_tables[p]
     while k < K and (particles.entry[p, k] >= 0 or particles.held[p, k] > 0):
         k += 1
@@ -26,7 +26,7 @@ def free_slot(particles, p):
 
 @uncounted
 def _neighbours(particles, p, i, n):
-    """Members of i's table before and after it; -1 where there is none in memory."""
+    """Members of i's table before and after it; -1 for none in memory."""
     R = particles.label.shape[1]
     k = particles.label[p, i % R]
     before, after = i - 1, i + 1
@@ -40,7 +40,7 @@ def _neighbours(particles, p, i, n):
 
 @uncounted
 def _log_new(config, met):
-    """Log of `new_weight`; -inf where no cluster may be opened."""
+    """Log of `new_weight`; -inf if no cluster may be opened."""
     weight = children.new_weight(config, met)
     return math.log(weight) if weight > 0.0 else -np.inf
 
@@ -52,11 +52,11 @@ def _prior_terms(config, particles, p, i, n, tables, scratch):
     With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
     alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).
 
-    With a discount the logs hold all factors, those of opened clusters, too: each weighs alpha + d
-    times the number of clusters among its parents, of which i's may be one more. What is returned
-    is then the log for a table of i's own, else 0. With the labels of the whole graph no label is
-    opened anew by a member that sees none; i's own is one of those that none of the ``tables``
-    other tables has.
+    With a discount the logs hold all factors, including those of opened clusters: each weighs alpha
+    + d times the number of clusters among its parents, perhaps with i's as one more. The return
+    value is then the log for a table of i's own, else 0. With the labels of the whole graph, a
+    member that sees no label opens none; i's own label is one that none of the ``tables`` other
+    tables has.
     """
     R, r, K = particles.label.shape[1], config.r, particles.n_tables[p]
     d, near, log_count, opens = config.discount, scratch.near, scratch.log_count, scratch.opens
@@ -101,7 +101,7 @@ def _prior_terms(config, particles, p, i, n, tables, scratch):
 def revise(config, state, p, i, move):
     """Resample the table of item i from its full conditional, which leaves the target invariant.
 
-    i stays where its table would be dead or disconnected without it: never one of the whole graph.
+    i stays if its table would otherwise be dead or disconnected, which a whole-graph one never is.
     """
     particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
     names, recent, counts, scratch = state.names, state.recent, state.counts, state.scratch

@@ -23,20 +23,20 @@ from streamddcrp.models.seqddcrp.kernels.visits import fade, greet, miss, note_b
 from streamddcrp.models.seqddcrp.kernels.window import drop_groups, evict, retire, shift_rows
 from streamddcrp.numerics import copy_row, padded, sum_first
 
-ALPHA_MEMORY = 500.0  # rows over which what they tell of alpha fades
-ALPHA_STEPS = 4.0  # fixed-point steps in one: where all rows open, each is a small one
+ALPHA_MEMORY = 500.0  # rows over which evidence on alpha fades
+ALPHA_STEPS = 4.0  # fixed-point steps per update: if all rows open tables, each step is small
 LARGEST_STEP = 0.2
-OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, for every row remembered by one
+OPENINGS_PER_ROW = 4.0  # openings remembered by all tables, per row remembered by one
 PRIOR_EVERY = 4  # blocks between steps of the base measure
 NUMBER, TIME, LOG_TOTAL = 0, 1, 2  # entries of `scratch.asked`
-NONE = 1e-300  # share of the best option that is none
-FAR = math.exp(-40.0)  # density of the best table's at which another is left out
-STALE = 1e-4  # an arrival less probable than this at a table waits for the block's refresh
+NONE = 1e-300  # share of the best option that counts as zero
+FAR = math.exp(-40.0)  # density, relative to the best table's, below which a table is left out
+STALE = 1e-4  # posteriors of tables less probable than this wait for the block's refresh
 
 
 @entry
 def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
-    """Predict a row at time ``t``; if it is the next to be learned, that begins from here."""
+    """Predict a row at time ``t``; learning reuses the work if it is next."""
     asked = scratch.asked
     asked[LOG_TOTAL] = _weigh(
         config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out
@@ -48,7 +48,7 @@ def predict(config, rows, groups, atoms, table, counts, sums, scratch, x, t, giv
 
 @uncounted
 def _was_asked(counts, scratch, x, t):
-    """Whether the last call was `predict` for this row; a missing value says no."""
+    """Whether the last call was `predict` for this row; False with missing values."""
     same = scratch.asked[NUMBER] == counts[layout.N_SEEN] and scratch.asked[TIME] == t
     for d in range(len(x)):
         same = same and scratch.asked_x[d] == x[d]
@@ -57,9 +57,9 @@ def _was_asked(counts, scratch, x, t):
 
 @uncounted
 def weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b):
-    """Write the prior pi of the tables, that of the links pushed through Z, to ``scratch.weight``.
+    """Write the prior pi of tables (the link prior pushed through Z) to ``scratch.weight``.
 
-    Return log S; the posterior of no data is known from here on.
+    Returns log S; also computes the posterior of no data if unknown.
     """
     w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     log_total, shift = state.link_log_weights(
@@ -88,10 +88,10 @@ def weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, b
 
 @entry
 def log_priors(config, rows, groups, atoms, table, counts, sums, scratch, t, given, out):
-    """Write log priors of tables at ``t``, a new one behind; return the present state's column."""
+    """Write log priors of tables at ``t``, a new one last; return the present state's column."""
     K, weight = counts[layout.N_TABLES], scratch.weight
     log_total = weigh_tables(config, rows, groups, atoms, counts, sums, scratch, t, given, 0)
-    scratch.asked[NUMBER] = -1.0  # what `predict` left for the next row is written over
+    scratch.asked[NUMBER] = -1.0  # invalidates what `predict` left for the next row
     home, likely = -1, 0
     for m in range(K):
         out[m] = math.log(weight[m]) if weight[m] > 0.0 else -np.inf
@@ -105,10 +105,10 @@ def log_priors(config, rows, groups, atoms, table, counts, sums, scratch, t, giv
 
 @uncounted
 def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, given, b, out):
-    """Weigh the tables for a row; leaves log weights of its links in ``scratch``; return log S.
+    """Weigh the tables for a row; leave log link weights in ``scratch``; return log S.
 
     p(x) = sum_m pi_m p(x | m) + pi_new m(x), with pi the prior of the links pushed through Z.
-    ``x``: full covariances fill in what it lacks. ``out`` : label, its probability, -log p(x),
+    ``x``: full covariances impute missing values. ``out`` : label, its probability, -log p(x),
     probability of a new table, of a change, live tables, whether it is an outlier.
     """
     K, weight = counts[layout.N_TABLES], scratch.weight
@@ -117,7 +117,7 @@ def _weigh(config, rows, groups, atoms, table, counts, sums, scratch, x, t, give
     scratch.log_new[0] = families.log_predictive(config.family, config.hyper, scratch.prior_post, x)
     new = sums[layout.LOG_ALPHA] - log_total + math.log(sums[layout.NEW_BETA]) + scratch.log_new[0]
     families.log_predictives_in_lanes(config.family, config.hyper, table.post, x, K, scratch.own)
-    near, nearest = -1, -np.inf  # the known table that an outlier gets the label of
+    near, nearest = -1, -np.inf  # the known table whose label an outlier gets
     top, score = new, scratch.share
     for m in range(K):
         score[m] = weight[m]
@@ -167,7 +167,7 @@ def _refresh_prior(config, scratch):
 def _seat(
     config, rows, groups, atoms, table, events, counts, sums, scratch, log_total, x, t, surprise
 ):
-    """Set q(c) of the arrival by its scores, open a table if it wants one, add its statistics."""
+    """Set q(c) of the arrival by scores, open a table if needed, add its statistics."""
     w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     family, hyper = config.family, config.hyper
     lik, message, share = scratch.weight, scratch.message, scratch.share
@@ -188,7 +188,7 @@ def _seat(
     state.weigh_groups(message, tied, lik, groups, atoms, counts)
     for m in range(K):
         message[own + m] = atoms.log_beta[m] + lik[m]
-    # An untouched prior's E log p is hopeless; opening jointly with q(theta) gives log m(x).
+    # An unlearned prior's E log p is very low; opening jointly with q(theta) gives log m(x).
     message[new] = sums[layout.NEW_LOG_BETA] + scratch.log_new[0]
     vectors.scaled_less(rows.log_weight[w], scratch.local, log_total, 1.0, w)
     top = vectors.add_scores(share, message, rows.log_weight[w], w)
@@ -211,7 +211,7 @@ def _seat(
         if share[own + m] < state.CALL_BACK * total and state.is_away(config, table, counts, m):
             share[own + m] = 0.0
     opened, share[new] = share[new], 0.0
-    best_old = vectors.largest(share, end)  # 0: all have been set to zero, and it opens a table
+    best_old = vectors.largest(share, end)  # 0: all were set to zero, so it opens a table
     if opened < config.birth_threshold * total and best_old > 0.0:
         opened, message[new] = 0.0, 0.0
     share[new] = opened
@@ -267,7 +267,7 @@ def _seat(
 
 @uncounted
 def _learn(config, rows, atoms, table, counts, sums, scratch):
-    """Move alpha, docs/math/atoms.md (10), base measure and memories; later arrivals use them."""
+    """Update alpha, docs/math/atoms.md (10), base measure and memories, for later arrivals."""
     if config.alpha_rate < np.inf:
         openings = 1.0 + sums[layout.FROZEN_OPENINGS]
         rate = config.alpha_rate + sums[layout.FROZEN_RATE]
@@ -295,9 +295,9 @@ def _learn(config, rows, atoms, table, counts, sums, scratch):
 
 @uncounted
 def _forget(config, atoms, table, counts, sums):
-    """Cap what is remembered of evicted rows.
+    """Limit the memory of evicted rows.
 
-    A table's statistics in its own time: what an absence takes, `fade` does. The openings all
+    A table's statistics fade in its own time, because `fade` handles absences. Openings fade
     together, which keeps their proportions.
     """
     if config.memory < np.inf:
@@ -318,7 +318,7 @@ def _forget(config, atoms, table, counts, sums):
 
 @uncounted
 def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
-    """Evict down to the window, sweep, try moves, drop groups, retire tables out of reach."""
+    """Evict down to the window, sweep, try moves, drop groups, retire unreachable tables."""
     now = sums[layout.LAST_TIME]
     excess = max(0, counts[layout.N_ROWS] - config.window)
     evict(config, rows, groups, atoms, table, counts, sums, scratch, excess)
@@ -326,7 +326,7 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
     _forget(config, atoms, table, counts, sums)
     shift_rows(rows, atoms, scratch, counts, excess)
     state.settle(config, rows, groups, atoms, table, counts, sums, scratch, 0)
-    # after what leaves has been brought up to date
+    # after leaving rows were updated
     state.refresh_active(rows, groups, atoms, counts)
     first = max(counts[layout.N_ROWS] - state.SWEPT, 0)
     for _ in range(config.n_sweeps):
@@ -353,9 +353,9 @@ def _block(config, rows, groups, atoms, table, events, counts, sums, scratch):
 def step_rows(
     config, rows, groups, atoms, table, events, counts, sums, scratch, X, t, given, start, out
 ):
-    """Predict and learn rows ``start`` onward; stop early when a column has to be made room for.
+    """Predict and learn rows ``start`` onward; stop early when a column needs room.
 
-    Or, after some rows, when there are events or notes that are to be copied from their rings.
+    It may also stop after some rows, to let events or notes be copied from their rings.
 
     Returns
     -------

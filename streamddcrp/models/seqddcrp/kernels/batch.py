@@ -4,9 +4,9 @@ Layout. Customer i may link to the W customers before it; ``links[i, d]`` is q(c
 ``birth[i]`` is q(c_i = i). Column k of Z (table opened by customer k) is stored for the customers
 k .. k + length[k] - 1 that can sit there, in one pool; entries below `NEGLIGIBLE` are zero.
 
-What a customer's table receives, G_i = sum_s R_si E log p(x_s | .), is linear in the expected
-statistics T_i = sum_s R_si t(x_s) of the customers that reach i (its *cone*), so only the cones
-(N, P) are carried backward, whatever the number of tables:
+The message to a customer's table, G_i = sum_s R_si E log p(x_s | .), is linear in the expected
+statistics T_i = sum_s R_si t(x_s) of the customers that reach i (its *cone*). Only the cones (N, P)
+are therefore carried backward, whatever the number of tables:
 
     T_i = t(x_i) + sum_{s>i} A_si T_s,     G_ik = <E eta_k, T_i>.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from streamddcrp.compilation import kernel
 from streamddcrp.likelihoods.kernels.families import add_stats, natural_parameters, posterior
 
-NEGLIGIBLE = 1e-14  # a table probability below this is zero: under the rounding of a row's sum
+NEGLIGIBLE = 1e-14  # smaller table probabilities are zero: below a row sum's rounding
 LINK_FLOOR = math.exp(-23.0)  # a link below this share of the row's best option is set to zero
 
 
@@ -29,7 +29,7 @@ def _add_scaled(factor, values, n, out):
         out[a] += factor * values[a]
 
 
-@kernel(fastmath={"reassoc", "contract"})  # lets the sum use vector registers; NaN-safe
+@kernel(fastmath={"reassoc", "contract"})  # lets the sum vectorise; NaN-safe
 def _dot(x, y, n):
     total = 0.0
     for a in range(n):
@@ -39,7 +39,7 @@ def _dot(x, y, n):
 
 @kernel
 def _push(links, cone, i):
-    """Add what customer i sends along its links to the cones it links to."""
+    """Add the message of customer i along its links to the cones it links to."""
     W = links.shape[1]
     P = cone.shape[1]
     for j in range(max(0, i - W), i):
@@ -119,9 +119,9 @@ def descend(
     family, hyper, X, links, birth, log_weight, log_total, log_alpha, birth_floor, cone, natural,
     slot, z, offset, length, score,
 ):  # fmt: skip
-    """Update every row, last to first, with Z fixed and the cones built on the way."""
+    """Update every row, last to first, with Z fixed and cones built along the way."""
     N, W = links.shape
-    # Table k matters to the customers that may link to somebody who can sit there.
+    # Table k matters to customers that may link to one who can sit there.
     first = np.full(N, -1, np.int64)
     following = np.empty(N, np.int64)
     for k in range(N):
@@ -153,10 +153,10 @@ def descend(
 
 @kernel
 def _append(z, end, free, offset, length, capacity, k, value):
-    """Append one entry to column k, moving the column to twice the room when it is full.
+    """Append one entry to column k, moving a full column to twice the room.
 
-    Room is handed out in powers of two; ``free[b]`` heads a chain, through the first entry of each,
-    of the pieces of size 2^b that columns have moved out of.
+    Room comes in powers of two; ``free[b]`` heads a chain of the pieces of size 2^b that columns
+    have left, linked through their first entries.
     """
     if length[k] == capacity[k]:
         new = max(8, 2 * capacity[k])
@@ -188,11 +188,10 @@ def ascend(
     update, family, hyper, X, links, birth, log_weight, log_total, log_alpha, birth_floor, cone,
     natural, slot, z, offset, length, score, stats,
 ):  # fmt: skip
-    """Rebuild Z first to last; with ``update`` each row is updated on the way (``cone`` filled).
+    """Rebuild Z first to last; with ``update``, update each row along the way, filling ``cone``.
 
-    Numbers the live tables (``slot``) and sums their statistics. Returns the pool of columns
-    (another one where it grew or shrank), the number of tables, and sum q(c_i) (log p - log q) of
-    the bound.
+    Numbers the live tables (``slot``) and sums their statistics. Returns the pool of columns (a new
+    one if it grew or shrank), the number of tables, and the bound's sum q(c_i) (log p - log q).
     """
     N, W = links.shape
     active = np.empty(N, np.int64)
@@ -223,7 +222,7 @@ def ascend(
         for a in range(n_active):
             k = active[a]
             if i - last[k] > W:
-                continue  # no row within reach can sit there any more
+                continue  # no row within reach can sit there
             active[kept] = k
             kept += 1
             value = 0.0
@@ -258,11 +257,11 @@ def merge_gains(
     family, hyper, links, birth, log_weight, log_total, log_alpha, slot, z, offset, length, stats,
     n_tables, post, out_gain, out_target,
 ):  # fmt: skip
-    """Screen merges: the best earlier table for each opener and about what the bound would gain.
+    """Screen merges: the best earlier table for each opener, and the approximate gain.
 
     Opener k would link into table l instead of opening k: the collapsed marginals of the summed
-    statistics, plus the row's new link term, minus its old one. Exact when k's customers sit
-    nowhere else. ``out_gain`` is -inf where customer k opens no live table.
+    statistics, plus the row's new link term, minus its old one. Exact if k's customers sit nowhere
+    else. ``out_gain`` is -inf if customer k opens no live table.
     """
     N, W = links.shape
     P = stats.shape[1]

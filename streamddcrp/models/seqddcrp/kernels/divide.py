@@ -1,11 +1,10 @@
-"""Divide a table: some of its rows in the window, wherever they stand, move to a new table.
+"""Divide a table: some of its rows in the window, in any positions, move to a new table.
 
-Where rows of many clusters come in any order no run of them is all of one kind, so a look-back
-birth finds nothing, and where they came before there were tables for them the shadow of the broad
-table they sit at has mixed them. So a column's rows in the window are divided in two, as by
-k-means but by the likelihood: the row least probable at the table is the seed of the new one, and
-each row goes to the table where it is more probable, three times over. A screen and then the bound
-decide.
+If rows of many clusters come in any order, no run of them is of one kind, so a look-back birth
+finds nothing; and if they came before their tables existed, the shadow of their broad table has
+mixed them. A column's rows in the window are therefore divided in two, as by k-means but by
+likelihood: the least probable row is the seed of the new table, and each row goes to the table
+where it is more probable, three times over. A screen and then the bound decide.
 """
 
 import math
@@ -22,7 +21,7 @@ ROUNDS = 3
 
 @uncounted
 def _mark(config, rows, table, counts, scratch, m):
-    """Mark the rows to leave column ``m`` in ``scratch.moved``; return how many."""
+    """Mark the rows to leave column ``m`` in ``scratch.moved``; return their number."""
     w, family, hyper, moved = counts[at.N_ROWS], config.family, config.hyper, scratch.moved
     probs, weights = rows.probs[m], scratch.work
     least, seed = math.inf, w
@@ -58,11 +57,11 @@ def _mark(config, rows, table, counts, scratch, m):
 
 @uncounted
 def _gain(config, rows, atoms, table, counts, sums, scratch, m):
-    """Gain of the bound by giving the marked rows to a new table, before any sweep.
+    """Gain of the bound from giving the marked rows to a new table, before any sweep.
 
     sum_moved (-rowterm) + log alpha - log S_o + g_new + sum_{moved i > o} log sum_{moved j < i}
     p_ij + sum_others log(share of their links that stays) + log m(T_new) + log m(T_m - T_new)
-    - log m(T_m), but for what the moved rows had at other tables.
+    - log m(T_m), except for the moved rows' parts at other tables.
     """
     w, family, hyper, moved = counts[at.N_ROWS], config.family, config.hyper, scratch.moved
     gain = sums[at.NEW_LOG_BETA]
@@ -93,7 +92,7 @@ def _gain(config, rows, atoms, table, counts, sums, scratch, m):
 
 @entry
 def divide(config, rows, groups, atoms, table, events, counts, sums, scratch):
-    """Try to divide one column, another one each time. O(W P + W^2); a trial: three sweeps."""
+    """Try to divide one column, in turn. O(W P + W^2); a trial: three sweeps."""
     if config.max_tables <= counts[at.N_TABLES] or config.look_back < SHORTEST:
         return
     m = atoms.active[(counts[at.N_BLOCKS] // MOVES_EVERY) % counts[at.N_ACTIVE]]

@@ -1,4 +1,4 @@
-"""Compiled groups of evicted customers: finding them, and making two into one."""
+"""Compiled groups of evicted customers: search and union."""
 
 import math
 
@@ -37,7 +37,7 @@ def group_of(config, groups, counts, m):
 
 @uncounted
 def unite_groups(config, rows, groups, counts, g, h):
-    """Make group ``h`` part of group ``g``: one tie, decay masses and mean rows added."""
+    """Merge group ``h`` into group ``g``: one tie, decay masses and mean rows added."""
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
     last = max(groups.t[g], groups.t[h])
     mass_g = groups.log_mass[g] + log_decay(code, location, scale, last - groups.t[g])

@@ -1,10 +1,10 @@
-"""What predicts rows better: a table or its halves, two tables or one, a run apart or where it was.
+"""Compare predictions: a table or its halves, two tables or one, a run moved or not.
 
-Where rows come in no order and tables overlap, the bound prefers one broad table to two that share
-rows. Judged by what they predict, two are better: docs/math/predictive_moves.md. Every table is
-also taken for two halves with statistics of their own. Every fourth block they predict the rows
-that have come since, which neither has seen, and learn them, each row by its share in either half.
-Where rows come in order, nothing of this is done.
+If rows come in no order and tables overlap, the bound prefers one broad table to two that share
+rows. Judged by their predictions, two are better: docs/math/predictive_moves.md. Every table is
+therefore also treated as two halves with their own statistics. Every fourth block they predict rows
+that neither has seen yet, and then learn them, each row by its share in either half. If rows come
+in order, none of this happens.
 """
 
 import math
@@ -22,24 +22,24 @@ from streamddcrp.models.seqddcrp.kernels.states import regimes_last
 from streamddcrp.numerics import add, copy_row, log_add_exp, scale
 
 NEEDED = 5.0  # nats by which halves must lead
-APART = 0.9  # mean probability of the likelier half from which they share few rows
-FIRST, FACTOR = 256.0, 1.5  # rows at which the only table has halves, and from then to the next
-ENOUGH = 16.0  # expected rows in the window from which a table has halves
+APART = 0.9  # mean probability of the likelier half above which they share few rows
+FIRST, FACTOR = 256.0, 1.5  # rows at which an only table gets halves, and factor between attempts
+ENOUGH = 16.0  # expected rows in the window required for halves
 SETTLED = 20.0  # expected rows from which a table counts
-SLIGHT = 0.02  # probability of a row at a table from which it counts there
-TRIES = 4  # of dividing a table, about other rows each time
-ROUNDS, HARD = 10, 4  # of one; in the first ones, each row is at one half only
-STRIDE = 7919  # a prime, so that other rows are taken each time
-KEPT = 2.0  # times as many rows are remembered by halves as by tables
-FEWEST = 3.0  # expected rows at either half; with fewer, halves are given up,
-WORSE, HOPE = -3.0, 2.0  # or with a lead of less than the first of these nats; after
-PATIENCE = 400.0  # rows, than the second
+SLIGHT = 0.02  # probability of a row at a table above which it counts there
+TRIES = 4  # attempts to divide a table, starting from different rows
+ROUNDS, HARD = 10, 4  # of one attempt; in the first ones, each row is at one half only
+STRIDE = 7919  # a prime, so that different rows are taken each time
+KEPT = 2.0  # times the memory of tables
+FEWEST = 3.0  # expected rows at either half; halves with fewer are given up,
+WORSE, HOPE = -3.0, 2.0  # or with a lead below the first of these nats; after
+PATIENCE = 400.0  # rows, below the second
 
 
 @uncounted
 def come_in_no_order(config, table, counts, sums, unknown):
-    """Whether no regime lasts for two rows on average; with one table only, it is ``unknown``."""
-    if config.hyper[0] == 1.0:  # tables of one column in no order are the shape of its noise
+    """Whether no regime lasts two rows on average; a single table gives ``unknown``."""
+    if config.hyper[0] == 1.0:  # single-column tables in no order reflect the shape of the noise
         return False
     n_settled = 0
     for m in range(counts[N_TABLES]):
@@ -53,7 +53,7 @@ def come_in_no_order(config, table, counts, sums, unknown):
 def _share(config, scratch, x, odds, whole):
     """Return log p(x) by both halves with their weights, and the row's share in the second one.
 
-    ``odds``: log weight of the second half, of the first it is 0; ``whole``: that of both.
+    ``odds``: log weight of the second half, relative to the first; ``whole``: of both.
     """
     first = log_predictive(config.family, config.hyper, scratch.post, x)
     second = log_predictive(config.family, config.hyper, scratch.shadow_post, x) + odds
@@ -70,7 +70,7 @@ def _add(config, table, m, x, weight, share):
 
 @uncounted
 def _seed(config, rows, table, counts, scratch, m, turn):
-    """Let each half of column ``m`` be one row of it: any one, and the one least like it."""
+    """Seed each half of column ``m`` with one row: any one, and the least similar one."""
     w, family, hyper = counts[N_ROWS], config.family, config.hyper
     n, one = 0, 0
     for r in range(w):
@@ -97,7 +97,7 @@ def _seed(config, rows, table, counts, scratch, m, turn):
 
 @uncounted
 def _divide(config, rows, table, counts, scratch, m, turn):
-    """Divide what the window holds of column ``m`` as EM does; return its log likelihood."""
+    """Divide the window rows of column ``m`` by EM; return the log likelihood."""
     _seed(config, rows, table, counts, scratch, m, turn)
     fit = 0.0
     for n_round in range(ROUNDS):
@@ -126,7 +126,7 @@ def has_enough(rows, counts, m):
 
 @uncounted
 def is_due(atoms, m, n_new):
-    """Whether the only column, with ``n_new`` more rows, is to be divided now."""
+    """Whether the only column, with ``n_new`` more rows, is due for division."""
     before, now = atoms.n_rows[m] - n_new, atoms.n_rows[m]
     if before < FIRST:
         return now >= FIRST
@@ -136,17 +136,17 @@ def is_due(atoms, m, n_new):
 
 @uncounted
 def are_apart(atoms, m, known):
-    """Whether the halves of column ``m`` predict better by enough; and share few rows.
+    """Whether the halves of column ``m`` predict better by enough, and share few rows.
 
-    The latter where it is not known that rows come in no order: noise of a shape that tables do not
-    have is no two clusters.
+    The latter is required unless rows are known to come in no order: noise of another shape than a
+    table's is not two clusters.
     """
     return atoms.lead[m] > NEEDED and (known or atoms.told[m] > APART * atoms.foretold[m])
 
 
 @uncounted
 def start_halves(config, rows, table, counts, scratch, m):
-    """Let column ``m`` have halves: the likeliest of some. O(W P)."""
+    """Give column ``m`` halves, the likeliest of several attempts. O(W P)."""
     best = -math.inf
     for turn in range(TRIES):
         fit = _divide(config, rows, table, counts, scratch, m, turn)
@@ -160,9 +160,9 @@ def start_halves(config, rows, table, counts, scratch, m):
 
 @entry
 def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
-    """Let the halves of column ``m`` predict rows from ``first`` on, (1), and learn them.
+    """Let the halves of column ``m`` predict rows from ``first`` on, (1), then learn them.
 
-    Return whether they are worth keeping.
+    Returns whether they are worth keeping.
     """
     odds = posteriors_of_halves(config, table, scratch, m)
     both = math.log1p(math.exp(odds))
@@ -188,7 +188,7 @@ def follow_halves(config, rows, atoms, table, counts, scratch, m, first):
 
 @entry
 def gain_apart(config, rows, table, counts, scratch, m, l):
-    """Return by how many nats two columns predict the window better than one, (2). O(W P)."""
+    """Return the nats by which two columns predict the window better than one, (2). O(W P)."""
     w, family, hyper = counts[N_ROWS], config.family, config.hyper
     n_m, n_l, gain = 0.5, 0.5, 0.0
     for r in range(w):
@@ -214,7 +214,7 @@ def gain_apart(config, rows, table, counts, scratch, m, l):
 
 @entry
 def gain_of_run(config, rows, table, counts, scratch, start, into):
-    """Return by how many nats a run is likelier at a column than it was as it arrived, (3)."""
+    """Return the nats by which a run is likelier at a column than on arrival, (3)."""
     family, hyper, stats = config.family, config.hyper, scratch.stats
     stats[:] = 0.0
     gain = 0.0

@@ -1,16 +1,16 @@
 """Which atoms are known as regimes, and which hold only outliers.
 
 A row that no table explains opens one, and so does an outlier. Only later rows show which it was;
-earlier atoms give the prior probability of each. So the rows seen at each
-atom on arrival are counted.
+earlier atoms give the prior probability of each. The rows seen at each atom on arrival are
+therefore counted.
 
 - An atom has *lasted* once it has 32 rows, or four rows a visit.
-- It has *failed* if it has not lasted and none of the last 32 arrivals was seen there. It has also
-  failed if it is *stray*: it has less than a twentieth of all rows and less than two a visit, in a
-  stream whose atoms have four or more.
-- An atom is known from its n-th row on if, among all earlier atoms that had n rows, fewer failed
-  than lasted. Those that lasted start two ahead, so without outliers the first row suffices. An
-  atom that has lasted is known.
+- It has *failed* if it has not lasted and none of the last 32 arrivals was seen there. A *stray*
+atom has also failed: it has less than a twentieth of all rows and less than two a visit, in a
+stream whose atoms have four or more.
+- An atom is known from its n-th row on if, among earlier atoms that had n rows, fewer failed than
+lasted. The count of lasted ones starts at two, so without outliers the first row suffices. An atom
+that has lasted is known.
 
 Labels name known atoms only. None of this affects the bound or what is learned.
 """
@@ -32,14 +32,14 @@ STRAY = 2
 
 @uncounted
 def has_lasted(atoms, m):
-    """Whether column ``m`` is a regime by its rows."""
+    """Whether column ``m`` counts as a regime by its rows."""
     rows = atoms.n_rows[m]
     return rows >= LASTING or (rows > 0 and rows >= LONG_RUN * atoms.n_visits[m])
 
 
 @uncounted
 def is_known(atoms, counts, m, more):
-    """Whether column ``m`` is known, were ``more`` rows seen there."""
+    """Whether column ``m`` would be known with ``more`` rows seen there."""
     enough = counts[at.ENOUGH] == 1 or atoms.n_rows[m] + more >= counts[at.ENOUGH]
     return atoms.reported[m] >= UNREPORTED and (enough or has_lasted(atoms, m))
 
@@ -52,7 +52,7 @@ def was_reported(atoms, m):
 
 @uncounted
 def report(atoms, table, events, counts, m, arrival, t):
-    """Tell users of column ``m``, with an event, if it is known."""
+    """Report column ``m`` to users, with an event, if it is known."""
     if atoms.reported[m] == UNREPORTED and is_known(atoms, counts, m, 0):
         atoms.reported[m] = REPORTED
         record(events, counts, at.N_EVENTS, BIRTH, table.ids[m], -1, arrival, t)
@@ -68,7 +68,7 @@ def see(atoms, table, counts, m):
 
 @uncounted
 def see_rows(atoms, marked, w, m):
-    """Count the marked rows of the window, which have been given to column ``m``."""
+    """Count the marked rows of the window, now given to column ``m``."""
     for r in range(w):
         if marked[r] > 0.0:
             atoms.n_rows[m] += 1
@@ -82,7 +82,7 @@ def _is_away(atoms, table, counts, m):
 
 @uncounted
 def dismiss(atoms, counts, m):
-    """Keep the verdict on column ``m``, which is about to be removed."""
+    """Record the verdict on column ``m`` before its removal."""
     if atoms.reported[m] >= UNREPORTED and has_lasted(atoms, m):
         counts[at.N_LASTED] += 1
     elif atoms.n_rows[m] > 0:
@@ -91,7 +91,7 @@ def dismiss(atoms, counts, m):
 
 @uncounted
 def judge(atoms, table, counts):
-    """Find the stray atoms, and with how many rows an atom becomes known. O(K), at most O(32 K)."""
+    """Find stray atoms, and the rows needed to be known. O(K), at most O(32 K)."""
     rows, visits = 0, 0
     for m in range(counts[at.N_TABLES]):
         rows += atoms.n_rows[m]

@@ -1,12 +1,12 @@
-"""Moves: changes of many links at once, each made only if the exact bound rises.
+"""Moves: simultaneous changes of many links, accepted only if the exact bound rises.
 
-One point seldom pays for a table of its own, a run of points does. A *look-back birth* gives the
+A single point rarely justifies its own table; a run of points does. A *look-back birth* gives the
 last r arrivals to a new table opened by the first of them. A screen, exact for a table that no
-other row reaches, picks r; trial sweeps and the bound decide. A *look-back return* gives them to a
-table there is: sweeps call no absent one back, so a run that began at the wrong table would stay.
+other row reaches, picks r; trial sweeps and the bound decide. A *look-back return* gives them to an
+existing table: sweeps never recall an absent one, so a run begun at the wrong table would stay.
 
-Two atoms that turn out to be one *merge*, frozen history included: statistics, openings and
-columns add, and the bound is charged for the entropy that the rows lose.
+Two atoms that prove to be one *merge*, including frozen history: statistics, openings and columns
+add, and the bound is charged for the entropy that the rows lose.
 """
 
 import math
@@ -39,26 +39,26 @@ from streamddcrp.models.seqddcrp.kernels.visits import greet, note_birth
 from streamddcrp.models.seqddcrp.kernels.window import close_column
 from streamddcrp.numerics import add, copy_first
 
-AT_A_TIME = 8  # tables of which all pairs are tried, in turn
-MOVES_EVERY = 4  # blocks between splits and merges; births of few rows are tried in each
+AT_A_TIME = 8  # tables whose pairs are all tried, in turn
+MOVES_EVERY = 4  # blocks between splits and merges; short births are tried in each
 LONG = 32  # rows
-SHORTEST = 4  # arrivals; a shorter run can open a table on arrival
+SHORTEST = 4  # arrivals; a shorter run can open a table itself
 TRIAL_SWEEPS = 3
-LEAST = 1e-150  # share of the prior; the square of it is a number
-NOTHING = 1e-9  # share of a row's links that is as good as none
-COPIES = 2.0**30  # of a run; the evidence of so many is, for each, its largest likelihood
-CRUMB = 0.05  # expected rows; an atom with fewer is a birth that came to nothing
+LEAST = 1e-150  # share of the prior; its square does not underflow
+NOTHING = 1e-9  # share of a row's links that counts as zero
+COPIES = 2.0**30  # of a run; then the evidence per copy is the largest likelihood
+CRUMB = 0.05  # expected rows; an atom with fewer is an abandoned birth
 
 
 @uncounted
 def _screen(config, rows, atoms, table, counts, sums, scratch):
-    """Find the best run to move, docs/math/atoms.md (7); return length, 0 for none, and column.
+    """Find the best run to move, docs/math/atoms.md (7); return length (0: none) and column.
 
-    Runs of 4, 8, 16, .. rows, then all those of lengths next to that of the best. Long ones can
-    wait for every fourth block. The column behind the last stands for a new table.
+    Tries runs of 4, 8, 16, .. rows, then all lengths near the best. Long ones can wait for every
+    fourth block. The column after the last is a new table.
     """
     K = counts[layout.N_TABLES]
-    others = 0 if counts[layout.N_GROUPS] > 0 else 1  # rows that must stay
+    others = 0 if counts[layout.N_GROUPS] > 0 else 1  # rows that must remain
     longest = min(config.look_back, counts[layout.N_ROWS] - others)
     if counts[layout.N_BLOCKS] % MOVES_EVERY > 0:
         longest = min(longest, LONG)
@@ -76,7 +76,7 @@ def _screen(config, rows, atoms, table, counts, sums, scratch):
 
 @uncounted
 def _largest_log_lik(config, scratch):
-    """Return the largest log likelihood of ``scratch.stats``: log m(c T) / c for many copies c."""
+    """Return the maximised log likelihood of ``scratch.stats``: log m(c T) / c, many copies c."""
     for p in range(len(scratch.rest)):
         scratch.rest[p] = COPIES * scratch.stats[p]
     return log_marginal(config.family, config.hyper, scratch.rest, scratch.post) / COPIES
@@ -86,18 +86,18 @@ def _largest_log_lik(config, scratch):
 def _best_run(
     config, rows, atoms, table, counts, sums, scratch, shortest, longest, doubling, begin, end
 ):  # fmt: skip
-    """Return the length of the best run, of ``shortest`` rows to ``longest``; 0 if none gains.
+    """Return the length of the best run, ``shortest`` to ``longest`` rows; 0 without a gain.
 
-    And the column that it goes to, from ``begin`` to before ``end``; K is a new one. For each run
-    Q, in one pass from the youngest row to the oldest:
+    Also returns its column, from ``begin`` to ``end`` - 1; K is a new one. For each run Q, in one
+    pass from the youngest row to the oldest:
 
         Delta(Q) = sum_Q -rowterm + log alpha - log S_o + sum_{i in Q, i > o} log((sum_{j in Q, j<i}
                    f_ij + alpha / e) / S_i) + g_new + log m(T_Q) + sum_k [log m(T_k - T_Qk) -
                    log m(T_k)],
 
-    and for a column l < K, with E log beta_l in place of g_new, log m(T_l - T_Ql + T_Q) -
-    log m(T_l - T_Ql) in place of log m(T_Q). No table, however many there are, gives Q more than
-    the likelihood at its largest, so where that gains nothing none of them is asked.
+    and for a column l < K, with E log beta_l in place of g_new, log m(T_l - T_Ql + T_Q) - log m(T_l
+    - T_Ql) in place of log m(T_Q). No table gives Q more than its maximised likelihood, so if that
+    gains nothing the tables are not evaluated.
     """
     w, family, hyper = counts[layout.N_ROWS], config.family, config.hyper
     K, lost = counts[layout.N_TABLES], scratch.own
@@ -110,7 +110,7 @@ def _best_run(
         highest = max(highest, atoms.log_beta[k])
     best, length, into = 0.0, 0, K
     terms = 0.0
-    last, r = w, shortest  # the rows before it have not been taken yet
+    last, r = w, shortest  # earlier rows have not been added yet
     while r <= longest:
         o = w - r
         for i in range(o, last):
@@ -160,9 +160,9 @@ def _best_run(
 
 @uncounted
 def _move(rows, counts, moved, m, into):
-    """Let the rows marked by ``moved`` share column ``into``, linked by the prior to each other.
+    """Let the rows in ``moved`` share column ``into``, linked by the prior to each other.
 
-    The others keep their links but those to the moved; a row left without any opens at ``m``.
+    The others lose only their links to the moved; a row left without links opens at ``m``.
     """
     w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     for i in range(w):
@@ -213,7 +213,7 @@ def keep_links(rows, counts, scratch):
 
 @uncounted
 def put_links_back(rows, counts, scratch):
-    """Undo a move that did not raise the bound; the caller then runs `settle`."""
+    """Undo a rejected move; the caller then runs `settle`."""
     w, n_groups, K = counts[layout.N_ROWS], counts[layout.N_GROUPS], counts[layout.N_TABLES]
     for i in range(w):
         copy_first(rows.links[i], scratch.kept_links[i], i)
@@ -227,8 +227,8 @@ def put_links_back(rows, counts, scratch):
 def try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, m, into):
     """Give the rows marked in ``scratch.moved`` to column ``into``; undo it unless the bound rises.
 
-    The column behind the last stands for a new table. Three sweeps. Those of the others that could
-    only follow the moved open at column ``m``.
+    The column after the last is a new table. Three sweeps. Other rows that could only follow the
+    moved ones open at column ``m``.
     """
     K, n_active, last = counts[layout.N_TABLES], counts[layout.N_ACTIVE], counts[layout.N_SEEN] - 1
     states.refresh_terms(rows, counts)
@@ -280,7 +280,7 @@ def look_back(config, rows, groups, atoms, table, events, counts, sums, scratch)
         return
     scratch.moved[:start] = 0.0
     scratch.moved[start : counts[layout.N_ROWS]] = 1.0
-    m = atoms.active[0]  # no row is left without a link: those moved are the last
+    m = atoms.active[0]  # the moved rows are the last, so no row loses all links
     try_move(config, rows, groups, atoms, table, events, counts, sums, scratch, m, into)
 
 
@@ -294,7 +294,7 @@ def overlap_entropy(a, b):
 
 @uncounted
 def _long_gain(config, atoms, table, scratch, m, l):
-    """Return what the tables gain by the merge of ``m`` and ``l`` by the long memory."""
+    """Return the tables' gain from the merge of ``m`` and ``l`` under the long memory."""
     family, hyper, stats = config.family, config.hyper, scratch.stats
     long_stats(atoms, table, m, stats)
     gain = -log_marginal(family, hyper, stats, scratch.post)
@@ -306,7 +306,7 @@ def _long_gain(config, atoms, table, scratch, m, l):
 
 @uncounted
 def _weigh_sticks(config, atoms, counts, sums, scratch):
-    """Note the openings behind each stick in ``share``, what those before it add in ``message``."""
+    """Store the openings after each stick in ``share``, cumulative terms in ``message``."""
     K, term = counts[layout.N_TABLES], states.stick_term
     tail, before = scratch.share, scratch.message
     tail[K], before[0] = sums[layout.DEAD_BIRTHS], 0.0
@@ -331,18 +331,18 @@ def _gain_of_sticks(config, atoms, scratch, m, l):
 def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least):
     """Return the gain of a merge, docs/math/atoms.md (8); rough if not more than ``least``."""
     gain = 0.0
-    if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds nothing, exactly
+    if table.stats[m, 0] > 0.0 and table.stats[l, 0] > 0.0:  # an empty one adds exactly nothing
         for p in range(len(scratch.stats)):
             scratch.stats[p] = table.stats[m, p] + table.stats[l, p]
         both = log_marginal(config.family, config.hyper, scratch.stats, scratch.post)
         gain = both - table.post[m, 0] - table.post[l, 0]
-    if gain + scratch.message[m] - scratch.message[l + 1] <= least:  # sticks add no more
+    if gain + scratch.message[m] - scratch.message[l + 1] <= least:  # sticks cannot add more
         return gain
     sticks = _gain_of_sticks(config, atoms, scratch, m, l)
     if gain + sticks > least and atoms.is_fast[m] + atoms.is_fast[l] > 0:
         gain = min(gain, _long_gain(config, atoms, table, scratch, m, l))
     gain += sticks
-    if gain <= least:  # what follows is a loss
+    if gain <= least:  # later terms are losses
         return gain
     for i in range(counts[layout.N_ROWS]):
         gain -= overlap_entropy(rows.births[m, i], rows.births[l, i])
@@ -354,7 +354,7 @@ def _merge_gain(config, rows, groups, atoms, table, counts, scratch, m, l, least
 
 @uncounted
 def _is_due(config, table, counts, m):
-    """Whether column ``m`` was seen since merges were last tried, and it is its turn."""
+    """Whether column ``m`` was seen since the last merges were tried, and it is its turn."""
     K = counts[layout.N_TABLES]
     away = counts[layout.N_SEEN] - table.last_seen[m]
     first = (counts[layout.N_BLOCKS] // MOVES_EVERY) * AT_A_TIME % K
@@ -364,10 +364,10 @@ def _is_due(config, table, counts, m):
 
 @uncounted
 def _best_pair(config, rows, groups, atoms, table, counts, sums, scratch):
-    """Return the pair of atoms whose merge gains most; -1: none gains.
+    """Return the pair of atoms whose merge gains most, or -1.
 
-    An empty one goes also where the gain is zero, as behind the last stick in use. Where rows come
-    in no order, a pair that predicts them better apart stays apart.
+    An empty atom is also merged at zero gain, as after the last stick in use. If rows come in no
+    order, a pair that predicts them better separately stays separate.
     """
     K, due = counts[layout.N_TABLES], scratch.own
     best, m, l = -math.inf, -1, -1
@@ -395,14 +395,14 @@ def _best_pair(config, rows, groups, atoms, table, counts, sums, scratch):
 
 @uncounted
 def merge(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
-    """Merge the best pair of atoms, one of them at hand or all but empty, if the bound rises.
+    """Merge the best pair of atoms, one of them due or almost empty, if the bound rises.
 
-    Empty ones go also where it stays the same: left alone, they collect and hide pairs that lose
-    by the data and gain by the sticks.
+    Empty atoms are also merged if it is unchanged: otherwise they accumulate and hide pairs that
+    lose by the data and gain by the sticks.
 
     Delta = log m(T_m + T_l) - log m(T_m) - log m(T_l) + B(c') - B(c) - sum_window h(s_im, s_il).
-    Evicted rows lose nothing: each has opened one atom at most. The older column stays, under the
-    id of the larger one. O(K P) for each atom at hand. The caller recomputes what follows.
+    Evicted rows lose nothing: each has opened at most one atom. The older column stays, under the
+    id of the larger one. O(K P) for each atom due. The caller recomputes dependent quantities.
     """
     if not config.recall:
         return False

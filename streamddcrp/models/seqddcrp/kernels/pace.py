@@ -1,17 +1,17 @@
-"""How fast tables forget: by `memory`, or faster where their levels move on.
+"""How fast tables forget: by `memory`, or faster if their levels move.
 
-What a table remembers of `memory` rows lags by `memory` v where its level moves by v a row. So the
-rows that leave the window are kept once more, by another memory of a quarter of the rows. Before
-rows are evicted they are predicted from both, and the difference of the log densities is added up
-for each table. Where its level stays, a lead of 5 nats ever comes about with probability e^-5 at
-most, but for the limit below. From then on the table forgets faster, and the other memory is the
-long one, until that leads by 5 nats. Both are weights of rows, so the bound stays exact.
+A table that remembers `memory` rows lags by `memory` v if its level moves by v a row. The rows that
+leave the window are therefore also kept by a second memory, of a quarter of the rows. Before rows
+are evicted they are predicted from both, and the difference of the log densities is summed for each
+table. If its level stays, a lead of 5 nats ever occurs with probability at most e^-5, apart from
+the limit below. From then on the table forgets faster, and the second memory is the long one, until
+that leads by 5 nats. Both are weights of rows, so the bound stays exact.
 
-It is a quarter of the independent rows: where tau rows count as one, the short memory holds tau
-times as many, up to `memory`. What looks like a level that moves is slow noise there.
+The quarter refers to independent rows: if tau rows count as one, the short memory holds tau times
+as many, up to `memory`. An apparently moving level is then slow noise.
 
-With few rows, tables are harder to tell apart. So tables that forget faster are merged only
-if the long memory agrees, and where atoms are known to die, all tables keep the long one.
+With few rows, tables are harder to tell apart. Faster-forgetting tables are therefore merged only
+if the long memory agrees; if atoms are known to die, all tables keep the long one.
 """
 
 from streamddcrp.compilation import uncounted
@@ -23,7 +23,7 @@ from streamddcrp.numerics import add, copy_row, scale
 
 @uncounted
 def remember(config, rows, atoms, table, scratch, m, n):
-    """Let column ``m`` keep the ``n`` rows to be evicted by the other memory; compare the two."""
+    """Add the ``n`` rows to be evicted to the second memory of column ``m``; compare both."""
     family, hyper, stats = config.family, config.hyper, scratch.stats
     stats[:] = 0.0
     add_rows(family, hyper, rows.x, scratch.columns, rows.probs[m], 0, n, stats)
@@ -37,14 +37,14 @@ def remember(config, rows, atoms, table, scratch, m, n):
 
 @uncounted
 def _evidence(config, known, scratch):
-    """Log density of the rows in ``scratch.stats``, given those that are known."""
+    """Log density of the rows in ``scratch.stats``, given the known ones."""
     copy_row(scratch.rest, known)
     return visits.log_density(config, scratch, scratch.stats)
 
 
 @uncounted
 def forget(config, atoms, table, counts, sums):
-    """Change to the memory that leads, and cap what is remembered of evicted rows."""
+    """Switch to the memory that leads, and limit the memory of evicted rows."""
     mortal = visits.are_mortal(config, counts, sums)
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
@@ -60,7 +60,7 @@ def forget(config, atoms, table, counts, sums):
 
 @uncounted
 def start_other(config, atoms, table, m):
-    """Let the other memory of column ``m`` begin with what the table remembers."""
+    """Start the second memory of column ``m`` from what the table remembers."""
     copy_row(table.other[m], table.frozen[m])
     _cap_other(config, atoms, table, m)
 
@@ -74,7 +74,7 @@ def _cap_other(config, atoms, table, m):
 
 @uncounted
 def long_stats(atoms, table, m, out):
-    """Leave the statistics of column ``m`` by the long memory in ``out``."""
+    """Write the statistics of column ``m`` under the long memory to ``out``."""
     copy_row(out, table.stats[m])
     if atoms.is_fast[m] == 1:
         add(out, -1.0, table.frozen[m])

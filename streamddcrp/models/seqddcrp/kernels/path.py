@@ -1,13 +1,13 @@
-"""The most probable path of tables through the window, which labels settled rows.
+"""The most probable path of tables through the window, for labels of past rows.
 
-Under q each row has a most probable table of its own. Where regimes last, similar tables would then
-alternate although the regime has not changed. So where regimes last and return, all rows are
-labelled together by the hidden Markov model of `kernels.states`, which stays or redraws a table:
+Under q each row has its own most probable table, so similar tables would alternate although the
+regime has not changed. If regimes last and return, all rows are therefore labelled jointly by the
+hidden Markov model of `kernels.states`, which stays or redraws a table:
 
     p(k | k') = (1 - rho) [k = k'] + rho beta_k,    emissions p(x_r | rows of table k).
 
-An outlier, a row most probable at a table that is not known, says nothing about the regime.
-Viterbi's recursion; O(W K P).
+An outlier, a row most probable at an unknown table, is no evidence on the regime. Viterbi's
+recursion; O(W K P).
 """
 
 import math
@@ -36,7 +36,7 @@ def home_of(rows, n_tables, r):
 
 @uncounted
 def _nearest(config, rows, atoms, table, counts, scratch, r, home):
-    """Return the known column that a new run of row ``r`` most probably has; else ``home``."""
+    """Return the most probable known column of a new run of row ``r``, else ``home``."""
     log_predictives(
         config.family, config.hyper, table.post, rows.x[r], counts[N_TABLES], scratch.own
     )
@@ -51,10 +51,10 @@ def _nearest(config, rows, atoms, table, counts, scratch, r, home):
 
 @entry
 def most_probable_path(config, rows, atoms, table, counts, sums, scratch, back, out):
-    """Write the column of each row of the window to ``out`` (W,); ``back`` (W, K) is work space."""
+    """Write each window row's column to ``out`` (W,); ``back`` (W, K) is work space."""
     w, K = counts[N_ROWS], counts[N_TABLES]
     rho = switch_rate(sums)
-    scratch.asked[0] = -1.0  # its weights are written over
+    scratch.asked[0] = -1.0  # its weights are overwritten
     score, own, n_known = scratch.weight, scratch.own, 0
     for m in range(K):
         p = rows.probs[m, 0]

@@ -1,9 +1,9 @@
-"""How the regime of an event differs from others, and when it began, noted while rows are there.
+"""How an event's regime differs from others, and when it began, noted while rows are known.
 
-The first rows of a regime say what it is like; what a change drives, or a controller makes good,
-comes later. It is compared with the regime that was seen last before it, or that it was part of. A
-regime that returned is also compared with its own rows that have left the window. After each block,
-events are noted whose regime has 3 rows, until it has 8; by then another table may have taken them.
+The first rows of a regime characterise it; later rows also show its consequences and a controller's
+corrections. It is compared with the regime that was seen last before it, or that it was part of. A
+returning regime is also compared with its own rows that have left the window. After each block,
+events are noted whose regime has 3 rows, until it has 8; by then another table may own them.
 """
 
 import math
@@ -18,20 +18,20 @@ from streamddcrp.models.seqddcrp.kernels.path import home_of
 from streamddcrp.models.seqddcrp.kernels.table import column_of
 from streamddcrp.numerics import copy_row
 
-FEWEST, FIRST = 3, 8  # rows that a regime needs, and those that its reasons are taken from
+FEWEST, FIRST = 3, 8  # rows that a regime needs, and most rows for its reasons
 NUMBER, WRITTEN, USED = 0, 1, 2  # of `scratch.told`: number of event and note, first rows used
 OPEN, NOTES = 0, 1  # of `scratch.noted`: first event that may still be noted; notes so far
 AWAY = 4  # rows elsewhere that end a stay
-NATS = 30.0  # by which a place is too improbable, next to the best one
+NATS = 30.0  # by which a position is too improbable, relative to the best
 LEVEL = 0.95
 
 
 @entry
 def before(rows, atoms, table, counts, label, index):
-    """Return the column that was seen last before row ``index``; -1 where there was no other one.
+    """Return the last column seen before row ``index``, or -1 without another one.
 
-    Of those of at least three rows that were there by then; where the row before has left the
-    window, the one seen last.
+    Only columns with at least three rows by then count; if the previous row has left the window,
+    the column seen last.
     """
     found = -1
     for m in range(counts[N_TABLES]):
@@ -50,12 +50,12 @@ def before(rows, atoms, table, counts, label, index):
 
 @entry
 def compare(config, rows, atoms, table, counts, scratch, label, into, index, least, out):
-    """Say what regime ``label``, which began at row ``index``, is like, and what others are.
+    """Describe regime ``label``, which began at row ``index``, and others.
 
-    ``out`` (3, 3, C): what `outlook` says of it by its first rows, of the regime ``into`` or, if
-    that is -1, of the one before, and of its own rows that have left the window; NaN where there is
-    none. Return how many first rows the window has, up to 8, or 8 where it has left the window; 0,
-    with ``out`` as before, where they are less than ``least``, or the regime is gone.
+    ``out`` (3, 3, C): the `outlook` of its first rows, of the regime ``into`` or, if that is -1, of
+    the previous one, and of its own rows that have left the window; NaN if missing. Returns the
+    number of first rows in the window, up to 8, or 8 if it has left the window; 0, with ``out``
+    unchanged, if they are fewer than ``least`` or the regime no longer exists.
     """
     one, w, used = column_of(table, counts, label), counts[N_ROWS], 0
     family, hyper, at = config.family, config.hyper, index - counts[N_SEEN] + w
@@ -67,7 +67,7 @@ def compare(config, rows, atoms, table, counts, scratch, label, into, index, lea
             if rows.probs[one, r] > 0.5 and used < FIRST:
                 add_stats(family, hyper, rows.x[r], 1.0, scratch.stats)
                 used += 1
-        if used < least:  # its rows may be another's by now
+        if used < least:  # another table may own its rows now
             return 0
         posterior(family, hyper, scratch.stats, scratch.post)
     out[:] = math.nan
@@ -85,9 +85,9 @@ def compare(config, rows, atoms, table, counts, scratch, label, into, index, lea
 
 @uncounted
 def _end_of_stay(rows, n_tables, w, home, start, step):
-    """Return the last row of a stay in a column from row ``start``, ``step`` by step.
+    """Return the last row of a stay in a column from row ``start``, in direction ``step``.
 
-    `AWAY` rows elsewhere end it; where none do, the first or last row of the window, -1 or w - 1.
+    `AWAY` rows elsewhere end it; otherwise the window does, at -1 or w - 1.
     """
     last, r = start, start
     while abs(r - last) < AWAY:
@@ -114,9 +114,9 @@ def _most_before(rows, n_tables, first):
 
 @entry
 def shortest(p, level, out):
-    """Write the first and last place of the shortest interval that holds a share of ``p`` (n,).
+    """Write the ends of the shortest interval that holds a share of ``p`` (n,).
 
-    Of equally short ones, that which holds most.
+    Of equally short intervals, the one that holds most.
     """
     total, held, end, most = 0.0, 0.0, 0, 0.0
     for c in range(len(p)):
@@ -136,11 +136,11 @@ def shortest(p, level, out):
 
 @entry
 def began(config, rows, atoms, table, counts, scratch, label, index, out):
-    """Write between which arrivals lies, with probability .95, the first row of a regime.
+    """Write the arrivals between which a regime's first row lies with probability .95.
 
-    ``index``: a row about which it began. -1 where that, or all before it, has left the window,
-    no row there is the regime's by now, or the regime had been there for 32 rows. Equation (10) of
-    ``docs/math/states_over_tables.md``; O(W K) and the marginals of places near the best one.
+    ``index``: a row near its beginning. -1 if that, or all before it, has left the window, the
+    regime now has no row there, or the regime had been there for 32 rows. Equation (10) of
+    ``docs/math/states_over_tables.md``; O(W K) and the marginals of positions near the best one.
     """
     family, hyper, K, w = config.family, config.hyper, counts[N_TABLES], counts[N_ROWS]
     one, past = column_of(table, counts, label), counts[N_SEEN] - w
@@ -156,7 +156,7 @@ def began(config, rows, atoms, table, counts, scratch, label, index, out):
     start = max(_end_of_stay(rows, K, w, two, first - 1, -1), 0)
     ours, theirs, p = scratch.taken[0], scratch.taken[1], scratch.work
     lowest, top = first, -math.inf
-    for step in (-1, 1):  # from the first row that is most probably there, while it may be another
+    for step in (-1, 1):  # from its first most probable row, while that is uncertain
         copy_row(ours, table.stats[one])
         copy_row(theirs, table.stats[two])
         for r in range(start, first):
@@ -186,7 +186,7 @@ def began(config, rows, atoms, table, counts, scratch, label, index, out):
 
 @uncounted
 def _give(family, hyper, x, weight, stats, other):
-    """Take a row from ``stats`` and give it to ``other``."""
+    """Move a row from ``stats`` to ``other``."""
     if abs(weight) > 0.0:
         add_stats(family, hyper, x, -weight, stats)
         add_stats(family, hyper, x, weight, other)
@@ -194,7 +194,7 @@ def _give(family, hyper, x, weight, stats, other):
 
 @uncounted
 def _place(told, number):
-    """Return where an event was noted, else where the oldest note is."""
+    """Return the place of an event's note, or else of the oldest note."""
     oldest = 0
     for place in range(len(told)):
         if told[place, NUMBER] == number:
@@ -206,7 +206,7 @@ def _place(told, number):
 
 @uncounted
 def note(config, rows, atoms, table, events, counts, scratch):
-    """Note what `compare` and `began` say of the regimes of new events."""
+    """Note the results of `compare` and `began` for new events' regimes."""
     room, noted, told = len(events.kind), scratch.noted, scratch.told
     noted[OPEN] = max(noted[OPEN], counts[N_EVENTS] - room)
     for number in range(noted[OPEN], counts[N_EVENTS]):
@@ -226,7 +226,7 @@ def note(config, rows, atoms, table, events, counts, scratch):
                 noted[NOTES] += 1
                 told[place, NUMBER], told[place, WRITTEN] = number, noted[NOTES]
                 told[place, USED] = used
-            # what is told of an event is not stored, but its times are: they are noted once
+            # reasons of an event are not stored, but its times are: they are noted once
             if used > 0 and (FIRST + 1) * number + used > events.noted[i]:
                 events.noted[i] = (FIRST + 1) * number + used
                 began(

@@ -1,4 +1,4 @@
-"""The present run of rows: whether its regime has been left."""
+"""Probability that the present run of rows has left its regime."""
 
 import numpy as np
 
@@ -12,12 +12,12 @@ RUN = 2  # rows that make a run
 
 @uncounted
 def change_of_run(rows, groups, atoms, table, counts):
-    """Probability under q that none of the last rows sits where the run before them did.
+    """Probability under q that none of the last rows sits where the previous run did.
 
     The links of different rows are independent under q, so along the run u_i = q(i is not at k |
-    none of the run before it is) = sum of its links into the run, of its links and ties to others
-    that are not at k, and of its openings with other atoms; the answer is their product. Once it
-    is above one half the run's table is the present regime.
+    none of the earlier ones is) = sum of its links into the run, of its links and ties to others
+    not at k, and of its openings with other atoms; the result is their product. Above one half, the
+    run's table is the present regime.
     """
     w, n_groups = counts[layout.N_ROWS], counts[layout.N_GROUPS]
     k = column_of(table, counts, counts[layout.REGIME])
@@ -38,7 +38,7 @@ def change_of_run(rows, groups, atoms, table, counts):
             m = atoms.active[at]
             if m != k:
                 elsewhere += rows.births[m, i]
-        changed *= max(elsewhere, 0.0)  # rounding can leave a table with a little more than 1
+        changed *= max(elsewhere, 0.0)  # rounding may give a table slightly more than 1
         if changed < 1e-12:
             break
     if changed > 0.5:

@@ -1,11 +1,11 @@
-"""The shadow of an atom: a second half that it may later be split into, frozen history included.
+"""The shadow of an atom: a half into which it may be split, frozen history included.
 
-An atom may be taken for two, tied to one parameter: every evicted row is given to one of them, and
-the statistics of the second one, the shadow, are kept apart. A row links to rows of its own half
-only, or opens it; what that costs its link term is added up. Taking the tie away is then a change
-of model that needs no data, and its bound is exact. Any choice of halves is valid; a good one makes
-the split worth while. A row goes to the half under which it is the more probable, members at hand
-included; the first one after a new start is the seed, so the shadow grows about a place in a broad
+An atom can be regarded as two, tied to one parameter: every evicted row is assigned to one of them,
+and the statistics of the second one, the shadow, are kept separately. A row links only to rows of
+its own half, or opens it; the cost in its link term is summed. Removing the tie is then a change of
+model that needs no data, and its bound is exact. Any choice of halves is valid; a good one makes
+the split worthwhile. A row goes to the half under which it is more probable, given the members in
+memory; the first one after a restart is the seed, so the shadow grows around one place in a broad
 table.
 """
 
@@ -18,7 +18,7 @@ from streamddcrp.models.seqddcrp.kernels.layout import N_ACTIVE, N_EVENTS, N_GRO
 from streamddcrp.models.seqddcrp.kernels.state import PURE
 from streamddcrp.numerics import copy_row
 
-YOUNG = 12.0  # rows: fewer have no shadow; of one with so many, the links' shares count half
+YOUNG = 12.0  # rows: fewer give no shadow; at this size, the links' shares count half
 
 
 @uncounted
@@ -47,7 +47,7 @@ def restart(groups, atoms, table, events, counts, m, now):
 
 @uncounted
 def posteriors_of_halves(config, table, scratch, m):
-    """Leave posteriors of the halves of ``m``, or shadow and rest; return log(w_1 / w_0)."""
+    """Leave posteriors of ``m``'s halves, shadow and rest; return log(w_1 / w_0)."""
     family, hyper = config.family, config.hyper
     if table.left[m, 0] > 0.0:
         posterior(family, hyper, table.left[m], scratch.post)
@@ -62,9 +62,9 @@ def posteriors_of_halves(config, table, scratch, m):
 
 @uncounted
 def compare_sides(config, rows, atoms, table, scratch, m, n_rows, gains):
-    """Say by how many nats the first rows at column ``m`` suit its shadow better than the rest.
+    """Compute the nats by which the first rows at column ``m`` suit its shadow better.
 
-    While a visit lasts, all of them belong to the shadow. Rows at other columns get -inf.
+    During a visit, all of them belong to the shadow. Rows at other columns get -inf.
     """
     family, hyper = config.family, config.hyper
     ready, odds = False, 0.0
@@ -95,11 +95,10 @@ def take_side(rows, groups, atoms, table, counts, scratch, r, k, term):
     """Give evicted row ``r``, at column ``k``, to the shadow or to the rest.
 
     Half h has the prior mass M_h = sum_g p_rg z_gh + b_h: z_gh is the share of group g's decay mass
-    that is in h, b_h = alpha / S_r exp(E log beta_k) w_h the weight of an opening, w_h the half's
-    share of the openings. The row then opens with probability s' = b_h / M_h, and its link term is
-    log M_h - s' (E log beta_k + log w_h). The sum of it is kept in two parts: what is paid for
-    openings by the sticks fades as openings do, the rest as statistics do. ``term`` is that of the
-    whole atom.
+    in h, b_h = alpha / S_r exp(E log beta_k) w_h the weight of an opening, w_h the half's share of
+    the openings. The row then opens with probability s' = b_h / M_h, and its link term is log M_h -
+    s' (E log beta_k + log w_h). Its sum is kept in two parts: the sticks' payments for openings
+    fade as openings do, the rest as statistics do. ``term`` is that of the whole atom.
     """
     gain = scratch.sides[k, r]
     for at in range(counts[N_ACTIVE]):

@@ -28,9 +28,9 @@ from streamddcrp.models.seqddcrp.kernels.visits import end_visit, note_run
 from streamddcrp.numerics import add, copy_row
 
 FEWEST = 6.0  # expected rows on both sides
-GROWTH = 1.25  # of a shadow, until a split that failed is tried again
-UNSURE = 8.0  # rows that what is supposed of their order counts as, after a split
-WEARY = 100.0  # rows of a shadow that did not pay, or is nearly all; another seed is tried
+GROWTH = 1.25  # of a shadow before a failed split is tried again
+UNSURE = 8.0  # weight in rows of the assumption on their order, after a split
+WEARY = 100.0  # rows of a shadow that failed, or is nearly all; another seed is tried
 
 
 @uncounted
@@ -57,7 +57,7 @@ def _split_gain(config, atoms, table, counts, sums, scratch, m):
 
 @uncounted
 def _part(config, rows, groups, atoms, table, counts, scratch, m):
-    """Give the shadow of column ``m`` a column of its own, the last; nothing is recomputed."""
+    """Give the shadow of column ``m`` its own column, the last; nothing is recomputed."""
     K, w, n_groups, gains = counts[N_TABLES], counts[N_ROWS], counts[N_GROUPS], scratch.work
     state.open_column(rows, groups, atoms, table, counts, table.born[m])
     compare_sides(config, rows, atoms, table, scratch, m, w, gains)
@@ -81,7 +81,7 @@ def _part(config, rows, groups, atoms, table, counts, scratch, m):
 
 @uncounted
 def _divide_group(rows, groups, counts, g, m, K):
-    """Make two of group ``g``: its members at the shadow, now at column ``K``, and the others."""
+    """Divide group ``g``: its members at the shadow, now at column ``K``, and the others."""
     h, share = counts[N_GROUPS], groups.shadow[g, m]
     groups.atom[h], groups.t[h], groups.arrival[h] = K, groups.t[g], groups.arrival[g]
     groups.log_mass[h] = groups.log_mass[g] + math.log(share)
@@ -96,9 +96,9 @@ def _divide_group(rows, groups, counts, g, m, K):
 
 @uncounted
 def _choose_links(rows, groups, counts, moved, i, m, K):
-    """Let row ``i`` link to its own side only: to column ``K`` if it is moved, else not to that.
+    """Restrict the links of row ``i`` to its side: column ``K`` if it is moved, else the rest.
 
-    Links to ``K`` are the prior's. The others are as they were; a row left without opens at ``m``.
+    Links to ``K`` are the prior's, others are unchanged; a row left without links opens at ``m``.
     """
     n_groups, links, group_links = counts[N_GROUPS], rows.links[i], rows.group_links[i]
     total = 0.0
@@ -135,7 +135,7 @@ def _choose_links(rows, groups, counts, moved, i, m, K):
 
 @uncounted
 def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, now):
-    """Part column ``m`` from its shadow; undo it if neither the bound nor halves favour it."""
+    """Split column ``m`` from its shadow; undo it if neither the bound nor halves favour it."""
     known = halves.come_in_no_order(config, table, counts, sums, False)
     proven = halves.are_apart(atoms, m, known)
     K, n_groups, g = counts[N_TABLES], counts[N_GROUPS], group_of(config, groups, counts, m)
@@ -205,7 +205,7 @@ def _try(config, rows, groups, atoms, table, events, counts, sums, scratch, m, n
 
 @uncounted
 def _most_promising(config, groups, atoms, table, events, counts, sums, scratch, now):
-    """Return the column whose split by its shadow gains most, or -1; restart shadows that lost."""
+    """Return the column with the largest gain from a split, or -1; restart losing shadows."""
     best, chosen = 0.0, -1
     for at in range(counts[N_ACTIVE]):
         m = atoms.active[at]
@@ -225,7 +225,7 @@ def _most_promising(config, groups, atoms, table, events, counts, sums, scratch,
 
 @uncounted
 def _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
-    """Follow the halves of all columns; return the one whose halves lead by enough, or -1."""
+    """Update the halves of all columns; return one whose halves lead by enough, or -1."""
     no_order = halves.come_in_no_order(config, table, counts, sums, True)
     known = halves.come_in_no_order(config, table, counts, sums, False)
     n_new, chosen = moves.MOVES_EVERY * config.sweep_every, -1
@@ -251,7 +251,7 @@ def _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratc
 
 @uncounted
 def split(config, rows, groups, atoms, table, events, counts, sums, scratch, now):
-    """Try to split the column whose shadow promises most; give up shadows that did not pay."""
+    """Try to split the column with the most promising shadow; restart failed shadows."""
     if not config.recall or counts[N_TABLES] >= config.max_tables:
         return
     m = _follow_all(config, rows, groups, atoms, table, events, counts, sums, scratch, now)

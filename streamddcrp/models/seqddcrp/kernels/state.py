@@ -1,4 +1,4 @@
-"""Compiled leaf operations on the streaming state; `kernels.arrival` strings them together.
+"""Compiled leaf operations on the streaming state, used by `kernels.arrival`.
 
 Symbols as in `docs/bound.md`: Z_im = q(customer i's parameter is atom m); a row of q(c_i) has local
 links A_ij, links A_ig to groups of evicted customers (tied to the prior's proportions) and births
@@ -8,8 +8,8 @@ s_im. The bound is
     rowterm_i = sum_j A_ij (log p_ij - log A_ij) + sum_g A_ig (log p_ig - log A_ig)
               + sum_m s_im (log alpha - log S_i - log s_im)
 
-with B(c) = 0 and one opener a column when there is no recall. Columns where no row in memory may
-sit, those of absent atoms, hold zeros and are skipped: ``atoms.active`` lists the others.
+with B(c) = 0 and one opener per column without recall. Columns of absent atoms, where no row in
+memory may sit, hold zeros and are skipped: ``atoms.active`` lists the others.
 """
 
 import math
@@ -35,11 +35,11 @@ from streamddcrp.numerics import (
 )
 
 LINK_FLOOR = math.exp(-23.0)  # an option below this share of the row's best is set to zero
-CALL_BACK = 0.01  # probability with which an arrival must open an atom that is away to call it back
-MANY = 16  # active tables, from which a row links to few of the others
-SWEPT = 64  # youngest rows that a block sweeps; older ones change with moves only
-PURE = 1.0 - 1e-12  # share of a group at an atom from which all its members are there
-LARGEST = 1e6  # score up to which a link term is a difference of scores without loss
+CALL_BACK = 0.01  # probability above which an arrival must open an absent atom to recall it
+MANY = 16  # active tables, above which a row links to few of the others
+SWEPT = 64  # youngest rows that a block sweeps; only moves change older ones
+PURE = 1.0 - 1e-12  # share of a group at an atom above which all its members count as there
+LARGEST = 1e6  # largest score for exact differences of scores in link terms
 
 
 @uncounted
@@ -60,20 +60,20 @@ def row_term(rows, r, n_groups, n_tables):
 
 @entry
 def refresh_terms(rows, counts):
-    """Recompute all link terms: an eviction and other changes of links keep no account of them."""
+    """Recompute all link terms, which evictions and other changes leave stale."""
     for r in range(counts[layout.N_ROWS]):
         rows.term[r] = row_term(rows, r, counts[layout.N_GROUPS], counts[layout.N_TABLES])
 
 
 @uncounted
 def decay_time(sums, t):
-    """Return the time by which links decay."""
+    """Return the link decay time."""
     return sums[layout.LAG] + sums[layout.SPEED] * t
 
 
 @uncounted
 def set_speed(sums, speed):
-    """Let the time by which links decay go on with another speed."""
+    """Continue the link decay time at another speed."""
     sums[layout.LAG] += (sums[layout.SPEED] - speed) * sums[layout.LAST_TIME]
     sums[layout.SPEED] = speed
 
@@ -83,8 +83,8 @@ def link_log_weights(config, rows, groups, counts, sums, t, given, b, share, out
     """Log decay weights of an arrival at time ``t``; return log S, dropped groups included.
 
     ``given[b, gap - 1]`` holds them for decays evaluated outside (`CALLER_GIVEN`); one row serves
-    all arrivals where distances are gaps. Leaves exp of them less the largest, which is the second
-    thing returned, in ``share``, groups from the next multiple of `LANES` on.
+    all arrivals if distances are gaps. Leaves exp of them minus the largest in ``share``, groups
+    from the next multiple of `LANES` on, and returns that largest second.
     """
     w, n_groups = counts[layout.N_ROWS], counts[layout.N_GROUPS]
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
@@ -147,7 +147,7 @@ def refresh_weights(config, atoms, counts, sums):
 
 @uncounted
 def refresh_sticks(config, atoms, counts, sums):
-    """Do `refresh_weights`, and refresh E log beta, docs/math/atoms.md (6), too."""
+    """As `refresh_weights`, and also refresh E log beta, docs/math/atoms.md (6)."""
     K = counts[layout.N_TABLES]
     refresh_weights(config, atoms, counts, sums)
     if not config.recall:
@@ -199,7 +199,7 @@ def settled_objective(config, rows, atoms, table, counts, sums):
 
 @entry
 def objective(config, rows, atoms, table, counts, sums, scratch):
-    """Do `settled_objective` at any time: neither posteriors nor link terms are all up to date."""
+    """As `settled_objective`, when posteriors or link terms may be stale."""
     total = settled_objective(config, rows, atoms, table, counts, sums)
     for r in range(counts[layout.N_ROWS]):
         total += row_term(rows, r, counts[layout.N_GROUPS], counts[layout.N_TABLES]) - rows.term[r]
@@ -222,7 +222,7 @@ def mix_row(rows, groups, atoms, counts, r):
     if n_active > MANY:
         vectors.mix_few(probs, links, active, n_active, r)
     else:
-        for at in range(0, n_active, 4):  # beyond the last one, it again
+        for at in range(0, n_active, 4):  # after the last one, repeat it
             a, b = natural(active[at]), natural(active[min(at + 1, last)])
             c, d = natural(active[min(at + 2, last)]), natural(active[min(at + 3, last)])
             probs[a, r], probs[b, r], probs[c, r], probs[d, r] = vectors.dot_four(
@@ -232,7 +232,7 @@ def mix_row(rows, groups, atoms, counts, r):
         probs[active[at], r] += rows.births[active[at], r]
     for g in range(counts[layout.N_GROUPS]):
         link = rows.group_links[r, g]
-        if is_pure(groups, g):  # first, for this one can be foretold
+        if is_pure(groups, g):  # tested first, since it is predictable
             probs[groups.atom[g], r] += link
         elif link > 0.0:
             for at in range(n_active):
@@ -241,7 +241,7 @@ def mix_row(rows, groups, atoms, counts, r):
 
 @uncounted
 def _mix_block(rows, groups, atoms, counts, corner, r):
-    """Do `mix_row` for `LANES` rows from ``r`` on, a multiple of it: first what older ones say."""
+    """As `mix_row` for `LANES` rows from ``r``, a multiple of it: older rows' messages first."""
     active, n_active, probs = atoms.active, counts[layout.N_ACTIVE], rows.probs
     for at in range(n_active):
         m = natural(active[at])
@@ -265,7 +265,7 @@ def _mix_block(rows, groups, atoms, counts, corner, r):
 
 @uncounted
 def is_pure(groups, g):
-    """Whether group ``g`` is that of an atom, with all its members there: no single row."""
+    """Whether group ``g`` belongs to an atom with all its members there: no single row."""
     return groups.atom[g] >= 0 and groups.probs[g, groups.atom[g]] > PURE
 
 
@@ -284,7 +284,7 @@ def weigh_groups(out, start, weights, groups, atoms, counts):
 
 @uncounted
 def activate(atoms, counts, m):
-    """Put column ``m`` among those that somebody in memory may sit at."""
+    """Add column ``m`` to those where a customer in memory may sit."""
     for at in range(counts[layout.N_ACTIVE]):
         if atoms.active[at] == m:
             return
@@ -298,7 +298,7 @@ def refresh_active(rows, groups, atoms, counts):
     n_active = 0
     for m in range(counts[layout.N_TABLES]):
         w = counts[layout.N_ROWS]
-        used = w > 0 and rows.probs[m, w - 1] > 0.0  # mostly
+        used = w > 0 and rows.probs[m, w - 1] > 0.0  # the usual case
         used = used or vectors.largest(rows.probs[m], w) > 0.0
         used = used or vectors.largest(rows.births[m], w) > 0.0
         if not used:
@@ -312,7 +312,7 @@ def refresh_active(rows, groups, atoms, counts):
 
 @uncounted
 def open_column(rows, groups, atoms, table, counts, opener):
-    """Open a column for the arrival ``opener``, empty as yet."""
+    """Open a column for the arrival ``opener``, initially empty."""
     K = counts[layout.N_TABLES]
     open_component(table, K, counts[layout.NEXT_ID], opener)
     atoms.opener[K] = opener
@@ -347,7 +347,7 @@ def close_last_column(counts):
     """Undo the last `open_column`; no row may sit there any more."""
     counts[layout.N_TABLES] -= 1
     counts[layout.NEXT_ID] -= 1
-    counts[layout.N_ACTIVE] -= 1  # it was the last to be put there
+    counts[layout.N_ACTIVE] -= 1  # it was added last
 
 
 @entry
@@ -367,7 +367,7 @@ def forward(rows, groups, atoms, counts, scratch, first):
 
 @entry
 def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
-    """Statistics, posteriors and sticks from frozen parts plus the window, recomputed."""
+    """Recompute statistics, posteriors and sticks from frozen parts plus the window."""
     w, old = counts[layout.N_ROWS], scratch.rest
     for at in range(counts[layout.N_ACTIVE]):
         m = atoms.active[at]
@@ -386,22 +386,22 @@ def refresh_totals(config, rows, atoms, table, counts, sums, scratch):
 
 @uncounted
 def settle(config, rows, groups, atoms, table, counts, sums, scratch, first):
-    """Recompute what follows from the links: Z from row ``first`` on, statistics and all else."""
+    """Recompute everything that depends on links: Z from row ``first``, statistics and so on."""
     forward(rows, groups, atoms, counts, scratch, first)
     refresh_totals(config, rows, atoms, table, counts, sums, scratch)
 
 
 @uncounted
 def lately(config):
-    """Rows after which a table that was not seen is away, and comes back with a return."""
+    """Rows without a sighting after which a table is away, and its next visit a return."""
     return min(config.window, SWEPT)
 
 
 @uncounted
 def is_away(config, table, counts, m):
-    """Whether no row of late was seen at column ``m``.
+    """Whether no recent row was seen at column ``m``.
 
-    Without a limit an atom that no row is most probable at, a broad one between others say, would
-    take a little of every row for ever.
+    Without a limit an atom that is never the most probable, for example a broad one between others,
+    would take a small share of every row for ever.
     """
     return counts[layout.N_SEEN] - max(table.last_seen[m], table.born[m]) > lately(config)

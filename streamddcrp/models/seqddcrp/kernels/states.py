@@ -1,14 +1,14 @@
-"""States over tables: the period that rows belong to, unmoved by single odd rows.
+"""States over tables: the period that rows belong to, robust to single odd rows.
 
-The label of a row is the most probable table, given that links reach some rows back: an odd row, or
-one between two tables that are near each other, changes it, and the next one changes it back. And
-noise of a shape that no table has is many tables, row by row. So the state is that of a hidden
-Markov model, filtered forward, with a *pure* state for each table and *mixed* states, each a
-distribution over tables: ``docs/math/states_over_tables.md``, equations (1) to (8).
+The label of a row is the most probable table, given links that reach some rows back. An odd row, or
+one between two similar tables, changes it, and the next one changes it back. Noise of a shape that
+no single table has is many tables, row by row. The state is therefore that of a hidden Markov
+model, filtered forward, with a *pure* state for each table and *mixed* states, each a distribution
+over tables: ``docs/math/states_over_tables.md``, equations (1) to (8).
 
-A state shows itself once it has been the most probable for two rows running, by odds of 10 to the
-state before, at a row that is not likelier there. A row that is marked as an outlier says nothing.
-Without recall the filter gives the probability of the labels. Where tables do not last and columns
+A state is shown once it has been most probable for two successive rows, by odds of 10 to the
+previous state, at a row that is not likelier there. A row marked as an outlier is no evidence.
+Without recall the filter gives the probability of the labels. If tables do not last and columns
 depend on each other within a mixed state, rows are clusters in no order, and the state is the
 label. O(K) a row and state; none of this affects the bound or what is learned.
 """
@@ -50,26 +50,26 @@ from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.models.seqddcrp.kernels.table import close_gap, column_of
 from streamddcrp.models.seqddcrp.kernels.vectors import exp_and_sum, log_mean
 
-NOTHING = 1e-300  # of the largest density
-LEAST_WEIGHT = 1e-6  # of a table for a new run
-RUNNING = 2  # rows that a state needs to show itself
-TRUSTED = 2.0 / 3.0  # share of first rows of states that the next have confirmed: one will do
-MEMORY = 500.0  # rows over which the evidence on rho fades
+NOTHING = 1e-300  # relative to the largest density
+LEAST_WEIGHT = 1e-6  # of a table in a new run
+RUNNING = 2  # successive rows needed to show a state
+TRUSTED = 2.0 / 3.0  # share of confirmed first rows of states above which one suffices
+MEMORY = 500.0  # rows over which evidence on rho fades
 LEAST_RATE = 1e-6
-LARGEST_RATE = 0.125  # of the filter: what draws again more often is a mixed state
-LONG = 3000.0  # rows that a stay in a mixed state lasts, before any has ended
-STATES, MIXTURES = 16, 24  # places of mixed states, and with them of runs that may become one
+LARGEST_RATE = 0.125  # of the filter's redraws: a state that redraws more often is mixed
+LONG = 3000.0  # assumed rows of a stay in a mixed state, before any has ended
+STATES, MIXTURES = 16, 24  # places of mixed states, and end of the candidate runs' places
 CONCENTRATIONS = (0.3, 3.0, 30.0)
-LEAST_SHARE = 1e-4  # of a concentration, so that it can come back
-TOUCHED = 1e-3  # probability of a mixed state from which it learns a row
+LEAST_SHARE = 1e-4  # of a concentration, so that it can recover
+TOUCHED = 1e-3  # probability above which a mixed state learns a row
 CAP = 1000.0  # rows that a mixed state remembers
-EVERY = 8  # rows from one run to the next, and between looks at them
-WORTH = 20.0  # nats by which a run has to predict better to become a state, or columns together
-SURE = 10.0  # odds at which a state shows itself
-HOPELESS = -8.0  # nats with which it is given up
-PURE = 0.8  # share of one table from which a run is not mixed
-RARE = 0.02  # share of a table below which it gives no name
-PLACES = 16  # states whose stays are remembered
+EVERY = 8  # rows between new runs, and between checks of them
+WORTH = 20.0  # nats of better prediction for a run to become a state, or columns to depend
+SURE = 10.0  # odds required to show a state
+HOPELESS = -8.0  # nats at which a run is given up
+PURE = 0.8  # share of one table above which a run is not mixed
+RARE = 0.02  # share below which a table gives no name
+PLACES = 16  # states whose stays are recorded
 
 
 @uncounted
@@ -80,7 +80,7 @@ def switch_rate(sums):
 
 @uncounted
 def regimes_last(config, counts, sums):
-    """Whether a regime lasts for two rows and more on average."""
+    """Whether regimes last at least two rows on average."""
     return RUNNING * switch_rate(sums) < 1.0 if config.recall else counts[RUNS_LAST] == 1
 
 
@@ -92,15 +92,15 @@ def leave_rate(counts):
 
 @uncounted
 def trusts_mixed(counts, sums):
-    """Whether mixed states are periods, and not rows of clusters in no order: rule (8)."""
+    """Whether mixed states are periods, not rows of clusters in no order: rule (8)."""
     return sums[DEPENDENCE] < WORTH or counts[N_RETURNED] >= max(counts[N_FOUNDED], 2)
 
 
 @uncounted
 def follow(config, atoms, table, counts, sums, scratch, out):
-    """Write the state of the row that `predict` has just weighed to ``out``, and remember it.
+    """Write the state of the row just weighed by `predict` to ``out``, and remember it.
 
-    The weight of a new table is left behind those of the live ones, where one may be opened.
+    The weight of a new table follows those of live ones, if one may be opened.
     """
     K = counts[N_TABLES]
     atoms.filtered[K] = atoms.joint[K] = 0.0  # not stored: an outlier may open a table there
@@ -156,7 +156,7 @@ def _is_shown(config, atoms, table, counts, scratch, likely, mixed):
 
 @uncounted
 def _of_state(atoms, table, counts, scratch, label, weights, mixed):
-    """Return the weight of the state of this id, pure and mixed, and the row's density there."""
+    """Return the weights of this id's state, pure and mixed, and the row's density there."""
     K, weight, density = counts[N_TABLES], 0.0, 0.0
     for m in range(K + 1):
         if label == (table.ids[m] if m < K else counts[NEXT_ID]):
@@ -179,7 +179,7 @@ def _largest(weights, K):
 
 @uncounted
 def _best_mixed(atoms, K):
-    """Return the place of the mixed state that is the most probable of all; -1: a pure one is."""
+    """Return the index of the mixed state that is most probable of all, or -1 for a pure one."""
     best, weight = -1, atoms.joint[_largest(atoms.joint, K)]
     for s in range(STATES):
         if atoms.mix_at[s] >= 0 and atoms.mix_weight[s] > weight:
@@ -189,11 +189,10 @@ def _best_mixed(atoms, K):
 
 @uncounted
 def _filter(atoms, counts, sums, scratch):
-    """Take the filter of pure states one row on, (1).
+    """Advance the filter of pure states by one row, (1).
 
-    ``scratch.own`` holds the log densities of the row, and then densities relative to the largest,
-    that of a new table behind them. A table that is not known, or that has not
-    been reported to users, has no weight.
+    ``scratch.own`` holds the row's log densities, then densities relative to the largest, a new
+    table's last. A table that is unknown or not yet reported to users has no weight.
     """
     K, filtered, density = counts[N_TABLES], atoms.filtered, scratch.own
     rho = switch_rate(sums)
@@ -225,9 +224,9 @@ def _filter(atoms, counts, sums, scratch):
 
 @uncounted
 def _filter_jointly(atoms, counts, sums, scratch):
-    """Take the filter of pure and mixed states one row on, (2) to (4); ``scratch.own``: densities.
+    """Advance the filter of pure and mixed states by one row, (2) to (4).
 
-    The runs that may become mixed states learn the row, and how much better they have predicted it.
+    Candidate runs learn the row and their predictive lead; ``scratch.own`` holds the densities.
     """
     K, joint, density = counts[N_TABLES], atoms.joint, scratch.own
     before, mixed, n_mixed, mean, n_known = 0.0, 0.0, 0, density[K], 1
@@ -287,7 +286,7 @@ def _predictive(atoms, m, density, mean, K):
 
 @uncounted
 def _learn(atoms, m, density, mean, base, K, share):
-    """Let mixture ``m`` learn a share of the row, (3); return its density there before."""
+    """Let mixture ``m`` learn a share of the row, (3); return its previous density."""
     p, seen = _predictive(atoms, m, density, mean, K), 0.0
     for k in range(K):
         seen += atoms.mix[m, k] * density[k]
@@ -316,9 +315,9 @@ def _scale(atoms, m, factor):
 
 @uncounted
 def compare_columns(config, atoms, counts, sums, scratch, table, x, work):
-    """Let the tables of the mixed state say whether columns depend on each other there, (7).
+    """Compare tables of the mixed state for dependence between columns, (7).
 
-    Where tables do not last and no state is mixed yet, all tables are compared. ``work`` (D,) is
+    If tables do not last and no state is mixed yet, all tables are compared. ``work`` (D,) is
     overwritten.
     """
     s, K, D = counts[AT], counts[N_TABLES], len(x)
@@ -341,7 +340,7 @@ def compare_columns(config, atoms, counts, sums, scratch, table, x, work):
         sums[DEPENDENCE] *= 1.0 - 1.0 / CAP
         sums[DEPENDENCE] += gain if math.isfinite(gain) else 0.0
     else:
-        sums[DEPENDENCE] = 2.0 * WORTH  # what cannot be told apart
+        sums[DEPENDENCE] = 2.0 * WORTH  # assumed if indistinguishable
 
 
 # -- runs that may become mixed states, (5) and (6) ---------------------------------------------
@@ -349,7 +348,7 @@ def compare_columns(config, atoms, counts, sums, scratch, table, x, work):
 
 @uncounted
 def found(config, atoms, table, events, counts, t):
-    """Make a mixed state of the best run if it is worth it, and begin another. O((M + K) K)."""
+    """Turn the best run into a mixed state if worthwhile; begin another. O((M + K) K)."""
     if not config.recall or counts[N_SEEN] % EVERY > 0:
         return
     now, best = counts[N_SEEN], -1
@@ -402,7 +401,7 @@ def _clear(atoms, m):
 
 @uncounted
 def _free_place(atoms):
-    """Return the place of a new mixed state: a free one, or that of the state with fewest rows."""
+    """Return a place for a new mixed state: a free one, or that of the smallest state."""
     place = 0
     for s in range(1, STATES):
         if atoms.mix_at[place] >= 0 and (
@@ -414,7 +413,7 @@ def _free_place(atoms):
 
 @uncounted
 def _found_state(atoms, table, events, counts, run, t):
-    """Make a mixed state of a run; the state that its rows were counted for gives them back."""
+    """Turn a run into a mixed state; the state that counted its rows returns them."""
     now, K = counts[N_SEEN], counts[N_TABLES]
     place, whole, old = _free_place(atoms), 0.0, _best_mixed(atoms, K - 1)
     if old >= 0:
@@ -457,9 +456,9 @@ def _found_state(atoms, table, events, counts, run, t):
 
 @uncounted
 def _name(atoms, table, events, counts, s, age, t):
-    """Name a mixed state after its largest table that is not a state by itself, or a new one.
+    """Name a mixed state after its largest table without its own state, or with a new id.
 
-    With most of its rows at one table it is the state of this table, odd rows included.
+    If most of its rows are at one table, it is that table's state, including odd rows.
     """
     for k in range(counts[N_TABLES]):
         if atoms.mix[s, k] > PURE * atoms.mix_total[s]:
@@ -490,14 +489,14 @@ def _name(atoms, table, events, counts, s, age, t):
 
 @uncounted
 def _merge_gain(atoms, a, b, K):
-    """Nats by which one Dirichlet-multinomial explains the rows of two mixtures better, (6)."""
+    """Nats by which one Dirichlet-multinomial explains two mixtures' rows better, (6)."""
     apart = _log_marginal(atoms, a, a, K) + _log_marginal(atoms, b, b, K)
     return _log_marginal(atoms, a, b, K) - apart
 
 
 @uncounted
 def _log_marginal(atoms, a, b, K):
-    """Log marginal of the counts of two mixtures together, or of one, over concentrations."""
+    """Log marginal of the counts of one or two mixtures, over concentrations."""
     total, top = 0.0, -math.inf
     for g in range(len(CONCENTRATIONS)):
         alpha, n, log_p = CONCENTRATIONS[g], 0.0, 0.0
@@ -514,12 +513,12 @@ def _log_marginal(atoms, a, b, K):
     return top + math.log(total / len(CONCENTRATIONS))
 
 
-# -- what happens to tables ----------------------------------------------------------------------
+# -- changes of tables ---------------------------------------------------------------------------
 
 
 @uncounted
 def join(atoms, m, l):
-    """Give column ``l``, which is to be removed, to column ``m``."""
+    """Transfer column ``l``, to be removed, to column ``m``."""
     for s in range(MIXTURES):
         atoms.mix[s, m] += atoms.mix[s, l]
     atoms.filtered[m] += atoms.filtered[l]
@@ -530,7 +529,7 @@ def join(atoms, m, l):
 
 @uncounted
 def part(atoms, table, counts, m, k, share):
-    """Give a share of column ``m`` to column ``k``; what lasted as one is a mixed state of both."""
+    """Transfer a share of column ``m`` to column ``k``; a lasting state becomes mixed."""
     for s in range(MIXTURES):
         atoms.mix[s, k] = share * atoms.mix[s, m]
         atoms.mix[s, m] -= atoms.mix[s, k]
@@ -547,7 +546,7 @@ def part(atoms, table, counts, m, k, share):
 
 @uncounted
 def rename(atoms, counts, old, new):
-    """Say ``new`` for ``old`` from now on."""
+    """Replace id ``old`` by ``new`` from now on."""
     for at in (STATE, LIKELY, STAYING, ASKED):
         if counts[at] == old:
             counts[at] = new
@@ -583,7 +582,7 @@ def close_state(atoms, m, K):
 
 @uncounted
 def note_return(config, atoms, table, events, counts, t):
-    """Report it if the arrival has brought the state back to an atom that was away. O(K)."""
+    """Report a return if the arrival brought the state back to an absent atom. O(K)."""
     arrival, m = counts[N_SEEN] - 1, column_of(table, counts, counts[STATE])
     if m < 0:
         return
@@ -595,7 +594,7 @@ def note_return(config, atoms, table, events, counts, t):
 
 @uncounted
 def start_filter(rows, atoms, counts):
-    """Start over at q of the last row: a move has given rows to another table."""
+    """Restart at the last row's q, after a move gave rows to another table."""
     K, last, pure = counts[N_TABLES], counts[N_ROWS] - 1, 0.0
     for m in range(K):
         pure += atoms.joint[m]
@@ -609,7 +608,7 @@ def start_filter(rows, atoms, counts):
 
 @uncounted
 def place_of(atoms, label):
-    """Return where the stays of a state are counted; -1: nowhere."""
+    """Return the index of a state's stays, or -1."""
     for i in range(PLACES):
         if atoms.stay_ids[i] == label:
             return i
@@ -627,7 +626,7 @@ def _forget_place(atoms, i):
 
 @uncounted
 def _taken_place(atoms, label, kept):
-    """Return the place of a state; where there is none, that of the state with fewest stays."""
+    """Return the index of a state, or of the one with fewest stays to replace."""
     place = place_of(atoms, label)
     if place >= 0:
         return place
@@ -645,7 +644,7 @@ def _taken_place(atoms, label, kept):
 
 @uncounted
 def _stay(atoms, counts):
-    """Count the stay that the arrival has ended, if any: number, rows, who follows."""
+    """Count the stay that the arrival ended, if any: number, rows, successor."""
     if counts[STATE] == counts[STAYING]:
         return
     if counts[STAYING] >= 0:

@@ -15,7 +15,7 @@ BIRTH_FLOOR = 1e-8  # in sweeps, a birth below this is set to zero
 
 @uncounted
 def _push(received, links, gain, atoms, counts, start, i):
-    """Add what row ``i`` sends to rows from ``start`` on: docs/math/links.md (3)."""
+    """Add the message of row ``i`` to rows from ``start`` on: docs/math/links.md (3)."""
     if counts[N_ACTIVE] > states.MANY:
         for j in range(start, i):
             if links[j] > 0.0:
@@ -71,7 +71,7 @@ def sweep(config, rows, groups, atoms, table, counts, scratch, start):
         for at in range(n_active):
             m = atoms.active[at]
             message[own + at] = gain[m] + atoms.log_beta[m]
-            if config.recall:  # the sum spares a jump that cannot be foretold
+            if config.recall:  # the sum avoids an unpredictable branch
                 possible = rows.births[m, i] + scratch.own[m] > 0.0
             else:
                 possible = rows.births[m, i] > 0.0 and atoms.opener[m] == first + i

@@ -1,4 +1,4 @@
-"""Compiled births and deaths of components, and where one is."""
+"""Compiled births, deaths and look-up of components."""
 
 from streamddcrp.compilation import kernel, uncounted
 from streamddcrp.models.seqddcrp.kernels.layout import N_TABLES
@@ -7,7 +7,7 @@ from streamddcrp.numerics import copy_row
 
 @uncounted
 def column_of(table, counts, label):
-    """Return the column of the table with id ``label``; -1 if it is gone."""
+    """Return the column of the table with id ``label``, or -1."""
     for m in range(counts[N_TABLES]):
         if table.ids[m] == label:
             return m

@@ -1,7 +1,7 @@
-"""Sums over the rows of the window and the columns where they may sit, eight rows at a time.
+"""Sums over window rows and their possible columns, eight rows at a time.
 
-Arrays of rows are as long as a multiple of `LANES`. Links beyond those of a row are zero, and log
-weights -inf; what other arrays hold there does not matter.
+Arrays of rows are padded to a multiple of `LANES`. Padding of links is zero and of log weights
+-inf; padding of other arrays does not matter.
 """
 
 import math
@@ -23,14 +23,14 @@ from streamddcrp.lanes import (
 )
 from streamddcrp.numerics import exp_lanes, log_lanes, natural, padded
 
-NEVER = -1e300  # log of a probability that is as good as zero
+NEVER = -1e300  # log of a probability that counts as zero
 
 
 @leaf
 def weigh_columns(out, weights, values, active, n_active, n):
     """out[j] = sum over active columns m of weights[m] * values[m, j], for j < n."""
     last = n_active - 1
-    for at in range(0, n_active, 4):  # beyond the last one, it again with no weight
+    for at in range(0, n_active, 4):  # after the last one, repeat it with zero weight
         a, b = natural(active[at]), natural(active[min(at + 1, last)])
         c, d = natural(active[min(at + 2, last)]), natural(active[min(at + 3, last)])
         p, q = weights[a], weights[b] if at < last else 0.0
@@ -43,7 +43,7 @@ def weigh_columns(out, weights, values, active, n_active, n):
 
 @leaf
 def weigh_few(out, weights, values, active, n_active, sole, n):
-    """Do `weigh_columns` where most rows j have values[m, j] at their column ``sole[j]`` only."""
+    """As `weigh_columns`, if most rows j have values[m, j] only at their column ``sole[j]``."""
     for j in range(n):
         if sole[j] >= 0:
             out[j] = weights[sole[j]] * values[sole[j], j]
@@ -57,7 +57,7 @@ def weigh_few(out, weights, values, active, n_active, sole, n):
 
 @kernel(_nrt=False)
 def find_sole(sole, values, active, n_active, n):
-    """Find the only column where each of ``n`` rows has a value, -1: several; count the former."""
+    """Find the only column of each of ``n`` rows with a value, -1: several; count the former."""
     for j in range(n):
         sole[j] = -2
     for at in range(n_active):
@@ -73,7 +73,7 @@ def find_sole(sole, values, active, n_active, n):
 
 @kernel(_nrt=False)
 def mix_few(values, links, active, n_active, r):
-    """values[m, r] = sum of links[j] * values[m, j] over j < r, few of which are linked to."""
+    """values[m, r] = sum of links[j] * values[m, j] over j < r, with few nonzero links."""
     for at in range(n_active):
         values[active[at], r] = 0.0
     for j in range(r):
@@ -95,7 +95,7 @@ def add_scores(share, message, log_weight, n):
 
 @leaf
 def rest_of_options(share, message, start, stop):
-    """Let there be no options from ``start`` to ``stop``, where a multiple of `LANES` ends."""
+    """Remove options from ``start`` to ``stop``, padded to a multiple of `LANES`."""
     for j in range(start, stop):
         share[j], message[j] = -np.inf, 0.0
 
@@ -126,7 +126,7 @@ def floor_and_sums(share, message, n, floor):
 
 @leaf
 def largest(values, n):
-    """Largest of the first ``n`` entries; what comes behind them is no larger."""
+    """Largest of the first ``n`` entries; padding must not exceed it."""
     top = lanes(-np.inf)
     for j in range(0, n, LANES):
         top = larger(top, load(values, j))
@@ -225,7 +225,7 @@ def add_scaled(out, factor, values, start, stop):
 
 @leaf
 def dot_one(a, b, n):
-    """Dot product of ``n`` entries; then come zeros."""
+    """Dot product of ``n`` entries, with zero padding."""
     total = lanes(0.0)
     for j in range(0, n, LANES):
         total = total + load(a, j) * load(b, j)
@@ -234,7 +234,7 @@ def dot_one(a, b, n):
 
 @leaf
 def dot_four(x, a, b, c, d, n):
-    """Dot products of ``n`` entries of ``x`` with four others; then come zeros."""
+    """Dot products of ``n`` entries of ``x`` with four others, with zero padding."""
     p, q, r, s = lanes(0.0), lanes(0.0), lanes(0.0), lanes(0.0)
     for j in range(0, n, LANES):
         value = load(x, j)

@@ -1,24 +1,23 @@
-"""Visits: an atom that comes back after long, and how much of what it was still holds.
+"""Visits: how much of an atom still holds when it returns after a long absence.
 
-A level may have wandered while its regime was away. Under the random walk that a memory of
-`memory` rows stands for, the level's variance grows by 1 / memory^2 a row, in units of a row's
-variance. So an atom that was worth n rows is worth, after an absence of a rows,
+A level may have wandered while its regime was away. Under the random walk implied by a memory of
+`memory` rows, the level's variance grows by 1 / memory^2 a row, in units of a row's variance. After
+an absence of a rows, an atom of n rows is therefore worth
 
     n_a = 1 / (1 / n + a / memory^2),
 
-but at least `LEAST` rows, for its spread. Whether levels wander is learned: a visit that ends
-is predicted from all n rows and from n_a, and the difference of the log densities is added up. If
-levels do not wander, a lead of 5 nats ever comes about with probability e^-5 at most.
+but at least `LEAST` rows, for its spread. Whether levels wander is learned: when a visit ends, it
+is predicted from all n rows and from n_a, and the differences of the log densities are summed. If
+levels do not wander, a lead of 5 nats ever occurs with probability at most e^-5.
 
-An atom may also never return. Where clusters die and others are born, each absent atom would
-take the next one that is born near it. If atoms return, a run of rows that is at none of the atoms
-present is at one of the k absent ones or at a new one, in proportion 1 to gamma; if they die, it is
-at a new one. So the log of
+An atom may also never return. If clusters die and others are born, each absent atom would absorb
+the next one born nearby. If atoms return, a run at none of the present atoms is at one of the k
+absent ones or at a new one, in proportion 1 to gamma; if they die, it is at a new one. The log of
 
     (gamma + p(rows | atom) / p(rows | new)) / (gamma + k)
 
-is added up, over visits that end and new atoms that last. From -5 nats on absent atoms are retired,
-where rows come in no order: where regimes last, being away says little.
+is summed over visits that end and new atoms that last. From -5 nats on, absent atoms are retired if
+rows come in no order; if regimes last, an absence is weak evidence.
 """
 
 import math
@@ -44,26 +43,26 @@ from streamddcrp.models.seqddcrp.kernels.state import lately
 from streamddcrp.models.seqddcrp.kernels.states import regimes_last
 from streamddcrp.numerics import add, log_add_exp, scale
 
-VISIT = 2.0  # times as long an absence makes a return a visit
-LEAST = 32.0  # rows that an absence leaves of what an atom was
-NEEDED = 5.0  # nats by which what is not the rule must lead
-MOST = 20.0  # nats of lead that are remembered, either way
-REPLACED = 4.0  # times as many rows as a table remembers, which an absent one misses
+VISIT = 2.0  # multiple of an absence that makes a return a visit
+LEAST = 32.0  # least rows of an atom kept after an absence
+NEEDED = 5.0  # nats by which the exception must lead
+MOST = 20.0  # largest remembered lead in nats, either way
+REPLACED = 4.0  # missed rows, relative to a table's memory, that replace an absent one
 UNLIKELY = 700.0  # nats
-FEWEST = 6.0  # expected rows, known or predicted, by which one is judged
+FEWEST = 6.0  # expected rows, known or predicted, required for a judgement
 
 
 @uncounted
 def held(config, atoms, m):
-    """Return how many evicted rows column ``m`` remembers; `kernels.pace`."""
+    """Return the number of evicted rows that column ``m`` remembers; see `kernels.pace`."""
     return config.recent if atoms.is_fast[m] == 1 else config.memory
 
 
 @uncounted
 def greet(config, groups, atoms, table, events, counts, sums, scratch, m, arrival):
-    """Let the shadow of an atom that comes back after long be what it gets from now on.
+    """Collect all further rows of an atom that returns after long in its shadow.
 
-    The usual test of a split then asks whether this visit should have been an atom of its own.
+    The usual split test then decides whether this visit should have been a new atom.
     """
     last = table.last_seen[m]
     if config.recall and last >= 0 and arrival - last > VISIT * lately(config):
@@ -74,7 +73,7 @@ def greet(config, groups, atoms, table, events, counts, sums, scratch, m, arriva
 
 @uncounted
 def end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, now):
-    """Start the shadow of column ``m`` again; if it was a visit, learn from it."""
+    """Restart the shadow of column ``m``; if it was a visit, learn from it."""
     if atoms.visiting[m] != 0:
         _judge(config, atoms, table, counts, sums, scratch, m)
     restart(groups, atoms, table, events, counts, m, now)
@@ -82,7 +81,7 @@ def end_visit(config, groups, atoms, table, events, counts, sums, scratch, m, no
 
 @uncounted
 def _move_on(atoms, counts):
-    """Whether the levels of most atoms that have lasted move on while they are there."""
+    """Whether the levels of most atoms that lasted move while present."""
     most = 0
     for m in range(counts[N_TABLES]):
         if has_lasted(atoms, m):
@@ -92,7 +91,7 @@ def _move_on(atoms, counts):
 
 @uncounted
 def fade(config, atoms, table, events, counts, sums, now):
-    """Forget what no longer holds of atoms that have come back since the last block."""
+    """Forget outdated parts of atoms that returned since the last block."""
     if sums[WANDER_LEAD] <= NEEDED and not _move_on(atoms, counts):
         return
     for at in range(counts[N_ACTIVE]):
@@ -117,20 +116,20 @@ def retain(atoms, table, m, share):
 
 @uncounted
 def _left(config, n, away):
-    """Rows that are left of ``n``."""
+    """Return the number of rows left of ``n``."""
     return max(n / (1.0 + n * away / config.memory**2), min(n, LEAST))
 
 
 @uncounted
 def _judge(config, atoms, table, counts, sums, scratch, m):
-    """Add up by how much a visit is more probable where levels wander, and where atoms return."""
+    """Sum the evidence of a visit for wandering levels and for returning atoms."""
     away, rows = atoms.visiting[m], table.shadow[m, 0]
     n = table.frozen[m, 0] - rows
     if min(n, rows) < FEWEST:
         return
     if away > 0:
         before, after = n, _left(config, n, away)
-    else:  # it has been forgotten already
+    else:  # already forgotten
         before, after = config.memory, n
         if n * -away < config.memory**2:
             before = min(n / (1.0 + n * away / config.memory**2), config.memory)
@@ -143,10 +142,10 @@ def _judge(config, atoms, table, counts, sums, scratch, m):
 
 @uncounted
 def note_run(config, atoms, table, counts, sums, m, gain):
-    """Add up by how much a run at column ``m``, which was not there, is likelier if atoms return.
+    """Sum the evidence of a run at absent column ``m`` for returning atoms.
 
-    ``gain`` is by how many nats its rows are more probable at what the atom was than at a new one;
-    -inf if the atom is new.
+    ``gain`` is the number of nats by which its rows are more probable under the earlier atom than
+    under a new one; -inf if the atom is new.
     """
     absent = 1 if atoms.visiting[m] != 0 else 0
     for k in range(counts[N_TABLES]):
@@ -159,24 +158,24 @@ def note_run(config, atoms, table, counts, sums, m, gain):
 
 @uncounted
 def note_birth(config, atoms, table, counts, sums, m, before):
-    """Do `note_run` for a new atom when it has lasted; it had ``before`` rows before the last."""
+    """Call `note_run` for a new atom once it lasts; it had ``before`` rows before the last."""
     if config.recall and before < LASTING <= atoms.n_rows[m]:
         note_run(config, atoms, table, counts, sums, m, -math.inf)
 
 
 @uncounted
 def are_mortal(config, counts, sums):
-    """Whether an atom that is away will not come back."""
+    """Whether an absent atom will not return."""
     return sums[RETURN_LEAD] < -NEEDED and not regimes_last(config, counts, sums)
 
 
 @uncounted
 def miss(config, rows, atoms, table, counts, sums, scratch):
-    """Let absent atoms miss the last row of a block, which stands for all, where it is not theirs.
+    """Count a missed row for absent atoms, if the block's last row, as a sample, is not theirs.
 
-    Where rows come in no order, an atom that is away while rows come that suit it is another's
-    half by now: an atom as large as that would have had p(x | atom) / (p(x | atom) + p(x | other))
-    of each.
+    If rows come in no order and suit an absent atom, but go to another, the absent one is by now
+    half of that one: an equally large atom would have had p(x | atom) / (p(x | atom) + p(x |
+    other)) of each row.
     """
     if not come_in_no_order(config, table, counts, sums, False):
         return
@@ -194,7 +193,7 @@ def miss(config, rows, atoms, table, counts, sums, scratch):
 
 @uncounted
 def is_replaced(config, atoms, m):
-    """Whether the rows of column ``m`` have gone to another one for long."""
+    """Whether the rows of column ``m`` have long gone to another one."""
     return atoms.missed[m] > REPLACED * config.memory
 
 

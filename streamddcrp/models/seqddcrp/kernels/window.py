@@ -1,6 +1,6 @@
-"""Compiled upkeep of the window: eviction into groups, groups dropped, tables retired.
+"""Compiled window maintenance: eviction into groups, dropped groups, retired tables.
 
-The order in `evict` matters: a row is mixed again before it is frozen, because evictions before it
+The order in `evict` matters: a row is mixed again before it is frozen, because earlier evictions
 may have moved the group means it links to.
 """
 
@@ -44,17 +44,17 @@ from streamddcrp.models.seqddcrp.kernels.visits import are_mortal, is_replaced
 from streamddcrp.numerics import copy_first, copy_row, log_add_exp, log_decay
 
 GOLDEN = 0.6180339887498949
-UNREACHABLE = 1e-12  # a table where no row in memory sits with more probability can be retired
-NEGLIGIBLE_MASS = 1e-7  # a tied group that weighs less (against alpha, if that is below 1) goes
+UNREACHABLE = 1e-12  # probability below which a table counts as unreachable for a row
+NEGLIGIBLE_MASS = 1e-7  # weight, relative to alpha or 1, below which a tied group is dropped
 IDLE_LINK = 1e-9  # a link weaker than this does not keep a group
-MOST_GROWTH = 30.0  # of a group's log mass in one step, beyond which a sum would lose digits
+MOST_GROWTH = 30.0  # of a group's log mass in a step, beyond which a sum would lose digits
 
 
 @uncounted
 def _join_group(config, rows, groups, counts, sides, r):
-    """Let evicted row ``r`` join its likeliest atom's group, docs/math/links.md (8), or make one.
+    """Add evicted row ``r`` to its likeliest atom's group, docs/math/links.md (8), or a new one.
 
-    Return the group, and by how much its log mass grew; infinity for a new one.
+    Returns the group and the growth of its log mass; infinity for a new one.
     """
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     best = -1
@@ -112,10 +112,10 @@ def evict(config, rows, groups, atoms, table, counts, sums, scratch, n):
 
 @uncounted
 def _home(rows, counts, r, drawn):
-    """Return the column at which row ``r`` is frozen: its likeliest one, or one ``drawn`` from Z.
+    """Return the column at which row ``r`` is frozen: its likeliest, or one ``drawn`` from Z.
 
-    Tables that share rows would look narrower than they are if each took those next to it. Draws
-    follow the golden section, so that they are as even as can be, and the same in each run.
+    If tables that share rows each took the nearest ones, they would look too narrow. Draws follow
+    the golden section, which makes them even and reproducible.
     """
     K, k = counts[N_TABLES], 0
     for m in range(1, K):
@@ -131,11 +131,11 @@ def _home(rows, counts, r, drawn):
 
 @uncounted
 def _harden(rows, groups, counts, r, k):
-    """Restrict q of row ``r``, about to be frozen, to what leads to atom ``k``.
+    """Restrict q of row ``r``, about to be frozen, to paths that lead to atom ``k``.
 
-    Rows after a frozen row inherit its Z, and no later evidence reaches it. A share of some per
-    cent at another atom would be handed down for as long as the run lasts, however many rows speak
-    against it, and corrupt the statistics of an absent atom.
+    Rows after a frozen row inherit its Z, and no later evidence reaches it. A share of a few per
+    cent at another atom would be passed on throughout the run, against all evidence, and corrupt
+    the statistics of an absent atom.
     """
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     total = rows.births[k, r]
@@ -154,9 +154,9 @@ def _harden(rows, groups, counts, r, k):
 
 @uncounted
 def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n, drawn):
-    """Freeze row ``r`` of ``n``, whose links reach groups only; the others' links follow it."""
+    """Freeze row ``r`` of ``n``, whose links reach only groups; links to it go to its group."""
     w, K = counts[N_ROWS], counts[N_TABLES]
-    mix_row(rows, groups, atoms, counts, r)  # group means may have moved since
+    mix_row(rows, groups, atoms, counts, r)  # group means may have changed
     k = scratch.home[r] = _home(rows, counts, r, drawn)
     _harden(rows, groups, counts, r, k)
     term = row_term(rows, r, counts[N_GROUPS], K)
@@ -179,10 +179,10 @@ def _freeze(config, rows, groups, atoms, table, counts, sums, scratch, r, n, dra
 
 @uncounted
 def _pass_on(rows, scratch, i, r):
-    """Make the link of row ``i`` to row ``r``, which has joined a group, a link to this group."""
+    """Turn row ``i``'s link to row ``r``, which joined a group, into a link to the group."""
     g, growth = scratch.joined[r], scratch.growth[r]
     rows.group_links[i, g] += rows.links[i, r]
-    if growth < MOST_GROWTH:  # by the same for all, under decays that keep proportions
+    if growth < MOST_GROWTH:  # equal for all, under decays that keep proportions
         rows.group_log_weight[i, g] += growth
     else:
         more = log_add_exp(rows.group_log_weight[i, g], rows.log_weight[i, r])
@@ -192,9 +192,9 @@ def _pass_on(rows, scratch, i, r):
 
 @uncounted
 def _pass_all_on(rows, counts, scratch, n):
-    """Do `_pass_on` for links of the rows that stay to the first ``n``; `shift_rows` drops these.
+    """As `_pass_on` for links of remaining rows to the first ``n``; `shift_rows` drops these.
 
-    From the last row on whose weight is not a factor for all, groups grow by their sum at once.
+    From the last row with an individual weight on, groups grow by their sum at once.
     """
     grown, common = scratch.group, 0
     grown[: counts[N_GROUPS]] = 0.0
@@ -244,7 +244,7 @@ def shift_rows(rows, atoms, scratch, counts, n):
 
 @uncounted
 def remove_group(rows, groups, counts, g):
-    """Drop group ``g``, keeping the order of the others; rows that linked to it renormalise."""
+    """Drop group ``g``, keeping the others' order; rows that linked to it renormalise."""
     n_groups, K = counts[N_GROUPS], counts[N_TABLES]
     for i in range(counts[N_ROWS]):
         lost = rows.group_links[i, g]
@@ -272,10 +272,10 @@ def remove_group(rows, groups, counts, g):
 
 @uncounted
 def drop_groups(config, rows, groups, counts, sums, now):
-    """Drop groups that no row can link to any more; return whether any link was cut.
+    """Drop groups that no row can link to; return whether any link was cut.
 
-    A tied group goes when its decay mass is negligible and no row in the window links to it; its
-    mass stays in S. A customer kept alone goes when it is out of every row's reach.
+    A tied group is dropped when its decay mass is negligible and no row in the window links to it;
+    its mass stays in S. A single customer is dropped when it is out of every row's reach.
     """
     cut = False
     code, location, scale = config.decay_code, config.decay_location, config.decay_scale
@@ -304,7 +304,7 @@ def drop_groups(config, rows, groups, counts, sums, now):
 
 @uncounted
 def _reachable(rows, groups, counts, m):
-    """Whether anybody in memory may sit at column ``m``."""
+    """Whether a customer in memory may sit at column ``m``."""
     for r in range(counts[N_ROWS]):
         if rows.probs[m, r] > UNREACHABLE or rows.births[m, r] > UNREACHABLE:
             return True
@@ -316,7 +316,7 @@ def _reachable(rows, groups, counts, m):
 
 @uncounted
 def _least_missed(rows, groups, table, counts):
-    """Return the column out of reach with the fewest customers for the time away; -1: none."""
+    """Return the unreachable column with the fewest customers for its absence, or -1."""
     chosen, least = -1, np.inf
     for m in range(counts[N_TABLES]):
         if not _reachable(rows, groups, counts, m):
@@ -328,7 +328,7 @@ def _least_missed(rows, groups, table, counts):
 
 @uncounted
 def _let_go(config, rows, groups, atoms, table, events, counts, sums, now, m):
-    """Retire column ``m`` exactly: its terms go to the frozen bound, its openings to the dead."""
+    """Retire column ``m`` exactly: its terms go to the frozen bound, openings to the dead."""
     dismiss(atoms, counts, m)
     if was_reported(atoms, m):
         record(events, counts, N_EVENTS, DEATH, table.ids[m], -1, counts[N_SEEN] - 1, now)
@@ -342,7 +342,7 @@ def _let_go(config, rows, groups, atoms, table, events, counts, sums, now, m):
 
 @uncounted
 def close_column(rows, groups, atoms, table, counts, m):
-    """Remove column ``m``, keeping the order of the others."""
+    """Remove column ``m``, keeping the others' order."""
     K = counts[N_TABLES]
     w = counts[N_ROWS]
     for k in range(m, K - 1):
@@ -387,9 +387,9 @@ def close_column(rows, groups, atoms, table, counts, m):
 def retire(config, rows, groups, atoms, table, events, counts, sums, now):
     """Retire tables that no row in memory can reach.
 
-    Without recall, all of them. With recall an absent atom may come back, so only as many as make
-    room for a block of births, those with the fewest customers for the time they have been away;
-    but all where they are known not to come back, and those whose rows go to others.
+    Without recall, all of them. With recall an absent atom may return, so only enough are retired
+    for a block of births: those with the fewest customers for their absence. All are retired if
+    atoms are known not to return, or their rows go to others.
     """
     for m in range(counts[N_TABLES] - 1, -1, -1):
         if is_replaced(config, atoms, m) and not _reachable(rows, groups, counts, m):

@@ -1,4 +1,4 @@
-"""Emissions: the distribution of a component's rows, and how it moves from epoch to epoch."""
+"""Emissions: the distribution of a component's rows, and its change between epochs."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ def stacked_epochs(parts: Sequence[Any]) -> Any:
 
 
 def widened(array: FloatArray, n: int, axis: int = 1) -> FloatArray:
-    """Return an array with ``n`` components more, of zeros."""
+    """Append zeros for ``n`` components to an array."""
     shape = list(array.shape)
     shape[axis] = n
     return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis)
@@ -43,12 +43,11 @@ class Moments(NamedTuple):
 
     @classmethod
     def none(cls, K: int, D: int) -> Self:
-        """Return zeros."""
         return cls(np.zeros((K, D)), np.zeros((K, D)))
 
     @classmethod
     def filtered(cls, smoothed: Any, epoch: int, drift: Any = 0.0) -> Self:
-        """Return what was known after an epoch, or with ``drift`` is predicted for a later one."""
+        """Return the knowledge after an epoch or, with ``drift``, predicted for a later one."""
         return cls(smoothed.filtered_mean[epoch].copy(), smoothed.filtered_var[epoch] + drift)
 
 
@@ -60,25 +59,25 @@ class Summary(NamedTuple):
 
 
 class Seats(NamedTuple):
-    """Where rows of the open epoch were assigned."""
+    """Assignments of the open epoch's rows."""
 
-    q: FloatArray  # (N, K): assignments; K counts the components opened on the way
+    q: FloatArray  # (N, K): assignments; K includes components opened meanwhile
     scores: FloatArray  # (N,): -log of the summed weights times densities
-    # (N, 2): probability, before the row was assigned, of a new component, and of one whose decayed
-    # past is less than half a row
+    # (N, 2): probability, before assignment, of a new component, and of one whose decayed past is
+    # less than half a row
     chances: FloatArray
 
 
 class Seating:
-    """The open epoch: its rows are assigned as they come, by marginal predictives.
+    """The open epoch: rows are assigned as they come, by marginal predictives.
 
-    Component k has weight a0 + (decayed past count) + (expected rows of the epoch so far), a new
-    one ``exp(log_new)``, but none once all slots are taken. Where a new one is the likeliest it is
-    opened, and the row is its own; otherwise the row is shared among the components there are.
+    Component k has weight a0 + (decayed past count) + (expected rows of the epoch so far), and a
+    new one ``exp(log_new)``, while slots are free. If a new one is the likeliest it is opened with
+    the whole row; otherwise the row is shared among the existing components.
 
-    ``arrays`` (K, ..) are decayed past counts, expected rows of the epoch, and what else the kernel
-    ``emission.seat`` takes. It reads ``emission.law``, assigns rows of ``emission.prepared`` from a
-    first one on while there is room for one component more, and returns how many are done, and K.
+    ``arrays`` (K, ..) are decayed past counts, expected rows of the epoch, and further inputs of
+    the kernel ``emission.seat``. It reads ``emission.law``, assigns rows of ``emission.prepared``
+    from a first one on while there is room for one more component, and returns the rows done and K.
     """
 
     def __init__(self, emission: Any, *arrays: FloatArray) -> None:
@@ -90,7 +89,7 @@ class Seating:
         return self._emission.prepared(X)
 
     def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
-        """Assign rows while there is room; return how many are done."""
+        """Assign rows while there is room; return the number done."""
         law, arrays = self._emission.law, tuple(self._arrays)
         done, self.n_components = self._emission.seat(
             law, rows, start, self.n_components, a0, log_new, arrays, out
@@ -98,7 +97,7 @@ class Seating:
         return int(done)
 
     def seat(self, X: Any, a0: float, log_new: float, slots: int) -> Seats:
-        """Assign rows; the result does not depend on how they are cut into calls."""
+        """Assign rows; the result does not depend on the cuts between calls."""
         rows, N, done = self._rows(X), X.shape[0], 0
         scores, chances = np.empty(N), np.empty((N, 2))
         q = np.zeros((N, len(self._arrays[0])))
@@ -115,13 +114,13 @@ class Seating:
 
 
 class Emission(Protocol):
-    """Distribution of the rows of a component, and how it moves from epoch to epoch.
+    """Distribution of a component's rows, and its change between epochs.
 
-    K components, E epochs of a window. Rows of an epoch, ``X``, have a length and are whatever the
-    emission takes. Its statistics and starts are named tuples of arrays of shapes (E, K, ..) and
-    (K, ..): the window stacks, adds and picks their entries by component without knowing them.
-    ``begins`` (K,) is the epoch of the window in which a component was born, -1 if before it. A
-    share of a row that is less than ``least`` of its likeliest component's is taken for zero.
+    K components, E epochs of a window. Rows of an epoch, ``X``, have a length and an
+    emission-specific type. Statistics and starts are named tuples of arrays of shapes (E, K, ..)
+    and (K, ..), which the window stacks, adds and indexes by component without interpreting them.
+    ``begins`` (K,) is the epoch of the window in which a component was born, -1 if earlier. A row's
+    share below ``least`` times its likeliest component's counts as zero.
     """
 
     least: float
@@ -134,10 +133,10 @@ class Emission(Protocol):
         return stacked_epochs([self.stats(X, q) for X, q in zip(rows, resp, strict=True)])
 
     def joined(self, parts: list[Any]) -> Any:
-        """Return the rows of an epoch that came in parts, maybe none."""
+        """Return the rows of an epoch that came in parts, perhaps none."""
 
     def no_starts(self, K: int) -> Any:
-        """Return empty starts: what is known of K components from before the window."""
+        """Return empty starts: the knowledge of K components from before the window."""
 
     def smooth(self, stats: Any, starts: Any, begins: IntArray) -> Any:
         """Return the posterior over the window, and log evidence (E, K) of epochs in order."""
@@ -149,13 +148,13 @@ class Emission(Protocol):
         raise NotImplementedError
 
     def frozen(self, smoothed: Any) -> Any:
-        """Return the starts once the first epoch has left: filtered, not to count rows twice."""
+        """Return the starts after the first epoch leaves: filtered, not to count rows twice."""
 
     def ahead(self, smoothed: Any, steps: int = 1) -> Any:
-        """Return what is predicted for an epoch after the window."""
+        """Return the prediction for an epoch after the window."""
 
     def seating(self, past: FloatArray, ahead: Any) -> Seating:
-        """Begin an epoch of components with decayed past counts (K,) and what was predicted."""
+        """Begin an epoch of components, given decayed past counts (K,) and predictions."""
         raise NotImplementedError
 
     def near(self, smoothed: Any, begins: IntArray) -> tuple[IntArray, IntArray]:
@@ -163,32 +162,32 @@ class Emission(Protocol):
         raise NotImplementedError
 
     def mixed(self, rows: list[Any], resp: Parts, starts: Any, least: float) -> IntArray:
-        """Return which components, of those with ``least`` rows in the window, may be two."""
+        """Return the components, with ``least`` rows in the window, that may be two."""
         return np.flatnonzero(sum(q.sum(axis=0) for q in resp) >= least)
 
     def halves(self, rows: list[Any], resp: Parts, k: int, alone: Any, epoch: int) -> Parts | None:
-        """Return what part of each row would leave ``k`` from an epoch on; None: it is not two."""
+        """Return the share of each row that leaves ``k`` from an epoch on; None: no split."""
         return None
 
     def split(
         self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
         starts: Any, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[Parts, Any]:  # fmt: skip
-        """Share rows between two components where `halves` says so.
+        """Share rows between two components, starting from `halves`.
 
-        ``own`` (N_e, 1) is the component's share of the rows of every epoch, ``sides`` (N_e,) from
-        `halves` the part that leaves at first. In turns the two are smoothed and rows shared by
-        expected log likelihoods and decayed counts; ``before`` (W, 2, 3) are those of the past.
-        Return shares (N_e, 2) and the last smoothing.
+        ``own`` (N_e, 1) is the component's share of every epoch's rows, ``sides`` (N_e,) from
+        `halves` the initial part that leaves. Smoothing alternates with sharing rows by expected
+        log likelihoods and decayed counts; ``before`` (W, 2, 3) are those of the past. Returns
+        shares (N_e, 2) and the last smoothing.
         """
         raise NotImplementedError
 
     def learned(self, stats: Any, smoothed: Any, begins: IntArray) -> Self:
-        """Return the emission with its scales fitted to the window and what has left it."""
+        """Return the emission with scales fitted to the window and past epochs."""
         return self
 
     def forgotten(self, stats: Any, smoothed: Any, begins: IntArray) -> Self:
-        """Return the emission that has noted the first epoch of the window, about to leave."""
+        """Return the emission updated by the first epoch of the window, which will leave."""
         return self
 
     def summary(
@@ -200,8 +199,8 @@ class Emission(Protocol):
     def latest(self, stats: Any, smoothed: Any, fresh: Any, names: Sequence[Word]) -> Summary:
         """Describe all components as they are now.
 
-        ``fresh`` (K, ..): statistics of the open epoch, which alone describe the components that it
-        has begun, the last ones; ``stats, smoothed``: of the window, or None without components.
+        ``fresh`` (K, ..): statistics of the open epoch, the only description of components begun in
+        it, which come last; ``stats, smoothed``: of the window, or None without components.
         """
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""Sparse bags of words that stand in for arrays of counts."""
+"""Sparse bags of words that replace arrays of counts."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,17 +26,16 @@ def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
 
 @dataclass(slots=True, eq=False)
 class Bags:
-    """Sparse counts (.., V) that numpy picks, adds, stacks, joins and chooses as if dense."""
+    """Sparse counts (.., V) with the indexing, sums and stacking of dense arrays."""
 
     shape: tuple[int, ...]  # of the leading axes
-    width: int  # one more than the largest word met: V is open
-    offsets: IntArray  # bag b, in C order of these, holds entries offsets[b] to offsets[b + 1]
+    width: int  # largest word so far plus one: V is open
+    offsets: IntArray  # entries of bag b, in C order, from offsets[b] to offsets[b + 1]
     words: IntArray
     counts: FloatArray
 
     @classmethod
     def empty(cls, K: int) -> "Bags":
-        """Return K bags with nothing in them."""
         return cls((K,), 0, np.zeros(K + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
     @classmethod
@@ -48,7 +47,6 @@ class Bags:
 
     @property
     def ndim(self) -> int:
-        """Axes, words included."""
         return len(self.shape) + 1
 
     def __len__(self) -> int:
@@ -95,7 +93,6 @@ class Bags:
         return self._chosen(self.counts >= least)
 
     def without(self, words: IntArray) -> "Bags":
-        """Return the bags without some words."""
         return self._chosen(~np.isin(self.words, words))
 
     def _chosen(self, some: Any) -> "Bags":
@@ -107,7 +104,7 @@ class Bags:
         return replace(self, words=number[self.words], width=width)
 
     def to_dense(self, width: int | None = None) -> FloatArray:
-        """Return the array it stands for, with ``width`` words."""
+        """Return the equivalent array, with ``width`` words."""
         n = len(self.offsets) - 1
         out = np.zeros((n, self.width if width is None else width))
         out[np.repeat(np.arange(n), np.diff(self.offsets)), self.words] = self.counts
@@ -120,7 +117,6 @@ class Bags:
         return cls(X.shape[:1], X.shape[1], offsets, words, X.data)
 
     def to_rows(self) -> Any:
-        """Return the sparse rows that they are."""
         parts = (self.counts, self.words, self.offsets)
         return sparse.csr_array(parts, shape=(*self.shape, self.width))
 
@@ -169,7 +165,7 @@ _FUNCTIONS: dict[Any, Any] = {
 
 
 class Stored(NamedTuple):
-    """`Bags` as they are stored."""
+    """`Bags` in stored form."""
 
     offsets: Annotated[IntArray, "O", up_to("T")]
     words: Annotated[IntArray, "T", index("V")]
@@ -188,7 +184,7 @@ def put(arrays: dict[str, Any], name: str, value: Any) -> None:
 
 
 def get(arrays: dict[str, Any], name: str) -> Any:
-    """Return an array or bags that `put` has stored."""
+    """Return an array or bags stored by `put`."""
     if name in arrays:
         return arrays[name]
     stored = arrays[f"{name}.shape"]
@@ -204,6 +200,6 @@ def get(arrays: dict[str, Any], name: str) -> Any:
 
 
 def get_rows(arrays: dict[str, Any], name: str) -> Any:
-    """Return rows that `put` has stored: an array, or sparse ones."""
+    """Return rows stored by `put`: an array, or sparse ones."""
     found = get(arrays, name)
     return found.to_rows() if isinstance(found, Bags) else found

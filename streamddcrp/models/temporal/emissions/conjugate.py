@@ -1,4 +1,4 @@
-"""Emission of any conjugate family: what a component knows fades from epoch to epoch."""
+"""Emission of any conjugate family: a component's knowledge fades between epochs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -19,20 +19,20 @@ from streamddcrp.typing import FloatArray, IntArray
 
 RHOS = np.array([0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
 _FIRST_RHO = 0.7
-_FORGET = 0.98  # an epoch, of what rho is learned from
-_SLACK = 10.0  # nats that the names of components and the past may be worth
-_AXES = 8  # of either kind along which a component may be split
+_FORGET = 0.98  # per epoch, for the evidence on rho
+_SLACK = 10.0  # nats allowed for component names and the past
+_AXES = 8  # of either kind, for splitting a component
 _ROUNDS = 5  # of sharing rows between the halves of a split
 
 
 class ConjugateStats(NamedTuple):
-    """Expected sufficient statistics: (E, K, P) of epochs, or (K, P) of what was before."""
+    """Expected sufficient statistics: (E, K, P) of epochs, or (K, P) of earlier ones."""
 
     sums: FloatArray
 
 
 def refuse_order(likelihood: Any) -> None:
-    """Refuse a family that needs the row before: the rows of an epoch have no order."""
+    """Refuse an autoregressive family: the rows of an epoch have no order."""
     parts = [part for part, _ in getattr(likelihood, "parts", [])]
     if any(isinstance(part, Autoregression) for part in [likelihood, *parts]):
         raise ConfigError(
@@ -43,7 +43,7 @@ def refuse_order(likelihood: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _prior(likelihood: Any, n_features: int) -> tuple[int, FloatArray, FloatArray]:
-    """Return the family's code, its prior as kernels read it, and the posterior of no rows."""
+    """Return the family's code, its prior for kernels, and the posterior of no rows."""
     family, hyper = likelihood.family, likelihood.hyper(n_features)
     post = np.empty((1, int(families.n_post(family, hyper))))
     none = np.zeros((1, likelihood.n_stats(n_features)))
@@ -52,7 +52,7 @@ def _prior(likelihood: Any, n_features: int) -> tuple[int, FloatArray, FloatArra
 
 
 class ConjugateSmoothed:
-    """Statistics of the components over a window, and what follows from them when asked for."""
+    """Statistics of the components over a window, with derived values on demand."""
 
     def __init__(self, emission: "ConjugateDecay", sums: FloatArray, starts: FloatArray) -> None:
         self._emission = emission
@@ -60,7 +60,7 @@ class ConjugateSmoothed:
 
     @Cached
     def log_z(self) -> FloatArray:
-        """Log evidence (E, K) of the rows of each epoch given those before."""
+        """Log evidence (E, K) of each epoch's rows given earlier ones."""
         family, hyper, prior = self._emission.prior
         out = np.empty(self.sums.shape[:2])
         work = np.empty_like(prior)
@@ -71,7 +71,7 @@ class ConjugateSmoothed:
 
     @Cached
     def filtered(self) -> FloatArray:
-        """What is known at each epoch from it and those before, (E, K, P)."""
+        """Knowledge at each epoch from it and earlier ones, (E, K, P)."""
         out, known = np.empty_like(self.sums), self.starts
         for e, more in enumerate(self.sums):
             known = self._emission.rho * known + more
@@ -80,7 +80,7 @@ class ConjugateSmoothed:
 
     @Cached
     def near(self) -> FloatArray:
-        """What is known at each epoch from all of the window, by distance, (E, K, P)."""
+        """Knowledge at each epoch from the whole window, by distance, (E, K, P)."""
         out, later = self.filtered.copy(), np.zeros_like(self.starts)
         for e in range(len(out) - 2, -1, -1):
             later = self._emission.rho * (later + self.sums[e + 1])
@@ -95,7 +95,7 @@ class ConjugateDecay(Emission):
     A component's natural parameters move towards those of the prior, ``rho eta + (1 - rho) eta_0``:
     it remembers about 1 / (1 - rho) epochs. With `NormalWishart` or `NormalGamma` every component
     has its own covariance, unlike with `GaussianDrift`. Within a window an epoch is scored against
-    ``sum_s rho^|t-s| C_s``. A missing value is left to the family.
+    ``sum_s rho^|t-s| C_s``. The family handles missing values.
 
     Examples
     --------
@@ -109,13 +109,13 @@ class ConjugateDecay(Emission):
     array([0, 1, 0, 1, 0, 0])
     """
 
-    likelihood: Any  # with all its parameters; not one that regresses on earlier rows
+    likelihood: Any  # with all parameters; not autoregressive
     n_features: int
     forget: float | None = None  # rho; None: learned from the epochs that leave the window
-    # Log evidence of past epochs for each rho that may be learned; fades.
+    # Log evidence of past epochs for each candidate rho; fades.
     gains: FloatArray = field(default_factory=lambda: np.zeros(len(RHOS)))
 
-    least = 1e-4  # crumbs would cost a posterior each
+    least = 1e-4  # tiny shares would cost a posterior each
     seat = staticmethod(numbers.seat_conjugate)
 
     def __post_init__(self) -> None:
@@ -125,14 +125,14 @@ class ConjugateDecay(Emission):
 
     @property
     def rho(self) -> float:
-        """What an epoch leaves of what was known before it."""
+        """The share of knowledge kept per epoch."""
         if self.forget is not None:
             return self.forget
         return float(RHOS[self.gains.argmax()]) if self.gains.any() else _FIRST_RHO
 
     @property
     def prior(self) -> tuple[int, FloatArray, FloatArray]:
-        """The family's code, its prior as kernels read it, and the posterior of no rows."""
+        """The family's code, its prior for kernels, and the posterior of no rows."""
         return _prior(self.likelihood, self.n_features)
 
     def prepared(self, X: FloatArray) -> FloatArray:
@@ -194,8 +194,8 @@ class ConjugateDecay(Emission):
     def halves(
         self, rows: Parts, resp: Parts, k: int, alone: ConjugateSmoothed, epoch: int
     ) -> Parts | None:
-        # rows from ``epoch`` on, each column in units of its spread, are split along the column or
-        # the principal axis on which two means explain most; the smaller side leaves
+        # rows from ``epoch`` on, with columns in units of their spread, are split along the column
+        # or principal axis on which two means explain most; the smaller side leaves
         X, w = np.concatenate(rows[epoch:]), np.concatenate([q[:, k] for q in resp[epoch:]])
         there = np.isfinite(X)
         mass = (w[:, None] * there).sum(axis=0)

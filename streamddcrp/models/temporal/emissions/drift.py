@@ -1,4 +1,4 @@
-"""Gaussian emission with drifting means, of which noise, drift and prior are learned."""
+"""Gaussian emission with drifting means; noise, drift and prior are learned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,43 +9,33 @@ import numpy as np
 from streamddcrp.data.documents import Word
 from streamddcrp.likelihoods.columns import column_means
 from streamddcrp.models.temporal import emissions as em
-from streamddcrp.models.temporal.kernels.numbers import (
-    BIRTH,
-    DRIFT,
-    NOISE,
-    drift_expected,
-    drift_near,
-    drift_stats,
-    kalman,
-    scale_sums,
-    seat_drift,
-)
+from streamddcrp.models.temporal.kernels import numbers
 from streamddcrp.models.temporal.kernels.splits import split_drift, two_means
 from streamddcrp.typing import FloatArray, IntArray
 
-BROAD = 4.0  # variance of components' means at birth, in units of that of the first rows
-_NOISE_ROWS = 20.0  # rows that the first guess of the noise counts for
-_BIRTHS = 5.0  # births that the first guess of their variance counts for
-_STEPS = 10.0  # transitions that the first guess of the drift counts for
-NEAR = 12.0  # squared distance in predictive units up to which two components may be one
+BROAD = 4.0  # variance of means at birth, relative to that of the first rows
+_NOISE_ROWS = 20.0  # weight of the initial noise in rows
+_BIRTHS = 5.0  # weight of their initial variance in births
+_STEPS = 10.0  # weight of the initial drift in transitions
+NEAR = 12.0  # largest squared distance, in predictive units, of components that may be one
 _SPREAD = 1.3  # variance about the mean, in units of the noise, from which a split is tried; two
 # halves that differ less cost more counts than they save squares
 _LEAST = 1e-200  # variance of the first rows below which they show no scale
 ROUNDS = 5  # of sharing rows between the halves of a split
 _ROUNDED = 1e-14  # deviation, of the largest value, that rounding alone may show
-_FORGET = 0.98  # an epoch, of what noise and drift are learned from
+_FORGET = 0.98  # per epoch, for the evidence on noise and drift
 # First guesses of the scales.
 _CLUSTERS = (1, 2, 4, 8, 16)
-_EACH = 4  # rows that a cluster must have on average
-_FEW = 32  # rows below which shares of the variance are tried, too
-_SPREADS = (0.03, 0.01, 0.003)  # of the first rows' variance: noise where clusters are many
-_FEW_SPREAD = 0.1  # one more, where the rows are few
+_EACH = 4  # least mean rows of a cluster
+_FEW = 32  # rows below which shares of the variance are also tried
+_SPREADS = (0.03, 0.01, 0.003)  # of the first rows' variance: noise if clusters are many
+_FEW_SPREAD = 0.1  # another one if rows are few
 DRIFT_GUESS = 0.05  # of the noise
 _RUNS, _MOST = 3, 20  # of k-means
 
 
 class DriftStats(NamedTuple):
-    """Expected rows of epochs (E, K); their values, and sums and squares of these, (E, K, D)."""
+    """Expected rows of epochs (E, K); and their values, sums and squares, (E, K, D)."""
 
     size: FloatArray
     n_values: FloatArray
@@ -65,7 +55,7 @@ class DriftSmoothed(NamedTuple):
 
     @classmethod
     def empty(cls, E: int, K: int, D: int) -> Self:
-        """Return arrays to be filled."""
+        """Return arrays to fill."""
         return cls._make([*np.empty((5, E, K, D)), np.empty((E, K))])
 
 
@@ -77,7 +67,7 @@ class GaussianDrift(em.Emission):
     birth_var: FloatArray  # P0
     drift: FloatArray  # Q
     noise: FloatArray  # R
-    # What R, Q and P0 began as, (D,) each: the prior of what is learned.
+    # Initial R, Q and P0, (D,) each: the prior of what is learned.
     noise_guess: FloatArray
     drift_guess: FloatArray
     birth_guess: FloatArray
@@ -87,11 +77,11 @@ class GaussianDrift(em.Emission):
     drift_sums: FloatArray
     birth_sums: FloatArray
 
-    least, seat = 1e-12, staticmethod(seat_drift)
+    least, seat = 1e-12, staticmethod(numbers.seat_drift)
 
     @classmethod
     def scaled(cls, X: FloatArray, spread: float) -> "GaussianDrift":
-        """Take scales from rows (N, D), the noise being a share ``spread`` of their variance."""
+        """Take scales from rows (N, D), with a share ``spread`` of their variance as noise."""
         mean, var = moments_of_rows(X)
         noise = spread * var
         return cls.known(mean, BROAD * var, 0.05 * noise, noise)
@@ -118,7 +108,7 @@ class GaussianDrift(em.Emission):
         E, K, D = len(rows), resp[0].shape[1], len(self.noise)
         out = DriftStats(np.empty((E, K)), *np.empty((3, E, K, D)))
         for X, q, *parts in zip(rows, resp, *out, strict=True):
-            drift_stats(X, self.birth_mean, q, *parts)
+            numbers.drift_stats(X, self.birth_mean, q, *parts)
         return out
 
     def joined(self, parts: em.Parts) -> FloatArray:
@@ -129,7 +119,7 @@ class GaussianDrift(em.Emission):
 
     def smooth(self, stats: DriftStats, starts: em.Moments, begins: IntArray) -> DriftSmoothed:
         out = DriftSmoothed.empty(*stats.total.shape)
-        kalman(
+        numbers.kalman(
             *stats[1:], begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
             self.noise, *out,
         )  # fmt: skip
@@ -139,7 +129,7 @@ class GaussianDrift(em.Emission):
         self, X: FloatArray, smoothed: DriftSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
         out = np.empty((len(X), len(begins)))
-        drift_expected(
+        numbers.drift_expected(
             X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], self.noise, begins,
             epoch, out,
         )  # fmt: skip
@@ -155,8 +145,8 @@ class GaussianDrift(em.Emission):
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
     ) -> "GaussianDrift":
         sums = self._sums(stats, smoothed, begins).sum(axis=1)
-        noise, drift = self.noise_sums + sums[NOISE], self.drift_sums + sums[DRIFT]
-        birth = self.birth_sums + sums[BIRTH]
+        noise, drift = self.noise_sums + sums[numbers.NOISE], self.drift_sums + sums[numbers.DRIFT]
+        birth = self.birth_sums + sums[numbers.BIRTH]
         return replace(
             self,
             birth_var=(_BIRTHS * self.birth_guess + birth[1]) / (_BIRTHS + birth[0]),
@@ -165,16 +155,21 @@ class GaussianDrift(em.Emission):
         )
 
     def drawn(self, sums: FloatArray, rng: np.random.Generator) -> "GaussianDrift":
-        """Draw noise, drift and birth variance given what they are of: how many, and squares.
+        """Draw noise, drift and birth variance given their counts and sums of squares.
 
-        ``sums`` (3, 2, D), by NOISE, DRIFT, BIRTH. The prior of each is the scaled inverse
-        chi-squared law about its first guess, with as many degrees of freedom as the guess counts
-        for in `learned`; so is what is drawn from, n more of them.
+        ``sums`` (3, 2, D) are by NOISE, DRIFT, BIRTH. Each prior is the scaled inverse chi-squared
+        distribution about the initial value, with the degrees of freedom that it has in `learned`;
+        the draw has n more of them.
         """
         first = np.array([_NOISE_ROWS, _STEPS, _BIRTHS])[:, None]
         guess = np.stack([self.noise_guess, self.drift_guess, self.birth_guess])
         values = (first * guess + sums[:, 1]) / rng.chisquare(first + sums[:, 0])
-        return replace(self, noise=values[NOISE], drift=values[DRIFT], birth_var=values[BIRTH])
+        return replace(
+            self,
+            noise=values[numbers.NOISE],
+            drift=values[numbers.DRIFT],
+            birth_var=values[numbers.BIRTH],
+        )
 
     def forgotten(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray
@@ -182,15 +177,15 @@ class GaussianDrift(em.Emission):
         sums = self._sums(stats, smoothed, begins)
         return replace(
             self,
-            birth_sums=_FORGET * self.birth_sums + sums[BIRTH, 0],
-            noise_sums=_FORGET * self.noise_sums + sums[NOISE, 0],
-            drift_sums=_FORGET * self.drift_sums + sums[DRIFT, 1:2].sum(axis=0),
+            birth_sums=_FORGET * self.birth_sums + sums[numbers.BIRTH, 0],
+            noise_sums=_FORGET * self.noise_sums + sums[numbers.NOISE, 0],
+            drift_sums=_FORGET * self.drift_sums + sums[numbers.DRIFT, 1:2].sum(axis=0),
         )
 
     def _sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
-        """Return what the window says of noise, drift and births, shape (3, E, 2, D)."""
+        """Return the window's evidence on noise, drift and births, shape (3, E, 2, D)."""
         out = np.empty((3, len(s.mean), 2, len(self.noise)))
-        scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
+        numbers.scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
         return out
 
     def seating(self, past: FloatArray, ahead: em.Moments) -> em.Seating:
@@ -198,25 +193,25 @@ class GaussianDrift(em.Emission):
         return em.Seating(self, past, np.zeros(len(past)), none, none, *ahead)
 
     def prepared(self, X: FloatArray) -> FloatArray:
-        return X - self.birth_mean  # rows and moments are taken about it
+        return X - self.birth_mean  # rows and moments are relative to it
 
     @property
     def law(self) -> Any:
-        """What `seat_drift` takes of it."""
+        """Inputs of `seat_drift`."""
         return self.birth_var, self.noise
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         close = np.zeros((len(begins), len(begins)), dtype=np.bool_)
-        drift_near(mean, var, self.noise, NEAR, close)
+        numbers.drift_near(mean, var, self.noise, NEAR, close)
         a, b = np.nonzero(close)
         return a, b
 
     def halves(
         self, rows: em.Parts, resp: em.Parts, k: int, alone: DriftSmoothed, epoch: int
     ) -> em.Parts | None:
-        # rows from ``epoch`` on are split along the direction of their largest spread about the
-        # smoothed mean; the side farther from it leaves
+        # rows from ``epoch`` on are split along the direction of largest spread about the smoothed
+        # mean; the side farther from it leaves
         gaps = [X - self.birth_mean - m for X, m in zip(rows, alone.mean[:, 0], strict=True)]
         G = np.concatenate(gaps[epoch:])
         G = self._in_units_of_noise(np.where(np.isnan(G), 0.0, G))
@@ -270,7 +265,7 @@ class GaussianDrift(em.Emission):
 
 
 def moments_of_rows(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance (D,) of what is there of rows (N, D); variances above zero."""
+    """Return mean and variance (D,) of present values of rows (N, D); variances above zero."""
     there = ~np.isnan(X)
     n = there.sum(axis=0)
     mean = np.where(there, X, 0.0).sum(axis=0) / np.maximum(n, 1)
@@ -281,10 +276,10 @@ def moments_of_rows(X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def guesses(X: FloatArray) -> list[GaussianDrift]:
-    """Return emissions for rows (N, D) that differ in their noise: within 1, 2, 4, .. clusters.
+    """Return emissions for rows (N, D) with different noise: within 1, 2, 4, .. clusters.
 
-    Each column has the noise that it shows within clusters, so that one that shows nothing of them
-    keeps all of its variance. The better guess shows on the rows that follow.
+    Each column has the noise that it shows within clusters, so a column without clusters keeps all
+    of its variance. Later rows show which emission is best.
     """
     out = []
     for k in numbers_of_clusters(X):
@@ -296,12 +291,12 @@ def guesses(X: FloatArray) -> list[GaussianDrift]:
 
 
 def numbers_of_clusters(X: FloatArray) -> list[int]:
-    """Return how many clusters rows (N, D) may have, for first guesses."""
+    """Return candidate numbers of clusters of rows (N, D) for initial values."""
     return [k for k in _CLUSTERS if k == 1 or k * _EACH <= len(X)]
 
 
 def spreads(X: FloatArray) -> tuple[float, ...]:
-    """Return what share of the variance of rows (N, D) may be noise where clusters are many."""
+    """Return candidate noise shares of the variance of rows (N, D) with many clusters."""
     return _SPREADS if len(X) >= _FEW else (_FEW_SPREAD, *_SPREADS)
 
 
@@ -315,14 +310,14 @@ def _within(X: FloatArray, k: int) -> FloatArray:
 
 
 def within(Z: FloatArray, k: int) -> FloatArray:
-    """Rows (N, D) less the centres of k clusters, the best of some runs of k-means."""
+    """Rows (N, D) minus the centres of k clusters, the best of several k-means runs."""
     rng = np.random.default_rng(0)
     runs = [Z - _clustered(Z, k, rng) for _ in range(_RUNS)]
     return min(runs, key=lambda gaps: float((gaps**2).sum(axis=0).sum()))
 
 
 def _clustered(Z: FloatArray, k: int, rng: np.random.Generator) -> FloatArray:
-    """Return the centre of each row's cluster, (N, D), by k-means from seeds far apart."""
+    """Return each row's cluster centre, (N, D), by k-means from separated seeds."""
     centre = Z[[rng.integers(len(Z))]]
     while len(centre) < k:
         gap = ((Z[:, None] - centre) ** 2).sum(axis=2).min(axis=1)

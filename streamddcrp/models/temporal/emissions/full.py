@@ -1,4 +1,4 @@
-"""Gaussian emission with drifting means whose noise, drift and prior are full covariances."""
+"""Gaussian emission with drifting means and full covariances of noise, drift and prior."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from streamddcrp.models.temporal.kernels import full
 from streamddcrp.models.temporal.kernels.numbers import BIRTH, DRIFT, HALF, NOISE, SEEN
 from streamddcrp.typing import FloatArray, IntArray
 
-_ROUNDED = 1e-12  # least eigenvalue of a correlation of what has been summed up
+_ROUNDED = 1e-12  # least eigenvalue of a correlation of summed statistics
 
 
 class FullStats(NamedTuple):
-    """Expected rows of epochs (E, K), and what they say; of `full_stats`, with E in front."""
+    """Expected rows of epochs (E, K) and their information; of `full_stats`, with E in front."""
 
     size: FloatArray
     info: FloatArray
@@ -35,9 +35,9 @@ class FullStats(NamedTuple):
 class FullGaussianDrift(gauss.GaussianDrift):
     """x ~ N(phi_t, R), phi_t ~ N(phi_{t-1}, Q), phi at birth ~ N(m0, P0); R, Q and P0 are (D, D).
 
-    As `GaussianDrift`, with correlated columns. Missing values are integrated out; what is learned
-    of the noise is of rows that are whole. A row costs O(K D^3) for K components that take part of
-    it, and an epoch O(K D^3) for its smoothing.
+    As `GaussianDrift`, with correlated columns. Missing values are integrated out; the noise is
+    learned from complete rows. A row costs O(K D^3) for K components that share it, and an epoch
+    O(K D^3) for its smoothing.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class FullGaussianDrift(gauss.GaussianDrift):
     def known(
         cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
     ) -> "FullGaussianDrift":
-        """Parameters as given, (D,) and (D, D); ConfigError if a covariance is none."""
+        """Parameters as given, (D,) and (D, D); ConfigError if a covariance is invalid."""
         for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
             if not is_covariance(cov, len(birth_mean)):
                 raise ConfigError(
@@ -79,7 +79,7 @@ class FullGaussianDrift(gauss.GaussianDrift):
 
     @property
     def is_sound(self) -> bool:
-        """Whether all that must be a covariance is one, and all sums may become one."""
+        """Whether all covariances are valid, and all sums may become covariances."""
         D = len(self.birth_mean)
         covs = [self.birth_var, self.drift, self.noise]
         covs += [self.birth_guess, self.drift_guess, self.noise_guess]
@@ -141,7 +141,7 @@ class FullGaussianDrift(gauss.GaussianDrift):
         return out
 
     def _sums(self, stats: Any, s: gauss.DriftSmoothed, begins: IntArray) -> FloatArray:
-        # as `scale_sums`; in the middle is a component by its variance in units of the noise
+        # as `scale_sums`; the median is by a component's variance in noise units
         E, _, D = s.mean.shape
         out = np.zeros((3, E, 2, D, D))
         precision = self._parts[1]
@@ -218,7 +218,7 @@ class FullGaussianDrift(gauss.GaussianDrift):
     def latest(
         self, stats: Any, smoothed: gauss.DriftSmoothed | None, fresh: Any, names: Sequence[Word]
     ) -> em.Summary:
-        # those that the open epoch has begun by its rows alone
+        # those begun in the open epoch, by its rows alone
         K = len(fresh.size)
         epoch, none = em.each(lambda part: part[None], fresh), self.no_starts(K)
         alone = self.smooth(epoch, none, np.zeros(K, np.int64))
@@ -251,14 +251,14 @@ def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:
 
 
 def _moments(X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean (D,) and covariance (D, D) of rows (N, D); the fewer the rows, the more diagonal."""
+    """Mean (D,) and covariance (D, D) of rows (N, D), shrunk to diagonal for few rows."""
     mean, var = gauss.moments_of_rows(X)
     gaps = np.where(np.isnan(X), 0.0, X - mean) / np.sqrt(var)
     N, D = X.shape
     share = D / (D + N)
     corr = (1.0 - share) * (gaps.T @ gaps) / N + share * np.eye(D)
     np.fill_diagonal(corr, 1.0)
-    unit = np.ldexp(1.0, int(np.frexp(var.max())[1]))  # whose square may be too small for a float
+    unit = np.ldexp(1.0, int(np.frexp(var.max())[1]))  # its square might underflow
     return mean, corr * (np.sqrt(np.outer(var / unit, var / unit)) * unit)
 
 
@@ -268,7 +268,7 @@ def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def is_covariance(A: FloatArray, D: int, least: float = 0.0) -> bool:
-    """Whether an array is (D, D), symmetric, and its correlation definite by ``least``."""
+    """Whether an array is (D, D), symmetric, with a correlation definite by ``least``."""
     if np.shape(A) != (D, D) or not np.isfinite(A).all() or not np.allclose(A, A.T, atol=0.0):
         return False
     value = np.linalg.eigvalsh(A / _units(A))
@@ -283,7 +283,7 @@ def _units(A: FloatArray) -> FloatArray:
 
 
 def _undo_rounding(sums: FloatArray) -> None:
-    """Make sums of squares (.., D, D) what they must be, where rounding has left something else."""
+    """Repair rounding errors in sums of squares (.., D, D)."""
     units = _units(sums)
     least = np.linalg.eigvalsh(sums / units)[..., 0]
     for at in zip(*np.nonzero((least <= _ROUNDED) & sums.any(axis=(-2, -1))), strict=True):

@@ -15,9 +15,9 @@ from streamddcrp.models.temporal.kernels import text
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.typing import FloatArray, IntArray
 
-_NEAR = 0.25  # words in common from which two components may be one: L1 distance below 1.5
-_SLACK = 30.0  # nats that counts may gain by one component less, beside those of their mixing
-_UNSEEN = 0.25  # tables that every word is taken to have on top
+_NEAR = 0.25  # common words of components that may be one: L1 distance below 1.5
+_SLACK = 30.0  # nats that counts may gain from one component fewer, besides mixing
+_UNSEEN = 0.25  # additional tables assumed for every word
 _HEAD = 0.25  # a word in a larger part of the rows of both halves holds a component together,
 # unless more components hold it than this part of those that hold the most frequent one
 

@@ -1,9 +1,9 @@
-"""Chains: clusters that begin, go on from epoch to epoch, and end; and their joint density.
+"""Chains: clusters that begin, continue between epochs, and end; and their joint density.
 
-A chain is alive while the decayed count of its past is above zero: while fewer than ``len(kappa)``
-epochs in a row are without rows of it. Parameters are integrated out, docs/math/temporal.md (3),
-(11), (13). ``fore`` keeps what is known of a chain from the epochs before the one at hand, so that
-ratios of densities are taken from there on.
+A chain is alive while the decayed count of its past is positive: while fewer than ``len(kappa)``
+successive epochs lack rows of it. Parameters are integrated out, docs/math/temporal.md (3), (11),
+(13). ``fore`` holds the knowledge of a chain from epochs before the present one, from where ratios
+of densities start.
 """
 
 import math
@@ -20,7 +20,7 @@ _LOG_2PI = math.log(2.0 * math.pi)
 
 @kernel
 def _add_row(law, rows, i, sign, out):
-    """Add the statistics (P,) of a row, or, ``sign`` -1, take them away."""
+    """Add the statistics (P,) of a row or, with ``sign`` -1, remove them."""
     if law.kind == GAUSSIAN:
         D = rows.X.shape[1]
         for d in range(D):
@@ -39,16 +39,16 @@ def _add_row(law, rows, i, sign, out):
 
 @kernel
 def add(law, rows, chains, t, i, k, sign):
-    """Give a row of epoch t to chain k or, ``sign`` -1, take it away."""
+    """Add a row of epoch t to chain k or, with ``sign`` -1, remove it."""
     chains.sizes[t, k] += sign
     _add_row(law, rows, i, sign, chains.stats[t, k])
     if chains.sizes[t, k] == 0.0:
-        chains.stats[t, k] = 0.0  # without what rounding has left
+        chains.stats[t, k] = 0.0  # removes rounding errors
 
 
 @kernel
 def _absorb(law, now, run, post):
-    """Return the log evidence of an epoch's rows given what is known, ``run``; know them, too."""
+    """Return the log evidence of an epoch's rows given ``run``, and add them to it."""
     out = 0.0
     if law.kind == GAUSSIAN:
         D = len(run) // 2
@@ -84,7 +84,7 @@ def _absorb(law, now, run, post):
 
 @kernel
 def _pass(law, run):
-    """Let an epoch pass after which less is known of a chain."""
+    """Advance a chain's knowledge by an epoch, which fades it."""
     if law.kind == GAUSSIAN:
         D = len(run) // 2
         for d in range(D):
@@ -117,7 +117,7 @@ def smoothed(law, chains, k, t, mean, var):
     """Fill mean and variance (D,) of a Gaussian chain's means in epoch t given all of its rows."""
     D = len(mean)
     for d in range(D):
-        R, J, h = law.noise[d], 0.0, 0.0  # precision, and times the mean, of what comes later
+        R, J, h = law.noise[d], 0.0, 0.0  # precision, and times the mean, of later rows
         for e in range(chains.end[k], t, -1):
             J += chains.stats[e, k, d] / R
             h += chains.stats[e, k, D + d] / R
@@ -132,7 +132,7 @@ def smoothed(law, chains, k, t, mean, var):
 
 @kernel
 def mean_gain(law, x, mean, var):
-    """Return what `tail` of a chain gains by a row (D,) of numbers, given `smoothed` without it."""
+    """Return the gain of a chain's `tail` by a row (D,) of numbers, given `smoothed` without it."""
     out = 0.0
     for d in range(len(x)):
         if not math.isnan(x[d]):
@@ -143,7 +143,7 @@ def mean_gain(law, x, mean, var):
 
 @kernel
 def word_gain(law, rows, chains, k, t, i):
-    """Return what `tail` of chain k gains by a row of words, from these words alone."""
+    """Return the gain of chain k's `tail` by a row of words, from these words alone."""
     out, total = 0.0, 0.0
     for p in range(rows.offsets[i], rows.offsets[i + 1]):
         total += rows.counts[p]
@@ -201,7 +201,7 @@ def survey(chains, t, now):
 
 @kernel
 def swap_tails(rows, chains, a, b, t):
-    """Exchange the rows from epoch t on of two slots, of which one may have none."""
+    """Swap the rows from epoch t on of two slots, one of them perhaps empty."""
     for e in range(t, len(chains.sizes)):
         n = chains.sizes[e, a]
         chains.sizes[e, a], chains.sizes[e, b] = chains.sizes[e, b], n
@@ -221,7 +221,7 @@ def swap_tails(rows, chains, a, b, t):
 
 @kernel
 def recount(law, rows, chains):
-    """Count the rows of all chains again, and know nothing of them yet."""
+    """Recount the rows of all chains, and reset their knowledge."""
     chains.sizes[:] = 0.0
     chains.stats[:] = 0.0
     for t in range(len(chains.sizes)):
@@ -234,7 +234,7 @@ def recount(law, rows, chains):
 
 @kernel
 def advance(law, chains, t):
-    """Know the rows of epoch t, too."""
+    """Add the rows of epoch t to the knowledge."""
     survey(chains, t, t)
     for k in range(len(chains.fore)):
         if chains.sizes[t, k] > 0.0:
@@ -245,7 +245,7 @@ def advance(law, chains, t):
 
 @kernel
 def log_prior(law, rows, chains):
-    """Log p of the chains, -inf where one is silent for too long; and how many there are."""
+    """Log p of the chains, -inf if one is silent for too long; and their number."""
     T, C = chains.sizes.shape
     out, births = 0.0, 0.0
     for t in range(T):

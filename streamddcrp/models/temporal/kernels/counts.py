@@ -5,13 +5,13 @@ weighted sum of such counts. Three additive moments, docs/math/temporal.md (5), 
 mean, variance and the log probability of zero. ``MEAN, VAR, LOG_ZERO`` are their places in the last
 axis of every array of moments here.
 
-Expectations E f(X) go through the epochs that X is a sum of, by which is the newest that has any
-row ("zero-corrected"). Given that, they are second-order about the mean of X: one row of that epoch
-is sure, and whatever else X holds weighs less. Exact for hard assignments, and for at most one
-uncertain row beside sure ones that weigh less; right to a few hundredths of a nat for nearly empty
-components, where a plain expansion is off by tens. A log probability of zero of -inf makes every
-epoch sure and the expansion plain, E f(X) = f(E X) + f''(E X) Var X / 2, as Ahmed and Xing have it;
-epochs with a mean below 1e-12 have no row all the same.
+Expectations E f(X) condition on the newest epoch in X that has any row ("zero-corrected"). Given
+that, they are second-order about the mean of X: one row of that epoch is certain, and the rest of X
+weighs less. They are exact for hard assignments, and for at most one uncertain row beside certain
+ones that weigh less; accurate to a few hundredths of a nat for nearly empty components, where a
+plain expansion is off by tens. A log probability of zero of -inf makes every epoch certain and the
+expansion plain, E f(X) = f(E X) + f''(E X) Var X / 2, as in Ahmed and Xing; epochs with a mean
+below 1e-12 still have no row.
 """
 
 import math
@@ -22,19 +22,19 @@ from streamddcrp.compilation import column, inlined, kernel, unchecked
 from streamddcrp.numerics import digamma
 
 MEAN, VAR, LOG_ZERO = 0, 1, 2
-_VALUE = 2  # place of E f(X) beside mean and variance of X, the part of the past that is settled
+_VALUE = 2  # index of E f(X) after mean and variance of the settled past
 _TINY = 1e-12
 _SURE = 1e-10  # a probability is kept this far from one in log(1 - q)
 _CERTAIN = -37.0  # log probability of zero from which that of a row rounds to one
-_SILENT = 1e-9  # expected items below which a later epoch says nothing
-_LARGE = 1e5  # counts above which a difference of log gammas is taken by its series
-_HELD = 0.5  # decayed rows from which a component was there in the past
+_SILENT = 1e-9  # expected items below which a later epoch has no influence
+_LARGE = 1e5  # counts above which a difference of log gammas uses its series
+_HELD = 0.5  # decayed rows from which a component was present in the past
 
 
 @kernel
 def trigamma(x):
     """Trigamma function for x > 0: recurrence up to 10, then the asymptotic series."""
-    if x < 0.0:  # the recurrence would hardly end
+    if x < 0.0:  # the recurrence would practically never end
         return np.nan
     shift = 0.0
     while x < 10.0:
@@ -51,7 +51,6 @@ def trigamma(x):
 
 @kernel
 def log_gamma_step(y, step):
-    """Log Gamma(y + step) - log Gamma(y)."""
     if y > _LARGE:
         return step * digamma(y) + 0.5 * step * step * trigamma(y)
     return math.lgamma(y + step) - math.lgamma(y)
@@ -59,7 +58,7 @@ def log_gamma_step(y, step):
 
 @inlined
 def _given_any(mean, var, log_zero):
-    """Probability of any row, and mean and variance of their number given that."""
+    """Probability of any row, and mean and variance of their number in that case."""
     w = -math.expm1(log_zero)
     if w < _TINY or mean < _TINY:
         return 0.0, 0.0, 0.0
@@ -69,7 +68,7 @@ def _given_any(mean, var, log_zero):
 
 @inlined
 def _given_any_other(count, own):
-    """`_given_any` of the moments ``count`` (3,) without a row that has the share ``own``."""
+    """`_given_any` of the moments ``count`` (3,) without a row of share ``own``."""
     mean, var, log_zero = count[MEAN] - own, count[VAR] - own * (1.0 - own), count[LOG_ZERO]
     if own > 0.0:
         log_zero -= math.log1p(-min(own, 1.0 - _SURE))
@@ -110,8 +109,8 @@ def _with_epoch(a0, step, count, weight, decides, past):
 def expected_past(a0, step, before, now, kappa, e, k, later):
     """Mean and variance of the decayed past X, and E f(X): docs/math/temporal.md (7).
 
-    X holds the epochs before ``e``, as they count ``later`` epochs after it; ``before`` (W, K, 3),
-    ``now`` (E, K, 3), ``kappa`` (W,): those of `decay_moments`.
+    X covers the epochs before ``e``, with their weights ``later`` epochs after it; ``before`` (W,
+    K, 3), ``now`` (E, K, 3), ``kappa`` (W,): those of `decay_moments`.
     """
     W = len(kappa)
     sure = W
@@ -132,7 +131,7 @@ def expected_past(a0, step, before, now, kappa, e, k, later):
 
 @inlined
 def add_row(moments, k, q, sign, step):
-    """Add (or, ``sign`` -1, take out) a Bernoulli(q) with weight ``step`` to component ``k``."""
+    """Add a Bernoulli(q) with weight ``step`` to component ``k``, or (``sign`` -1) remove it."""
     moments[k, MEAN] += sign * step * q
     moments[k, VAR] += sign * step * step * q * (1.0 - q)
     moments[k, LOG_ZERO] += sign * math.log1p(-min(q, 1.0 - _SURE))
@@ -179,9 +178,9 @@ def add_entropies(q, out):
 
 @kernel
 def add_shares(q, rows, takers, shares, moments, entropy):
-    """Add to components' moments and entropies what they would have more of some rows.
+    """Update components' moments and entropies by additional shares of rows.
 
-    ``q`` (N, K): assignments; component ``takers[j]`` would have ``shares[i, j]`` more of row
+    ``q`` (N, K): assignments; component ``takers[j]`` gains share ``shares[i, j]`` of row
     ``rows[i]``. ``moments`` (T, 3) of the counts of the takers, ``entropy`` (T,): updated.
     """
     for i in range(len(rows)):
@@ -200,7 +199,7 @@ def add_shares(q, rows, takers, shares, moments, entropy):
 
 @kernel
 def moments_of_pairs(columns, a, b, out, entropy):
-    """Moments (P, 3) of the counts of pairs of ``columns`` (K, N) as one; add their entropies."""
+    """Moments (P, 3) of pairs of ``columns`` (K, N) as one; add their entropies."""
     out[:] = 0.0
     for p in range(len(a)):
         one, other = columns[a[p]], columns[b[p]]
@@ -214,7 +213,7 @@ def moments_of_pairs(columns, a, b, out, entropy):
 
 @column
 def _own_removed(a0, count, older, own):
-    """E log(a0 + X) of a component, a row's own part ``own`` left out of the epoch's ``count``."""
+    """E log(a0 + X) of a component, without a row's ``own`` part in the epoch's ``count``."""
     w, y, v = _given_any_other(count, own)
     value = older[_VALUE]
     if w > 0.0:
@@ -225,10 +224,10 @@ def _own_removed(a0, count, older, own):
 
 @kernel
 def _look_ahead(a0, kappa, now, older, e, k, d, own):
-    """Look-ahead of docs/math/temporal.md (4): what a row does to the counts d epochs later.
+    """Look-ahead of docs/math/temporal.md (4): a row's effect on the counts d epochs later.
 
-    It is E f(X' + m) - E f(X'), f the step of `_about` by the row's weight there, X' the decayed
-    past, the row's own part left out of it, and m the count.
+    It is E f(X' + m) - E f(X'), with f the step of `_about` by the row's weight there, X' the
+    decayed past without the row's own part, and m the count.
     """
     step, sure = kappa[d - 1], e
     for s in range(e + d - 1, e, -1):
@@ -271,10 +270,10 @@ def sweep_epoch(q, ell, e, now, before, kappa, a0, stale, least, score):
     expected log likelihoods. Moments: ``now`` (E, K, 3) of the counts of the window (updated),
     ``before`` (W, K, 3) of the epochs before it; ``kappa`` (W,). ``score`` (K,): work.
 
-    What the counts say to rows that are not in a component is computed when its mean count has
-    moved by a part ``stale`` of itself, and so is the look-ahead, interpolated in a row's own share
-    between two values; 0: exact for each row. A share below ``least`` times that of the likeliest
-    component is nothing.
+    The counts' message to rows outside a component is recomputed when its mean count has moved by a
+    fraction ``stale``, as is the look-ahead, interpolated in a row's own share between two values;
+    0: exact for each row. A share below ``least`` times that of the likeliest component counts as
+    zero.
     """
     N, K = q.shape
     nothing = math.log(least) if least > 0.0 else -np.inf
@@ -289,7 +288,7 @@ def sweep_epoch(q, ell, e, now, before, kappa, a0, stale, least, score):
             most[k] = max(most[k], q[i, k])
     without, slope = np.zeros(K), np.zeros(K)
     seen, base = np.full(K, -1.0), np.empty(K)
-    moved, n_moved = np.arange(K), K  # components whose counts have changed since the last row
+    moved, n_moved = np.arange(K), K  # components with changed counts since the last row
     for i in range(N):
         if stale > 0.0:
             for k in moved[:n_moved]:
@@ -358,17 +357,17 @@ def terms_of_kernels(before, now, kernels, a0, out):
 
 @column
 def seat_row(q, log_new, says, K, negligible, least, past, size, scores, chances):
-    """Assign a row of the open epoch to components, or to a new one where that is the likeliest.
+    """Assign a row of the open epoch to components, or to a new one if it is the likeliest.
 
     docs/math/temporal.md (14): q_k is in proportion to (a0 + m'_k + m_k) p(x | k).
-    Every kernel that seats rows ends each row here, and needs room for one component more. ``q``
+    Every kernel that seats rows ends each row here, and needs room for one more component. ``q``
     (C,): log weights plus log predictives of the K components, then the assignment; ``log_new``:
-    the same of a new one; a row that ``says`` nothing, without values or words, opens none but the
-    first. Components ``negligible`` nats below the best add nothing to the sums;
-    shares up to ``least`` times the largest are taken for zero. ``past, size`` (C,): decayed past
-    counts, and expected rows of this epoch so far (updated). ``scores`` (1,) out: -log predictive
-    density but for the log of the total weight; ``chances`` (2,): of a new component, and of one
-    that the past hardly holds. Returns K, or K + 1 where column K was opened.
+    the same for a new one. A row without values or words (``says`` false) opens no component except
+    the first. Components ``negligible`` nats below the best add nothing to the sums; shares up to
+    ``least`` times the largest count as zero. ``past, size`` (C,): decayed past counts, and
+    expected rows of this epoch so far (updated). ``scores`` (1,) out: -log predictive density up to
+    the log of the total weight; ``chances`` (2,): of a new component, and of one with hardly any
+    past. Returns K, or K + 1 if column K was opened.
     """
     best = -np.inf
     for k in range(K):

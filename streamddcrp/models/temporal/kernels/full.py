@@ -1,9 +1,9 @@
 """Gaussian chains with full covariances: docs/math/temporal.md (10) and (11).
 
-A row x says P_x of the precision of its component's mean and P_x x of that times the mean, with P_x
-the precision of the values that are there and zeros for the others; so a row with missing values is
-a row like any other. A covariance that is given less than what it is conditioned on is M M' for
-some M, which rounding leaves symmetric and not negative.
+A row x contributes P_x to the precision of its component's mean and P_x x to precision times mean,
+with P_x the precision of the present values and zeros for missing ones. Rows with missing values
+therefore need no special treatment. A conditional covariance is computed as M M' for some M, which
+rounding leaves symmetric and nonnegative.
 """
 
 import math
@@ -67,7 +67,7 @@ def noise_parts(noise, whitener, precision):
 
 @inner
 def _present(x, precision, norm, out):
-    """Fill the precision of the values of x (D,) that are there; return log |2 pi R| of these."""
+    """Fill the precision of the present values of x (D,); return their log |2 pi R|."""
     out[:] = precision
     D = len(x)
     for c in range(D):
@@ -114,7 +114,7 @@ def _add_row(w, x, precision, info, shift):
 
 @kernel
 def full_stats(X, centre, precision, norm, q, size, info, shift, const, n_whole, total, square):
-    """Add up rows (N, D) about ``centre`` (D,) under assignments (N, K).
+    """Sum rows (N, D) about ``centre`` (D,) under assignments (N, K).
 
     ``precision`` (D, D), ``norm``: of `noise_parts`. Out: ``size`` (K,) expected rows; ``info`` (K,
     D, D), ``shift`` (K, D), ``const`` (K,): sums of P_x, P_x x and log |2 pi R_x| + x' P_x x; and
@@ -294,7 +294,7 @@ def full_expected(X, mean, var, whitener, precision, norm, begins, epoch, out):
 
 @inner
 def _log_normal(x, mean, root, work, gap):
-    """Log N(x | mean, root root') of the values of x (D,) that are there."""
+    """Log N(x | mean, root root') of the present values of x (D,)."""
     n = 0
     for i in range(len(x)):
         if math.isnan(x[i]):
@@ -334,7 +334,7 @@ def _next_row(mean, cov, info, shift, noise, centre, root, work, gap):
 
 @kernel
 def seat_full(law, X, start, K, a0, log_new, arrays, out):
-    """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
+    """Assign rows one by one with `seat_row`, as `seat_drift` does.
 
     ``law``: birth variance and noise (D, D), and precision and norm of `noise_parts`. Of the rows
     of this epoch so far, updated: info (C, D, D), shift (C, D); then predicted moments (C, D), (C,
@@ -348,7 +348,7 @@ def seat_full(law, X, start, K, a0, log_new, arrays, out):
     work, gap, own = np.empty((3, D, D)), np.empty((2, D)), np.empty((D, D))
     norms, centre, root = np.empty(C), np.empty((C, D)), np.empty((C, D, D))
     log_p = np.empty(C)
-    ready = 0  # components whose next row is known
+    ready = 0  # components with a computed next row
     for i in range(start, N):
         if K == C:
             return i, K

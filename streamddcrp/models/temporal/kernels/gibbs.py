@@ -1,8 +1,8 @@
 """Gibbs sampling of chains: every weight is a ratio of joint densities.
 
-Without a row a chain may fall into two that are too far apart; then these are two chains, and the
-row may join either, or both again, or any pair that it bridges. `rejoin` moves what a chain is from
-an epoch on to another chain, or exchanges it between two: single rows could not get there.
+Without a row a chain may fall into two parts that are too far apart; then these are two chains, and
+the row may join either, both again, or any pair that it bridges. `rejoin` moves a chain's part from
+an epoch on to another chain, or swaps it between two, which single rows cannot do.
 """
 
 import math
@@ -123,11 +123,11 @@ def draw_seats(law, rows, chains, rng, t, start):
 
 @kernel
 def rejoin(law, rows, chains, rng, t, start):
-    """Draw which chain goes on as which from epoch t on; return how many are done, -1: all.
+    """Draw the continuations of chains from epoch t on; return the number done, -1: all.
 
-    That is less than all where no slot is free. First what each chain is from t on is given to one
-    that ends before, to its own or to a new one; then two chains may exchange theirs. The former go
-    by their first rows, which stay the same, not by their slots, which do not.
+    It is less than all if no slot is free. First each chain's part from t on goes to a chain that
+    ends before, to its own or to a new one; then two chains may swap theirs. The former are ordered
+    by their first rows, which are constant, not by slots, which are not.
     """
     T, C = chains.sizes.shape
     F = len(law.kappa)
@@ -179,7 +179,7 @@ def rejoin(law, rows, chains, rng, t, start):
 
 @kernel
 def draw_paths(law, chains, rng, path, out):
-    """Draw the means of all Gaussian chains given their rows, while they live.
+    """Draw the means of all live Gaussian chains given their rows.
 
     ``path`` (T, C, D) out: the means; ``out`` (3, 2, D) out: values, steps and births, and the sums
     of their squares about the means, of the steps, and of the means at birth.

@@ -1,13 +1,13 @@
-"""Rows of numbers: Gaussian components whose means drift, and conjugate ones whose past fades.
+"""Numeric rows: Gaussian components with drifting means, and conjugate ones that forget.
 
 Gaussian: Kalman filter, smoother and evidence, column by column. x | phi ~ N(phi, R), phi_t ~
 N(phi_{t-1}, Q), phi at birth ~ N(m0, P0), with R, Q and P0 diagonal. An epoch with n expected rows
-of mean x̄ is one observation of variance R / n. A value that is NaN is missing: it is left out of n,
+of mean x̄ is one observation of variance R / n. NaN is a missing value and is not counted in n,
 column by column.
 
-Conjugate: what a component knows is a vector of sufficient statistics, S_t = rho S_{t-1} + C_t: the
-posterior's natural parameters move towards the prior's, ``rho eta + (1 - rho) eta_0``, between
-epochs (docs/math/temporal.md (12)). Families are those of `streamddcrp.likelihoods`, by their code.
+Conjugate: a component's knowledge is a vector of sufficient statistics, S_t = rho S_{t-1} + C_t:
+between epochs the posterior's natural parameters move towards the prior's, ``rho eta + (1 - rho)
+eta_0`` (docs/math/temporal.md (12)). Families are those of `streamddcrp.likelihoods`, by code.
 """
 
 import math
@@ -18,17 +18,17 @@ from streamddcrp.compilation import column, inlined, inner, kernel, unchecked
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.temporal.kernels.counts import seat_row
 
-_NONE = 1e-8  # expected rows below which an epoch says nothing
+_NONE = 1e-8  # expected rows below which an epoch has no influence
 _LEAST = math.exp(-40.0)  # a share of a row that rounding would lose
 _LOG_2PI = math.log(2.0 * math.pi)
 NOISE, DRIFT, BIRTH = 0, 1, 2  # first axis of `scale_sums`
 SEEN = 0.5  # expected rows from which an epoch counts for the scales
-HALF = 0.5 - 1e-9  # of the rows: rounding must not decide which component is in the middle
+HALF = 0.5 - 1e-9  # of the rows: rounding must not decide the median
 
 
 @kernel
 def drift_stats(X, centre, q, size, count, total, square):
-    """Add up values of rows (N, D) about ``centre`` (D,) under assignments (N, K)."""
+    """Sum values of rows (N, D) about ``centre`` (D,) under assignments (N, K)."""
     size[:] = 0.0
     count[:] = 0.0
     total[:] = 0.0
@@ -107,7 +107,7 @@ def kalman(
 
 @inner
 def _expected_of_present(x, mean, var, noise):
-    """Return E log N(x | phi, R) of the values of ``x`` (D,) that are not missing."""
+    """Return E log N(x | phi, R) of the present values of ``x`` (D,)."""
     out = 0.0
     for c in range(len(x)):
         gap = x[c] - mean[c]
@@ -163,7 +163,7 @@ def _predicted(n, total, mean, var, noise):
 
 @kernel
 def drift_predictive(x, count, total, mean, var, noise):
-    """Log p(x) at a component predicted as N(mean, var) that has since taken ``count`` values."""
+    """Log p(x) at a component predicted as N(mean, var), after ``count`` further values."""
     out = 0.0
     for c in range(len(x)):
         if not math.isnan(x[c]):
@@ -175,7 +175,7 @@ def drift_predictive(x, count, total, mean, var, noise):
 
 @column
 def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
-    """Mean and variance (D,) of the next row of a component; return what does not depend on it."""
+    """Mean and variance (D,) of a component's next row; return the constant of its density."""
     out = math.log(weight)
     for c in range(len(noise)):
         centre[c], spread[c] = _predicted(count[c], total[c], mean[c], var[c], noise[c])
@@ -185,7 +185,7 @@ def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
 
 @unchecked
 def seat_drift(law, X, start, K, a0, log_new, arrays, out):
-    """Assign rows one after the other, each by `seat_row`.
+    """Assign rows one by one with `seat_row`.
 
     ``law``: birth variance and noise (D,). ``start, K``: first row, and components; ``a0,
     log_new``: pseudo-count of a slot, log weight of all unused ones. ``arrays`` (C, ..), updated:
@@ -237,12 +237,12 @@ def seat_drift(law, X, start, K, a0, log_new, arrays, out):
 
 @kernel
 def scale_sums(size, n_values, total, square, mean, var, lagged, begins, out):
-    """Sum for the scales the squares of rows about their means, of steps, of means at birth.
+    """Sum the squares of rows about their means, of steps and of means at birth, for the scales.
 
     The noise of an epoch is the median of the components' variances, weighted by values: the
-    variance of a component that holds two must not pass for noise. No step leads into the first
+    variance of a component that holds two must not count as noise. No step leads into the first
     epoch. ``size`` (E, K); ``n_values, total, square`` (E, K, D): of `drift_stats`; ``mean, var,
-    lagged``: of `kalman`. ``out`` (3, E, 2, D): by NOISE, DRIFT, BIRTH how many, and their squares.
+    lagged``: of `kalman`. ``out`` (3, E, 2, D): by NOISE, DRIFT, BIRTH the number and the squares.
     """
     E, K, D = total.shape
     out[:] = 0.0
@@ -320,7 +320,7 @@ def conjugate_expected(family, hyper, X, stats, begins, epoch, post, out):
 
 @kernel
 def seat_conjugate(law, X, start, K, a0, log_new, arrays, out):
-    """Assign rows one after the other, each by `seat_row`; as `seat_drift` does.
+    """Assign rows one by one with `seat_row`, as `seat_drift` does.
 
     ``law``: the family, its prior, the posterior of no rows (Q,), and ``least`` of `seat_row`. Of
     components, updated: statistics (C, P), posteriors (C, Q), log weights (C,).

@@ -1,9 +1,9 @@
-"""Whether a component is two, and how its rows are shared (docs/math/temporal.md (9)).
+"""Candidate splits of components, and the sharing of their rows (docs/math/temporal.md (9)).
 
-Rows of texts are laid out by correspondence analysis, whose first axis says which differ most. The
-smaller side leaves, and a few rounds move single rows to where their words are more probable. Rows
-of numbers are cut by two means along a direction, and rounds of sharing follow. What is decided
-here is only what is worth a closer look.
+Rows of texts are placed by correspondence analysis, whose first axis shows the largest differences.
+The smaller side leaves, and a few rounds move single rows to where their words are more probable.
+Numeric rows are cut by 2-means along a direction, and rounds of sharing follow. The result is only
+a proposal.
 """
 
 import math
@@ -17,13 +17,13 @@ from streamddcrp.models.temporal.kernels.text import log_rise
 
 _TURNS = 12  # of the power iteration
 _ROUNDS = 4  # of moving rows
-_STILL = 0.01  # part of the rows; rounds that move less are the last
+_STILL = 0.01  # share of the rows; rounds that move fewer are the last
 _LONE = 1.0  # expected rows that a side must have at least
 
 
 @kernel
 def two_means(x, w):
-    """Split weighted numbers (N,) by two means; return these, or NaN if all are one."""
+    """Split weighted numbers (N,) by 2-means; return the means, or NaN if all are one."""
     low, high = np.inf, -np.inf
     n = 0
     for i in range(len(x)):
@@ -56,7 +56,7 @@ def split_drift(
     rounds, X, first, own, a0, kappa, before, begins, start_mean, start_var, birth_mean, birth_var,
     drift, noise, shared, filtered_mean, filtered_var, mean, var, lagged, log_z,
 ):  # fmt: skip
-    """Share the rows of a component between two that it may be, smoothing them in between.
+    """Share the rows of a component between two candidates, smoothing in between.
 
     ``X`` (N, D): its rows in all epochs, which begin at ``first`` (E + 1,); ``own`` (N, 1): its
     share of each; ``shared`` (N, 2): those of the two (updated). ``kappa`` (W,), ``before`` (W, 2):
@@ -111,7 +111,7 @@ def split_conjugate(
     rounds, family, hyper, rho, X, first, own, a0, kappa, before, begins, starts, shared, stats,
     near, post,
 ):  # fmt: skip
-    """Share the rows of a component between two that it may be, as `split_drift` does.
+    """Share the rows of a component between two candidates, as `split_drift` does.
 
     ``rho``: what an epoch leaves of the statistics before; ``starts`` (2, P): those of before the
     window; ``stats`` (E, 2, P) out: of the shares; ``near`` (2, P), ``post`` (2, Q): work.
@@ -149,7 +149,7 @@ def split_conjugate(
 
 @kernel
 def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, along):
-    """Lay out rows along the first axis of their correspondence analysis, into ``along`` (N,).
+    """Place rows on the first axis of their correspondence analysis, into ``along`` (N,).
 
     Row i stands at ``x_i / sqrt(n_i) - sqrt(n_i) centre``, each word weighed by ``weight``; its
     mass is ``own``. The search begins at the row that stands farthest out.
@@ -262,7 +262,7 @@ def _moved(
     offsets, words, counts, own, rows, place, base, prior_size, every, size, mass, kept, kept_size,
     side,
 ):  # fmt: skip
-    """Begin with the signs of ``side``, move rows; return the gain of evidence."""
+    """Start from the signs of ``side``, move rows; return the gain of evidence."""
     leaving = 0.0
     for i in rows:
         if side[i] > 0.0:

@@ -6,8 +6,8 @@ row x, word distributions integrated out, is docs/math/temporal.md (13),
     sum_w [log Gamma(prior_w + S_w + x_w) - log Gamma(prior_w + S_w)]
     - log Gamma(prior + S + n) + log Gamma(prior + S)        (sums over words; n words in the row)
 
-Only words that a component has differ from what the prior alone says, so that a row costs its
-length times the components that share a word with it, and one term for each of the others.
+Only a component's own words differ from the prior, so a row costs its length times the components
+that share a word with it, and one term for each other component.
 """
 
 import math
@@ -18,9 +18,9 @@ from streamddcrp.compilation import kernel
 from streamddcrp.models.temporal.kernels.counts import seat_row
 from streamddcrp.numerics import digamma
 
-_NEGLIGIBLE = -30.0  # nats to the best from which a component adds nothing to a sum
-_SHARE = 1e-9  # part of a row below which it is not taken out of a component
-_TABLE = 64  # lengths of rows up to which the terms of all components are tabulated
+_NEGLIGIBLE = -30.0  # nats below the best at which a component adds nothing to a sum
+_SHARE = 1e-9  # least share of a row that is removed from a component
+_TABLE = 64  # row lengths up to which the terms of all components are tabulated
 
 
 @kernel
@@ -61,7 +61,7 @@ def inverted(offsets, words, counts, prior):
 def text_expected(
     offsets, words, counts, q, heads, component, count, gain, sizes, prior, prior_size, out
 ):
-    """Evidence (N, K) of rows under components, a row's own share taken out of the counts.
+    """Evidence (N, K) of rows under components, without each row's own share of the counts.
 
     docs/math/temporal.md (13). ``q`` (N, K): the assignments of these counts;
     ``heads, .., gain``: of `inverted`; ``sizes`` (K,): words of each; ``prior`` (V,) and its sum.
@@ -203,7 +203,7 @@ def _digamma_rise(a, x):
 
 @kernel
 def word_tables(offsets, words, counts, prior, out):
-    """Count how often components drew each word from the prior, expected.
+    """Count the expected draws of each word from the prior by components.
 
     sum_k prior_w [digamma(prior_w + S_kw) - digamma(prior_w)]; ``out`` (V,). Shares of the prior in
     proportion to it are the fixed point of the evidence of the components' counts.
@@ -249,7 +249,7 @@ def seat_text(
     offsets, words, counts, start, K, used, V, prior, prior_size, a0, log_new, least, past, size,
     weight, sizes, head, following, component, count, gain, q, scores, chances,
 ):  # fmt: skip
-    """Assign rows one after the other, each by `seat_row`.
+    """Assign rows one by one with `seat_row`.
 
     ``start, K, used, V``: first row; components, entries of the lists and words known so far, for
     the vocabulary grows with the rows; ``prior`` of all words and its sum over those known.

@@ -1,4 +1,4 @@
-"""Compiled gains of the bound: a document that meets a path's topics, topics, pairs of topics."""
+"""Compiled gains of the bound, for documents on a path's topics, topics, pairs of topics."""
 
 import math
 
@@ -100,7 +100,7 @@ def meet(n, lam, total, alpha, rounds, tol, phi, at_level):
             part[l] = exp_digamma(alpha[l] + at_level[l]) / exp_digamma(total[l] + at_level[l])
             N += at_level[l]
             new[l] = 0.0
-        for i in range(U * L):  # exp_digamma of all, with nothing that keeps it from four at once
+        for i in range(U * L):  # exp_digamma of all, vectorisable to four at once
             x = flat_lam[i] + many[i] * flat_phi[i]
             t, y = x * (x + 3.0), x + 3.5
             P = t * (t + 2.0)
@@ -145,7 +145,7 @@ def evidence_gain(n, lam, total, alpha, phi, at_level):
 
 @inner
 def local_bound(n, phi, alpha, at_level, first_fresh, eta, V):
-    """Return a document's own part of the bound; topics from ``first_fresh`` on are not kept."""
+    """Return a document's own part of the bound; topics from ``first_fresh`` on are not stored."""
     L = len(alpha)
     out = log_beta_gain(alpha, at_level)
     for l in range(first_fresh, L):
@@ -205,7 +205,7 @@ def sibling_products(parent, counts, V, out):
 
 @kernel
 def reorder(counts, V, K, slots):
-    """Let column i of ``counts`` hold what column ``slots[i]`` held, of K; clear the others."""
+    """Copy column ``slots[i]`` of ``counts`` to column i, of K; clear the others."""
     row, n = np.empty(K), len(slots)
     for v in range(V):
         for i in range(K):

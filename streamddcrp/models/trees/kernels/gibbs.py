@@ -2,11 +2,11 @@
 
 ``tree``: nodes in slots 0 to K - 1, the root in slot 0: parent (K,); level (K,), 0 at the root and
 -1 in a free slot; docs (K,), documents through a node; tokens (K,); counts (V, K), tokens of each
-word. ``corpus``: words of document d are words[first[d]:first[d+1]], equal ones next to each other,
-and z their levels; path (N, L) has the slots of its nodes, -1 before it is assigned. ``prior`` =
-(gamma, eta, V eta), the latter two (L,); alpha (L,). ``work``: n_at (L,), words of the document at
-each level, and arrays for fits (K + L,), prefixes (K,), weights (K + L,), levels (L,) and former
-levels (longest,).
+word. ``corpus``: words of document d are words[first[d]:first[d+1]], equal ones adjacent, and z
+their levels; path (N, L) has the slots of its nodes, -1 before it is assigned. ``prior`` = (gamma,
+eta, V eta), the latter two (L,); alpha (L,). ``work``: n_at (L,), words of the document at each
+level, and arrays for fits (K + L,), prefixes (K,), weights (K + L,), levels (L,) and former levels
+(longest,).
 """
 
 import math
@@ -15,7 +15,7 @@ import numpy as np
 
 from streamddcrp.compilation import inner, kernel
 
-_FOLD = 16  # factors below 1e6 and above 1e-6 that are multiplied before a logarithm is taken
+_FOLD = 16  # factors between 1e-6 and 1e6 multiplied per logarithm
 
 
 @inner
@@ -149,7 +149,7 @@ def _choose(rng, gamma, tree, work):
 
 @inner
 def _open(d, end, path, tree):
-    """Assign the path to an endpoint, with new nodes where it ends above the leaves."""
+    """Assign the path to an endpoint, with new nodes if it ends above the leaves."""
     parent, level, docs, tokens, _ = tree
     L, k = path.shape[1], end
     for l in range(level[end], -1, -1):
@@ -197,10 +197,10 @@ def _draw_levels(rng, d, times, corpus, alpha, prior, tree, work):
 
 @inner
 def _levels_in_order(rng, d, again, corpus, alpha, prior, tree, work):
-    """Draw levels from the first token to the last, or with ``again`` take those there are.
+    """Draw levels from the first token to the last or, with ``again``, reuse the present ones.
 
-    Adds the tokens to the counts; returns sum_j log p(w_j | tokens before it, path), which is
-    log p(words, levels | path) less the log probability of the draw.
+    Adds the tokens to the counts; returns sum_j log p(w_j | earlier tokens, path), which is log
+    p(words, levels | path) minus the log probability of the draw.
     """
     (words, first, z, path), (_, eta, whole) = corpus, prior
     (_, _, _, tokens, counts), (n_at, _, _, _, cum, _) = tree, work
@@ -236,7 +236,7 @@ def _clear(d, corpus, tree):
 
 @inner
 def _enter(d, sign, path, level, docs):
-    """Count a document at its path or, ``sign`` -1, no more; empty nodes free their slots."""
+    """Add a document at its path or, with ``sign`` -1, remove it; empty nodes free their slots."""
     for l in range(path.shape[1]):
         k = path[d, l]
         docs[k] += sign
@@ -246,7 +246,7 @@ def _enter(d, sign, path, level, docs):
 
 @inner
 def _jump(rng, d, corpus, alpha, prior, tree, work):
-    """Draw path and levels of a document together, and accept or stay (Metropolis-Hastings).
+    """Propose path and levels of a document jointly, and accept or not (Metropolis-Hastings).
 
     An endpoint e is proposed with its prior times exp(guess), the levels token by token. The ratio
     of the posterior and the proposal is W(e) / exp(guess(e)), W from `_levels_in_order`.
@@ -306,7 +306,7 @@ def _work(K, L, first):
 
 @kernel
 def sweep(rng, start, rounds, seats, alpha, prior, state):
-    """Visit documents from ``start``, ``rounds`` times each, to where slots run out, or N."""
+    """Visit documents from ``start``, ``rounds`` times each, until slots run out, or to N."""
     N, L = seats.path.shape
     corpus = seats.words, seats.first, seats.z, seats.path
     tree = state.parent, state.level, state.docs, state.tokens, state.counts

@@ -1,8 +1,8 @@
-"""Compiled documents on a tree of topics: where one belongs, learning, moves and predictions.
+"""Compiled documents on a tree of topics: placement, learning, moves and predictions.
 
 ``tree``, ``docs`` and ``s`` are `NodeArrays`, `Documents`, `Settings` of `topic_tree`. Statistics
-are raw: ``scale`` times them is what they stand for, so that forgetting costs nothing. They stand
-word by word, ``counts`` (V, K), as a document needs all nodes of a few words. ``work``: slots (E,),
+are raw: ``scale`` times them is their value, so forgetting costs nothing. They are stored by word,
+``counts`` (V, K), because a document needs all nodes of a few words. ``work``: slots (E,),
 probabilities (E,), expected words by level (E, L), levels of words (E, U, L) of E endpoints.
 """
 
@@ -14,18 +14,18 @@ from streamddcrp.compilation import inner, kernel
 from streamddcrp.models.trees.kernels.gain import TINY, evidence_gain, local_bound, meet, start
 from streamddcrp.models.trees.kernels.tree import beta_parameters, log_path_chances, softmax
 
-# places in the array of whole numbers of a state
+# indices into the state's whole numbers
 N_NODES, NEXT_ID, N_WORDS, NEXT_VISIT, N_SEEN = 0, 1, 2, 3, 4
-# A node that no document may go through, an endpoint that it must take, a node that it must go
-# through; -1: none.
+# A node that no document may pass, an endpoint that it must take, a node that it must pass; -1:
+# none.
 BARRED, FORCED, CONFINED = 5, 6, 7
-# and of floats: what the raw statistics are to be multiplied by; the documents' part of the bound
+# and into its floats: the scale of the raw statistics; the documents' part of the bound
 SCALE, LOCAL = 0, 1
 
-_BEAM = 3  # leaves that are looked at closely
-_ROUNDS, _FEW = 30, 6  # at most, of the words' levels; for every endpoint that is looked at
-_SLACK, _LEAST_SLACK = 0.2, 10.0  # nats that more rounds cannot make good: a word; of any document
-_MOVE_ROUNDS = 2  # in which the documents of a move are placed
+_BEAM = 3  # leaves examined closely
+_ROUNDS, _FEW = 30, 6  # most rounds for the words' levels; for every endpoint examined
+_SLACK, _LEAST_SLACK = 0.2, 10.0  # nats per word, and per document, that more rounds cannot recover
+_MOVE_ROUNDS = 2  # for placing the documents of a move
 
 
 @inner
@@ -85,7 +85,7 @@ def _rank_leaves(tree, s, words, n, prior, out):
 
 @inner
 def _bar(tree, is_in, score):
-    """Let no leaf at or below one node be chosen, or none that is not below another."""
+    """Exclude leaves at or below one node, or those not below another."""
     parent, barred, confined = tree.parent, tree.whole[BARRED], tree.whole[CONFINED]
     for i in range(tree.whole[N_NODES]):
         is_in[i] = i in (barred, confined) or (i > 0 and is_in[parent[i]])
@@ -95,7 +95,7 @@ def _bar(tree, is_in, score):
 
 @inner
 def _candidates(parent, level, K, L, score, chosen, is_in):
-    """Choose the best leaves and every node above them, the root first; return how many."""
+    """Choose the best leaves and every node above them, root first; return their number."""
     is_in[:] = False
     is_in[0] = True
     E = 1
@@ -118,7 +118,7 @@ def _candidates(parent, level, K, L, score, chosen, is_in):
 
 @inner
 def _gather(tree, s, end, words, path, lam, total):
-    """Fill the path of an endpoint, slot -1 where no node is kept, and its Dirichlet parameters."""
+    """Fill an endpoint's path, slot -1 for unstored nodes, and its Dirichlet parameters."""
     L, V, scale = len(path), max(tree.whole[N_WORDS], 1), tree.real[SCALE]
     eta, counts, rows = s.eta, tree.counts, tree.rows
     path[:] = -1
@@ -135,9 +135,9 @@ def _gather(tree, s, end, words, path, lam, total):
 
 @inner
 def _place(tree, s, words, n, work):
-    """Find where a document belongs: the lookahead score of the likeliest endpoints.
+    """Place a document: the lookahead scores of the likeliest endpoints.
 
-    Fills ``work``. Returns how many endpoints were looked at, and log of the sum of prior times
+    Fills ``work``. Returns the number of endpoints examined, and the log of the sum of prior times
     exp(gain), a lower bound of the document's log probability.
     """
     chosen, chances, levels, phis = work
@@ -162,7 +162,7 @@ def _place(tree, s, words, n, work):
         _gather(tree, s, chosen[e], words, path, lam[e], total[e])
         g[e] = prior[chosen[e]] + start(n, lam[e], total[e], alpha, phis[e, :U], levels[e])
         best = max(best, g[e])
-    for now in (_FEW, _ROUNDS - _FEW):  # the others are out of the race
+    for now in (_FEW, _ROUNDS - _FEW):  # the others cannot win
         least, best = best - max(_SLACK * N, _LEAST_SLACK), -np.inf
         for e in range(E):
             if g[e] < least:
@@ -184,7 +184,7 @@ def _place(tree, s, words, n, work):
 
 @inner
 def _likeliest(level, L, E, chosen, chances):
-    """Return the likeliest of the endpoints that were looked at, and the chance of a new path."""
+    """Return the likeliest of the examined endpoints, and the probability of a new path."""
     best, p_new = 0, 0.0
     for e in range(E):
         if chances[e] > chances[best]:
@@ -196,7 +196,7 @@ def _likeliest(level, L, E, chosen, chances):
 
 @inner
 def _put(d, sign, tree, docs):
-    """Add a document to the statistics, or with ``sign`` -1 take it away."""
+    """Add a document to the statistics, or remove it with ``sign`` -1."""
     counts, rows, level = tree.counts, tree.rows, tree.level
     i, weight = docs.ends[d], sign * docs.weights[d]
     if i < 0:
@@ -217,9 +217,9 @@ def _put(d, sign, tree, docs):
 
 @inner
 def _visit(d, tree, docs, s, work, out):
-    """Put document d where it belongs, taking it out first where it has been put before.
+    """Place document d, removing it first if it was placed before.
 
-    ``out`` (4,): id of its likeliest endpoint, its chance, the evidence, the chance of a new path.
+    ``out`` (4,): id of its likeliest endpoint, its probability, the evidence, that of a new path.
     """
     chosen, chances, levels, phis = work
     parent, level, whole, L = tree.parent, tree.level, tree.whole, len(s.alpha)
@@ -247,11 +247,11 @@ def _visit(d, tree, docs, s, work, out):
 
 @kernel
 def learn(first, last, fresh, tree, docs, s, out):
-    """Learn documents one after another, and after each visit some that came before it again.
+    """Learn documents one by one; after each visit some earlier ones again.
 
-    With ``fresh`` False the documents are known and are visited once each. Returns the document
-    before which there was no room for a new path, or ``last``; there is never room for more than
-    ``max_nodes`` nodes.
+    With ``fresh`` False the documents are known and are visited once each. Returns the first
+    document without room for a new path, or ``last``; there are never more than ``max_nodes``
+    nodes.
     """
     whole, real, offsets = tree.whole, tree.real, docs.offsets
     work = _work(offsets, s)
@@ -287,10 +287,10 @@ def learn(first, last, fresh, tree, docs, s, out):
 
 @kernel
 def move(which, barred, forced, tree, docs, s):
-    """Take some documents of the window out, and place them one by one, in some rounds.
+    """Remove some documents of the window, and place them one by one, in some rounds.
 
-    None may go through a node ``barred``. With an endpoint ``forced`` the first one opens a path
-    there, and the others must follow it below the new node, in the first round. -1: none.
+    None may pass a node ``barred``. With an endpoint ``forced`` the first one opens a path there,
+    and the others must follow it below the new node, in the first round. -1: none.
     """
     whole, new = tree.whole, tree.whole[N_NODES]
     work, out = _work(docs.offsets, s), np.empty(4)
@@ -309,7 +309,7 @@ def move(which, barred, forced, tree, docs, s):
 
 @kernel
 def put_back(which, old_ends, old_own, old_phi, tree, docs):
-    """Undo `move`: documents go where they were."""
+    """Undo `move`: return documents to their places."""
     for d in which:
         _put(d, -1.0, tree, docs)
     start = 0
@@ -327,7 +327,7 @@ def place_many(tree, s, bags, out_slot, out, out_levels):
     """Place documents without learning them.
 
     ``out_slot`` (N,): slot of the likeliest node; ``out`` (N, 3): its probability, the log
-    evidence, the chance of a new path; ``out_levels`` (N, L): expected proportions of levels.
+    evidence, the probability of a new path; ``out_levels`` (N, L): expected proportions of levels.
     """
     offsets, words, n = bags.offsets, bags.words, bags.counts
     alpha, L = s.alpha, len(s.alpha)
@@ -361,7 +361,7 @@ def complete_many(tree, s, given, asked, out):
     V, scale = max(tree.whole[N_WORDS], 1), tree.real[SCALE]
     work = chosen, chances, levels, phis = _work(offsets, s)
     score = np.empty(len(chosen))
-    own = np.full(tree.counts.shape[0], -1)  # where a word stands among the given ones
+    own = np.full(tree.counts.shape[0], -1)  # position of a word among the given ones
     for d in range(len(offsets) - 1):
         at, to = offsets[d], offsets[d + 1]
         E, _ = _place(tree, s, words[at:to], n[at:to], work)

@@ -1,9 +1,9 @@
-"""Compiled sums over the paths of an infinite tree, of which a finite part is kept.
+"""Compiled sums over the paths of an infinite tree, of which a finite part is stored.
 
-Nodes stand in slots. A parent comes before its children, and the order of siblings is the order of
-their sticks; so one pass upwards in the slots and one downwards see everything (no recursion).
-Slot 0 is the root. An *endpoint* is a node taken for all paths whose deepest kept node it is: a
-leaf for itself, an inner node for the paths that leave the kept tree below it.
+Nodes occupy slots. A parent precedes its children, and siblings are in the order of their sticks,
+so one upward and one downward pass over the slots visit everything without recursion. Slot 0 is the
+root. An *endpoint* is a node that represents all paths with it as deepest stored node: a leaf
+represents itself, an inner node the paths that leave the stored tree below it.
 
 For component trees the covariance of the loadings on a path P is Sig = (I + tau G_PP)^-1. Its
 Cholesky factor R R' = Sig^-1 grows by a row from parent to child, and with it z = R^-1 h, h the
@@ -30,7 +30,7 @@ def fresh_level(gamma):
 
 @kernel
 def subtree_sums(parent, K, own, out):
-    """Sum ``own`` (K,) over each node and all below it."""
+    """Sum ``own`` (K,) over each node and its descendants."""
     for i in range(K):
         out[i] = own[i]
     for i in range(K - 1, 0, -1):
@@ -127,7 +127,7 @@ def factors(G, tau, paths, level, rows, log_det):
                 entry -= rows[k, m] * rows[above, m]
             rows[k, j] = entry / rows[above, j]
             rest -= rows[k, j] ** 2
-        rest = max(rest, 1.0)  # what I adds: less is rounding
+        rest = max(rest, 1.0)  # the identity adds 1: less is rounding
         rows[k, at] = math.sqrt(rest)
         log_det[k] = -math.log(rest) + (log_det[paths[k, at - 1]] if at else 0.0)
 
