@@ -1,4 +1,4 @@
-"""Rows turned so that columns which depend on each other become independent coordinates."""
+"""Rows turned so that dependent columns become independent coordinates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,16 +20,16 @@ from streamddcrp.typing import FloatArray
 @family("turned")
 @dataclass(frozen=True)
 class Turned(Likelihood):
-    """A family of coordinates z = A (x - center) in the place of some columns x.
+    """A family of coordinates z = A (x - center) that replace some columns x.
 
-    A missing value is what the other columns lead to expect if z is Gaussian with the deviations
-    ``scale``; its density there is left out. O(D^2) a row beside the cost of ``inner``. Point
-    estimates are those of ``inner``; ``sd`` takes coordinates for uncorrelated.
+    A missing value is replaced by its expectation given the other columns, if z is Gaussian with
+    deviations ``scale``; its density is left out. O(D^2) a row plus the cost of ``inner``. Point
+    estimates are those of ``inner``; ``sd`` treats coordinates as uncorrelated.
 
     Parameters
     ----------
     inner : Likelihood
-        Of rows with coordinates in the place of columns.
+        For rows with coordinates instead of columns.
     at : sequence of int, length Q
         The columns.
     center, scale : sequence of float, length Q
@@ -124,7 +124,7 @@ class Turned(Likelihood):
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
         out = self.inner.in_units(view, n_features)
         self._in_columns(out[:1], out[1:2])
-        out[2, self.at] = 0.5  # of the square: what is left out is at its mode
+        out[2, self.at] = 0.5  # of the square: a missing value is at its mode
         return out
 
     def _in_columns(self, mean: FloatArray, sd: FloatArray) -> None:
