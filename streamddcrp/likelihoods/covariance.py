@@ -51,7 +51,7 @@ def as_one(X: FloatArray, labels: FloatArray) -> Likelihood | None:
     cells = np.maximum(column_cells(X), FINEST * X.std(axis=0))
     within, n_clusters = common_covariance(X, cells)
     if n_clusters == 1 and 2 * np.unique(labels, return_counts=True)[1].max() < N:
-        return None  # rows are too few to show clusters that tables show
+        return None  # too few rows to show the tables' clusters
     if D <= MOST_COLUMNS:
         return NormalWishart(X.mean(axis=0), KAPPA, WORTH * within, D + 1.0 + WORTH)
     total = np.cov(X.T, bias=True) + np.diag(cells**2 / 12.0)
@@ -63,8 +63,8 @@ def as_turned(
 ) -> Turned:
     """Return a prior of rows about ``center`` with covariance ``within`` (D, D) in tables.
 
-    Coordinates z = A x with A within A' = 1 and A total A' diagonal are independent, but for the
-    first of them, along which tables differ most: there each table has a covariance of its own.
+    Coordinates z = A x with A within A' = 1 and A total A' diagonal are independent, except the
+    first of them, along which tables differ most: there each table has its own covariance.
     """
     root = np.linalg.inv(np.linalg.cholesky(within))
     spread, turn = np.linalg.eigh(root @ total @ root.T)
@@ -121,7 +121,7 @@ def common_covariance(X: FloatArray, cells: FloatArray) -> tuple[FloatArray, int
     best, within = -math.inf, total
     for K in (K for K in CLUSTERS if len(Z) >= 4 * K):
         for _ in range(STARTS if K > 1 else 1):
-            # clusters that hide in a covariance of fewer of them show as it becomes theirs
+            # clusters hidden in a covariance of fewer clusters appear as it becomes theirs
             share = _nearest(Z @ np.linalg.inv(np.linalg.cholesky(within)).T, K, rng)
             score, within = _fit(Z, total, share)
             score -= 0.5 * K * (X.shape[1] + 1) * math.log(len(Z))
@@ -131,9 +131,9 @@ def common_covariance(X: FloatArray, cells: FloatArray) -> tuple[FloatArray, int
 
 
 def _nearest(Y: FloatArray, K: int, rng: np.random.Generator) -> FloatArray:
-    """Return to which of K rows that lie apart each row is nearest, (N, K), 0 or 1.
+    """Assign each row to the nearest of K separated rows, (N, K), 0 or 1.
 
-    Each is the best of a few, drawn by their squared distances from the others.
+    Each of these is the best of a few, drawn by squared distance from earlier ones.
     """
     near, least = np.zeros(len(Y), dtype=np.int64), np.full(len(Y), np.inf)
     tried = Y[rng.integers(len(Y), size=1)]

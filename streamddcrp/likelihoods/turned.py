@@ -1,8 +1,8 @@
-"""Rows turned so that columns which depend on each other become independent coordinates."""
+"""Rows turned so that dependent columns become independent coordinates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -20,16 +20,16 @@ from streamddcrp.typing import FloatArray
 @family("turned")
 @dataclass(frozen=True)
 class Turned(Likelihood):
-    """A family of coordinates z = A (x - center) in the place of some columns x.
+    """A family of coordinates z = A (x - center) that replace some columns x.
 
-    A missing value is what the other columns lead to expect if z is Gaussian with the deviations
-    ``scale``; its density there is left out. O(D^2) a row beside the cost of ``inner``. Point
-    estimates are those of ``inner``; ``sd`` takes coordinates for uncorrelated.
+    A missing value is replaced by its expectation given the other columns, if z is Gaussian with
+    deviations ``scale``; its density is left out. O(D^2) a row plus the cost of ``inner``. Point
+    estimates are those of ``inner``; ``sd`` treats coordinates as uncorrelated.
 
     Parameters
     ----------
     inner : Likelihood
-        Of rows with coordinates in the place of columns.
+        For rows with coordinates instead of columns.
     at : sequence of int, length Q
         The columns.
     center, scale : sequence of float, length Q
@@ -42,8 +42,6 @@ class Turned(Likelihood):
     center: Any
     scale: Any
     axes: Any
-
-    is_scaled: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -63,6 +61,13 @@ class Turned(Likelihood):
         put(self, "center", tuple(center.tolist()))
         put(self, "scale", tuple(scale.tolist()))
         put(self, "axes", tuple(map(tuple, axes.tolist())))
+
+    @Cached
+    def is_scaled(self) -> bool:
+        return self.inner.is_scaled
+
+    def scaled(self, X: FloatArray, names: Sequence[str] | None = None) -> Self:
+        return replace(self, inner=self.inner.scaled(X, names))
 
     @Cached
     def n_features(self) -> int | None:
@@ -119,7 +124,7 @@ class Turned(Likelihood):
     def in_units(self, view: FloatArray, n_features: int) -> FloatArray:
         out = self.inner.in_units(view, n_features)
         self._in_columns(out[:1], out[1:2])
-        out[2, self.at] = 0.5  # of the square: what is left out is at its mode
+        out[2, self.at] = 0.5  # of the square: a missing value is at its mode
         return out
 
     def _in_columns(self, mean: FloatArray, sd: FloatArray) -> None:

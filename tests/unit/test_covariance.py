@@ -69,7 +69,8 @@ def test_a_covariance_is_chosen_where_it_predicts_better():
 def test_other_columns_keep_their_family():
     X, y = clusters(4)
     rows = np.column_stack([np.zeros(len(X)), X, np.arange(len(X)) % 3])
-    family, n_free = with_correlations(choose_family(rows, ["float"] * 3 + ["int"]), rows, y)
+    family = choose_family(rows, ["float"] * 3 + ["int"]).on_grid(rows)  # steps of each column
+    family, n_free = with_correlations(family, rows, y)
     assert n_free == 1
     assert {type(part).__name__: tuple(at) for part, at in family.parts} == {
         "NormalWishart": (1, 2), "NormalGamma": (0,), "GammaPoisson": (3,)
@@ -199,10 +200,17 @@ def test_many_columns_are_turned_and_pieces_give_the_same():
     rng = np.random.default_rng(8)
     y, moved = rng.integers(4, size=700), rng.normal(size=(700, 3)) @ rng.normal(size=(3, 16))
     X = 1.2 * rng.normal(size=(4, 16))[y] + moved + 0.6 * rng.normal(size=(700, 16))
+    flags = rng.random(700) < 0.2 + 0.5 * (y == 1)
+    X = np.column_stack([flags, X, np.full(700, 3.5)])  # each kind keeps its family
     X[rng.random(X.shape) < 0.01] = np.nan
     model, pieces = SeqDDCRP(), SeqDDCRP()
     whole = model.step_many(X)
-    assert isinstance(model._stream.likelihood, Turned)
+    family = model._stream.likelihood
+    assert family.at == tuple(range(1, 17))
+    assert [type(part).__name__ for part, _ in family.inner.parts] == [
+        "NormalWishart", "NormalGamma", "NormalGamma", "GammaPoisson"
+    ]  # fmt: skip
+    assert model.explain_one(dict(enumerate(X[-1]))).parts
     assert adjusted_rand_score(y[256:], whole["label"].to_numpy()[256:]) > 0.9
     parts = [pieces.step_many(part) for part in np.split(X, [3, 250, 600])[:3]]
     pieces = SeqDDCRP.from_bytes(pieces.to_bytes())
@@ -214,4 +222,4 @@ def test_many_columns_are_turned_and_pieces_give_the_same():
             whole[name].to_numpy(zero_copy_only=False), np.arange(600, 600 + len(late))
         )
         np.testing.assert_array_equal(found, expected)
-    assert {f"mean_{j}" for j in range(16)} <= set(model.summary().column_names)
+    assert {f"mean_{j}" for j in range(1, 17)} <= set(model.summary().column_names)

@@ -45,11 +45,11 @@ def coordinates(center: Array, scale: Array, axes: Array, X: Array, out: Array) 
 def turned(
     center: Array, axes: Array, precision: Array, X: Array, work: Array, out: Array, logs: Array
 ) -> None:
-    """Fill ``out`` (N, D) with ``axes`` (D, D) times rows ``X`` (N, D) less ``center``.
+    """Fill ``out`` (N, D) with ``axes`` (D, D) times rows ``X`` (N, D) minus ``center``.
 
-    A missing value is what the others lead to expect by ``precision`` (D, D), and ``logs`` (N,) the
-    log density there of all that a row lacks. Without any value the coordinates are missing, too.
-    ``work`` (D + 1, D + 1). O(D^2) a row, O(D^2 m + m^3) for m missing values.
+    A missing value becomes its expectation given the others, by ``precision`` (D, D), and ``logs``
+    (N,) the log density of a row's missing values there. An empty row has no coordinates. ``work``
+    (D + 1, D + 1). O(D^2) a row, O(D^2 m + m^3) for m missing values.
     """
     D = len(center)
     y = work[D]
@@ -57,7 +57,7 @@ def turned(
         n, logs[i] = 0, 0.0
         for d in range(D):
             y[d] = X[i, d] - center[d]
-        for a in range(D):  # Cholesky's factor of what is missing, and forward substitution
+        for a in range(D):  # Cholesky factor of missing values, and forward substitution
             if not math.isnan(X[i, a]):
                 continue
             column, total = 0, 0.0

@@ -21,14 +21,14 @@ _HEAD = 0.25  # a word in a larger part of the rows of both halves holds a compo
 
 
 class TextStats(NamedTuple):
-    """Expected counts of words and rows, (E, K) of the epochs of a window, or (K,) of before."""
+    """Expected counts of words and rows, (E, K) of a window's epochs, or (K,) of earlier ones."""
 
     words: Bags
     rows: FloatArray
 
 
 class TextSmoothed:
-    """Counts of the components over a window, and what follows from them when asked for."""
+    """Counts of the components over a window, with derived values on demand."""
 
     def __init__(self, emission: "TextDecay", stats: TextStats, starts: TextStats) -> None:
         self._emission = emission
@@ -41,14 +41,14 @@ class TextSmoothed:
 
     @Cached
     def log_z(self) -> FloatArray:
-        """Log evidence (E, K) of the rows of each epoch given those before."""
+        """Log evidence (E, K) of each epoch's rows given earlier ones."""
         out = np.empty(self._stats.shape)
         bags, law = (self._stats.entries, self._starts.entries), (self.prior, self.prior_size)
         text.bag_evidence(*bags, self._emission.rho, *law, out)
         return out
 
     def after(self, epoch: int, steps: int = 0) -> TextStats:
-        """Return the counts (K,) left, some steps later, of what there was up to an epoch."""
+        """Return the counts (K,) up to an epoch that are left some steps later."""
         age = epoch + steps - np.arange(-1, len(self._stats))
         weights = np.where(age >= steps, self._emission.rho ** np.maximum(age, 0), 0.0)
         rows = sum(w * part for w, part in zip(weights.tolist(), self.rows, strict=True))
@@ -56,17 +56,17 @@ class TextSmoothed:
 
     @Cached
     def latest(self) -> Bags:
-        """The counts of words of the components after the window."""
+        """Word counts of the components after the window."""
         return self.after(self.n_epochs - 1).words
 
     @property
     def length(self) -> float:
-        """Mean words of a row, one at least."""
+        """Mean words of a row, at least one."""
         n = sum(float(part.sum()) for part in self.rows)
         return max(float(self._everything.counts.sum()) / max(n, 1.0), 1.0)
 
     def lists(self, epoch: int) -> Any:
-        """Return lists of components by word that an epoch is scored against, and sizes (K,)."""
+        """Return each word's components, against which an epoch is scored, and sizes (K,)."""
         key = 0 if self._emission.rho == 1.0 else epoch
         if key not in self._lists:
             age = np.abs(epoch - np.arange(-1, len(self._stats)))
@@ -79,20 +79,20 @@ class TextSmoothed:
 class TextDecay(Emission):
     """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
 
-    Rows are scored with the word distribution of the component integrated out, and without their
-    own share of its counts; within a window against ``sum_s rho^|t-s| C_s``. A row costs a term for
-    each component, and one more for each word that they share. Multinomial coefficients are left
-    out: they are the same for all components.
+    Rows are scored with the component's word distribution integrated out and the row's own share
+    removed from its counts, within a window against ``sum_s rho^|t-s| C_s``. A row costs a term for
+    each component, and one more for each common word. Multinomial coefficients are left out,
+    because they are the same for all components.
 
-    The prior is ``beta`` for every word or, without it, learned: as heavy as ``documents`` rows of
-    mean length, and shared out so as to climb the evidence of the components' counts. It is a
-    background that all components share, so that frequent words ("the") carry no weight and no list
-    of stop words is needed. Its weight is not learned: a heavy prior merges components, and merged
-    ones ask for a heavier one still.
+    The prior is ``beta`` for every word or, without it, learned: its weight is that of
+    ``documents`` rows of mean length, and its shares increase the evidence of the components'
+    counts. It is a background shared by all components, so frequent words ("the") carry no weight
+    and no stop list is needed. Its weight is not learned: a heavy prior merges components, and
+    merged ones favour an even heavier one.
 
-    Rows of an epoch are sparse counts (N, V). V may grow: it is the largest word met so far, and
-    ``n_words`` at least. Until there is something to learn from, every word has ``strength /
-    n_words``; a vocabulary taken too large makes births too unlikely.
+    Rows of an epoch are sparse counts (N, V). V may grow: it is the largest word so far, and at
+    least ``n_words``. Until rows are learned, every word has ``strength / n_words``; an
+    overestimated vocabulary makes births too unlikely.
 
     Examples
     --------
@@ -107,17 +107,17 @@ class TextDecay(Emission):
     """
 
     beta: float | None = None
-    rho: float = 1.0  # what an epoch leaves of the counts before it
+    rho: float = 1.0  # the share of earlier counts kept per epoch
     n_words: int = 100
     documents: float = 10.0
     strength: float = 10.0  # words of the prior, until rows are learned
-    shares: FloatArray = field(default_factory=lambda: np.zeros(0))  # learned, of the words met
-    rare: float = 0.0  # share of a word not met
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))  # learned, for known words
+    rare: float = 0.0  # share of an unknown word
 
-    least = 1e-4  # crumbs would give every component every word
+    least = 1e-4  # tiny shares would give every component every word
 
     def prior(self, width: int) -> tuple[FloatArray, float]:
-        """Return the pseudo-counts of ``width`` or all known words, and the sum of the latter's."""
+        """Return the pseudo-counts of ``width`` or all known words, and the latter's sum."""
         V = max(width, self.n_words)
         if self.beta is not None:
             return np.full(V, self.beta), V * self.beta
@@ -192,7 +192,7 @@ class TextDecay(Emission):
         return None if self._holds_together(rows, [q[:, k] for q in resp], sides) else sides
 
     def _holds_together(self, rows: list[Any], own: Parts, sides: Parts) -> bool:
-        """Return whether a word that few components hold is in a good part of both halves."""
+        """Return whether a word of few components is in a good part of both halves."""
         words = [as_rows(X)[:2] for X in rows]
         width = max(len(self.shares), *(int(w.max(initial=-1)) + 1 for _, w in words))
         parts = []
@@ -256,7 +256,7 @@ class TextDecay(Emission):
         return self.summary(fresh, None, 0, np.arange(K), names)
 
     def keeping(self, used: Any) -> "TextDecay":
-        """Return the emission with the words used, (V,) of bool; those beyond V are not used."""
+        """Return the emission with the used words, (V,) of bool; those beyond V are unused."""
         n = min(len(used), len(self.shares))
         shares = self.shares[:n][used[:n]]
         total = float(shares.sum()) or 1.0
@@ -264,7 +264,7 @@ class TextDecay(Emission):
 
 
 class TextSeating(Seating):
-    """The open epoch of texts, with lists of the components of each word."""
+    """The open epoch of texts, with lists of each word's components."""
 
     def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
         K, n = len(ahead), len(ahead.words)
@@ -279,7 +279,7 @@ class TextSeating(Seating):
     def _rows(self, X: Any) -> Entries:
         rows = as_rows(X)
         width = int(rows.words.max(initial=-1)) + 1
-        if width > len(self._head):  # words not met before
+        if width > len(self._head):  # new words
             more = width - len(self._head)
             self._head = np.pad(self._head, (0, more), constant_values=-1)
             self._prior, _ = self._emission.prior(width)
