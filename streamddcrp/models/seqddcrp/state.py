@@ -401,7 +401,7 @@ def _not_before(n: int) -> NDArray[np.bool_]:
 def _has_room(config: Config, state: State) -> bool:
     """Whether rows and groups have room until the next block, as in every state created here."""
     counts, groups = state.counts, state.groups
-    w, n_groups, n_active = counts[[layout.N_ROWS, layout.N_GROUPS, layout.N_ACTIVE]].tolist()
+    w, n_groups, n_active = map(int, counts[[layout.N_ROWS, layout.N_GROUPS, layout.N_ACTIVE]])
     active, atom = state.atoms.active[:n_active].tolist(), groups.atom[:n_groups].tolist()
     if (
         counts[layout.SINCE_BLOCK] >= config.sweep_every
