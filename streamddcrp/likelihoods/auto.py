@@ -112,7 +112,7 @@ def with_correlations(
         return family, 0
     rest = [(part, [j for j in at if j not in live]) for part, at in _parts_of(family, X.shape[1])]
     parts = [(part, np.array(live)[list(at)]) for part, at in _parts_of(full, len(live))]
-    found = _joined(parts + [(part, np.array(at)) for part, at in rest if at])
+    found = _joined(parts + [(part.unscaled(), np.array(at)) for part, at in rest if at])
     if isinstance(full, Turned):
         found = replace(full, inner=found, at=live)
     return found, len(live) * (len(live) - 1) // 2

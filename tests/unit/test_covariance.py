@@ -69,7 +69,8 @@ def test_a_covariance_is_chosen_where_it_predicts_better():
 def test_other_columns_keep_their_family():
     X, y = clusters(4)
     rows = np.column_stack([np.zeros(len(X)), X, np.arange(len(X)) % 3])
-    family, n_free = with_correlations(choose_family(rows, ["float"] * 3 + ["int"]), rows, y)
+    family = choose_family(rows, ["float"] * 3 + ["int"]).on_grid(rows)  # steps of each column
+    family, n_free = with_correlations(family, rows, y)
     assert n_free == 1
     assert {type(part).__name__: tuple(at) for part, at in family.parts} == {
         "NormalWishart": (1, 2), "NormalGamma": (0,), "GammaPoisson": (3,)

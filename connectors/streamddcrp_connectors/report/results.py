@@ -27,6 +27,7 @@ _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
 _FINAL = ("final_row", "final_label")
 _STATE = ("state",)  # regimes are drawn by it if results have it
+_THEME = ("theme",)  # of stories
 
 
 class _ResultColumns(Columns):
@@ -44,7 +45,9 @@ class _ResultColumns(Columns):
                     f"only {has}"
                 )
         time, key = (name if name in available else None for name in ("time", "key"))
-        more = (names for names in (_FINAL, _STATE) if all(name in available for name in names))
+        more = (
+            names for names in (_FINAL, _STATE, _THEME) if all(name in available for name in names)
+        )
         return Columns(time, key, sum(more, _NEEDED))
 
 
