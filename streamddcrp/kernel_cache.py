@@ -22,7 +22,7 @@ _PATIENCE = 1.0  # seconds that compiling, or waiting for it, may take unannounc
 
 
 class _Locator(numba_inside.CacheLocator):
-    """Names for numba the place of a kernel's code."""
+    """Tells numba where a kernel's code is."""
 
     def __init__(self, py_func: Any, py_file: str) -> None:
         path = Path(py_file)
@@ -43,7 +43,7 @@ class _Implementation(numba_inside.CompileResultCacheImpl):
 
 
 class _File(numba_inside.IndexDataCacheFile):
-    """Codes of a root in one folder; what cannot be read is not there."""
+    """Codes of a root in one folder; unreadable ones count as missing."""
 
     def load(self, key: Any) -> Any:
         """Return a code, or None if it is missing."""
@@ -61,7 +61,7 @@ class _File(numba_inside.IndexDataCacheFile):
 
 
 class Cache(numba_inside.FunctionCache):
-    """The machine code of a root: ready, kept, or compiled once while other processes wait."""
+    """Machine code of a root: shipped, kept, or compiled while other processes wait."""
 
     _impl_class = _Implementation
     _lock: int | None = None
@@ -69,7 +69,7 @@ class Cache(numba_inside.FunctionCache):
     _began: float | None = None  # start of an announced compilation
 
     def _files(self) -> Iterator[Any]:
-        """Yield where code may be: in the package, where it is kept, where it can be written."""
+        """Yield the folders of codes: in the package, readable, then writable."""
         roots = [folders.READY, folders.wanted_root()]
         for root in dict.fromkeys(roots):
             if root is not None:

@@ -63,7 +63,6 @@ def read_batch(batch: object, vectorizer: Vectorizer, *, learn: bool = True) -> 
 
 
 def _unmasked(X: object) -> object:
-    """Return values with NaN where they are masked."""
     if not isinstance(X, np.ma.MaskedArray) or X.dtype.kind not in "biuf":
         return X
     return np.where(np.ma.getmaskarray(X), np.nan, X.data)
@@ -144,7 +143,6 @@ def named_columns(batch: object) -> pa.Table | None:
 
 
 def _of_columns(columns: Mapping[Any, Any]) -> Any:
-    """Return a dict of columns as a table."""
     try:
         return pa.table({str(name): _column_of(column) for name, column in columns.items()})
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:

@@ -47,18 +47,21 @@ _ZONE = (
 )
 _TIME = r"(?:[T :_@-]+" + _CLOCK + ")?" + _ZONE
 _Y = r"(?P<y>\d{4}|\d{2})"
+_D, _M = r"(?P<d>\d{1,2})", r"(?P<m>\d{1,2})"
+_SIGNS = ("[-/.]", _Y), (" ", _Y), (":", r"(?P<y>\d{4})")  # 1-2 13:00 names no year
 _WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
 _NAMED = r"(?P<m>[A-Za-z]{3})[a-z]{0,6}\.?"
 _FORMS = {
     "year": (
         r"^(?P<y>\d{4})[-/. ](?P<m>\d{1,2})(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})" + _TIME.replace("+", "*", 1),
+        r"^(?P<y>\d{4}):(?P<m>\d{2}):(?P<d>\d{2})" + _TIME,
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
         r"^(?P<y>\d{4})[- ]?[mM](?P<m>\d{1,2})$",
         r"^(?P<y>\d{4})[- ]?[qQ](?P<q>[1-4])$",
     ),
-    "day": (r"^(?P<d>\d{1,2})[-/. ](?P<m>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
-    "month": (r"^(?P<m>\d{1,2})[-/. ](?P<d>\d{1,2})[-/. ]" + _Y + ",?" + _TIME,),
+    "day": tuple(f"^{_D}{sign}{_M}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
+    "month": tuple(f"^{_M}{sign}{_D}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
     "name": (
         _WEEKDAY + r"(?P<d>\d{1,2})[-/. ]?" + _NAMED + "[-/., ]*" + _Y + _TIME,
         _WEEKDAY + _NAMED + r"[- ]+(?P<d>\d{1,2})(?:, *| +|-)(?P<y>\d{4}),?" + _TIME,
@@ -178,10 +181,15 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
         if _SPAN[0] * 10**9 <= low * size and high * size <= _SPAN[1] * 10**9:
             hours = unit == "s" and cells is not None and len(cells) > 2 and low >= 1_900_010_100
             return "year" if hours and not parse(cells, "year")[0].null_count else unit
-    if cells is not None and (values == np.trunc(values)).all() and low >= 190001:
-        if high < 210013 and (len(values) < 3 or "month" not in name.lower()):
-            return "number"
-        if parse(cells, "year")[0].null_count == 0:
+    whole = cells is not None and bool((values == np.trunc(values)).all())
+    if whole and low >= 1700 and high <= 2200:
+        follow = name == "c1" and len(values) > 2 and set(np.diff(values)) == {1.0}
+        return "%Y" if follow or "year" in name.lower() else "number"
+    if whole and low >= 190001:
+        months = np.diff(values // 100 * 12 + values % 100)
+        follow = (len(months) > 1 and set(np.abs(months)) == {1.0}) or "month" in name.lower()
+        short = high < 210013 and (len(values) < 3 or not follow)
+        if not short and not parse(cells, "year")[0].null_count:
             return "year"
     if "date" in name.lower() and low >= 14_612 and high <= 73_051:  # the years 1940 to 2099
         return "excel"
@@ -276,7 +284,7 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
 
     def part(name: str, default: str = "") -> Any:
         if name not in there:
-            return pa.array([default] * n)
+            return pa.array([default] * n, pa.string())
         found = pc.struct_field(parts, name)
         return pc.if_else(pc.equal(found, ""), default, found)
 

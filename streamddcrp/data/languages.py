@@ -93,18 +93,14 @@ def check_languages(names: object) -> list[str]:
     return names
 
 
-def until_look(seen: int) -> int:
-    """Return the texts until the next check: at 8, 16, 32, …, 8192, 16384, …."""
-    if seen >= MOST_BETWEEN:
-        return MOST_BETWEEN - seen % MOST_BETWEEN
-    return max(FIRST_LOOK, 1 << seen.bit_length()) - seen
+def until_look(seen: int, first: int = FIRST_LOOK, most: int = MOST_BETWEEN) -> int:
+    """Return the texts until the next check: at 8, 16, 32, …, 8192, 16384, … (first and most)."""
+    return most - seen % most if seen >= most else max(first, 1 << seen.bit_length()) - seen
 
 
-def is_due(seen: int) -> bool:
-    """Return whether languages are checked after this many texts."""
-    if seen >= MOST_BETWEEN:
-        return seen % MOST_BETWEEN == 0
-    return seen >= FIRST_LOOK and seen & (seen - 1) == 0
+def is_due(seen: int, first: int = FIRST_LOOK, most: int = MOST_BETWEEN) -> bool:
+    """Return whether a check is due after this many texts."""
+    return seen > 0 and until_look(seen - 1, first, most) == 1
 
 
 def recognise(listed: IntArray, sizes: IntArray, known: Sequence[int]) -> int:

@@ -90,7 +90,6 @@ class Templates:
         self._fill({name: getattr(self._known, name)[kept] for name in _STORED})
 
     def _fill(self, stored: Mapping[str, Any]) -> None:
-        """Replace the templates and chain them."""
         n, room = len(stored["number"]), _FIRST
         while room <= n:
             room *= 2

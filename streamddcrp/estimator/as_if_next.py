@@ -73,7 +73,6 @@ class AsIfNext:
     def _each(
         self, ask: Callable[..., Any], batch: object, t: Any, side: dict[str, Sequence[Any]]
     ) -> list[Any]:
-        """Call ``ask`` for each row of a batch."""
         rows = self._one_by_one(batch)
         n = len(rows)
         given = {name: as_list(name, values) for name, values in side.items()}

@@ -191,7 +191,6 @@ class Keyed(Options, OneAtATime, ModelCard, AsIfNext, base.Clusterer):
         return str(key)
 
     def _note(self, keys: list[Key], names: list[str]) -> None:
-        """Note which keys have learned."""
         if keys:
             self._integer = isinstance(keys[0], int)
         self._unread.update(names)

@@ -65,7 +65,6 @@ class TimeLine(RowModel):
     _stamped = False  # whether the last time was a time stamp
 
     def _keep(self, X: FloatArray, t: FloatArray | None, given: object, out: Any) -> None:
-        """Keep newly learned rows with their predictions."""
         n = len(X)
         if not n:
             return

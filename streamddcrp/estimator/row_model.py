@@ -186,7 +186,6 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
         return with_index(held, with_times(self._named(self._learn_batch(batch, t, *side)), t))
 
     def _named(self, out: Any) -> pa.RecordBatch:
-        """Return the outputs of a step by name."""
         return predictions(out)
 
     # -- predicting ------------------------------------------------------------------------------

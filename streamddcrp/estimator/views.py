@@ -122,7 +122,7 @@ class Backlog:
     """
 
     def __init__(self) -> None:
-        self._parts: list[tuple[int, int, Any]] = []  # numbers of events, from and to, and rings
+        self._parts: list[tuple[int, int, Any]] = []  # ranges of event numbers, and rings
         self.reasons: dict[Any, Any] = {}  # of events, by kind, label, into and arrival
         self.noted = 0  # notes copied so far
 

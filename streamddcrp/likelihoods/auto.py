@@ -1,6 +1,7 @@
 """Choose and scale a likelihood by the first rows of a stream."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from streamddcrp.likelihoods.counts import BetaBernoulli, GammaPoisson
 from streamddcrp.likelihoods.covariance import as_one
 from streamddcrp.likelihoods.gaussian import NormalGamma
 from streamddcrp.likelihoods.product import Product
+from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.typing import FloatArray, IntArray
 
 FEWEST_COUNTS = 16
@@ -104,13 +106,16 @@ def with_correlations(
     family itself and 0 if they show no correlation.
     """
     numbers = numbers_of(family, X.shape[1])
-    live = [j for j in np.flatnonzero(numbers) if varies(X[:, j])]
+    live = [j for j in np.flatnonzero(numbers).tolist() if varies(X[:, j])]
     full = as_one(X[:, live], labels)
     if full is None:
         return family, 0
     rest = [(part, [j for j in at if j not in live]) for part, at in _parts_of(family, X.shape[1])]
-    others = [(part, np.array(at)) for part, at in rest if at]
-    return _joined([(full, np.array(live)), *others]), len(live) * (len(live) - 1) // 2
+    parts = [(part, np.array(live)[list(at)]) for part, at in _parts_of(full, len(live))]
+    found = _joined(parts + [(part.unscaled(), np.array(at)) for part, at in rest if at])
+    if isinstance(full, Turned):
+        found = replace(full, inner=found, at=live)
+    return found, len(live) * (len(live) - 1) // 2
 
 
 def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
@@ -129,6 +134,7 @@ def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
 
 
 def _parts_of(family: Likelihood, n_columns: int) -> Sequence[tuple[Likelihood, Sequence[int]]]:
+    family = family.inner if isinstance(family, Turned) else family
     return family.parts if isinstance(family, Product) else ((family, range(n_columns)),)
 
 

@@ -207,7 +207,6 @@ class Likelihood:
         )
 
     def _row_length(self, n_features: int) -> int:
-        """Return the length of prepared rows."""
         return n_features
 
     def _prior(self, n_features: int) -> FloatArray:

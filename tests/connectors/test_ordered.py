@@ -83,7 +83,7 @@ def test_series_one_after_the_other_get_their_own_models(tmp_path):
     path.write_text("\n".join(["Name,date,close", *rows]))
     for options in ([], ["--time", "date"]):
         found, said = ran(path, *options)
-        assert "Name: each of its words has times of its own, and gets its own model" in said
+        assert "Name: each of its values has times of its own, and gets its own model" in said
         named, _ = ran(path, *options, "--by", "Name")
         assert found == named
         assert [row["key"] for row in found] == ["AAL"] * N + ["ZTS"] * N

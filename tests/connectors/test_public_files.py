@@ -70,7 +70,7 @@ FILES = {  # name: text, options, columns of the time, features
     ),
     "SN_m_tot.txt": (
         lines([], lambda i: f"{1749 + i // 12} {i % 12 + 1:02d} {1749 + i / 12:.3f}  {Y[i]:5.1f} -1 "),
-        "", None, "c1,c2,c3,c4,c5",
+        "", "c1 + c2", "c3,c4,c5",
     ),
     "exchange_rate.txt": (lines([], lambda i: f"{X[i]},{Y[i]}"), "", None, "c1,c2"),
     "valve.csv": (
@@ -100,7 +100,7 @@ FILES = {  # name: text, options, columns of the time, features
         lines(["https://www.CryptoDataDownload.com", "unix,date,symbol,close"],
               lambda i: f"{1615593600 + 3600 * i},{at(i, 3600)},BTC/USD,{Y[i]}",
               order=range(N)[::-1]),
-        "--time date", "date", "unix,close",
+        "--time date", "date", "close",
     ),
     "DGS10.csv": (
         lines(["DATE,DGS10"], lambda i: f"{at(i, 86400):%Y-%m-%d},{'.' if i % 7 == 5 else X[i]}"),
@@ -226,7 +226,7 @@ FILES = {  # name: text, options, columns of the time, features
     "produkt_tu_stunde.txt": (
         lines(["STATIONS_ID;MESS_DATUM;QN_9;TT_TU;eor"],
               lambda i: f"        433;{at(i, 3600):%Y%m%d%H};    3;{X[i] if i % 40 else -999:6.1f};eor"),
-        "", "MESS_DATUM", "STATIONS_ID,QN_9,TT_TU",
+        "", "MESS_DATUM", "QN_9,TT_TU",
     ),
     "uurgeg_260.txt": (
         lines(["BRON: KNMI", "", "YYYYMMDD = date (YYYY=year,MM=month,DD=day);", "", "# STN,YYYYMMDD,   HH,   FH", ""],
@@ -243,7 +243,7 @@ FILES = {  # name: text, options, columns of the time, features
     "usgs_iv.rdb": (
         lines(["# retrieved: 2021-03-13", "#", "agency_cd\tsite_no\tdatetime\ttz_cd\t00060", "5s\t15s\t20d\t6s\t14n"],
               lambda i: f"USGS\t01646500\t{at(i, 900):%Y-%m-%d %H:%M}\tEST\t{'Ice' if i % 50 == 2 else Y[i]}"),
-        "", "datetime", "site_no,00060",
+        "", "datetime", "00060",
     ),
     "hobo.csv": (
         "\ufeff" + lines(['"Plot Title: 10356"', '"#","Date Time, GMT-05:00","Temp, °C (LGR S/N: 10356)","End Of File"'],
@@ -302,7 +302,7 @@ FILES = {  # name: text, options, columns of the time, features
     "nina34.data": (
         lines(["   1726      2025"], lambda i: f"{1726 + i:5d} {X[i]:8.2f} {Y[i]:8.2f}",
               tail=["  -99.99", "  NINA34 Anomaly from ERSSTv5", "  https://psl.noaa.gov/data/"]),
-        "", None, "c2,c3",
+        "", "c1", "c2,c3",
     ),
     "HWiNFO_LOG.CSV": (
         lines(["Date,Time,CPU [C],Clock [MHz],"], lambda i: f"{at(i, 2):%-d.%-m.%Y,%-H:%M:%S}.{i:03d},{X[i]},{Y[i]},",
@@ -423,7 +423,7 @@ FILES = {  # name: text, options, columns of the time, features
     "denver.epw": (
         lines(["LOCATION,Denver,CO,39.83,-104.65,-7.0", "HOLIDAYS,No,0,0,0", "COMMENTS 2, --", "DATA PERIODS,1,1,Data,Sunday, 1/ 1,12/31"],
               lambda i: f"{at(i, 3600):%Y,%-m,%-d},{i % 24 + 1},{X[i]},{Y[i]}"),
-        "", None, "c1,c2,c3,c4,c5,c6",
+        "", "c1 + c2 + c3 + c4", "c5,c6",
     ),
     "AEMO_DISPATCH.CSV": (
         lines(["C,NEMP.WORLD,DISPATCHIS,AEMO,2021/03/13,1", "I,DISPATCH,4,SETTLEMENTDATE,REGIONID,TOTALDEMAND"],

@@ -114,3 +114,16 @@ def test_what_does_not_fit_is_refused(folder):
         make_report(*files, text="title")
     with pytest.raises((ConfigError, SchemaError), match="headline"):
         make_report(*files, time="at", text="headline")
+
+
+def test_themes_are_listed_with_their_stories(tmp_path):
+    texts = [f"{THEMES[i % 3].replace('<b>goal</b>', 'goal')} w{i}" for i in range(90)]
+    pq.write_table(pa.table({"t": texts}), tmp_path / "news.parquet")
+    results = {"row": range(90), "label": [i % 3 for i in range(90)], "score": [3.0] * 90}
+    theme = [None if i < 3 else [8, 5, 8][i % 3] for i in range(90)]
+    pq.write_table(pa.table(results | {"theme": theme}), tmp_path / "out.parquet")
+    _, paths = make_report(tmp_path / "out.parquet", tmp_path / "news.parquet", text="t")
+    listed = paths[3].read_text().split("Themes</h2>")[1].split("Stories</h2>")[0]
+    (line,) = re.findall(r"<li>.*?</li>", listed)  # of one story only, no theme is shown
+    assert "60 texts in 2 stories" in line
+    assert re.findall(r'href="#story-(\d)"', line) == ["0", "2"]

@@ -30,6 +30,7 @@ from streamddcrp.likelihoods import (
     Product,
 )
 from streamddcrp.likelihoods.kernels.parts import outlook
+from streamddcrp.likelihoods.turned import Turned
 from streamddcrp.likelihoods.warp import Warp
 from streamddcrp.models.seqddcrp.kernels.layout import N_EVENTS
 from tests.oracles.reasons import conditional_student, integrated_out, student
@@ -135,6 +136,7 @@ def test_expectations_of_counts_and_flags_by_enumeration():
 NUMBERS = np.random.default_rng(6).normal(size=(12, 3)) @ np.array(
     [[1.0, 0.5, 0.0], [0.0, 1.0, 0.3], [0.0, 0.0, 1.0]]
 )
+TURN = [[1.0, 0.5], [-0.3, 2.0]]
 STREAMS = {
     "normal_gamma": (("normal_gamma", 0.0, 0.05, 1.5, 0.5), NUMBERS),
     "counts": (("gamma_poisson", 1.0, 0.5), COUNTS),
@@ -153,6 +155,13 @@ STREAMS = {
         NormalGamma(
             0.0, 0.05, 1.5, 0.5, share=[1.0, 0.3, 0.3, 0.3],
             plane=[[0.0] * 3, [1.0] * 3, [0.6, 0.8, 0.0]],
+        ),
+        NUMBERS,
+    ),
+    "turned": (
+        Turned(
+            Product([(NormalGamma(0.0, 0.5, 3.0, 2.0), [0, 2]), (NormalGamma(*PRIOR), [1])]),
+            [0, 2], [0.1, 0.2], [2.0, 1.5], TURN,
         ),
         NUMBERS,
     ),
@@ -179,6 +188,23 @@ def test_a_part_adds_what_the_score_lacks_without_it(name):
         assert part.value == x[part.name]
     assert len(why.parts) == (len(x) if name != "words" else sum(v > 0 for v in x.values()))
     assert model.to_bytes() == before
+
+
+def test_a_turned_column_is_judged_given_the_others():
+    """Of a table that is as all rows are, so that both expect the same of the rest."""
+    rng = np.random.default_rng(10)
+    family = Turned(NormalGamma(0.0, 1e6, 1e6, 1e6), [0, 1], [0.0, 0.0], [1.0, 1.0], TURN)
+    spread = np.linalg.inv(TURN) @ np.linalg.inv(TURN).T
+    x = rng.normal(size=2)
+    _, _, surprise, view = parts(family, rng.normal(size=(1, 2)), x)
+    for d in range(2):
+        slope = spread[0, 1] / spread[1 - d, 1 - d]
+        variance = spread[d, d] - slope * spread[0, 1]
+        z = (x[d] - slope * x[1 - d]) / np.sqrt(variance)
+        assert surprise[d] == pytest.approx(
+            0.5 * (z * z + np.log(2.0 * np.pi * variance)), abs=1e-4
+        )
+        assert view[:, d] == pytest.approx([0.0, spread[d, d] ** 0.5, 0.5 * (z * z - 1)], abs=1e-3)
 
 
 def test_explaining_between_predicting_and_learning_changes_nothing():

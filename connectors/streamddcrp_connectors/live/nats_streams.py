@@ -322,6 +322,5 @@ async def _answers(
 
 
 def _number(message: Any, job: str) -> int | None:
-    """Return the number of a row of the job."""
     whose, _, number = (message.headers or {}).get(_ID, "").rpartition(":")
     return int(number) if whose == job and number.isdecimal() else None

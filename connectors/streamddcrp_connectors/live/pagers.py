@@ -112,7 +112,6 @@ def _mail(address: Address) -> Any:
 
 
 def _said(message: Message) -> str:
-    """Return a message as a sentence."""
     if "text" in message:
         return str(message["text"])
     return " ".join(f"{name} {value}" for name, value in message.items() if name != "id")

@@ -40,7 +40,7 @@ _SIZES = {
 _PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
 _CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp](\.?[Mm]\.?)?)?$"
 _TIME_NAMES = re.compile(
-    r"(?:^|[\W_])((?:date|time|timestamp|datetime)s?|at|ts|t|when|epoch|stamp|day|month|utc|"
+    r"(?:^|[\W_])((?:date|time|timestamp|datetime)s?|at|ts|t|when|epoch|stamp|day|month|year|utc|"
     r"yyyymmdd|datum|zeit|fecha|index|c\d+)"
     r"(?:$|[\W_])",
     re.I,
@@ -192,6 +192,7 @@ def together(columns: Sequence[Any]) -> Any:
     if len(columns) == 1:
         return columns[0]
     texts = [trimmed(pc.cast(column, pa.string())) for column in columns]
+    texts = [pc.replace_substring_regex(text, r"^(\d{1,4})\.0+$", r"\1") for text in texts]
     return pc.binary_join_element_wise(*(pc.utf8_lpad(text, 2, "0") for text in texts), " ")
 
 

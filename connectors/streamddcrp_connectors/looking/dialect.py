@@ -449,17 +449,21 @@ def _noted_names(noted: Sequence[str], width: int, sep: str) -> tuple[str, ...]:
     """Return the names in the first of the last comments that name as many columns as there are."""
     names: tuple[str, ...] = ()
     for note in reversed(noted):
-        title = note.lstrip("".join(_COMMENTS)).strip()
+        title = note.lstrip("".join(_COMMENTS)).strip(" \t|")
         entry = re.match(r"[A-Za-z]+: ", title)  # "Fields: date time"
         title = title[entry.end() :] if entry else title
         ways = [title.split(), re.split(r"\t+|, *| {2,}", title)]
-        ways = ways if sep == " " else [next(csv.reader([title], delimiter=sep), [])]
+        ways = (
+            ways
+            if sep == " "
+            else [next(csv.reader([title], delimiter=sep), []), *ways * bool(entry)]
+        )
         if sep != " " and len(ways[0]) == width + 1:  # "fields" stands before them
             ways = [ways[0][1:]]
         found = next((way for way in ways if len(way) == width), None)
         if found is None or any(map(is_number, found)) or (entry and names):
             break
-        names = tuple(found)
+        names = tuple(name.strip(",") for name in found)
     return names
 
 

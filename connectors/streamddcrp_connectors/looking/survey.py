@@ -1,7 +1,9 @@
 """Which columns of a table a run uses when they are not named, and what it says of them."""
 
+import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,11 @@ _PARTS = (  # as they are called
     ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
 )  # fmt: skip
 _DIGITS = r"^([01]?\d|2[0-4])([0-5]\d([0-5]\d)?)?$"  # of a clock
+_IDS = re.compile(  # of the things that numbers tell apart
+    r"(?i:(.*[\W_])?(id|(bike|user|device|station|sensor|store|site|item|trip|session)_?id))"
+    r"|.*[a-z]I[dD]"
+)
+_ID = "an id"
 _WHY = {
     "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
     "empty": "empty",
@@ -58,6 +65,7 @@ def survey(
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
     steps = time_steps(table, times, wanted, key)[1] if times and kind else np.empty(0)
+    stamped = parse(_joined(table, times), kind)[0] if kind not in (None, "number") else None
     unordered = _falls(steps) > 0
     features, left_out = [], {}
     some = any(habit.kind in ("number", "flag") for habit in habits.values())
@@ -66,12 +74,19 @@ def survey(
         if name in times or name == key:
             continue
         empty = habit.kind == "empty" and not (some and _is_unnamed(name))
-        if habit.kind == "number" and _is_stamps(name, table.column(name), habit.clock):
+        cells = table.column(name)
+        stamps = _is_stamps(name, cells, habit.clock) or _is_again(cells, habit.clock, stamped)
+        if habit.kind == "number" and stamps:
             left_out[name] = _WHY["time"]
+        elif habit.kind == "number" and _is_code(name, cells, first=name == names[0]):
+            left_out[name] = _ID
         elif habit.kind in ("number", "flag") or empty:
             features.append(name)
         else:
             left_out[name] = _WHY[habit.kind]
+    if not features:
+        features = [name for name, why in left_out.items() if why == _ID]
+        left_out = {name: why for name, why in left_out.items() if why != _ID}
     return Survey(habits, tuple(times), kind, tuple(features), left_out, key, unordered)
 
 
@@ -82,6 +97,23 @@ def _is_stamps(name: str, cells: Any, clock: str) -> bool:
     values = read_cells(trimmed(cells).drop_null(), pa.float64()).to_numpy(zero_copy_only=False)
     values = values[np.isfinite(values)]
     return bool((values == np.trunc(values)).all()) and _falls(np.diff(values)) <= len(values) / 10
+
+
+def _is_again(cells: Any, clock: str, times: Any) -> bool:
+    """Whether seconds since 1970 are the times of the rows once more, in any zone."""
+    if clock != "s" or times is None:
+        return False
+    seconds = parse(trimmed(cells), clock)[0].cast(pa.int64())
+    return len(pc.unique(pc.subtract(seconds, times.cast(pa.int64())).drop_null())) == 1
+
+
+def _is_code(name: str, cells: Any, *, first: bool) -> bool:
+    """Whether numbers name things: called an id, or one and the same that begins with a zero."""
+    cells = pc.unique(trimmed(cells).drop_null())
+    padded = len(cells) == 1 and re.fullmatch(r"0\d+", cells[0].as_py()) is not None
+    called = _IDS.fullmatch(name) and (first or name != "id")  # idle, in the table of vmstat
+    whole = pc.match_substring_regex(cells, r"^\d+(\.0)?$") if called else None
+    return padded or (whole is not None and pc.all(whole).as_py())
 
 
 def _is_unnamed(name: str) -> bool:
@@ -122,32 +154,32 @@ def _find_times(
     table: Any, habits: Mapping[str, Habit], wanted: Wanted, key: str | None
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the columns of a time in whose order the rows are, as they come or by a key."""
-    candidates: list[tuple[str, ...]] = []
-    parts = _find_parts([*habits])
-    if len(parts) > 1:
-        candidates += [(*parts, clock) for clock in _clocks(table, habits, parts[-1])[:1]]
-        candidates.append(parts)
+    candidates = [
+        names for parts in _find_parts(table, habits)
+        for names in (*((*parts, clock) for clock in _clocks(table, habits, parts[-1])[:1]), parts)
+    ]  # fmt: skip
     named = [name for name, habit in habits.items() if habit.clock and may_be_time(name)]
     dates = [name for name, habit in habits.items() if habit.kind == "time"]
     for name in dates + [name for name in named if habits[name].kind == "number"]:
         if _is_day(table, habits, name, wanted):
             candidates += [(name, clock) for clock in _clocks(table, habits, name)[:1]]
         candidates.append((name,))
+    best: tuple[tuple[str, ...], str | None] = ((), key)
+    near, most = best, 0
     for names in candidates:
         ticks, steps, lost = time_steps(table, names, wanted, key)
         if lost or not len(ticks) or (len(ticks) > 2 and not steps.any()):
             continue
-        if not _falls(steps) or not _falls(-steps):  # in order, or the newest first
-            return names, key
-        found = None if key else _find_key(table, habits, names, wanted)
-        if found or (ticks.dtype.kind == "i" and (_is_put_back(steps) or _is_put_back(-steps))):
-            return names, found or key
-    return (), key
-
-
-def _is_put_back(steps: Any) -> bool:
-    """Whether a clock was put back by an hour, once."""
-    return _falls(steps) == 1 < len(steps) / 50 and steps.min() >= -3600 * 10**9
+        found = key
+        if _falls(steps) and _falls(-steps):  # neither in order nor the newest first
+            found = key or _find_key(table, habits, names, wanted)
+            back = ticks.dtype.kind == "i" and min(_falls(steps), _falls(-steps)) < len(steps) / 50
+            near = (names, key) if back and not near[0] else near
+            if not found:
+                continue
+        if len(np.unique(ticks)) >= 2 * most:  # or it tells more of the rows apart
+            best, most = (names, found), len(np.unique(ticks))
+    return best if best[0] else near
 
 
 def _falls(steps: Any) -> int:
@@ -157,10 +189,11 @@ def _falls(steps: Any) -> int:
 def _find_key(
     table: Any, habits: Mapping[str, Habit], times: Sequence[str], wanted: Wanted
 ) -> str | None:
-    """Return a column of words that cuts the rows into blocks, each in the order of its times."""
+    """Return a column of words or ids that cuts the rows into blocks, each in time's order."""
     falls = _falls(time_steps(table, times, wanted)[1])
     for name, habit in habits.items():
-        if habit.kind != "words" or not 0 < falls < 0.1 * len(table) or name in times:
+        named = habit.kind == "words" or (habit.kind == "number" and _IDS.fullmatch(name))
+        if not named or not 0 < falls < 0.1 * len(table) or name in times:
             continue
         cells = np.array(table.column(name).fill_null("").to_pylist(), dtype=object)
         n_blocks = 1 + int((cells[1:] != cells[:-1]).sum())
@@ -170,16 +203,30 @@ def _find_key(
     return None
 
 
-def _find_parts(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of year, month, day, ..., while they come in this order."""
+def _find_parts(table: Any, habits: Mapping[str, Habit]) -> list[tuple[str, ...]]:
+    """Return columns of year, month, day, ..., by their names, or by years and months in them."""
     parts: list[str] = []
-    rest = iter(names)
+    rest = iter(habits)
     for called in _PARTS:
-        found = next((name for name in rest if name.lower() in called), None)
+        found = next((name for name in rest if name.strip(" ,.:").lower() in called), None)
         if found is None:
             break
         parts.append(found)
-    return tuple(parts)
+    if len(parts) > 1:
+        return [tuple(parts)]
+    whole = [name for name, habit in habits.items() if habit.kind == "number"]
+    for at in range(len(whole) - 1):
+        pairs = zip(whole[at:], ((1700, 2200), (1, 12), (1, 31), (0, 24)), strict=False)
+        within = [*takewhile(lambda pair: _is_within(table.column(pair[0]), *pair[1]), pairs)]
+        if len(within) > 1:
+            return [tuple(whole[at : at + n]) for n in range(len(within), 1, -1)]
+    return []
+
+
+def _is_within(cells: Any, low: int, high: int) -> bool:
+    """Whether cells are whole numbers in a range."""
+    values = read_cells(trimmed(cells), pa.float64()).to_numpy(zero_copy_only=False)
+    return bool(((values == np.trunc(values)) & (values >= low) & (values <= high)).all())
 
 
 def time_steps(
@@ -271,7 +318,9 @@ def said_of(table: Any, found: Survey, wanted: Wanted, key: str | None) -> list[
     dated = found.times and found.kind not in (None, "number")
     lines = [said_of_times(table, found, wanted)] if dated else []
     if found.key != key:
-        lines.append(f"{found.key}: each of its words has times of its own, and gets its own model")
+        lines.append(
+            f"{found.key}: each of its values has times of its own, and gets its own model"
+        )
     if found.left_out:
         shown = [f"{name or 'no name'} ({why})" for name, why in list(found.left_out.items())[:8]]
         more = len(found.left_out) - len(shown)

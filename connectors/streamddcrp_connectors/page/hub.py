@@ -165,7 +165,7 @@ class Hub:
                 browser.link.send(json.dumps({"type": "unknown", "key": want["key"]}))
             return
         live = want["end"] is None
-        versions = (stream.version, self.names.version, self.dropped, self.ended)
+        versions = stream.version, self.names.version, self.dropped, self.ended, *stream.drawn
         if self._last - browser.tables_at >= SLOW and browser.seen.get("tables") != hash(versions):
             browser.seen["tables"] = hash(versions)
             browser.tables_at = self._last
@@ -252,7 +252,7 @@ class Hub:
         acknowledged = self.names.acknowledged(key)
 
         def make() -> dict[str, Any]:
-            regimes = stream.regimes.table(REGIMES)
+            regimes = stream.regimes.table(REGIMES, stream.drawn)
             for regime in regimes:
                 regime["live"] = regime["label"] not in stream.gone
                 regime["new"] = bool(np.isfinite(acknowledged) and regime["first"] > acknowledged)

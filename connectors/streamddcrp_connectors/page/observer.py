@@ -147,12 +147,14 @@ class LivePage:
         summary = models.summary()
         names = summary.column_names
         if "words" in names and "id" in names:
-            wanted = [name for name in ("id", "words", "examples") if name in names]
+            wanted = [name for name in ("id", "words", "theme", "examples") if name in names]
+            themes = models.themes()
             found = summary.slice(0, STORIES).select(wanted).to_pylist()
             stories = [
                 {
                     "label": story["id"],
                     "words": story["words"] or "",
+                    "theme": themes.get(story.get("theme"), ""),
                     "examples": (story.get("examples") or [])[:EXAMPLES] if i < SHOWN else [],
                 }
                 for i, story in enumerate(found)

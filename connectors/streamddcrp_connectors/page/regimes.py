@@ -1,5 +1,6 @@
 """Facts about each label of a stream: its rows, times and values."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,10 +87,14 @@ class Regimes:
             last = max([float(mine.last[0]), *self._facts.last[known].tolist()])
             self._add(mine._replace(label=np.array([into]), last=np.array([last])))
 
-    def table(self, most: int) -> list[dict[str, Any]]:
-        """Return the labels seen last, latest first: label, rows, first, last, words."""
+    def table(self, most: int, also: Sequence[int] = ()) -> list[dict[str, Any]]:
+        """Return ``most`` labels seen last, latest first, then those of ``also``.
+
+        Of each: label, rows, first, last, words.
+        """
         facts = self._facts
-        order = np.argsort(-facts.last, kind="stable")[:most]
+        order = np.argsort(-facts.last, kind="stable")
+        order = order[(np.arange(len(order)) < most) | np.isin(facts.label[order], also)]
         return [
             {
                 "label": int(facts.label[i]),

@@ -115,6 +115,7 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
     from streamddcrp_connectors.report.stories import (  # noqa: PLC0415
         draw_stories,
         find_stories,
+        find_themes,
         lines_of,
         survivors,
     )
@@ -125,7 +126,8 @@ def _of_texts(results: Any, source: Any, columns: Any, only: str | None, events:
     stories = find_stories(labelled, survivors(labelled))[0] if labelled.events else parts
     pictures = draw_stories(labelled, parts)
     words = lines_of(labelled, stories)
-    page = page_of_stories(labelled, stories, parts, surprise, pictures["svg"])
+    themes = find_themes(labelled, survivors(labelled), stories)
+    page = page_of_stories(labelled, stories, parts, themes, surprise, pictures["svg"])
     return words, [*pictures.values(), words.encode(), page.encode()]
 
 

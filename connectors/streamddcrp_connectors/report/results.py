@@ -27,6 +27,7 @@ _BATCH = 1 << 14
 _NEEDED = ("row", "label", "score")
 _FINAL = ("final_row", "final_label")
 _STATE = ("state",)  # regimes are drawn by it if results have it
+_THEME = ("theme",)  # of stories
 
 
 class _ResultColumns(Columns):
@@ -44,7 +45,9 @@ class _ResultColumns(Columns):
                     f"only {has}"
                 )
         time, key = (name if name in available else None for name in ("time", "key"))
-        more = (names for names in (_FINAL, _STATE) if all(name in available for name in names))
+        more = (
+            names for names in (_FINAL, _STATE, _THEME) if all(name in available for name in names)
+        )
         return Columns(time, key, sum(more, _NEEDED))
 
 
@@ -133,6 +136,7 @@ class LabelledTexts:
     scores: FloatArray
     clock: Clock
     events: tuple[Event, ...] = ()  # of stories; ``index`` is a text's position
+    themes: IntArray | None = None  # (N,); -1: none
 
 
 def read_labelled_texts(
@@ -145,7 +149,9 @@ def read_labelled_texts(
     """Read results, their texts and the events; see `read_labelled`."""
     name, found, batch, table, clock, last = _both(results, data, columns, only)
     texts = batch.column((found.features or ())[0])
-    labels = table["label"].copy()
+    labels, themes = table["label"].copy(), None
+    if "theme" in table:
+        themes = np.nan_to_num(table["theme"].astype(np.float64), nan=-1.0).astype(np.int64)
     for cells in (table, last) if _FINAL[0] in table else ():
         row, label = (cells[column] for column in _FINAL)
         known = row < len(labels)  # False where the row is missing
@@ -153,7 +159,7 @@ def read_labelled_texts(
     key = str(table["key"][0]) if "key" in table else None
     told = () if events is None else read_events(events, key, len(labels))
     happened = tuple(event for event, _ in told)
-    return LabelledTexts(name, texts, labels, table["score"], clock, happened)
+    return LabelledTexts(name, texts, labels, table["score"], clock, happened, themes)
 
 
 def _both(

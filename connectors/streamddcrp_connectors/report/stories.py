@@ -79,6 +79,27 @@ def survivors(labelled: LabelledTexts) -> IntArray:
     return np.array([became.get(i, i) for i in ids.tolist()], np.int64)[at]
 
 
+def themes_of(labelled: LabelledTexts, labels: IntArray) -> dict[int, int]:
+    """Return the theme of each story, that of its last text with one; {} where none is known."""
+    if labelled.themes is None:
+        return {}
+    known = (labelled.themes >= 0) & (labels >= 0)
+    return dict(zip(labels[known].tolist(), labelled.themes[known].tolist(), strict=True))
+
+
+def find_themes(
+    labelled: LabelledTexts, labels: IntArray, stories: list[Story]
+) -> list[tuple[Story, list[Story]]]:
+    """Return themes of more than one story, the largest first, each as a story and with its own."""
+    theme, parts = themes_of(labelled, labels), dict[int, list[Story]]()
+    for story in stories:
+        parts.setdefault(theme.get(story.label, -1), []).append(story)
+    ids, at = np.unique(labels, return_inverse=True)
+    of = np.array([theme.get(i, -1) for i in ids.tolist()], np.int64)[at]
+    found, _ = find_stories(labelled, of)
+    return [(one, parts[one.label]) for one in found if len(parts[one.label]) > 1]
+
+
 def _beyond(score: FloatArray, length: FloatArray) -> FloatArray:
     """Return the residuals of a least-squares line."""
     longer = length - length.mean()

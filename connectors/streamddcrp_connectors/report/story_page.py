@@ -12,6 +12,7 @@ from streamddcrp_connectors.report.stories import N_STORIES, Story, day_of, fact
 
 N_MOMENTS = 10
 N_EVENTS = 40  # at most
+N_THEMES, N_OF_THEME = 20, 5  # and of stories named of each
 FEWEST = 5  # least texts of a story whose beginning and end are reported
 EDGE = 0.05  # share of texts at each end whose births and ends are not reported
 SHOWN = 160  # letters shown of a text
@@ -24,13 +25,14 @@ def page_of_stories(
     labelled: LabelledTexts,
     stories: list[Story],
     parts: list[Story],
+    themes: list[tuple[Story, list[Story]]],
     surprise: FloatArray,
     picture: bytes,
 ) -> str:
     """Write the page: the picture, stories, their events, surprising texts.
 
     Layers of the picture link to rows of the table, and rows link back. ``parts`` are the stories
-    before merges.
+    before merges, ``themes`` those of `find_themes`.
     """
     at, labels, facts = _places(labelled), survivors(labelled), facts_of(labelled, stories)
     shown = stories[:N_STORIES]
@@ -56,6 +58,15 @@ def page_of_stories(
             _story(labelled, story, at[labels == story.label])
             | {"drawn": f'id="layer-{story.label}"' in svg}
             for story in shown
+        ],
+        themes=[
+            {
+                "size": f"{theme.size:,}",
+                "words": theme.words,
+                "n": len(own),
+                "stories": [story for story in own if story in shown][:N_OF_THEME],
+            }
+            for theme, own in themes[:N_THEMES]
         ],
         events=_events(labelled, stories, parts),
         moments=[

@@ -447,6 +447,9 @@ def _tables(found: Any, depth: int, label: str = "") -> Iterator[_Table]:
 def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table]:
     if found and (depth == 0 or _is_nested(found[0])):
         yield len(found), label, partial(iter, found)
+        sizes = [len(next(iter(_lists(row).values()), ())) for row in found]
+        if min(sizes) and sum(sizes) >= 10 * len(found):
+            yield sum(sizes), label, partial(_of_lists, found)
         objects = [row for row in found if isinstance(row, dict)]
         for name in found[0] if objects[:1] == found[:1] else ():
             held = [row[name] for row in objects if isinstance(row.get(name), list)]
@@ -456,6 +459,25 @@ def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table
     for each in found if len(found) < 5 else ():
         if len(found) == 1 or (isinstance(each, list) and each and isinstance(each[0], dict)):
             yield from _tables(each, depth + 1, label)
+
+
+def _lists(row: Any) -> dict[str, list[Any]]:
+    """Return the lists of values, of one length, that an object holds side by side."""
+    lists = {k: v for k, v in row.items() if isinstance(v, list)} if isinstance(row, dict) else {}
+    even = len(lists) > 1 == len({*map(len, lists.values())}) and not any(
+        map(_is_rows, lists.values())
+    )
+    return lists if even else {}
+
+
+def _of_lists(found: Sequence[Any]) -> Iterator[Any]:
+    for row in found:
+        lists = _lists(row)
+        rest = {name: value for name, value in row.items() if name not in lists}
+        yield from (
+            rest | dict(zip(lists, cells, strict=True))
+            for cells in zip(*lists.values(), strict=True)
+        )
 
 
 def _unfolded(found: Sequence[Any], name: str) -> Iterator[Any]:

@@ -211,6 +211,11 @@ class Models:
         """Return what the model says of its live tables; of keys, reads all states."""
         return self._model.summary()
 
+    def themes(self) -> dict[int, str]:
+        """Return the words of themes of more than one story, by id."""
+        found = self._model.themes().to_pylist() if hasattr(self._model, "themes") else []
+        return {one["id"]: one["words"] for one in found if len(one["stories"]) > 1}
+
     def counts(self) -> list[float]:
         """Return how probable 0, 1, 2, .. regimes in the last rows are; empty: none is known."""
         found = count_regimes(self._model).tolist() if isinstance(self._model, SeqDDCRP) else []

@@ -223,8 +223,11 @@ class TextSource:
             else:
                 yield batch, at
         if held and held[0][1]["row"] > held[0][2] and n_below <= TAIL:
-            *_, last = refusals(held[-1][0])[1].values()
-            if isinstance(last.values, dict) or re.search(r"[^\W\d_]{3}", last.values):
+            last = [*refusals(held[-1][0])[1].values()][-1:]
+            words = last and (
+                isinstance(last[0].values, dict) or re.search(r"[^\W\d_]{3}", last[0].values)
+            )
+            if words or not last:
                 _LOG.warning("%s: lines below the table left out: %d", self.name, n_below)
                 gone = accumulate(n for *_, n in held)
                 held = [(batch[: len(batch) - n], at | {"row": at["row"] - less}, n)
@@ -364,13 +367,18 @@ class TextSource:
 
 
 def _n_below(batch: Any, columns: Columns) -> int:
-    """Count the refused rows at the end of a batch that are not cut alike, or have no time."""
+    """Count the rows at the end of a batch that are not cut alike, or have no time.
+
+    Of several columns without a time: nor a number.
+    """
     batch, refused = refusals(batch)
     needed = (columns.features or ()) if columns.time is None else [columns.time]
-    n = 0
-    while (row := batch.num_rows - 1 - n) in refused and (
-        isinstance(refused[row].values, str)
-        or (len(columns.names) > 1 and not any(batch.column(name)[row].is_valid for name in needed))
+    several, n = len(columns.names) > 1, 0
+    while (row := batch.num_rows - 1 - n) in refused or (
+        row >= 0 and several and columns.time is None and not columns.text
     ):
+        uneven = row in refused and isinstance(refused[row].values, str)
+        if not uneven and (not several or any(batch.column(name)[row].is_valid for name in needed)):
+            break
         n += 1
     return n

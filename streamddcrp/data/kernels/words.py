@@ -256,7 +256,6 @@ def read_document(data, start, stop, listed, words, out):
 
 @uncounted
 def _unlist(words, w):
-    """Remove a word from the slots."""
     slots = words.slots
     mask = len(slots) - 1
     hole = _hash(words.letters[w], np.int64(words.length[w])) & mask

@@ -17,7 +17,7 @@ AT_ONCE = 1 << 18  # random numbers drawn in one piece, 2 MB
 
 
 def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
-    """Return the random numbers of arrivals ``first`` on, (N, 4 ceil((1 + P U) / 4)), by counting.
+    """Return counter-based random numbers from arrival ``first`` on, (N, 4 ceil((1 + P U) / 4)).
 
     U = 2 with recall, else 1. Philox: arrival n owns the numbers from n row lengths on.
     """

@@ -206,7 +206,7 @@ def move_features(
     The target is the prior of labelled columns, ``prod_k alpha lambda(h_k) / K!``, times the
     likelihood.
 
-    * Combine: the owners of feature a become those that have just one of a and c. It undoes itself.
+    * Combine: the owners of feature a become those with exactly one of a and c. Its own inverse.
     * Merge: one of the P pairs whose first ends before the second begins becomes one feature with n
       owners; split: one of the K' features is cut at one of its n - 1 places. The ratio of the
       proposals is ``P / (K' (n - 1))``; that of the K! cancels with the places a column may go.

@@ -112,7 +112,6 @@ class GroupEngine(ParticleEngine):
         self._node = self._nodes_of(self.paths)
 
     def _nodes_of(self, paths: list[Path]) -> IntArray:
-        """Return the nodes above groups; 0 is the root."""
         return np.array([self._place[p[0]] if len(p) == 2 else 0 for p in paths], np.int64)
 
     def _meet(self, paths: list[Path], start: int) -> IntArray:

@@ -133,7 +133,6 @@ class LinkLanguageModel(Options, Stored, base.Base):
         self._last_time = None
 
     def _advance(self, tokens: object, t: object) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Check tokens and times, then learn them all."""
         with self._vocabulary.undone(always=False):
             word = self._vocabulary.encode(tokens)
             times = self._times(t, len(word))

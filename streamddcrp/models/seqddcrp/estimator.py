@@ -120,8 +120,9 @@ class SeqDDCRP(TimeLine, InSeason, TableViews, base.Clusterer):
         With ``likelihood="auto"``: whether redundant columns and successive redundant rows are
         downweighted, as the first rows suggest. More than three numeric columns that move together
         are replaced by a few weighted sums of them and one column for the remainder. Scores and the
-        bound are then those of this composite likelihood. Up to 12 numeric columns have covariances
-        within tables, at full weight, if these predict the first rows better.
+        bound are then those of this composite likelihood. Numeric columns have covariances within
+        tables, at full weight, if these predict the first rows better: each table its own, but more
+        than 12 columns share what 12 directions leave.
     warp : bool, default True
         With ``likelihood="auto"`` and up to 3 columns: whether a column with skew or heavy tails is
         transformed towards a Gaussian, if that makes the first rows more probable.

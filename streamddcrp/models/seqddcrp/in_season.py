@@ -176,7 +176,6 @@ class InSeason:
 
     @property
     def _in_season(self) -> bool:
-        """Whether seasons are subtracted."""
         return self._season is not None and self._season.tracker is not None
 
     @property

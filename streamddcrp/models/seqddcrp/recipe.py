@@ -25,7 +25,6 @@ _ENDLESS = 10.0  # assumed weight of earlier arrivals if it grows without bound
 
 
 def _mass_of(decay: Decay) -> float:
-    """Return the total weight of the last arrivals."""
     return _mass(decay) if isinstance(decay, Exponential) else float(np.sum(decay.weight(_GAPS)))
 
 

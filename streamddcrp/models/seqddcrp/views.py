@@ -329,7 +329,6 @@ class TableViews(RowModel):
     def _explain_to(
         self, reference: Reference, x: Features, t: Any, past: FloatArray | None
     ) -> Explanation:
-        """Explain a row by its surprise to a reference."""
         row, names, time = self._as_row(x, t)
         net = self._row_less_season(row, time)
         return self._in_words(names, row, net, reference._explain_row(net, past))

@@ -345,7 +345,6 @@ class WarmUp:
         return best
 
     def _report(self, contest: Contest, names: list[str]) -> None:
-        """Log the choice."""
         chosen, best = contest.best.entry.candidate, contest.engine
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug(

@@ -78,7 +78,6 @@ def _merge(window: Window) -> bool:
 def _unions(
     window: Window, smoothed: Any, stats: Any, terms: Terms, a: IntArray, b: IntArray
 ) -> FloatArray:
-    """Return the gains of pairs from merging, (P,)."""
     both = each(operator.add, pick(stats, a), pick(stats, b))
     joint = window.emission.smooth(both, pick(window.starts, a, 0), window.begins[a])
     log_z = smoothed.log_z.sum(axis=0)

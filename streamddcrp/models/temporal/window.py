@@ -118,7 +118,7 @@ class Window:
     born: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     last_active: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     next_id: int = 0
-    changes: list[Event] = field(default_factory=list)  # the index, and for now t: the epoch
+    changes: list[Event] = field(default_factory=list)  # indexed by epoch, as is t for now
 
     @property
     def n_components(self) -> int:

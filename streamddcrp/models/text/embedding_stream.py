@@ -162,7 +162,7 @@ def state_from_arrays(config: VectorConfig, arrays: Mapping[str, Any]) -> State:
 
 def step(config: VectorConfig, state: State, X: FloatArray, t: FloatArray) -> FloatArray:
     """Predict and learn unit vectors (N, D) at times (N,); return the outputs (N, 7)."""
-    out, done = np.empty((len(X), layout.N_TEXT_OUTPUTS)), 0
+    out, done = np.full((len(X), layout.N_TEXT_OUTPUTS), np.nan), 0
     while True:
         done = entry_point(nucleation.step_vectors)(
             config, state.tables, state.window, state.events, state.counts, state.sums,

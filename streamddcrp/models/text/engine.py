@@ -24,7 +24,7 @@ from streamddcrp.data.kernels.boilerplate import FIRST_LOOK
 from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import Config, VectorConfig, scales_of
 from streamddcrp.models.text.events import Events, check_kinds
-from streamddcrp.models.text.kernels import layout
+from streamddcrp.models.text.kernels import layout, themes
 from streamddcrp.models.text.kernels.arrival import predict_document, step_documents
 from streamddcrp.models.text.kernels.sound import is_sound
 from streamddcrp.typing import FloatArray, IntArray
@@ -34,6 +34,7 @@ BoolArray = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
 FIRST_B, B_WEIGHT = 40.0, 20.0
+THEMES = 32, themes.BETWEEN  # texts after which to look for them: 32, 64, 128, 256, 512, 768, …
 _START = {"W": 64, "P": 256, "K": 16, "T": 256, "S": 1024, "A": 16, "E": 64}
 
 
@@ -86,6 +87,11 @@ class Tables(NamedTuple):
     quiet: Annotated[IntArray, "K", rec.Within(0, layout.STEPS)]  # steps of its silence so far
     longest: Annotated[IntArray, "K"]  # of its silences so far, in documents
     closed: Annotated[BoolArray, "K"]
+    theme: Annotated[IntArray, "K", -1, rec.Within(-1, layout.MOST_THEMES - 1)]  # or -1: not known
+    theme_due: Annotated[IntArray, "K"]  # documents from which it is visited for that again
+    theme_id: Annotated[IntArray, "64"]  # of themes:
+    theme_size: Annotated[IntArray, "64"]  # stories when last looked, 0: there is none,
+    theme_words: Annotated[IntArray, "64"]  # and words of theirs, once a story
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
     example_length: Annotated[IntArray, "K 3", rec.Within(0, 256)]
     example_row: Annotated[IntArray, "K 3"]  # which documents they are
@@ -152,6 +158,11 @@ class Scratch(NamedTuple):
     gone: Annotated[IntArray, "U"]  # and whether these count zero
     short: Annotated[IntArray, "2"]  # which arrays are too short, and for how many words
     log_gamma: Annotated[FloatArray, "1024"]  # log Gamma(1 - d + m) - log Gamma(1 - d)
+    theme_odds: Annotated[FloatArray, "64"]
+    theme_product: Annotated[FloatArray, "64"]
+    theme_there: Annotated[IntArray, "64"]  # themes that have a word,
+    theme_having: Annotated[IntArray, "64"]  # and how many of their stories; zero between calls
+    theme_gain: Annotated[FloatArray, "64 64"]  # of pairs
 
 
 class Halves(NamedTuple):
@@ -201,6 +212,7 @@ def first_sums(config: Config | VectorConfig) -> FloatArray:
     scales, timed, prior = scales_of(config)
     sums = np.zeros(layout.N_SUMS + layout.N_VECTORS * len(scales))
     sums[[layout.GROWTH, layout.CONCENTRATION, layout.ALPHA]] = 1.0, FIRST_B, config.alpha
+    sums[layout.THEME_WEIGHT] = themes.FIRST
     sums[[layout.B_TABLES, layout.B_TOKENS]] = B_WEIGHT, B_WEIGHT / FIRST_B
     vectors = sums[layout.N_SUMS :].reshape(layout.N_VECTORS, -1)
     vectors[[layout.SCALES, layout.PRIOR, layout.TIMED]] = scales, prior, timed
@@ -330,6 +342,8 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
         n_words, *work, *np.zeros((3, P), np.int32), np.zeros(len(state.words.df), np.int64),
     )  # fmt: skip
     rec.refuse_if(not sound, "words, postings, tables and documents")
+    weight = state.sums[layout.THEME_WEIGHT]
+    rec.refuse_if(not themes.LEAST <= weight <= themes.MOST, "weight of themes")
     spelled, end = state.counts[[layout.N_SPELLED, layout.N_EVENTS]]
     E = len(state.events.kind)
     due = state.events.word[np.arange(max(spelled, end - E), end) % E]
@@ -358,6 +372,15 @@ def step(
             table.grow(int(scratch.short[1]))
             with_words(state, table.capacity)
         grow(state, config)
+
+
+def look_for_themes(config: Config, state: State) -> None:
+    """Visit all stories, the oldest first, and put each into the theme that is best for it."""
+    live = state.tables.live[: state.counts[layout.N_LIVE]].astype(np.int64)
+    entry_point(themes.find_themes)(
+        config, state.words, state.postings, state.tables, state.counts, state.sums, state.scratch,
+        live[np.argsort(state.tables.id[live])],
+    )  # fmt: skip
 
 
 def predict(

@@ -27,7 +27,7 @@ from streamddcrp.records import MOST, REAL, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
-_FIRST, _LAST = 16, 1024  # texts after which they are looked at: at 16, 32, ..., 1,024
+LOOKS = _FIRST, _LAST = 16, 1024  # texts after which they are looked at: at 16, 32, ..., 1,024
 _MANY, _FEW = 3 / 4, 1 / 16  # new templates, and new texts, as a part of the texts
 _LEAST = 4.0  # new templates that would be many
 _MARGIN = 3.0  # nats a text by which templates must be better, or may be worse
@@ -41,16 +41,6 @@ class Lines:
         self.form = np.zeros(0, np.int64)  # templates of the texts
         self.score = np.zeros(0)  # and what stories cost
         self.known = 0  # templates at the last look
-
-    def until_look(self, seen: int) -> int:
-        """Return in how many texts it is to be looked again."""
-        if seen >= _LAST:
-            return _LAST - seen % _LAST
-        return max(_FIRST, 1 << seen.bit_length()) - seen
-
-    def is_due(self, seen: int) -> bool:
-        """Return whether to look after ``seen`` texts."""
-        return seen > 0 and self.until_look(seen - 1) == 1
 
     def note(self, form: IntArray, score: FloatArray) -> None:
         """Take note of texts."""

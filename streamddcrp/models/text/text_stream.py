@@ -24,13 +24,29 @@ from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import Backlog, FinalLabels
 from streamddcrp.models.text.config import engine_config, words_left_out
-from streamddcrp.models.text.engine import arrays_of, empty_state, predict, state_from_arrays, step
+from streamddcrp.models.text.engine import (
+    THEMES,
+    arrays_of,
+    empty_state,
+    look_for_themes,
+    predict,
+    state_from_arrays,
+    step,
+)
 from streamddcrp.models.text.events import StoryEvent
 from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
-from streamddcrp.models.text.lines import Lines
+from streamddcrp.models.text.lines import LOOKS, Lines
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import PIECE, StoryModel, decay_scale, names, spelled, stories
+from streamddcrp.models.text.views import (
+    PIECE,
+    StoryModel,
+    decay_scale,
+    names,
+    spelled,
+    stories,
+    themes,
+)
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -187,11 +203,11 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         done = 0
         self._backlog.begin()
         while not parts or done < len(t):
-            n = min(len(t) - done, self._line.room, PIECE)
+            n = min(len(t) - done, self._line.room, PIECE, until_look(self.n_seen, *THEMES))
             if self._languages is not None:
                 n = min(n, until_look(self.n_seen))
             if self._lines is not None:
-                n = min(n, self._lines.until_look(self.n_seen))
+                n = min(n, until_look(self.n_seen, *LOOKS))
             offsets, times = texts.offsets[done : done + n + 1], t[done : done + n]
             piece, form = self._read(texts._replace(offsets=offsets))
             part = self._followed(times, partial(self._step, piece, times))
@@ -201,6 +217,8 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
                 self._look_for_languages(self._languages)
             if self._lines is not None and n:
                 self._look_for_lines(self._lines, form, part[:, SCORE])
+            if n and is_due(self.n_seen, *THEMES):
+                look_for_themes(self._config, self._memory)
             if done < len(t):
                 self._keep_events()
                 pause()
@@ -236,7 +254,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
             return
         if not were:
             lines.note(form, score)
-        if not lines.is_due(self.n_seen):
+        if not is_due(self.n_seen, *LOOKS):
             return
         again = lines.look(self._config, self._memory, self._table, templates)
         self._config = self._config._replace(copies=not lines.found)
@@ -405,7 +423,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         ``rate`` (its documents per unit of time now, null where the last documents came at one
         moment; without times its part of all), ``words`` that set it apart, and ``examples``: up to
         three texts among those with final labels whose words most other texts of the story have (by
-        the cosine), at most 256 bytes of each.
+        the cosine), at most 256 bytes of each. ``theme``: see `themes`, null where not known yet.
         """
         table = stories(self._memory, self._table, clocked=bool(self._clocked))
         words, shown = table["words"].to_pylist(), table["examples"].to_pylist()
@@ -417,6 +435,23 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         lines = [[line] if line else own for line, own in zip(found, shown, strict=True)]
         return table.set_column(table.schema.get_field_index("examples"), "examples",
                                 pa.array(lines, pa.list_(pa.string())))  # fmt: skip
+
+    def themes(self) -> pa.Table:
+        """Return one row per theme of live stories, the one with most texts first.
+
+        A theme is a cluster of stories by the words that they have, each once a story. Stories are
+        looked at again after 32, 64, 128 and then every 256 texts; of themes that turn out to be
+        one, the older id stays.
+
+        Returns
+        -------
+        pyarrow.Table
+            ``id``, as the column ``theme`` has it, ``rows`` (texts of its live stories), ``weight``
+            (their decayed weight), ``stories`` (their ids, the largest first) and ``words``.
+        """
+        table = themes(self._memory, self._table)
+        said = pa.array([self._said(words) for words in table["words"].to_pylist()], pa.string())
+        return table.set_column(table.schema.get_field_index("words"), "words", said)
 
     def events(self) -> list[StoryEvent]:
         line = (lambda words: None) if self._templates is None else self._templates.line

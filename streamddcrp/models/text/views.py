@@ -54,9 +54,11 @@ class StoryModel(ScikitLearn):
         """Predict each document of a batch, then learn it, as `SeqDDCRP.step_many` does.
 
         ``label`` is the story assigned on arrival, with the next id for a new one; ``p_change`` the
-        probability that it differs from that of the document before, null for vectors. Two more
+        probability that it differs from that of the document before, null for vectors. More
         columns of int64 describe the document that came ``lag`` before, whose label became final:
-        ``final_row`` (its arrival index) and ``final_label``, null at first.
+        ``final_row`` (its arrival index) and ``final_label``, null at first. Texts also have
+        ``theme``, that of the label, null as long as a new story is like no other; and
+        ``final_theme``, that of the final label.
         """
         seen, held = self.n_seen, views.index_of(batch, index)
         out = self._learn_batch(batch, t)
@@ -66,6 +68,11 @@ class StoryModel(ScikitLearn):
         columns = dict(zip(found.schema.names, found.columns, strict=True))
         columns["final_row"] = pa.array(row, mask=row < 0)
         columns["final_label"] = pa.array(label, mask=row < 0)
+        of_texts = hasattr(self._memory.tables, "theme")
+        ends = (("theme", layout.THEME), ("final_theme", layout.FINAL_THEME)) if of_texts else ()
+        for name, at in ends:
+            theme = np.ascontiguousarray(out[:, at])
+            columns[name] = pa.array(theme, mask=np.isnan(theme)).cast(pa.int64())
         return views.with_index(held, views.with_times(pa.RecordBatch.from_pydict(columns), t))
 
     def final_labels(self, *, window: bool = False) -> pa.Table:
@@ -233,7 +240,8 @@ def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
     rate = share * (_rate(state) if clocked else 1.0)
     columns["rate"] = pa.array(rate, mask=~np.isfinite(rate))
     examples = [_examples(state, int(k)) for k in live]
-    columns["words"] = pa.array(_words(state, table, live), pa.string())
+    columns["theme"] = theme_ids(state, live)
+    columns["words"] = pa.array(words_of(state, table, _alone(state, live), live), pa.string())
     columns["examples"] = pa.array(examples, pa.list_(pa.string()))
     return pa.table(columns)
 
@@ -243,28 +251,66 @@ def names(state: State, table: WordTable, ids: IntArray) -> list[str]:
     live = state.tables.live[: state.counts[layout.N_LIVE]]
     at = dict(zip(state.tables.id[live].tolist(), live.tolist(), strict=True))
     known = [i for i in ids.tolist() if i in at]
-    words = _words(state, table, np.array([at[i] for i in known], np.int64))
+    slots = np.array([at[i] for i in known], np.int64)
+    words = words_of(state, table, _alone(state, slots), slots)
     found = dict(zip(known, words, strict=True))
     return [found.get(i, "") for i in ids.tolist()]
 
 
-def _words(state: State, table: WordTable, live: Any) -> list[str]:
-    """Return the top words of tables."""
+def theme_ids(state: State, slots: Any) -> pa.Array:
+    """Return the ids of the themes of tables; null: not known."""
+    theme = state.tables.theme[slots]
+    return pa.array(state.tables.theme_id[np.maximum(theme, 0)], mask=theme < 0)
+
+
+def themes(state: State, table: WordTable) -> pa.Table:
+    """Return one row per theme of live tables, the one with most documents first."""
+    tables, live = state.tables, state.tables.live[: state.counts[layout.N_LIVE]]
+    rows = tables.size + tables.copies
+    group = np.full(len(tables.id), -1)
+    group[live] = tables.theme[live]
+    live = live[np.lexsort((tables.id[live], -rows[live]))]
+    members: dict[int, list[Any]] = {}
+    for k in live.tolist():
+        members.setdefault(int(group[k]), []).append(k)
+    members.pop(-1, None)
+    found = sorted(members, key=lambda g: (-rows[members[g]].sum(), tables.theme_id[g]))
+    return pa.table(
+        {
+            "id": tables.theme_id[found],
+            "rows": pa.array([rows[members[g]].sum() for g in found], pa.int64()),
+            "weight": pa.array(
+                [tables.mass[members[g]].sum() / state.sums[layout.GROWTH] for g in found],
+                pa.float64(),
+            ),
+            "stories": pa.array([tables.id[members[g]] for g in found], pa.list_(pa.int64())),
+            "words": pa.array(words_of(state, table, group, found), pa.string()),
+        }
+    )
+
+
+def _alone(state: State, slots: Any) -> IntArray:
+    """Return groups of tables, (K,): each of ``slots`` by itself, the others in none."""
+    group = np.full(len(state.tables.id), -1)
+    group[slots] = slots
+    return group
+
+
+def words_of(state: State, table: WordTable, group: IntArray, wanted: Any) -> list[str]:
+    """Return the top words of groups of tables; ``group`` (K,): that of each slot, or -1."""
     words, postings = state.words, state.postings
     which = np.flatnonzero(words.df)
     df = words.df[which].astype(np.int64)
     ends = np.cumsum(df)
     at = np.repeat(words.start[which] - (ends - df), df) + np.arange(ends[-1] if len(df) else 0)
-    word, count, owner = np.repeat(which, df), postings.copies[at], postings.table[at]
+    word, count, owner = np.repeat(which, df), postings.copies[at], group[postings.table[at]]
     totals: FloatArray = np.bincount(word, count, minlength=len(words.df)).astype(np.float64)
-    wanted = np.zeros(len(state.tables.id), np.bool_)
-    wanted[live] = True
-    mine = wanted[owner] & ~no_names(words.df, int(state.counts[layout.N_LIVE]))[word]
-    word, count, owner = word[mine], count[mine], owner[mine]
-    order = np.lexsort((word, owner))
-    word, count, owner = word[order], count[order].astype(np.float64), owner[order]
+    mine = (owner >= 0) & ~no_names(words.df, int(state.counts[layout.N_LIVE]))[word]
+    pairs, which = np.unique(owner[mine] * len(words.df) + word[mine], return_inverse=True)
+    owner, word = np.divmod(pairs, len(words.df))
+    count = np.bincount(which, count[mine], len(pairs)).astype(np.float64)
     out = []
-    for k in live:
+    for k in wanted:
         part = slice(*np.searchsorted(owner, [k, k + 1]))
         out.append(top_words(word[part], count[part], totals, table))
     return out

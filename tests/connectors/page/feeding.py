@@ -112,6 +112,9 @@ class Stories:
     def counts(self):
         return [0.0, 0.25, 0.75]
 
+    def themes(self):
+        return {}
+
     def summary(self):
         return pa.table({"id": [], "words": []} if not self.stories else
                         pa.Table.from_pylist(self.stories).to_pydict())  # fmt: skip

@@ -194,3 +194,10 @@ def test_the_feed_is_bounded_and_counts_repeats(n):
     assert len(entries) == min(n + 1, 300)
     assert [entry["n"] for entry in entries if entry["kind"] == "return"] == [n]
     assert feed.since(feed.last_id) == []
+
+
+def test_labels_that_are_drawn_are_described_however_long_ago_they_were():
+    regimes = Regimes(("a",))
+    regimes.learn(np.arange(5), np.arange(5.0), np.zeros((5, 1)))
+    assert [row["label"] for row in regimes.table(2)] == [4, 3]
+    assert [row["label"] for row in regimes.table(2, [0, 4, 77])] == [4, 3, 0]

@@ -146,7 +146,7 @@ const onFrame = {
   },
   graph(frame) {
     link.send({ do: "got" })
-    draw(!scene.graph)
+    draw(String(scene.graph?.labels) !== String(frame.labels))
     scene.graph = frame
   },
   tables(frame) {

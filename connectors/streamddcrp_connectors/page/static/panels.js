@@ -56,7 +56,10 @@ export class Regimes {
 
   show(tables, scene, paint) {
     const now = scene.history.now?.label
-    const regimes = [...tables.regimes].sort((a, b) => b.live - a.live || b.rows - a.rows)
+    const drawn = scene.graph?.labels ?? [] // the largest of the span that is shown, in order
+    const place = (regime) => (drawn.indexOf(regime.label) + 1 || Infinity)
+    const ranked = (a, b) => (place(a) === place(b) ? b.live - a.live || b.rows - a.rows : place(a) - place(b))
+    const regimes = [...tables.regimes].sort(ranked)
     const known = new Set(regimes.map((regime) => regime.label))
     for (const [label, row] of this.rows) if (!known.has(label)) row.box.remove(), this.rows.delete(label)
     const stories = new Map(tables.stories.map((story) => [story.label, story]))
@@ -134,7 +137,8 @@ export class Regimes {
 
 function words(regime, story) {
   if (!story) return regime.words
-  return [story.words, ...story.examples.map((text) => `“${text.slice(0, 140)}${text.length > 140 ? "…" : ""}”`)].join("\n")
+  const theme = story.theme ? [`Theme: ${story.theme}`] : []
+  return [story.words, ...theme, ...story.examples.map((text) => `“${text.slice(0, 140)}${text.length > 140 ? "…" : ""}”`)].join("\n")
 }
 
 /** What an event is, in words. */

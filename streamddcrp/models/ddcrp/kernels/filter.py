@@ -138,7 +138,6 @@ def _reweight(state):
 
 @inner
 def _note_seats(state):
-    """Note the arrival's most probable table."""
     particles, tables, names = state.particles, state.tables, state.names
     counts, scratch = state.counts, state.scratch
     at_name = scratch.at_name

@@ -172,7 +172,6 @@ def _flip(cov, c, now, n_slots, k, loading, work):
 
 @uncounted
 def _put(config, state, i, row, mask, wanted, option, n_free, own, x, rate):
-    """Assign the drawn features to the row."""
     particles, sums, work = state.particles, state.sums, state.scratch
     n_owners, owners = particles.n_owners[i], particles.owners[i]
     row_hash = hash_of(row, config.seed)

@@ -81,7 +81,6 @@ def _keep_best(config, state, size):
 
 @uncounted
 def _note_last(state):
-    """Note the last arrival's most probable table."""
     particles, at_name, n = state.particles, state.scratch.at_name, state.counts[naming.N_SEEN]
     at, best = (n - 1) % particles.label.shape[1], -1
     at_name[:] = 0.0

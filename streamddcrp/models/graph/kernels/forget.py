@@ -27,7 +27,6 @@ def _items_above(config, groups, g):
 
 @uncounted
 def _empty_table(state, p, k):
-    """Remove the data from a table."""
     particles, pool = state.particles, state.pool
     drop(pool, particles.entry[p, k])
     particles.entry[p, k] = -1

@@ -24,7 +24,6 @@ LINK_FLOOR = math.exp(-23.0)  # a link below this share of the row's best option
 
 @kernel
 def _add_scaled(factor, values, n, out):
-    """Add ``factor`` times the first ``n`` values to ``out``."""
     for a in range(n):
         out[a] += factor * values[a]
 

@@ -186,7 +186,6 @@ def began(config, rows, atoms, table, counts, scratch, label, index, out):
 
 @uncounted
 def _give(family, hyper, x, weight, stats, other):
-    """Move a row from ``stats`` to ``other``."""
     if abs(weight) > 0.0:
         add_stats(family, hyper, x, -weight, stats)
         add_stats(family, hyper, x, weight, other)

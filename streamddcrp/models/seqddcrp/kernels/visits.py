@@ -116,7 +116,6 @@ def retain(atoms, table, m, share):
 
 @uncounted
 def _left(config, n, away):
-    """Return the number of rows left of ``n``."""
     return max(n / (1.0 + n * away / config.memory**2), min(n, LEAST))
 
 

@@ -10,27 +10,25 @@ from scipy import sparse
 from streamddcrp.cached import Cached
 from streamddcrp.data.documents import Word, top_words
 from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, since
-from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
+from streamddcrp.models.temporal.emissions.bags import Bags, Entries, as_rows, stacked
 from streamddcrp.models.temporal.kernels import text
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.typing import FloatArray, IntArray
 
-_NEAR = 0.25  # common words of components that may be one: L1 distance below 1.5
-_SLACK = 30.0  # nats that counts may gain from one component fewer, besides mixing
 _UNSEEN = 0.25  # additional tables assumed for every word
 _HEAD = 0.25  # a word in a larger part of the rows of both halves holds a component together,
 # unless more components hold it than this part of those that hold the most frequent one
 
 
 class TextStats(NamedTuple):
-    """Expected counts of words and rows, (E, K) of the epochs of a window, or (K,) of before."""
+    """Expected counts of words and rows, (E, K) of a window's epochs, or (K,) of earlier ones."""
 
     words: Bags
     rows: FloatArray
 
 
 class TextSmoothed:
-    """Counts of the components over a window, and what follows from them when asked for."""
+    """Counts of the components over a window, with derived values on demand."""
 
     def __init__(self, emission: "TextDecay", stats: TextStats, starts: TextStats) -> None:
         self._emission = emission
@@ -43,17 +41,14 @@ class TextSmoothed:
 
     @Cached
     def log_z(self) -> FloatArray:
-        """Log evidence (E, K) of the rows of each epoch given those before."""
+        """Log evidence (E, K) of each epoch's rows given earlier ones."""
         out = np.empty(self._stats.shape)
-        s, a = self._stats, self._starts
-        text.bag_evidence(
-            s.offsets, s.words, s.counts, a.offsets, a.words, a.counts, self._emission.rho,
-            self.prior, self.prior_size, out,
-        )  # fmt: skip
+        bags, law = (self._stats.entries, self._starts.entries), (self.prior, self.prior_size)
+        text.bag_evidence(*bags, self._emission.rho, *law, out)
         return out
 
     def after(self, epoch: int, steps: int = 0) -> TextStats:
-        """Return the counts (K,) left, some steps later, of what there was up to an epoch."""
+        """Return the counts (K,) up to an epoch that are left some steps later."""
         age = epoch + steps - np.arange(-1, len(self._stats))
         weights = np.where(age >= steps, self._emission.rho ** np.maximum(age, 0), 0.0)
         rows = sum(w * part for w, part in zip(weights.tolist(), self.rows, strict=True))
@@ -61,27 +56,22 @@ class TextSmoothed:
 
     @Cached
     def latest(self) -> Bags:
-        """The counts of words of the components after the window."""
+        """Word counts of the components after the window."""
         return self.after(self.n_epochs - 1).words
 
     @property
     def length(self) -> float:
-        """Mean words of a row, one at least."""
+        """Mean words of a row, at least one."""
         n = sum(float(part.sum()) for part in self.rows)
         return max(float(self._everything.counts.sum()) / max(n, 1.0), 1.0)
 
     def lists(self, epoch: int) -> Any:
-        """Return lists of components by word that an epoch is scored against, and sizes (K,)."""
+        """Return each word's components, against which an epoch is scored, and sizes (K,)."""
         key = 0 if self._emission.rho == 1.0 else epoch
         if key not in self._lists:
             age = np.abs(epoch - np.arange(-1, len(self._stats)))
             near = self._everything.total(self._emission.rho**age)
-            self._lists = {
-                key: (
-                    *text.inverted(near.offsets, near.words, near.counts, self.prior),
-                    near.sizes(),
-                )
-            }
+            self._lists = {key: (text.inverted(near.entries, self.prior), near.sizes())}
         return self._lists[key]
 
 
@@ -89,20 +79,20 @@ class TextSmoothed:
 class TextDecay(Emission):
     """Bags of words of components: x ~ DirichletMultinomial(prior + S_t), S_t = rho S_{t-1} + C_t.
 
-    Rows are scored with the word distribution of the component integrated out, and without their
-    own share of its counts; within a window against ``sum_s rho^|t-s| C_s``. A row costs a term for
-    each component, and one more for each word that they share. Multinomial coefficients are left
-    out: they are the same for all components.
+    Rows are scored with the component's word distribution integrated out and the row's own share
+    removed from its counts, within a window against ``sum_s rho^|t-s| C_s``. A row costs a term for
+    each component, and one more for each common word. Multinomial coefficients are left out,
+    because they are the same for all components.
 
-    The prior is ``beta`` for every word or, without it, learned: as heavy as ``documents`` rows of
-    mean length, and shared out so as to climb the evidence of the components' counts. It is a
-    background that all components share, so that frequent words ("the") carry no weight and no list
-    of stop words is needed. Its weight is not learned: a heavy prior merges components, and merged
-    ones ask for a heavier one still.
+    The prior is ``beta`` for every word or, without it, learned: its weight is that of
+    ``documents`` rows of mean length, and its shares increase the evidence of the components'
+    counts. It is a background shared by all components, so frequent words ("the") carry no weight
+    and no stop list is needed. Its weight is not learned: a heavy prior merges components, and
+    merged ones favour an even heavier one.
 
-    Rows of an epoch are sparse counts (N, V). V may grow: it is the largest word met so far, and
-    ``n_words`` at least. Until there is something to learn from, every word has ``strength /
-    n_words``; a vocabulary taken too large makes births too unlikely.
+    Rows of an epoch are sparse counts (N, V). V may grow: it is the largest word so far, and at
+    least ``n_words``. Until rows are learned, every word has ``strength / n_words``; an
+    overestimated vocabulary makes births too unlikely.
 
     Examples
     --------
@@ -117,17 +107,17 @@ class TextDecay(Emission):
     """
 
     beta: float | None = None
-    rho: float = 1.0  # what an epoch leaves of the counts before it
+    rho: float = 1.0  # the share of earlier counts kept per epoch
     n_words: int = 100
     documents: float = 10.0
     strength: float = 10.0  # words of the prior, until rows are learned
-    shares: FloatArray = field(default_factory=lambda: np.zeros(0))  # learned, of the words met
-    rare: float = 0.0  # share of a word not met
+    shares: FloatArray = field(default_factory=lambda: np.zeros(0))  # learned, for known words
+    rare: float = 0.0  # share of an unknown word
 
-    least = 1e-4  # crumbs would give every component every word
+    least = 1e-4  # tiny shares would give every component every word
 
     def prior(self, width: int) -> tuple[FloatArray, float]:
-        """Return the pseudo-counts of ``width`` or all known words, and the sum of the latter's."""
+        """Return the pseudo-counts of ``width`` or all known words, and the latter's sum."""
         V = max(width, self.n_words)
         if self.beta is not None:
             return np.full(V, self.beta), V * self.beta
@@ -157,10 +147,8 @@ class TextDecay(Emission):
     def expected(
         self, X: Any, smoothed: TextSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        *lists, sizes = smoothed.lists(epoch)
-        out = np.empty(q.shape)
-        arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
-        text.text_expected(*arrays, smoothed.prior_size, out)
+        out, prior = np.empty(q.shape), (smoothed.prior, smoothed.prior_size)
+        text.text_expected(as_rows(X), q, *smoothed.lists(epoch), *prior, out)
         out[:, begins > epoch] = -np.inf
         return out
 
@@ -174,24 +162,18 @@ class TextDecay(Emission):
         return TextSeating(self, past, ahead.words)
 
     def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        bags = smoothed.latest
-        parts = bags.offsets, bags.words, bags.counts
-        lists = text.inverted(*parts, smoothed.prior)[:3]
-        rows = np.sum(smoothed.rows[1:], axis=0)
+        bags, prior = smoothed.latest, smoothed.prior
+        lists, rows = text.inverted(bags.entries, prior), np.sum(smoothed.rows[1:], axis=0)
         a, b = text.overlaps(
-            *parts, bags.sizes(), rows, begins >= 0, *lists, smoothed.prior, smoothed.prior_size,
-            _NEAR, _SLACK,
-        )  # fmt: skip
+            bags.entries, bags.sizes(), rows, begins >= 0, lists, prior, smoothed.prior_size
+        )
         return a, b
 
     def mixed(self, rows: list[Any], resp: Parts, starts: TextStats, least: float) -> IntArray:
-        offsets, words, counts = as_rows(self.joined(rows))
-        prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
-        kept, gains = starts.words, np.empty(resp[0].shape[1])
-        split_gains(
-            offsets, words, counts, np.concatenate(resp), least, kept.offsets, kept.words,
-            kept.counts, prior, size, gains,
-        )  # fmt: skip
+        bags, q = as_rows(self.joined(rows)), np.concatenate(resp)
+        prior, size = self.prior(max(int(bags.words.max(initial=-1)) + 1, starts.words.width))
+        gains = np.empty(q.shape[1])
+        split_gains(bags, q, least, starts.words.entries, prior, size, gains)
         return np.flatnonzero(gains > 0.0)
 
     def halves(
@@ -201,7 +183,7 @@ class TextDecay(Emission):
         side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
         kept = alone.after(epoch - 1).words
         gain = split_rows(
-            *as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), kept.words, kept.counts,
+            as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), (kept.words, kept.counts),
             alone.prior, alone.prior_size, place, side,
         )  # fmt: skip
         if gain <= 0.0:
@@ -210,7 +192,7 @@ class TextDecay(Emission):
         return None if self._holds_together(rows, [q[:, k] for q in resp], sides) else sides
 
     def _holds_together(self, rows: list[Any], own: Parts, sides: Parts) -> bool:
-        """Return whether a word that few components hold is in a good part of both halves."""
+        """Return whether a word of few components is in a good part of both halves."""
         words = [as_rows(X)[:2] for X in rows]
         width = max(len(self.shares), *(int(w.max(initial=-1)) + 1 for _, w in words))
         parts = []
@@ -242,7 +224,7 @@ class TextDecay(Emission):
             return replace(self, n_words=V)
         bags = smoothed.latest
         tables = np.empty(len(smoothed.prior))
-        text.word_tables(bags.offsets, bags.words, bags.counts, smoothed.prior, tables)
+        text.word_tables(bags.entries, smoothed.prior, tables)
         share = np.pad(tables, (0, V - len(tables))) + _UNSEEN
         total = float(share.sum())
         return replace(
@@ -274,7 +256,7 @@ class TextDecay(Emission):
         return self.summary(fresh, None, 0, np.arange(K), names)
 
     def keeping(self, used: Any) -> "TextDecay":
-        """Return the emission with the words used, (V,) of bool; those beyond V are not used."""
+        """Return the emission with the used words, (V,) of bool; those beyond V are unused."""
         n = min(len(used), len(self.shares))
         shares = self.shares[:n][used[:n]]
         total = float(shares.sum()) or 1.0
@@ -282,35 +264,34 @@ class TextDecay(Emission):
 
 
 class TextSeating(Seating):
-    """The open epoch of texts, with lists of the components of each word."""
+    """The open epoch of texts, with lists of each word's components."""
 
     def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
         K, n = len(ahead), len(ahead.words)
         super().__init__(emission, past, np.zeros(K), np.zeros(K), ahead.sizes())
-        self._known = max(ahead.width, emission.n_words)
-        self._prior, self._prior_size = emission.prior(self._known)
-        self._head = np.full(self._known, -1, np.int64)
+        width = max(ahead.width, emission.n_words)
+        self._prior, prior_size = emission.prior(width)
+        self._head = np.full(width, -1, np.int64)
         self._lists: list[Any] = [np.zeros(n, kind) for kind in (np.int64, np.int64, float, float)]
-        self._used = text.linked(
-            ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
-        )
+        used = text.linked(ahead.entries, self._prior, (self._head, *self._lists))
+        self._known = K, used, width, prior_size
 
-    def _rows(self, X: Any) -> tuple[IntArray, IntArray, FloatArray]:
+    def _rows(self, X: Any) -> Entries:
         rows = as_rows(X)
-        width = int(rows[1].max(initial=-1)) + 1
-        if width > len(self._head):  # words not met before
+        width = int(rows.words.max(initial=-1)) + 1
+        if width > len(self._head):  # new words
             more = width - len(self._head)
             self._head = np.pad(self._head, (0, more), constant_values=-1)
             self._prior, _ = self._emission.prior(width)
         return rows
 
     def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
-        done, self.n_components, self._used, self._known, self._prior_size = text.seat_text(
-            *rows, start, self.n_components, self._used, self._known, self._prior,
-            self._prior_size, a0, log_new, self._emission.least, *self._arrays, self._head,
-            *self._lists, *out,
-        )  # fmt: skip
+        terms, lists = (a0, log_new, self._emission.least), (self._head, *self._lists)
+        done, self._known = text.seat_text(
+            rows, start, self._known, self._prior, terms, tuple(self._arrays), lists, out
+        )
+        self.n_components = self._known[0]
         if done < len(out[0]) and self.n_components < len(self._arrays[0]):  # the lists are full
-            most = int(np.diff(rows[0]).max()) * (self.n_components + 1)
+            most = int(np.diff(rows.offsets).max()) * (self.n_components + 1)
             self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
         return int(done)

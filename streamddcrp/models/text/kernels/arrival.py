@@ -32,6 +32,7 @@ from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_co
 from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
 from streamddcrp.models.text.kernels.silence import SWEEP, breaks_silence
 from streamddcrp.models.text.kernels.split import try_split
+from streamddcrp.models.text.kernels.themes import settle_story, theme_of, weigh_themes
 from streamddcrp.numerics import natural
 
 SURE = 0.999  # probability of the table of a document that is visited only once more, at the end,
@@ -107,6 +108,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         if kind >= 0:
             report(words, postings, tables, window, events, counts, sums, k, kind, -1)
         counts[layout.LAST], window.sure[at] = k, 0
+        out[layout.THEME] = theme_of(tables, k)
         return
     if k >= 0 and scratch.weight[k] > math.exp(-top):
         learn_concentration(config, words, postings, tables, counts, sums, k, doc, U)
@@ -115,14 +117,18 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
             learn_scales(tables, sums, k)
     else:
         k = index.new_table(tables, counts, i, window.t[at])
+        tables.theme[k] = weigh_themes(
+            config, words, postings, tables, counts, sums, scratch, -1, doc, U
+        )
     seat(config, words, postings, tables, window, events, counts, sums, scratch, i, k, doc, U)
     counts[layout.LAST] = window.table[at]
+    out[layout.THEME] = theme_of(tables, counts[layout.LAST])
     window.sure[at] = int(out[LABEL_PROB] > SURE) + int(out[LABEL_PROB] > CERTAIN)
 
 
 @uncounted
 def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
-    """Make the label of document ``i`` final; return it."""
+    """Make the label of document ``i`` final; return its table, or -1."""
     at = i % len(window.table)
     j = newest_of(window, counts, i)
     k = window.table[j % len(window.table)]
@@ -139,7 +145,7 @@ def leave(config, words, postings, tables, window, archive, events, counts, sums
         old = moves.recognise(config, words, postings, tables, archive, counts, sums, k)
         if old >= 0:
             report(words, postings, tables, window, events, counts, sums, k, RETURN, old)
-    return tables.id[k]
+    return k
 
 
 @uncounted
@@ -193,6 +199,7 @@ def learn(
 ):  # fmt: skip
     """Assign the newest document, a copy of ``old`` or -1, then visit those whose turn it is."""
     i, doc = counts[layout.N_SEEN], scratch.read
+    out[layout.THEME] = out[layout.FINAL_THEME] = np.nan
     place(config, words, postings, tables, window, events, counts, sums, scratch, doc, U, old, out)
     out[SCORE] += surprise_aside(words, sums, doc, U, every - U)
     out[layout.FINAL_LABEL] = np.nan
@@ -206,9 +213,13 @@ def learn(
             continue
         visit(config, words, postings, tables, window, events, counts, sums, scratch, j, last)
         if last:
-            out[layout.FINAL_LABEL] = leave(
+            k = leave(
                 config, words, postings, tables, window, archive, events, counts, sums, scratch, j
             )
+            out[layout.FINAL_LABEL] = tables.id[k] if k >= 0 else -1.0
+            if k >= 0 and tables.theme[k] < 0:
+                settle_story(config, words, postings, tables, counts, sums, scratch, k)
+            out[layout.FINAL_THEME] = theme_of(tables, k)
     spell(events, counts, lexicon)
     oldest = i + 1 - len(window.table)
     if oldest >= 0:

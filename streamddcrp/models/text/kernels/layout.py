@@ -25,7 +25,8 @@ NEXT_LOOK = 18  # documents after which boilerplate is looked for again
 REASSIGN = 19  # the first document that is to be assigned again, if it came before N_SEEN
 NEWEST = 20  # the newest document that came
 N_SPELLED = 21  # events whose words were spelled
-N_COUNTS = 22
+NEXT_THEME = 22  # id of the next theme
+N_COUNTS = 23
 
 # sums (float64)
 GROWTH = 0  # what a document that arrives now weighs; stored masses are in this unit
@@ -40,9 +41,10 @@ START = 8  # time of the first document, where the decay is learned
 UNIT = 9  # of scales in time: the mean time between the first documents; 0: not known yet
 ASIDE = 10  # the part of all words that was boilerplate when last looked at
 BACKGROUND = 11  # b of the background of vectors, 0: none
+THEME_WEIGHT = 12  # gamma of themes as a part of all words of stories
 GROUPS, STEPS = 6, 24  # of stories, by their longest silence so far, and of silences
 SILENCES = (
-    12  # for each group and step: how often one was seen to its end, or a document came; this
+    13  # for each group and step: how often one was seen to its end, or a document came; this
 )
 N_SUMS = SILENCES + 2 * GROUPS * STEPS
 
@@ -60,6 +62,7 @@ LEAST_WORDS = 3000  # a language has so many, even if few have come
 BITS = 4
 CHUNK = 1 << BITS  # words whose factors are multiplied before products are scaled
 
+MOST_THEMES = 64  # beyond, stories join the nearest one: their bands and names no one tells apart
 LEAST_MERGED = 3  # documents of a table that may be merged
 N_SEEDS = 2  # words from which a split begins
 HISTORY = 4  # documents that may move in a split, in lags
@@ -87,4 +90,6 @@ N_EXAMPLES = 3  # documents kept of a table
 
 # columns of the output of a step, behind those of `streamddcrp.contract`
 FINAL_LABEL = N_OUTPUTS
-N_TEXT_OUTPUTS = N_OUTPUTS + 1
+THEME = N_OUTPUTS + 1  # of the document, and of the one whose label becomes final
+FINAL_THEME = N_OUTPUTS + 2
+N_TEXT_OUTPUTS = N_OUTPUTS + 3

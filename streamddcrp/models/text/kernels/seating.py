@@ -94,6 +94,7 @@ def visit(config, words, postings, tables, window, events, counts, sums, scratch
         k = old
     else:
         k = index.new_table(tables, counts, i, window.t[at])
+        tables.theme[k] = tables.theme[old]
     tables.mass[old] = mass
     if k == old:
         return

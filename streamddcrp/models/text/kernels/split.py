@@ -311,6 +311,7 @@ def divide(config, words, postings, tables, window, events, counts, sums, halves
             tables.fit[k, e] = -np.inf
     if counts[layout.LAST] == k:
         counts[layout.LAST] = window.table[row % size]
+    tables.theme[new] = tables.theme[k]
     tables.next_split[new] = tables.next_merge[new] = docs + 1 + docs // LATER
     part, rest, known = new, k, tables.reported[k] >= BORN
     if docs > tables.size[k]:
