@@ -33,6 +33,7 @@ class Options:
             for name, value in self.get_params().items()
         }
         with undone(self):
+            vars(self).pop("_recent", None)  # the last rows, which `__init__` does not know of
             self.__init__(**(kept | options))  # type: ignore[misc]
         return self
 

@@ -83,3 +83,10 @@ def test_side_inputs_come_along():
 @pytest.mark.parametrize("model", [TextStream(), NestedCRPTopics()])
 def test_texts(model):
     assert model.fit_predict(TEXTS).shape == (400,)
+
+
+def test_fit_forgets_the_last_rows_and_their_columns():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = SeqDDCRP().fit(X)
+    for again in (X[:1, :2], X[:, :1]):
+        assert model.fit(again).to_bytes() == SeqDDCRP().fit(again).to_bytes()

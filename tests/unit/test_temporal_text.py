@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from streamddcrp.models.temporal.batch import whole_window as whole
 from streamddcrp.models.temporal.emissions import each
-from streamddcrp.models.temporal.emissions.bags import Bags
+from streamddcrp.models.temporal.emissions.bags import Bags, as_rows
 from streamddcrp.models.temporal.emissions.text import TextDecay, TextStats
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
@@ -201,13 +201,12 @@ def test_what_splitting_gains_by_dense_arithmetic():
     none = np.zeros(60)
     gain = log_beta(gone) + log_beta(stay) - log_beta(none) - log_beta(gone + stay)
     found, again = np.empty(1), np.zeros(40)
-    arrays = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(float)
-    bag = starts.words
+    rows, bag = as_rows(X), starts.words
     prior, size = emission.prior(60)
-    split_gains(*arrays, own[:, None], 1.0, bag.offsets, bag.words, bag.counts, prior, size, found)
+    split_gains(rows, own[:, None], 1.0, bag.entries, prior, size, found)
     np.testing.assert_allclose(found[0], gain, rtol=1e-9)
-    args = own, np.arange(40), bag.words, bag.counts, prior, size, np.full(60, -1), again
-    np.testing.assert_allclose(split_rows(*arrays, *args), gain, rtol=1e-9)
+    args = own, np.arange(40), (bag.words, bag.counts), prior, size, np.full(60, -1), again
+    np.testing.assert_allclose(split_rows(rows, *args), gain, rtol=1e-9)
     np.testing.assert_array_equal(again, side)
 
 

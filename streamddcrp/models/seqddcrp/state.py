@@ -19,35 +19,8 @@ from streamddcrp.contract import EVENT_CAPACITY, FORGET, LIVE
 from streamddcrp.lanes import LANES
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.seqddcrp.config import Config
+from streamddcrp.models.seqddcrp.kernels import layout
 from streamddcrp.models.seqddcrp.kernels.known import LASTING, LONG_RUN, UNREPORTED
-from streamddcrp.models.seqddcrp.kernels.layout import (
-    ASKED,
-    AT,
-    DEAD_LOG_MASS,
-    ENOUGH,
-    FOLLOWED,
-    LAST_TIME,
-    LIKELY,
-    LOG_ALPHA,
-    N_ACTIVE,
-    N_COLUMNS,
-    N_COUNTS,
-    N_EVENTS,
-    N_GROUPS,
-    N_ROWS,
-    N_SEEN,
-    N_SUMS,
-    N_TABLES,
-    NEW_BETA,
-    NEW_LOG_BETA,
-    REDRAWN,
-    REGIME,
-    RUNS_LAST,
-    SINCE_BLOCK,
-    SPEED,
-    STATE,
-    STAYING,
-)
 from streamddcrp.models.seqddcrp.kernels.states import MIXTURES, PLACES, STATES
 from streamddcrp.records import (
     CHANCE,
@@ -252,9 +225,10 @@ class Events(NamedTuple):
 
 
 COUNTS = counters({
-    N_ROWS: up_to("W"), N_GROUPS: up_to("G"), N_TABLES: up_to("K"), N_ACTIVE: up_to("K"),
-    REGIME: Within(-1, MOST), STATE: Within(-1, MOST), LIKELY: Within(-1, MOST),
-    STAYING: Within(-1, MOST), ASKED: Within(-1, MOST), AT: Within(-1, "S"),
+    layout.N_ROWS: up_to("W"), layout.N_GROUPS: up_to("G"), layout.N_TABLES: up_to("K"),
+    layout.N_ACTIVE: up_to("K"), layout.REGIME: Within(-1, MOST), layout.STATE: Within(-1, MOST),
+    layout.LIKELY: Within(-1, MOST), layout.STAYING: Within(-1, MOST),
+    layout.ASKED: Within(-1, MOST), layout.AT: Within(-1, "S"),
 })  # fmt: skip
 
 
@@ -274,7 +248,7 @@ class State:
     @property
     def n_tables(self) -> int:
         """Number of live columns."""
-        return int(self.counts[N_TABLES])
+        return int(self.counts[layout.N_TABLES])
 
 
 def _padded(n: int) -> int:
@@ -297,7 +271,7 @@ def _lengths(config: Config, capacity: int, n_rows: int | None = None) -> dict[s
         "O": width + _padded(n_groups) + _padded(capacity + 1),
         "L": LANES,
         "E": EVENT_CAPACITY,
-        "N": N_COLUMNS,
+        "N": layout.N_COLUMNS,
         **MIXED,
     }
 
@@ -322,22 +296,22 @@ def empty_state(
             atoms=empty(Atoms, lengths),
             table=empty(ComponentTable, lengths),
             events=empty(Events, lengths),
-            counts=np.empty(N_COUNTS, np.int64),
-            sums=np.empty(N_SUMS),
+            counts=np.empty(layout.N_COUNTS, np.int64),
+            sums=np.empty(layout.N_SUMS),
             scratch=empty(Scratch, lengths),
         )
     counts, sums = state.counts, state.sums
     counts[:] = sums[:] = 0
-    counts[REGIME] = counts[STATE] = counts[LIKELY] = counts[STAYING] = counts[AT] = -1
-    counts[ASKED] = -1
-    counts[ENOUGH] = counts[RUNS_LAST] = 1
-    sums[DEAD_LOG_MASS] = sums[LAST_TIME] = -np.inf
-    sums[NEW_BETA] = sums[REDRAWN] = 1.0
-    sums[FOLLOWED] = 8.0
-    sums[SPEED] = 1.0
-    sums[LOG_ALPHA] = math.log(config.alpha)
+    counts[[layout.REGIME, layout.STATE, layout.LIKELY, layout.STAYING, layout.AT]] = -1
+    counts[layout.ASKED] = -1
+    counts[layout.ENOUGH] = counts[layout.RUNS_LAST] = 1
+    sums[layout.DEAD_LOG_MASS] = sums[layout.LAST_TIME] = -np.inf
+    sums[layout.NEW_BETA] = sums[layout.REDRAWN] = 1.0
+    sums[layout.FOLLOWED] = 8.0
+    sums[layout.SPEED] = 1.0
+    sums[layout.LOG_ALPHA] = math.log(config.alpha)
     if config.recall:
-        sums[NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
+        sums[layout.NEW_LOG_BETA] = -math.log(1.0 + config.gamma)
     return state
 
 
@@ -382,7 +356,7 @@ def live_columns(state: State) -> IntArray:
     K = state.n_tables
     atoms, rows = state.atoms, state.atoms.n_rows[:K]
     lasted = (rows >= LASTING) | ((rows > 0) & (rows >= LONG_RUN * atoms.n_visits[:K]))
-    enough = state.counts[ENOUGH] == 1 or rows >= state.counts[ENOUGH]
+    enough = state.counts[layout.ENOUGH] == 1 or rows >= state.counts[layout.ENOUGH]
     known = (atoms.reported[:K] >= UNREPORTED) & (enough | lasted)
     return np.flatnonzero((state.table.stats[:K, 0] >= LIVE) & known)
 
@@ -394,10 +368,10 @@ def arrays_of(state: State) -> dict[str, NDArray[Any]]:
 
 def _used(state: State) -> dict[str, int]:
     """Return the length in use of each axis."""
-    axes = {"W": N_ROWS, "G": N_GROUPS, "K": N_TABLES, "A": N_ACTIVE}
+    axes = {"W": layout.N_ROWS, "G": layout.N_GROUPS, "K": layout.N_TABLES, "A": layout.N_ACTIVE}
     used = {axis: int(state.counts[at]) for axis, at in axes.items()}
     D, P, Q = state.rows.x.shape[1], state.table.stats.shape[1], state.table.post.shape[1]
-    n_events = int(min(state.counts[N_EVENTS], len(state.events.kind)))
+    n_events = int(min(state.counts[layout.N_EVENTS], len(state.events.kind)))
     return {**used, **MIXED, "D": D, "P": P, "Q": Q, "E": n_events}
 
 
@@ -405,7 +379,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     """Rebuild the state from `arrays_of`; raises CheckpointError."""
     counts, n_tables = arrays["counts"], len(arrays["table.ids"])
     lengths = _lengths(config, max(16, n_tables)) | {"K": n_tables}
-    check_one("counts", counts, (N_COUNTS,), np.int64, COUNTS, lengths)
+    check_one("counts", counts, (layout.N_COUNTS,), np.int64, COUNTS, lengths)
     state = empty_state(config, capacity=max(16, n_tables))
     state.counts[:] = counts
     restore(state, _used(state), arrays)
@@ -414,7 +388,7 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
     np.copyto(state.rows.log_weight, -np.inf, where=later)
     state.scratch.columns[:] = state.rows.x.T
     refuse_if(not _has_room(config, state), "numbers of rows, groups and tables")
-    refuse_if(not state.sums[FOLLOWED] > 0.0, "sums")
+    refuse_if(not state.sums[layout.FOLLOWED] > 0.0, "sums")
     return state
 
 
@@ -427,13 +401,16 @@ def _not_before(n: int) -> NDArray[np.bool_]:
 def _has_room(config: Config, state: State) -> bool:
     """Whether rows and groups have room until the next block, as in every state created here."""
     counts, groups = state.counts, state.groups
-    w, n_groups, n_active = (int(counts[at]) for at in (N_ROWS, N_GROUPS, N_ACTIVE))
+    w, n_groups, n_active = map(int, counts[[layout.N_ROWS, layout.N_GROUPS, layout.N_ACTIVE]])
     active, atom = state.atoms.active[:n_active].tolist(), groups.atom[:n_groups].tolist()
-    if counts[SINCE_BLOCK] >= config.sweep_every or w - config.window > counts[SINCE_BLOCK]:
+    if (
+        counts[layout.SINCE_BLOCK] >= config.sweep_every
+        or w - config.window > counts[layout.SINCE_BLOCK]
+    ):
         return False
-    if w > counts[N_SEEN] or (n_active == 0 and w > 0) or len(set(active)) < n_active:
+    if w > counts[layout.N_SEEN] or (n_active == 0 and w > 0) or len(set(active)) < n_active:
         return False
-    age = counts[N_SEEN] - w - groups.arrival[:n_groups]  # relative to the oldest row
+    age = counts[layout.N_SEEN] - w - groups.arrival[:n_groups]  # relative to the oldest row
     if bool((age <= 0).any()):
         return False
     if not config.tied:

@@ -211,10 +211,8 @@ def since(epoch: int, sizes: Sequence[int], values: FloatArray) -> Parts:
     return [np.zeros(n) for n in sizes[:epoch]] + np.split(values, ends)
 
 
-def halved(
-    rows: Parts, own: Parts, sides: Parts
-) -> tuple[FloatArray, IntArray, FloatArray, FloatArray]:
-    """Return rows (N, D) of a window, the first of each epoch (E + 1,), own shares, and halves."""
+def halved(rows: Parts, own: Parts, sides: Parts) -> tuple[tuple[Any, ...], FloatArray]:
+    """Return rows (N, D) of a window, the first of each epoch (E + 1,), own shares; and halves."""
     share, side = np.concatenate(own), np.concatenate(sides)[:, None]
     halves = np.concatenate([share * (1.0 - side), share * side], axis=1)
-    return np.concatenate(rows), np.cumsum([0, *map(len, rows)]), share, halves
+    return (np.concatenate(rows), np.cumsum([0, *map(len, rows)]), share), halves

@@ -12,16 +12,23 @@ from streamddcrp.models.temporal.kernels.text import assigned, weighted
 from streamddcrp.records import WEIGHT, Within, check, check_one, index, refuse_if, up_to
 from streamddcrp.typing import FloatArray, IntArray
 
-_PARTS = ("offsets", "words", "counts")
+
+class Entries(NamedTuple):
+    """Words and counts of bags, as kernels take them; those of b are from ``offsets[b]`` on."""
+
+    offsets: Annotated[IntArray, "O", up_to("T")]
+    words: Annotated[IntArray, "T", index("V")]
+    counts: Annotated[FloatArray, "T", WEIGHT]
 
 
-def as_rows(X: Any) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the offsets, words and counts of sparse rows, in the types that kernels take."""
+def as_rows(X: Any) -> Entries:
+    """Return the entries of sparse rows."""
     X = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    return X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
+    parts = X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64)
+    return Entries(*parts)
 
 
 @dataclass(slots=True, eq=False)
@@ -41,9 +48,13 @@ class Bags:
     @classmethod
     def assigned(cls, X: Any, q: FloatArray) -> "Bags":
         """Return the expected bags (K,) of rows (N, V) under assignments (N, K)."""
-        offsets, words, counts = as_rows(X)
-        width = int(words.max(initial=-1)) + 1
-        return cls((q.shape[1],), width, *assigned(q, offsets, words, counts, width))
+        rows = as_rows(X)
+        width = int(rows.words.max(initial=-1)) + 1
+        return cls((q.shape[1],), width, *assigned(q, rows, width))
+
+    @property
+    def entries(self) -> Entries:
+        return Entries(self.offsets, self.words, self.counts)
 
     @property
     def ndim(self) -> int:
@@ -76,8 +87,7 @@ class Bags:
 
     def total(self, weights: FloatArray) -> "Bags":
         """Return the sum (K,) of bags (E, K) with weights (E,)."""
-        arrays = self.offsets, self.words, self.counts
-        sums = weighted(*arrays, weights, self.shape[1], self.width)
+        sums = weighted(self.entries, weights, self.shape[1], self.width)
         return Bags(self.shape[1:], self.width, *sums)
 
     def sizes(self) -> FloatArray:
@@ -164,14 +174,6 @@ _FUNCTIONS: dict[Any, Any] = {
 }
 
 
-class Stored(NamedTuple):
-    """`Bags` in stored form."""
-
-    offsets: Annotated[IntArray, "O", up_to("T")]
-    words: Annotated[IntArray, "T", index("V")]
-    counts: Annotated[FloatArray, "T", WEIGHT]
-
-
 def put(arrays: dict[str, Any], name: str, value: Any) -> None:
     """Store an array, bags or sparse rows among the arrays of a checkpoint."""
     bags = Bags.of_rows(value) if sparse.issparse(value) else value
@@ -179,8 +181,7 @@ def put(arrays: dict[str, Any], name: str, value: Any) -> None:
         arrays[name] = value
         return
     arrays[f"{name}.shape"] = np.array([*bags.shape, bags.width])
-    for part in _PARTS:
-        arrays[f"{name}.{part}"] = getattr(bags, part)
+    arrays |= {f"{name}.{part}": array for part, array in bags.entries._asdict().items()}
 
 
 def get(arrays: dict[str, Any], name: str) -> Any:
@@ -192,11 +193,11 @@ def get(arrays: dict[str, Any], name: str) -> Any:
     *shape, width = stored.tolist()
     n = math.prod(shape)
     lengths = {"O": n + 1, "V": width, "T": len(arrays[f"{name}.words"])}
-    check(Stored, arrays, lengths, f"{name}.")
+    check(Entries, arrays, lengths, f"{name}.")
     offsets = arrays[f"{name}.offsets"]
     sound = offsets[0] == 0 and offsets[-1] == len(arrays[f"{name}.words"])
     refuse_if(not sound or bool((np.diff(offsets) < 0).any()), f"{name}.offsets")
-    return Bags(tuple(shape), width, *(arrays[f"{name}.{part}"] for part in _PARTS))
+    return Bags(tuple(shape), width, *(arrays[f"{name}.{part}"] for part in Entries._fields))
 
 
 def get_rows(arrays: dict[str, Any], name: str) -> Any:

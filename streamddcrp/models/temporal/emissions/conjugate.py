@@ -22,7 +22,6 @@ _FIRST_RHO = 0.7
 _FORGET = 0.98  # per epoch, for the evidence on rho
 _SLACK = 10.0  # nats allowed for component names and the past
 _AXES = 8  # of either kind, for splitting a component
-_ROUNDS = 5  # of sharing rows between the halves of a split
 
 
 class ConjugateStats(NamedTuple):
@@ -225,16 +224,12 @@ class ConjugateDecay(Emission):
         before: FloatArray, starts: ConjugateStats, begins: IntArray, a0: float,
         weights: FloatArray,
     ) -> tuple[Parts, ConjugateSmoothed]:  # fmt: skip
-        family, hyper, prior = self.prior
-        X, first, share, shared = halved(rows, own, sides)
+        (X, *part), shared = halved(rows, own, sides)
+        past, law = (a0, weights, before[:, :, 0].copy()), (*self.prior, self.rho)
         stats = np.empty((len(rows), *starts.sums.shape))
-        split_conjugate(
-            _ROUNDS, family, hyper, self.rho, self.prepared(X), first, share, a0, weights,
-            before[:, :, 0].copy(), begins, starts.sums, shared, stats, np.empty_like(starts.sums),
-            np.empty((2, len(prior))),
-        )  # fmt: skip
+        split_conjugate((self.prepared(X), *part), past, begins, starts.sums, law, shared, stats)
         smoothed = self.smooth(ConjugateStats(stats), starts, begins)
-        return np.split(shared, first[1:-1]), smoothed
+        return np.split(shared, part[0][1:-1]), smoothed
 
     def forgotten(
         self, stats: ConjugateStats, smoothed: ConjugateSmoothed, begins: IntArray

@@ -21,7 +21,6 @@ NEAR = 12.0  # largest squared distance, in predictive units, of components that
 _SPREAD = 1.3  # variance about the mean, in units of the noise, from which a split is tried; two
 # halves that differ less cost more counts than they save squares
 _LEAST = 1e-200  # variance of the first rows below which they show no scale
-ROUNDS = 5  # of sharing rows between the halves of a split
 _ROUNDED = 1e-14  # deviation, of the largest value, that rounding alone may show
 _FORGET = 0.98  # per epoch, for the evidence on noise and drift
 # First guesses of the scales.
@@ -42,6 +41,11 @@ class DriftStats(NamedTuple):
     total: FloatArray
     square: FloatArray
 
+    @classmethod
+    def empty(cls, E: int, K: int, D: int) -> Self:
+        """Return arrays to be filled."""
+        return cls(np.empty((E, K)), *np.empty((3, E, K, D)))
+
 
 class DriftSmoothed(NamedTuple):
     """Moments over a window, (E, K, D) each, and the log evidence of its epochs, (E, K)."""
@@ -55,7 +59,6 @@ class DriftSmoothed(NamedTuple):
 
     @classmethod
     def empty(cls, E: int, K: int, D: int) -> Self:
-        """Return arrays to fill."""
         return cls._make([*np.empty((5, E, K, D)), np.empty((E, K))])
 
 
@@ -106,9 +109,9 @@ class GaussianDrift(em.Emission):
 
     def stats_of_epochs(self, rows: em.Parts, resp: em.Parts) -> Any:
         E, K, D = len(rows), resp[0].shape[1], len(self.noise)
-        out = DriftStats(np.empty((E, K)), *np.empty((3, E, K, D)))
+        out = DriftStats.empty(E, K, D)
         for X, q, *parts in zip(rows, resp, *out, strict=True):
-            numbers.drift_stats(X, self.birth_mean, q, *parts)
+            numbers.drift_stats(self.prepared(X), q, *parts)
         return out
 
     def joined(self, parts: em.Parts) -> FloatArray:
@@ -119,10 +122,7 @@ class GaussianDrift(em.Emission):
 
     def smooth(self, stats: DriftStats, starts: em.Moments, begins: IntArray) -> DriftSmoothed:
         out = DriftSmoothed.empty(*stats.total.shape)
-        numbers.kalman(
-            *stats[1:], begins, *starts, np.zeros_like(self.noise), self.birth_var, self.drift,
-            self.noise, *out,
-        )  # fmt: skip
+        numbers.kalman(stats, begins, starts, self.law, out)
         return out
 
     def expected(
@@ -185,7 +185,7 @@ class GaussianDrift(em.Emission):
     def _sums(self, stats: DriftStats, s: DriftSmoothed, begins: IntArray) -> FloatArray:
         """Return the window's evidence on noise, drift and births, shape (3, E, 2, D)."""
         out = np.empty((3, len(s.mean), 2, len(self.noise)))
-        numbers.scale_sums(*stats, s.mean, s.var, s.lagged, begins, out)
+        numbers.scale_sums(stats, s, begins, out)
         return out
 
     def seating(self, past: FloatArray, ahead: em.Moments) -> em.Seating:
@@ -197,8 +197,8 @@ class GaussianDrift(em.Emission):
 
     @property
     def law(self) -> Any:
-        """Inputs of `seat_drift`."""
-        return self.birth_var, self.noise
+        """P0, Q and R, as kernels take them."""
+        return self.birth_var, self.drift, self.noise
 
     def near(self, smoothed: DriftSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         mean, var = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
@@ -236,13 +236,12 @@ class GaussianDrift(em.Emission):
         self, rows: em.Parts, own: em.Parts, sides: em.Parts,
         before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[em.Parts, DriftSmoothed]:  # fmt: skip
-        X, first, share, shared = em.halved(rows, own, sides)
-        out = DriftSmoothed.empty(len(rows), 2, len(self.noise))
-        split_drift(
-            ROUNDS, X, first, share, a0, weights, before[:, :, 0].copy(), begins, *starts,
-            self.birth_mean, self.birth_var, self.drift, self.noise, shared, *out,
-        )  # fmt: skip
-        return np.split(shared, first[1:-1]), out
+        E, D = len(rows), len(self.noise)
+        part, shared = em.halved([self.prepared(X) for X in rows], own, sides)
+        past = a0, weights, before[:, :, 0].copy()
+        stats, out = DriftStats.empty(E, 2, D), DriftSmoothed.empty(E, 2, D)
+        split_drift(part, past, begins, starts, self.law, shared, stats, out)
+        return np.split(shared, part[1][1:-1]), out
 
     def summary(
         self, stats: Any, smoothed: DriftSmoothed, epoch: int, which: IntArray,

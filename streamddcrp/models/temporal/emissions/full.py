@@ -14,6 +14,7 @@ from streamddcrp.models.temporal import emissions as em
 from streamddcrp.models.temporal.emissions import drift as gauss
 from streamddcrp.models.temporal.kernels import full
 from streamddcrp.models.temporal.kernels.numbers import BIRTH, DRIFT, HALF, NOISE, SEEN
+from streamddcrp.models.temporal.kernels.splits import ROUNDS
 from streamddcrp.typing import FloatArray, IntArray
 
 _ROUNDED = 1e-12  # least eigenvalue of a correlation of summed statistics
@@ -107,7 +108,7 @@ class FullGaussianDrift(gauss.GaussianDrift):
             np.empty(K), np.empty((K, D, D)), np.empty((K, D)), np.empty(K), np.empty(K),
             np.empty((K, D)), np.empty((K, D, D)),
         )  # fmt: skip
-        full.full_stats(X, self.birth_mean, *self._parts[1:], q, *out)
+        full.full_stats(self.prepared(X), self._parts, q, out)
         return out
 
     def stats_of_epochs(self, rows: em.Parts, resp: em.Parts) -> Any:
@@ -122,7 +123,7 @@ class FullGaussianDrift(gauss.GaussianDrift):
         out = gauss.DriftSmoothed(
             means, covs, means.copy(), covs.copy(), covs.copy(), np.empty_like(stats.size)
         )
-        full.kalman_full(*stats[:4], begins, *starts, self.birth_var, self.drift, *out)
+        full.kalman_full(stats, begins, starts, self.birth_var, self.drift, out)
         return out
 
     def expected(
@@ -134,10 +135,8 @@ class FullGaussianDrift(gauss.GaussianDrift):
         q: FloatArray,
     ) -> FloatArray:
         out = np.empty((len(X), len(begins)))
-        full.full_expected(
-            X - self.birth_mean, smoothed.mean[epoch], smoothed.var[epoch], *self._parts, begins,
-            epoch, out,
-        )  # fmt: skip
+        mean, var = smoothed.mean[epoch], smoothed.var[epoch]
+        full.full_expected(self.prepared(X), mean, var, self._parts, begins, epoch, out)
         return out
 
     def _sums(self, stats: Any, s: gauss.DriftSmoothed, begins: IntArray) -> FloatArray:
@@ -197,10 +196,10 @@ class FullGaussianDrift(gauss.GaussianDrift):
             for share, side in zip(own, sides, strict=True)
         ]
         W = len(weights)
-        for r in range(gauss.ROUNDS + 1):
+        for r in range(ROUNDS + 1):
             stats = em.stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
             smoothed = self.smooth(stats, starts, begins)
-            if r == gauss.ROUNDS:
+            if r == ROUNDS:
                 break
             counts = np.concatenate([before[:, :, 0], stats.size])
             for e in range(max(int(begins[0]), 0), len(rows)):

@@ -10,13 +10,11 @@ from scipy import sparse
 from streamddcrp.cached import Cached
 from streamddcrp.data.documents import Word, top_words
 from streamddcrp.models.temporal.emissions import Emission, Parts, Seating, Summary, since
-from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
+from streamddcrp.models.temporal.emissions.bags import Bags, Entries, as_rows, stacked
 from streamddcrp.models.temporal.kernels import text
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.typing import FloatArray, IntArray
 
-_NEAR = 0.25  # common words of components that may be one: L1 distance below 1.5
-_SLACK = 30.0  # nats that counts may gain from one component fewer, besides mixing
 _UNSEEN = 0.25  # additional tables assumed for every word
 _HEAD = 0.25  # a word in a larger part of the rows of both halves holds a component together,
 # unless more components hold it than this part of those that hold the most frequent one
@@ -45,11 +43,8 @@ class TextSmoothed:
     def log_z(self) -> FloatArray:
         """Log evidence (E, K) of each epoch's rows given earlier ones."""
         out = np.empty(self._stats.shape)
-        s, a = self._stats, self._starts
-        text.bag_evidence(
-            s.offsets, s.words, s.counts, a.offsets, a.words, a.counts, self._emission.rho,
-            self.prior, self.prior_size, out,
-        )  # fmt: skip
+        bags, law = (self._stats.entries, self._starts.entries), (self.prior, self.prior_size)
+        text.bag_evidence(*bags, self._emission.rho, *law, out)
         return out
 
     def after(self, epoch: int, steps: int = 0) -> TextStats:
@@ -76,12 +71,7 @@ class TextSmoothed:
         if key not in self._lists:
             age = np.abs(epoch - np.arange(-1, len(self._stats)))
             near = self._everything.total(self._emission.rho**age)
-            self._lists = {
-                key: (
-                    *text.inverted(near.offsets, near.words, near.counts, self.prior),
-                    near.sizes(),
-                )
-            }
+            self._lists = {key: (text.inverted(near.entries, self.prior), near.sizes())}
         return self._lists[key]
 
 
@@ -157,10 +147,8 @@ class TextDecay(Emission):
     def expected(
         self, X: Any, smoothed: TextSmoothed, epoch: int, begins: IntArray, q: FloatArray
     ) -> FloatArray:
-        *lists, sizes = smoothed.lists(epoch)
-        out = np.empty(q.shape)
-        arrays = (*as_rows(X), q, *lists, sizes, smoothed.prior)
-        text.text_expected(*arrays, smoothed.prior_size, out)
+        out, prior = np.empty(q.shape), (smoothed.prior, smoothed.prior_size)
+        text.text_expected(as_rows(X), q, *smoothed.lists(epoch), *prior, out)
         out[:, begins > epoch] = -np.inf
         return out
 
@@ -174,24 +162,18 @@ class TextDecay(Emission):
         return TextSeating(self, past, ahead.words)
 
     def near(self, smoothed: TextSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
-        bags = smoothed.latest
-        parts = bags.offsets, bags.words, bags.counts
-        lists = text.inverted(*parts, smoothed.prior)[:3]
-        rows = np.sum(smoothed.rows[1:], axis=0)
+        bags, prior = smoothed.latest, smoothed.prior
+        lists, rows = text.inverted(bags.entries, prior), np.sum(smoothed.rows[1:], axis=0)
         a, b = text.overlaps(
-            *parts, bags.sizes(), rows, begins >= 0, *lists, smoothed.prior, smoothed.prior_size,
-            _NEAR, _SLACK,
-        )  # fmt: skip
+            bags.entries, bags.sizes(), rows, begins >= 0, lists, prior, smoothed.prior_size
+        )
         return a, b
 
     def mixed(self, rows: list[Any], resp: Parts, starts: TextStats, least: float) -> IntArray:
-        offsets, words, counts = as_rows(self.joined(rows))
-        prior, size = self.prior(max(int(words.max(initial=-1)) + 1, starts.words.width))
-        kept, gains = starts.words, np.empty(resp[0].shape[1])
-        split_gains(
-            offsets, words, counts, np.concatenate(resp), least, kept.offsets, kept.words,
-            kept.counts, prior, size, gains,
-        )  # fmt: skip
+        bags, q = as_rows(self.joined(rows)), np.concatenate(resp)
+        prior, size = self.prior(max(int(bags.words.max(initial=-1)) + 1, starts.words.width))
+        gains = np.empty(q.shape[1])
+        split_gains(bags, q, least, starts.words.entries, prior, size, gains)
         return np.flatnonzero(gains > 0.0)
 
     def halves(
@@ -201,7 +183,7 @@ class TextDecay(Emission):
         side, place = np.zeros(len(own)), np.full(len(alone.prior), -1)
         kept = alone.after(epoch - 1).words
         gain = split_rows(
-            *as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), kept.words, kept.counts,
+            as_rows(self.joined(rows[epoch:])), own, np.flatnonzero(own), (kept.words, kept.counts),
             alone.prior, alone.prior_size, place, side,
         )  # fmt: skip
         if gain <= 0.0:
@@ -242,7 +224,7 @@ class TextDecay(Emission):
             return replace(self, n_words=V)
         bags = smoothed.latest
         tables = np.empty(len(smoothed.prior))
-        text.word_tables(bags.offsets, bags.words, bags.counts, smoothed.prior, tables)
+        text.word_tables(bags.entries, smoothed.prior, tables)
         share = np.pad(tables, (0, V - len(tables))) + _UNSEEN
         total = float(share.sum())
         return replace(
@@ -287,17 +269,16 @@ class TextSeating(Seating):
     def __init__(self, emission: TextDecay, past: FloatArray, ahead: Bags) -> None:
         K, n = len(ahead), len(ahead.words)
         super().__init__(emission, past, np.zeros(K), np.zeros(K), ahead.sizes())
-        self._known = max(ahead.width, emission.n_words)
-        self._prior, self._prior_size = emission.prior(self._known)
-        self._head = np.full(self._known, -1, np.int64)
+        width = max(ahead.width, emission.n_words)
+        self._prior, prior_size = emission.prior(width)
+        self._head = np.full(width, -1, np.int64)
         self._lists: list[Any] = [np.zeros(n, kind) for kind in (np.int64, np.int64, float, float)]
-        self._used = text.linked(
-            ahead.offsets, ahead.words, ahead.counts, self._prior, self._head, *self._lists
-        )
+        used = text.linked(ahead.entries, self._prior, (self._head, *self._lists))
+        self._known = K, used, width, prior_size
 
-    def _rows(self, X: Any) -> tuple[IntArray, IntArray, FloatArray]:
+    def _rows(self, X: Any) -> Entries:
         rows = as_rows(X)
-        width = int(rows[1].max(initial=-1)) + 1
+        width = int(rows.words.max(initial=-1)) + 1
         if width > len(self._head):  # new words
             more = width - len(self._head)
             self._head = np.pad(self._head, (0, more), constant_values=-1)
@@ -305,12 +286,12 @@ class TextSeating(Seating):
         return rows
 
     def _assign(self, rows: Any, start: int, a0: float, log_new: float, *out: FloatArray) -> int:
-        done, self.n_components, self._used, self._known, self._prior_size = text.seat_text(
-            *rows, start, self.n_components, self._used, self._known, self._prior,
-            self._prior_size, a0, log_new, self._emission.least, *self._arrays, self._head,
-            *self._lists, *out,
-        )  # fmt: skip
+        terms, lists = (a0, log_new, self._emission.least), (self._head, *self._lists)
+        done, self._known = text.seat_text(
+            rows, start, self._known, self._prior, terms, tuple(self._arrays), lists, out
+        )
+        self.n_components = self._known[0]
         if done < len(out[0]) and self.n_components < len(self._arrays[0]):  # the lists are full
-            most = int(np.diff(rows[0]).max()) * (self.n_components + 1)
+            most = int(np.diff(rows.offsets).max()) * (self.n_components + 1)
             self._lists = [np.pad(part, (0, len(part) + most)) for part in self._lists]
         return int(done)

@@ -113,21 +113,24 @@ def _add_row(w, x, precision, info, shift):
 
 
 @kernel
-def full_stats(X, centre, precision, norm, q, size, info, shift, const, n_whole, total, square):
-    """Sum rows (N, D) about ``centre`` (D,) under assignments (N, K).
+def full_stats(X, parts, q, out):
+    """Sum rows (N, D) about the mean at birth under assignments (N, K).
 
-    ``precision`` (D, D), ``norm``: of `noise_parts`. Out: ``size`` (K,) expected rows; ``info`` (K,
-    D, D), ``shift`` (K, D), ``const`` (K,): sums of P_x, P_x x and log |2 pi R_x| + x' P_x x; and
-    of the rows that have no value missing ``n_whole`` (K,), ``total`` (K, D), ``square`` (K, D, D):
-    their number, sums and products.
+    ``parts``: of `noise_parts`. ``out``: ``size`` (K,) expected rows; ``info`` (K, D, D), ``shift``
+    (K, D), ``const`` (K,): sums of P_x, P_x x and log |2 pi R_x| + x' P_x x; and of the rows that
+    have no value missing ``n_whole`` (K,), ``total`` (K, D), ``square`` (K, D, D): their number,
+    sums and products.
     """
     D = X.shape[1]
+    _, precision, norm = parts
+    size, info, shift, const = out.size, out.info, out.shift, out.const
+    n_whole, total, square = out.n_whole, out.total, out.square
     info[:], square[:], shift[:], total[:] = 0.0, 0.0, 0.0, 0.0
     size[:], const[:], n_whole[:] = 0.0, 0.0, 0.0
     gap, own = np.empty(D), np.empty((D, D))
     for i in range(X.shape[0]):
         for c in range(D):
-            gap[c] = X[i, c] - centre[c]
+            gap[c] = X[i, c]
         whole = not math.isnan(gap.sum())
         if not whole:
             own_norm = _present(gap, precision, norm, own)
@@ -200,15 +203,15 @@ def _update(mean, cov, info, shift, const, work, gap):
 
 
 @kernel
-def kalman_full(
-    size, info, shift, const, begins, start_mean, start_var, birth_var, drift, filtered_mean,
-    filtered_var, mean, var, lagged, log_z,
-):  # fmt: skip
+def kalman_full(stats, begins, starts, birth_var, drift, out):
     """Filter and smooth every component over the epochs of a window, as `kalman` does.
 
-    ``size, info, shift, const`` (E, K, ..): of `full_stats`. Means (E, K, D), covariances (E, K, D,
-    D); ``lagged`` of an epoch with the one before it. ``birth_var, drift`` (D, D): P0, Q.
+    ``stats`` (E, K, ..): of `full_stats`. Means (E, K, D), covariances (E, K, D, D); ``lagged`` of
+    an epoch with the one before it. ``birth_var, drift`` (D, D): P0, Q.
     """
+    size, info, shift, const = stats.size, stats.info, stats.shift, stats.const
+    filtered_mean, filtered_var, mean, var = out.filtered_mean, out.filtered_var, out.mean, out.var
+    lagged, log_z = out.lagged, out.log_z
     E, K, D = shift.shape
     work, gap = np.empty((3, D, D)), np.empty((2, D))
     J, ahead = np.empty((D, D)), np.empty((D, D))
@@ -221,8 +224,8 @@ def kalman_full(
                 m[:] = 0.0
                 P[:] = birth_var
             else:
-                m[:] = start_mean[k] if e == 0 else filtered_mean[e - 1, k]
-                P[:] = start_var[k] if e == 0 else filtered_var[e - 1, k]
+                m[:] = starts.mean[k] if e == 0 else filtered_mean[e - 1, k]
+                P[:] = starts.var[k] if e == 0 else filtered_var[e - 1, k]
                 P += drift
             if e >= first and size[e, k] > 0.0:
                 log_z[e, k] = _update(m, P, info[e, k], shift[e, k], const[e, k], work, gap)
@@ -259,8 +262,9 @@ def kalman_full(
 
 
 @kernel
-def full_expected(X, mean, var, whitener, precision, norm, begins, epoch, out):
+def full_expected(X, mean, var, parts, begins, epoch, out):
     """E log N(x | phi, R) of rows (N, D) at smoothed moments (K, ..); -inf before birth."""
+    whitener, precision, norm = parts
     N, D = X.shape
     K = len(mean)
     own, gap, spread, places = np.empty((D, D)), np.empty(D), np.empty(K), np.zeros((K, D))

@@ -27,8 +27,8 @@ HALF = 0.5 - 1e-9  # of the rows: rounding must not decide the median
 
 
 @kernel
-def drift_stats(X, centre, q, size, count, total, square):
-    """Sum values of rows (N, D) about ``centre`` (D,) under assignments (N, K)."""
+def drift_stats(X, q, size, count, total, square):
+    """Sum values of rows (N, D) about the mean at birth under assignments (N, K)."""
     size[:] = 0.0
     count[:] = 0.0
     total[:] = 0.0
@@ -39,7 +39,7 @@ def drift_stats(X, centre, q, size, count, total, square):
         for c in range(D):
             missing = math.isnan(X[i, c])
             there[c] = 0.0 if missing else 1.0
-            gap[c] = 0.0 if missing else X[i, c] - centre[c]
+            gap[c] = 0.0 if missing else X[i, c]
         for k in range(q.shape[1]):
             w = q[i, k]
             if w > 0.0:
@@ -51,18 +51,18 @@ def drift_stats(X, centre, q, size, count, total, square):
 
 
 @kernel
-def kalman(
-    count, total, square, begins, start_mean, start_var, birth_mean, birth_var, drift, noise,
-    filtered_mean, filtered_var, mean, var, lagged, log_z,
-):  # fmt: skip
+def kalman(stats, begins, starts, law, out):
     """Filter and smooth every component over the epochs of a window: docs/math/temporal.md (11).
 
-    ``count, total, square`` (E, K, D): expected numbers of values, their sums and squares. A chain
-    begins in epoch ``begins`` (K,); at -1 before the window, at ``start`` (K, D). ``birth_mean,
-    birth_var, drift, noise`` (D,): m0, P0, Q, R. Out (E, K, D): filtered and smoothed moments and
-    ``lagged``, covariances with the epoch before; ``log_z`` (E, K): log evidence of each epoch's
-    rows given those before.
+    ``stats``: of `drift_stats`. A chain begins in epoch ``begins`` (K,); at -1 before the window,
+    at ``starts`` (K, D). ``law``: P0, Q, R. ``out`` (E, K, D): filtered and smoothed moments about
+    m0 and ``lagged``, covariances with the epoch before; ``log_z`` (E, K): log evidence of each
+    epoch's rows given those before.
     """
+    count, total, square = stats.n_values, stats.total, stats.square
+    filtered_mean, filtered_var, mean, var = out.filtered_mean, out.filtered_var, out.mean, out.var
+    lagged, log_z = out.lagged, out.log_z
+    birth_var, drift, noise = law
     E, K, D = total.shape
     for k in range(K):
         first = max(begins[k], 0)
@@ -71,12 +71,12 @@ def kalman(
             R = noise[c]
             for e in range(E):
                 if e < first:
-                    filtered_mean[e, k, c], filtered_var[e, k, c] = birth_mean[c], birth_var[c]
+                    filtered_mean[e, k, c], filtered_var[e, k, c] = 0.0, birth_var[c]
                     continue
                 if e == first and begins[k] >= 0:
-                    m, P = birth_mean[c], birth_var[c]
+                    m, P = 0.0, birth_var[c]
                 elif e == 0:
-                    m, P = start_mean[k, c], start_var[k, c] + drift[c]
+                    m, P = starts.mean[k, c], starts.var[k, c] + drift[c]
                 else:
                     m, P = filtered_mean[e - 1, k, c], filtered_var[e - 1, k, c] + drift[c]
                 n = count[e, k, c]
@@ -187,13 +187,13 @@ def _seat_terms(weight, count, total, mean, var, noise, centre, spread):
 def seat_drift(law, X, start, K, a0, log_new, arrays, out):
     """Assign rows one by one with `seat_row`.
 
-    ``law``: birth variance and noise (D,). ``start, K``: first row, and components; ``a0,
+    ``law``: P0, Q and R (D,). ``start, K``: first row, and components; ``a0,
     log_new``: pseudo-count of a slot, log weight of all unused ones. ``arrays`` (C, ..), updated:
     ``past, size`` of `seat_row`; values of this epoch so far and their sums, (C, D); predicted
     moments (C, D). ``out``: q (N, C), scores (N,), chances (N, 2), see `seat_row`. Returns rows
     done and components; less than all rows where there is no room for one component more.
     """
-    birth_var, noise = law
+    birth_var, _, noise = law
     past, size, count, total, mean, var = arrays
     q, scores, chances = out
     N, D = X.shape
@@ -236,14 +236,16 @@ def seat_drift(law, X, start, K, a0, log_new, arrays, out):
 
 
 @kernel
-def scale_sums(size, n_values, total, square, mean, var, lagged, begins, out):
+def scale_sums(stats, smoothed, begins, out):
     """Sum the squares of rows about their means, of steps and of means at birth, for the scales.
 
     The noise of an epoch is the median of the components' variances, weighted by values: the
     variance of a component that holds two must not count as noise. No step leads into the first
-    epoch. ``size`` (E, K); ``n_values, total, square`` (E, K, D): of `drift_stats`; ``mean, var,
-    lagged``: of `kalman`. ``out`` (3, E, 2, D): by NOISE, DRIFT, BIRTH the number and the squares.
+    epoch. ``stats``: of `drift_stats`; ``smoothed``: of `kalman`. ``out`` (3, E, 2, D): by NOISE,
+    DRIFT, BIRTH the number and the squares.
     """
+    size, n_values, total, square = stats.size, stats.n_values, stats.total, stats.square
+    mean, var, lagged = smoothed.mean, smoothed.var, smoothed.lagged
     E, K, D = total.shape
     out[:] = 0.0
     value = np.empty(K)

@@ -15,6 +15,7 @@ from streamddcrp.likelihoods.kernels.families import expected_log_lik, posterior
 from streamddcrp.models.temporal.kernels.numbers import conjugate_stats, drift_stats, kalman
 from streamddcrp.models.temporal.kernels.text import log_rise
 
+ROUNDS = 5  # of sharing rows of numbers between the halves of a split
 _TURNS = 12  # of the power iteration
 _ROUNDS = 4  # of moving rows
 _STILL = 0.01  # share of the rows; rounds that move fewer are the last
@@ -52,31 +53,27 @@ def two_means(x, w):
 
 
 @kernel
-def split_drift(
-    rounds, X, first, own, a0, kappa, before, begins, start_mean, start_var, birth_mean, birth_var,
-    drift, noise, shared, filtered_mean, filtered_var, mean, var, lagged, log_z,
-):  # fmt: skip
+def split_drift(rows, past, begins, starts, law, shared, stats, out):
     """Share the rows of a component between two candidates, smoothing in between.
 
-    ``X`` (N, D): its rows in all epochs, which begin at ``first`` (E + 1,); ``own`` (N, 1): its
-    share of each; ``shared`` (N, 2): those of the two (updated). ``kappa`` (W,), ``before`` (W, 2):
-    weights and expected rows of the epochs before the window. Others as in `kalman`, for two.
+    ``rows``: those of all epochs (N, D), about the mean at birth, where each epoch begins (E + 1,),
+    and the component's share of each row (N, 1); ``shared`` (N, 2): those of the two (updated).
+    ``past``: pseudo-count of a slot, and weights (W,) and expected rows (W, 2) of the epochs before
+    the window. ``stats``: work; others as in `kalman`, for two.
     """
+    X, first, own = rows
+    a0, kappa, before = past
     E, W, D = len(first) - 1, len(kappa), X.shape[1]
-    size = np.empty((E, 2))
-    count, total, square = np.empty((3, E, 2, D))
+    size, mean, var, noise = stats.size, out.mean, out.var, law[2]
     log_weight = np.empty(2)
-    for r in range(rounds + 1):
+    for r in range(ROUNDS + 1):
         for e in range(E):
             drift_stats(
-                X[first[e] : first[e + 1]], birth_mean, shared[first[e] : first[e + 1]], size[e],
-                count[e], total[e], square[e],
+                X[first[e] : first[e + 1]], shared[first[e] : first[e + 1]], size[e],
+                stats.n_values[e], stats.total[e], stats.square[e],
             )  # fmt: skip
-        kalman(
-            count, total, square, begins, start_mean, start_var, np.zeros(D), birth_var, drift,
-            noise, filtered_mean, filtered_var, mean, var, lagged, log_z,
-        )  # fmt: skip
-        if r == rounds:
+        kalman(stats, begins, starts, law, out)
+        if r == ROUNDS:
             return
         for e in range(max(begins[0], 0), E):
             for k in range(2):
@@ -91,7 +88,7 @@ def split_drift(
             for i in range(first[e], first[e + 1]):
                 gain = log_weight[1] - log_weight[0]
                 for c in range(D):
-                    x = X[i, c] - birth_mean[c]
+                    x = X[i, c]
                     near, far = x - mean[e, 0, c], x - mean[e, 1, c]
                     if math.isnan(x):
                         gain += 0.5 * (var[e, 1, c] - var[e, 0, c]) / noise[c]
@@ -107,22 +104,23 @@ def split_drift(
 
 
 @kernel
-def split_conjugate(
-    rounds, family, hyper, rho, X, first, own, a0, kappa, before, begins, starts, shared, stats,
-    near, post,
-):  # fmt: skip
+def split_conjugate(rows, past, begins, starts, law, shared, stats):
     """Share the rows of a component between two candidates, as `split_drift` does.
 
-    ``rho``: what an epoch leaves of the statistics before; ``starts`` (2, P): those of before the
-    window; ``stats`` (E, 2, P) out: of the shares; ``near`` (2, P), ``post`` (2, Q): work.
+    ``law``: the family, its prior, the posterior of no rows (Q,), and what an epoch leaves of the
+    statistics before; ``starts`` (2, P): those of before the window; ``stats`` (E, 2, P) out: of
+    the shares.
     """
+    X, first, own = rows
+    a0, kappa, before = past
+    family, hyper, prior, rho = law
     E, W = len(first) - 1, len(kappa)
-    log_weight = np.empty(2)
-    for r in range(rounds + 1):
+    log_weight, near, post = np.empty(2), np.empty_like(starts), np.empty((2, len(prior)))
+    for r in range(ROUNDS + 1):
         for e in range(E):
             part = slice(first[e], first[e + 1])
             conjugate_stats(family, hyper, X[part], shared[part], stats[e])
-        if r == rounds:
+        if r == ROUNDS:
             return
         for e in range(max(begins[0], 0), E):
             near[:] = rho ** (e + 1) * starts
@@ -148,13 +146,15 @@ def split_conjugate(
 
 
 @kernel
-def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, along):
+def _first_axis(bags, own, rows, place, weight, centre, along):
     """Place rows on the first axis of their correspondence analysis, into ``along`` (N,).
 
     Row i stands at ``x_i / sqrt(n_i) - sqrt(n_i) centre``, each word weighed by ``weight``; its
     mass is ``own``. The search begins at the row that stands farthest out.
     """
-    n_words = len(axis)
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    n_words = len(weight)
+    axis, fresh = np.zeros(n_words), np.empty(n_words)
     far, farthest = -1.0, rows[0]
     base = 0.0
     for j in range(n_words):
@@ -169,11 +169,9 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
         distance = own[i] * (square / n - 2.0 * cross + n * base) if n > 0.0 else 0.0
         if distance > far:
             far, farthest = distance, i
-    axis[:] = 0.0
     for p in range(offsets[farthest], offsets[farthest + 1]):
         j = place[words[p]]
         axis[j] = counts[p] * weight[j]
-    fresh = np.empty(n_words)
     for _ in range(_TURNS):
         inner = 0.0
         for j in range(n_words):
@@ -207,15 +205,15 @@ def _first_axis(offsets, words, counts, own, rows, place, weight, centre, axis, 
 
 
 @kernel
-def split_rows(
-    offsets, words, counts, own, rows, start_words, start_counts, prior, prior_size, place, side
-):
+def split_rows(bags, own, rows, start, prior, prior_size, place, side):
     """Split the rows of a component; return the gain of evidence, -inf if one side stays empty.
 
-    ``own`` (N,): its share of each of N rows; ``rows``: those that may leave; ``start_words,
-    start_counts``: what stays in any case; ``prior`` (V,) and its sum. ``place`` (V,): work, -1
-    everywhere before and after. ``side`` (N,) out: what part of each of ``rows`` leaves.
+    ``own`` (N,): its share of each of N rows; ``rows``: those that may leave; ``start``: words and
+    counts that stay in any case; ``prior`` (V,) and its sum. ``place`` (V,): work, -1 everywhere
+    before and after. ``side`` (N,) out: what part of each of ``rows`` leaves.
     """
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    start_words, start_counts = start
     room = 0
     for i in rows:
         room += offsets[i + 1] - offsets[i]
@@ -247,22 +245,19 @@ def split_rows(
         for j in range(n_met):
             weight[j] = math.sqrt((size + prior_size) / (every[j] + base[j]))
             centre[j] = weight[j] * every[j] / size
-        _first_axis(offsets, words, counts, own, rows, place, weight, centre, np.empty(n_met), side)
-        gain = _moved(
-            offsets, words, counts, own, rows, place, base, prior_size, every, size, mass, kept,
-            kept_size, side,
-        )  # fmt: skip
+        _first_axis(bags, own, rows, place, weight, centre, side)
+        whole, stays = (every, size, mass), (kept, kept_size)
+        gain = _moved(bags, own, rows, place, (base, prior_size), whole, stays, side)
     for j in range(n_met):
         place[met[j]] = -1
     return gain
 
 
 @kernel
-def _moved(
-    offsets, words, counts, own, rows, place, base, prior_size, every, size, mass, kept, kept_size,
-    side,
-):  # fmt: skip
+def _moved(bags, own, rows, place, prior, whole, stays, side):
     """Start from the signs of ``side``, move rows; return the gain of evidence."""
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    (base, prior_size), (every, size, mass), (kept, kept_size) = prior, whole, stays
     leaving = 0.0
     for i in rows:
         if side[i] > 0.0:
@@ -316,10 +311,7 @@ def _moved(
 
 
 @kernel
-def split_gains(
-    offsets, words, counts, q, least, start_offsets, start_words, start_counts, prior, prior_size,
-    out,
-):  # fmt: skip
+def split_gains(bags, q, least, starts, prior, prior_size, out):
     """Gain of evidence by a split of each component with ``least`` rows; ``out`` (K,)."""
     N, K = q.shape
     place = np.full(len(prior), -1, dtype=np.int64)
@@ -335,8 +327,6 @@ def split_gains(
                 mass += own[i]
         out[k] = -np.inf
         if mass >= least:
-            some = slice(start_offsets[k], start_offsets[k + 1])
-            out[k] = split_rows(
-                offsets, words, counts, own, rows[:n], start_words[some], start_counts[some],
-                prior, prior_size, place, side,
-            )  # fmt: skip
+            some = slice(starts.offsets[k], starts.offsets[k + 1])
+            start = starts.words[some], starts.counts[some]
+            out[k] = split_rows(bags, own, rows[:n], start, prior, prior_size, place, side)

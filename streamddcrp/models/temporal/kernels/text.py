@@ -20,6 +20,8 @@ from streamddcrp.numerics import digamma
 
 _NEGLIGIBLE = -30.0  # nats below the best at which a component adds nothing to a sum
 _SHARE = 1e-9  # least share of a row that is removed from a component
+_NEAR = 0.25  # common words of components that may be one: L1 distance below 1.5
+_SLACK = 30.0  # nats that counts may gain from one component fewer, besides mixing
 _TABLE = 64  # row lengths up to which the terms of all components are tabulated
 
 
@@ -37,8 +39,9 @@ def log_rise(a, x):
 
 
 @kernel
-def inverted(offsets, words, counts, prior):
+def inverted(bags, prior):
     """List the components of every word: heads (V + 1,), components, counts and log gains."""
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
     V, K = len(prior), len(offsets) - 1
     heads = np.zeros(V + 1, dtype=np.int64)
     for p in range(len(words)):
@@ -58,14 +61,14 @@ def inverted(offsets, words, counts, prior):
 
 
 @kernel
-def text_expected(
-    offsets, words, counts, q, heads, component, count, gain, sizes, prior, prior_size, out
-):
+def text_expected(rows, q, lists, sizes, prior, prior_size, out):
     """Evidence (N, K) of rows under components, without each row's own share of the counts.
 
-    docs/math/temporal.md (13). ``q`` (N, K): the assignments of these counts;
-    ``heads, .., gain``: of `inverted`; ``sizes`` (K,): words of each; ``prior`` (V,) and its sum.
+    docs/math/temporal.md (13). ``q`` (N, K): the assignments of these counts; ``lists``: of
+    `inverted`; ``sizes`` (K,): words of each; ``prior`` (V,) and its sum.
     """
+    offsets, words, counts = rows.offsets, rows.words, rows.counts
+    heads, component, count, gain = lists
     N, K = q.shape
     table = np.empty((_TABLE + 1, K))
     known = np.zeros(_TABLE + 1, dtype=np.bool_)
@@ -104,24 +107,23 @@ def text_expected(
 
 
 @kernel
-def bag_evidence(
-    offsets, words, counts, start_offsets, start_words, start_counts, rho, prior, prior_size, out
-):
+def bag_evidence(bags, starts, rho, prior, prior_size, out):
     """Log evidence (E, K) of components' words of each epoch given those of epochs before."""
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
     E, K = out.shape
     V = len(prior)
     total, met = np.zeros(V), np.empty(V, dtype=np.int64)
     fresh = np.ones(V, dtype=np.bool_)
     for k in range(K):
         n_met, size = 0, 0.0
-        for p in range(start_offsets[k], start_offsets[k + 1]):
-            w = start_words[p]
+        for p in range(starts.offsets[k], starts.offsets[k + 1]):
+            w = starts.words[p]
             if fresh[w]:
                 fresh[w] = False
                 met[n_met] = w
                 n_met += 1
-            total[w] += start_counts[p]
-            size += start_counts[p]
+            total[w] += starts.counts[p]
+            size += starts.counts[p]
         for e in range(E):
             if rho < 1.0:
                 size *= rho
@@ -145,17 +147,16 @@ def bag_evidence(
 
 
 @kernel
-def overlaps(
-    offsets, words, counts, sizes, rows, young, heads, component, count, prior, prior_size, least,
-    slack,
-):  # fmt: skip
+def overlaps(bags, sizes, rows, young, lists, prior, prior_size):
     """Pair young components with others of similar words that could be one with them.
 
-    Similar: more than ``least`` in common, sum_w min(p_w, p'_w) = 1 - L1 / 2. They could be one
+    Similar: more than ``_NEAR`` in common, sum_w min(p_w, p'_w) = 1 - L1 / 2. They could be one
     where the evidence of the words loses no more than their counts of ``rows`` (K,) may gain: the
-    log of the number of ways to mix these, and ``slack``. Where frequent words are most of a text,
-    all are similar, and few are one.
+    log of the number of ways to mix these, and ``_SLACK``. Where frequent words are most of a text,
+    all are similar, and few are one. ``lists``: of `inverted`.
     """
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    heads, component, count, _ = lists
     K = len(sizes)
     common, gain = np.empty(K), np.empty(K)
     first, second = [0 for _ in range(0)], [0 for _ in range(0)]
@@ -174,12 +175,12 @@ def overlaps(
         for p in range(offsets[b], offsets[b + 1]):
             x, base = counts[p], prior[words[p]]
             for j in range(heads[words[p]], heads[words[p] + 1]):
-                if common[component[j]] > least:
+                if common[component[j]] > _NEAR:
                     gain[component[j]] += log_rise(base + count[j], x) - log_rise(base, x)
         for a in range(K):
-            if common[a] <= least:
+            if common[a] <= _NEAR:
                 continue
-            value = gain[a] + slack + log_rise(prior_size, sizes[b])
+            value = gain[a] + _SLACK + log_rise(prior_size, sizes[b])
             value -= log_rise(prior_size + sizes[a], sizes[b])
             value += log_rise(1.0 + rows[a], rows[b]) - math.lgamma(1.0 + rows[b])
             if value > 0.0:
@@ -202,21 +203,23 @@ def _digamma_rise(a, x):
 
 
 @kernel
-def word_tables(offsets, words, counts, prior, out):
+def word_tables(bags, prior, out):
     """Count the expected draws of each word from the prior by components.
 
     sum_k prior_w [digamma(prior_w + S_kw) - digamma(prior_w)]; ``out`` (V,). Shares of the prior in
     proportion to it are the fixed point of the evidence of the components' counts.
     """
     out[:] = 0.0
-    for p in range(len(words)):
-        a = prior[words[p]]
-        out[words[p]] += a * _digamma_rise(a, counts[p])
+    for p in range(len(bags.words)):
+        a = prior[bags.words[p]]
+        out[bags.words[p]] += a * _digamma_rise(a, bags.counts[p])
 
 
 @kernel
-def linked(offsets, words, counts, prior, head, following, component, count, gain):
+def linked(bags, prior, lists):
     """Fill linked lists of the components of every word; return the number of entries."""
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
+    head, following, component, count, gain = lists
     n = 0
     for k in range(len(offsets) - 1):
         for p in range(offsets[k], offsets[k + 1]):
@@ -229,8 +232,9 @@ def linked(offsets, words, counts, prior, head, following, component, count, gai
 
 
 @kernel
-def _add_to_list(w, k, x, prior, head, following, component, count, gain, used):
+def _add_to_list(w, k, x, prior, lists, used):
     """Add ``x`` of a word to a component; return the number of entries."""
+    head, following, component, count, gain = lists
     j = head[w]
     while j >= 0 and component[j] != k:
         j = following[j]
@@ -245,20 +249,23 @@ def _add_to_list(w, k, x, prior, head, following, component, count, gain, used):
 
 
 @kernel
-def seat_text(
-    offsets, words, counts, start, K, used, V, prior, prior_size, a0, log_new, least, past, size,
-    weight, sizes, head, following, component, count, gain, q, scores, chances,
-):  # fmt: skip
+def seat_text(rows, start, known, prior, terms, arrays, lists, out):
     """Assign rows one by one with `seat_row`.
 
-    ``start, K, used, V``: first row; components, entries of the lists and words known so far, for
-    the vocabulary grows with the rows; ``prior`` of all words and its sum over those known.
-    ``a0, log_new``: pseudo-count of a slot, log weight of all unused ones. ``weight, sizes`` (C,):
-    log(a0 + past + size), and words of each component (updated). ``head, .., gain``: linked lists
-    of the components of each word, -1 at their ends (updated). ``least, past, size`` and ``q``
-    (N, C), ``scores`` (N,), ``chances`` (N, 2) out: see `seat_row`. Returns done, K, used, V,
-    prior_size; done is less than N where there is no more room for components or in the lists.
+    ``known``: components, entries of the lists and words so far, for the vocabulary grows with the
+    rows, and the sum of the ``prior`` of these words. ``terms``: pseudo-count of a slot, log weight
+    of all unused ones, and ``least`` of `seat_row`. ``arrays`` (C,), updated: ``past, size`` of it;
+    log(a0 + past + size), and words of each component. ``lists``: linked lists of the components of
+    each word, -1 at their ends (updated). ``out``: q (N, C), scores (N,), chances (N, 2), see
+    `seat_row`. Returns rows done, and what is known then; less than all rows where there is no more
+    room for components or in the lists.
     """
+    offsets, words, counts = rows.offsets, rows.words, rows.counts
+    K, used, V, prior_size = known
+    a0, log_new, least = terms
+    past, size, weight, sizes = arrays
+    head, following, component, count, gain = lists
+    q, scores, chances = out
     N, C = len(offsets) - 1, len(size)
     for k in range(K):
         weight[k] = math.log(a0 + past[k] + size[k])  # the same bits as below
@@ -269,7 +276,7 @@ def seat_text(
             base += log_rise(prior[words[p]], counts[p])
             largest = max(largest, words[p])
         if C == K or used + (offsets[i + 1] - offsets[i]) * (K + 1) > len(count):
-            return i, K, used, V, prior_size
+            return i, (K, used, V, prior_size)
         while largest >= V:
             prior_size += prior[V]
             V += 1
@@ -296,16 +303,14 @@ def seat_text(
                 sizes[k] += share * n
                 weight[k] = math.log(a0 + past[k] + size[k])
                 for p in range(offsets[i], offsets[i + 1]):
-                    used = _add_to_list(
-                        words[p], k, share * counts[p], prior, head, following, component, count,
-                        gain, used,
-                    )  # fmt: skip
-    return N, K, used, V, prior_size
+                    used = _add_to_list(words[p], k, share * counts[p], prior, lists, used)
+    return N, (K, used, V, prior_size)
 
 
 @kernel
-def assigned(q, offsets, words, counts, width):
+def assigned(q, rows, width):
     """Sum bags of components, q[i, k] times row i: offsets (K + 1,), words as they came, counts."""
+    offsets, words, counts = rows.offsets, rows.words, rows.counts
     N, K = q.shape
     size = np.zeros(K + 1, dtype=np.int64)
     room = 0
@@ -341,8 +346,9 @@ def assigned(q, offsets, words, counts, width):
 
 
 @kernel
-def weighted(offsets, words, counts, weights, K, width):
+def weighted(bags, weights, K, width):
     """Sum of E groups of K bags, bag e * K + k with ``weights`` (E,); of weight 0: left out."""
+    offsets, words, counts = bags.offsets, bags.words, bags.counts
     E = len(weights)
     out_offsets = np.zeros(K + 1, dtype=np.int64)
     out_words, out_counts = np.empty(len(words), dtype=np.int64), np.empty(len(words))
