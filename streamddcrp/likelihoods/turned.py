@@ -16,6 +16,8 @@ from streamddcrp.likelihoods.kernels.plane import turned
 from streamddcrp.likelihoods.registry import family, make_likelihood
 from streamddcrp.typing import FloatArray
 
+FARTHEST = 1e50  # deviations; of a coordinate further off, products with others overflow
+
 
 @family("turned")
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Turned(Likelihood):
         self, X: FloatArray, past: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray | None]:
         rows = X.copy()
-        rows[:, self.at] = self._turned(X)[0]
+        rows[:, self.at] = np.clip(self._turned(X)[0], -FARTHEST, FARTHEST)
         return self.inner.prepare(rows, past)
 
     def _turned(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -214,6 +214,7 @@ def test_many_columns_are_turned_and_pieces_give_the_same():
     assert adjusted_rand_score(y[256:], whole["label"].to_numpy()[256:]) > 0.9
     parts = [pieces.step_many(part) for part in np.split(X, [3, 250, 600])[:3]]
     pieces = SeqDDCRP.from_bytes(pieces.to_bytes())
+    assert pieces._stream.config.far == model._stream.config.far == 32.0
     late = [pieces.learn_one(dict(enumerate(x))) or 0 for x in X[600:650]]
     parts.append(pieces.step_many(X[650:]))
     for name in ("label", "score"):

@@ -171,7 +171,8 @@ class Contest:
         if not n_free:
             return
         start = -LEAD - n_free  # the bias from numbers fitted to rows (Akaike, IEEE TAC 19, 1974)
-        plain = replace(self.recipe, temper=False, warp=False, reaches=(), correlate=False)
+        longest = tuple(sorted(self.recipe.reaches)[-1:])  # as what the winner may grow to
+        plain = replace(self.recipe, temper=False, warp=False, reaches=longest, correlate=False)
         width = self.rows.shape[1]
         in_part, in_full = (
             one.fitted(self.family, self.rows, self.names).hyper(width)
