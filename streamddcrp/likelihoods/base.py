@@ -202,9 +202,9 @@ class Likelihood:
         """Return what `prepare` adds to each row's log density (N, D); None for nothing."""
         if self.warp is None:
             return None
-        return log_slopes(self.warp, X) @ (
-            col.columns(self.power, X.shape[1]) * col.columns(self.share, X.shape[1])
-        )
+        weights = col.columns(self.power, X.shape[1]) * col.columns(self.share, X.shape[1])
+        slopes: FloatArray = log_slopes(self.warp, X) * weights
+        return slopes.sum(axis=1)  # not @, which rounds one row otherwise than several
 
     def _row_length(self, n_features: int) -> int:
         return n_features

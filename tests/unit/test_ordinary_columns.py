@@ -264,6 +264,13 @@ def test_the_density_of_a_mapped_column_is_one_of_its_values(warp):
     assert 0.2 < np.mean(rows < median) < 0.8  # given one draw of the parameter
 
 
+def test_slopes_of_one_row_are_those_of_many_to_the_last_bit():
+    rows = np.random.default_rng(11).normal(size=(400, len(WARPS)))
+    family = NormalGamma(0.0, 0.5, 3.0, 1.0, warp=WARPS, power=tuple(np.linspace(0.3, 1.0, 12)))
+    one_by_one = np.concatenate([family.log_slopes(row[None]) for row in rows])
+    assert one_by_one.tobytes() == family.log_slopes(rows).tobytes()
+
+
 def test_maps_are_found_where_there_is_skew():
     rng = np.random.default_rng(0)
     skewed = find_warp(rng.lognormal(size=200))
