@@ -203,8 +203,8 @@ class Likelihood:
         if self.warp is None:
             return None
         weights = col.columns(self.power, X.shape[1]) * col.columns(self.share, X.shape[1])
-        slopes: FloatArray = log_slopes(self.warp, X) * weights
-        return slopes.sum(axis=1)  # not @, which rounds one row otherwise than several
+        slopes: FloatArray = (log_slopes(self.warp, X) * weights).sum(axis=1)
+        return slopes  # by @, one row would be rounded otherwise than several
 
     def _row_length(self, n_features: int) -> int:
         return n_features
