@@ -17,6 +17,7 @@ EXEMPT = {
     "NestedComponentsFit": "what `fit_nested_components` returns",
     "NestedTopicSamples": "what `sample_nested_topics` returns",
     "NestedTopicsFit": "what `fit_nested_topics` returns",
+    "Race": "what `race` returns",
     "Reference": "what `SeqDDCRP.reference` returns; recorded in seqddcrp-reference",
     "SeqDDCRPFit": "what `fit_seqddcrp` returns",
     "TemporalDPMFit": "what `fit_temporal_dpm` returns",

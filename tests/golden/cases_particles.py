@@ -15,6 +15,7 @@ from streamddcrp import (
     labels_of_links,
     point_estimate,
     prior_summary,
+    race,
     sample_ddcrp,
     sample_graph_crp,
     sample_graph_ibp,
@@ -96,6 +97,9 @@ def evidence_of_runs(record):
     stream = SeqDDCRP(likelihood=GIVEN)
     stream.learn_many(streams.regimes(60, length=20))
     record.add("regimes", count_regimes(stream))
+    rows = streams.regimes(60, length=20)
+    models = {"links": DDCRPSampler(likelihood=GIVEN, n_particles=5), "stream": stream.clone()}
+    record.add("race", race({name: one.step_many(rows)["score"] for name, one in models.items()}))
 
 
 @case
