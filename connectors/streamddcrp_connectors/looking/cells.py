@@ -51,7 +51,7 @@ _NO_MARKS = pa.array([mark for mark in MISSING if "nan" not in mark])
 class Habit(NamedTuple):
     """How a column is written."""
 
-    kind: str = "number"  # number, flag, time, clock, counter, words or empty
+    kind: str = "number"  # number, flag, time, clock, counter, ramp, words or empty
     clock: str = ""  # kind of the time, if it can be one
     unit: str = ""  # behind each number, or most
     base: str | None = None  # what the unit is a multiple of; others of it are turned into it
@@ -73,8 +73,8 @@ class Cells:
     typed: bool = False  # text without letters is not the same as no text
 
     def __post_init__(self) -> None:
-        numbers = [float(mark) for mark in self.dialect.missing if _is_float(mark)]
-        object.__setattr__(self, "_sentinels", numbers)
+        numbers = read_cells(pa.array(self.dialect.missing, pa.string()), pa.float64()).drop_null()
+        object.__setattr__(self, "_sentinels", numbers.to_pylist())
         words = [mark.lower() for mark in self.dialect.missing]
         marks = pa.concat_arrays([_NO_MARKS, pa.array(words, pa.string())])
         object.__setattr__(self, "_marks", marks)
@@ -135,14 +135,6 @@ class Cells:
             cells = pc.if_else(points, cells, pc.replace_substring(cells, ",", "."))
             cells = pc.if_else(points, "a point", cells)
         return pc.replace_substring_regex(cells, r"^\+", "")
-
-
-def _is_float(mark: str) -> bool:
-    try:
-        float(mark)
-    except ValueError:
-        return False
-    return True
 
 
 def _in_unit(cells: Any, habit: Habit) -> tuple[Any, Any]:
@@ -246,20 +238,19 @@ def find_habit(name: str, cells: Any, dialect: Dialect, wanted: Wanted) -> Habit
 def _of_numbers(name: str, cells: Any, numbers: Any, habit: Habit) -> Habit:
     values = numbers.drop_null().cast(pa.float64()).to_numpy()
     values = values[~np.isnan(values)]
-    clock = "" if habit.unit else _clock_of_numbers(name, cells.drop_null(), numbers)
-    counts = len(values) > 2 and bool((np.diff(values) == 1).all())
-    if not clock and counts and _COUNTERS.fullmatch(name):
-        return Habit("counter", marks=habit.marks)
+    clock = "number" if habit.unit else kind_of_numbers(numbers, name, cells.drop_null())
+    clock = "" if clock == "number" else clock
+    steps = np.diff(values)
+    called = _COUNTERS.fullmatch(name)  # in other columns a few numbers may be even by chance
+    even = len(steps) >= (2 if called else 20) and steps[0] != 0.0 and np.ptp(steps) == 0.0
+    whole = called or not pc.any(pc.match_substring(cells, ".")).as_py()
+    if not clock and even and whole and (values == np.trunc(values)).all():
+        return Habit("counter" if called else "ramp", marks=habit.marks)
     if not len(values):
         return Habit("empty", marks=habit.marks)
     if clock == "year" and values.min() >= 1e11:  # 202103010000: no measurement is so written
         return Habit("time", clock, marks=habit.marks)
     return habit._replace(clock=clock, sentinels=_sentinels_of(values))
-
-
-def _clock_of_numbers(name: str, cells: Any, numbers: Any) -> str:
-    kind = kind_of_numbers(numbers, name, cells)
-    return "" if kind == "number" else kind
 
 
 def may_be_time(name: str) -> bool:

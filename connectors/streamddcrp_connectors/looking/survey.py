@@ -29,7 +29,7 @@ _IDS = re.compile(  # of the things that numbers tell apart
 _ID = "an id"
 _WHY = {
     "words": "words", "time": "times", "clock": "times of day", "counter": "counts the rows",
-    "empty": "empty",
+    "ramp": "counts the rows", "empty": "empty",
 }  # fmt: skip
 
 
@@ -85,8 +85,9 @@ def survey(
         else:
             left_out[name] = _WHY[habit.kind]
     if not features:
-        features = [name for name, why in left_out.items() if why == _ID]
-        left_out = {name: why for name, why in left_out.items() if why != _ID}
+        ramps = [name for name in left_out if habits[name].kind == "ramp"]
+        features = ramps or [name for name, why in left_out.items() if why == _ID]
+        left_out = {name: why for name, why in left_out.items() if name not in features}
     return Survey(habits, tuple(times), kind, tuple(features), left_out, key, unordered)
 
 
@@ -140,7 +141,7 @@ def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) 
 def _clocks(table: Any, habits: Mapping[str, Habit], day: str) -> list[str]:
     """Return the columns of a clock that may belong to a column of days, or of hours behind it."""
     later = [*habits][[*habits].index(day) + 1 :]
-    later = [name for name in later if habits[name].kind == "number"]
+    later = [name for name in later if habits[name].kind in ("number", "ramp")]
     hours = [name for name in later if name.lower() in _PARTS[3]]
     for name in later[:1]:  # digits alone, of a column without a name, or called a time
         cells = pc.unique(trimmed(table.column(name)).drop_null())
@@ -214,7 +215,7 @@ def _find_parts(table: Any, habits: Mapping[str, Habit]) -> list[tuple[str, ...]
         parts.append(found)
     if len(parts) > 1:
         return [tuple(parts)]
-    whole = [name for name, habit in habits.items() if habit.kind == "number"]
+    whole = [name for name, habit in habits.items() if habit.kind in ("number", "ramp")]
     for at in range(len(whole) - 1):
         pairs = zip(whole[at:], ((1700, 2200), (1, 12), (1, 31), (0, 24)), strict=False)
         within = [*takewhile(lambda pair: _is_within(table.column(pair[0]), *pair[1]), pairs)]
