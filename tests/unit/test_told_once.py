@@ -6,10 +6,13 @@ import pytest
 from streamddcrp import (
     DDCRPSampler,
     EmbeddingStream,
+    NestedCRPComponents,
     NestedCRPTopics,
+    Seasonal,
     SeqDDCRP,
     TemporalDPM,
     TextStream,
+    TimeVaryingIBP,
 )
 
 RNG = np.random.default_rng(0)
@@ -17,10 +20,15 @@ STILL = np.c_[RNG.normal(size=(90, 2)), np.full(90, 2.5)]
 ZERO = np.r_[RNG.normal(size=(20, 8)), np.zeros((2, 8))]
 WIDE = RNG.normal(size=(90, 8)) * 10.0 ** np.linspace(-12, 12, 8)
 TEXTS = [*["oil price up", "cup goal"] * 9, "", "!"]
+FEW = {"n_particles": 2, "moves": 1, "window": 9}
+LONG = np.concatenate([STILL, STILL])
 CASES = {
     "still, SeqDDCRP": (SeqDDCRP(warmup=64), STILL, "'2' never varied in the first 64 rows"),
     "still, DDCRPSampler": (DDCRPSampler(warmup=64), STILL, "'2' never varied in the first 64"),
     "still, TemporalDPM": (TemporalDPM(epoch=("rows", 9), warmup=40), STILL, "'2' never varied in"),
+    "still, TimeVaryingIBP": (TimeVaryingIBP(**FEW), STILL, "'2' never varied in the first 50"),
+    "still, NestedCRPComponents": (NestedCRPComponents(warmup=64), STILL, "'2' never varied in"),
+    "still, Seasonal": (Seasonal(24), LONG, "'2' never varied in the first 128 rows"),
     "no label, texts": (TextStream(), TEXTS, "a row without words that tell has the label -1"),
     "no label, vectors": (EmbeddingStream(), ZERO, "without a direction, of zeros, has the label"),
     "no label, topics": (NestedCRPTopics(), TEXTS, "without known words has no path"),
