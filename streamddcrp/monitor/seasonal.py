@@ -17,7 +17,6 @@ from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import check_clock, from_json, to_json
 from streamddcrp.typing import FloatArray
 
-
 _FIRST = 128  # rows that tell of constant columns: the least in which "auto" looks for a period
 
 
