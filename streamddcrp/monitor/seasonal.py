@@ -8,6 +8,7 @@ import pyarrow as pa
 from river import base
 
 from streamddcrp.data import Vectorizer, as_time, check_clocked, check_times
+from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.data.seasons.periods import Periods
 from streamddcrp.data.seasons.subtracted import Subtraction
 from streamddcrp.data.windows import refuse_beyond
@@ -15,6 +16,8 @@ from streamddcrp.estimator.row_model import Features, RowLearner
 from streamddcrp.estimator.scikit import Options
 from streamddcrp.estimator.stored import check_clock, from_json, to_json
 from streamddcrp.typing import FloatArray
+
+_FIRST = 128  # rows that tell of constant columns: the least in which "auto" looks for a period
 
 
 class Seasonal(Options, RowLearner, base.Transformer):
@@ -68,6 +71,7 @@ class Seasonal(Options, RowLearner, base.Transformer):
     def __init__(self, period: Periods = "auto") -> None:
         self.period = period
         self._season = Subtraction(period)
+        self._first = np.empty((0, 0))  # the first rows, until there are enough; not stored
         super().__init__()
 
     # -- learning --------------------------------------------------------------------------------
@@ -92,6 +96,12 @@ class Seasonal(Options, RowLearner, base.Transformer):
         refuse_beyond(X, self._vectorizer.names)
         self._check_times(t)
         self._season.check(t)
+        if self.n_seen < _FIRST:
+            rows = X[: _FIRST - self.n_seen]
+            self._first = np.concatenate([self._first.reshape(-1, X.shape[1]), rows])
+            if self.n_seen + len(rows) == _FIRST:
+                tell_of_constants(self._first, self._vectorizer.names)
+                self._first = np.empty((0, 0))
         self._last_time = None if t is None else float(t[-1])
         self._clocked = t is not None
         return self._season.step(X, t)

@@ -104,11 +104,11 @@ def test_texts_are_drawn_as_a_stream():
 def test_a_period_in_another_unit_is_suspected(caplog):
     model = TemporalDPM(epoch="1d", likelihood="text")
     t = np.linspace(0.0, 40.0, 21_000)  # days, not seconds
-    model.learn_many([""] * 19_000, t[:19_000])
+    model.learn_many(["oil"] * 19_000, t[:19_000])
     assert not caplog.records
-    model.learn_many([""] * 2_000, t[19_000:])
+    model.learn_many(["oil"] * 2_000, t[19_000:])
     assert "in the unit of the times" in caplog.records[0].message
-    model.learn_many([""] * 10, np.full(10, 40.0))
+    model.learn_many(["oil"] * 10, np.full(10, 40.0))
     assert len(caplog.records) == 1
 
 

@@ -8,6 +8,7 @@ from river import base
 
 from streamddcrp.contract import LIVE_TABLES, P_NEW, SCORE, Event
 from streamddcrp.data.batches import read_batch
+from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.particle_model import NOTHING, Waiting, WarmingUp
@@ -165,6 +166,7 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
         if len(rows) < max(wait, 1):
             self._waiting = waiting
             return engine.nothing_reported(len(X))
+        tell_of_constants(rows[:wait], self._feature_names())
         scales = engine.scales_of(rows[: max(wait, 1)], self.baseline, scaled=self.sigma_x is None)
         self._engine = engine.FeatureEngine.started(
             scales, self._config, self._likelihood, rows[:wait], times[:wait]

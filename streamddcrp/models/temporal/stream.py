@@ -1,5 +1,6 @@
 """The state of a stream: its engine, and data on epochs that have left the window."""
 
+import logging
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from scipy import sparse
 from streamddcrp import contract
 from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
+from streamddcrp.data.scaled import FEWEST_ROWS
 from streamddcrp.estimator.stored import read_events
 from streamddcrp.models.temporal.emissions import Summary, widened
 from streamddcrp.models.temporal.emissions.text import TextDecay
@@ -22,6 +24,7 @@ from streamddcrp.models.temporal.window import ACTIVE
 from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
+_log = logging.getLogger(__name__)
 _EVENTS = 256  # most unreported events kept from earlier calls
 _FINAL = 100_000  # most unreported final labels
 _EPOCHS = 1000  # epochs with stored trajectories; and merges, for pictures
@@ -79,6 +82,7 @@ class StreamState:
     final: deque[FinalLabels] = field(default_factory=deque)
     n_final: int = 0  # rows in it
     n_lost: int = 0
+    n_wordless: int = 0  # texts in which no word tells, until there are many; not stored
     trajectories: deque[Trajectory] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
     merges: deque[tuple[int, int, int]] = field(default_factory=lambda: deque(maxlen=_EPOCHS))
 
@@ -115,7 +119,16 @@ class StreamState:
         X.data = np.minimum(X.data, 1.0)  # a repeated word is weaker evidence than a new one
         if learn:
             self.boilerplate.note(X)
-        return self.boilerplate.strip(X), self.boilerplate.surprise(X)
+        kept = self.boilerplate.strip(X)
+        if learn and self.n_wordless < FEWEST_ROWS:
+            self.n_wordless += int((np.diff(kept.indptr) == 0).sum())
+            if self.n_wordless >= FEWEST_ROWS:
+                _log.warning(
+                    "%d texts so far have no words that tell: they open no cluster, and join the "
+                    "likeliest one",
+                    self.n_wordless,
+                )
+        return kept, self.boilerplate.surprise(X)
 
     def ids(self, K: int) -> IntArray:
         """Return the ids of components, including those begun in the open epoch."""

@@ -34,7 +34,7 @@ BoolArray = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
 FIRST_B, B_WEIGHT = 40.0, 20.0
-THEMES = 32, themes.BETWEEN  # texts after which to look for them: 32, 64, 128, 256, 512, 768, …
+THEMES = 32, themes.BETWEEN  # texts after which to look for them: 32, 64, .., 1024, 2048, 3072, …
 _START = {"W": 64, "P": 256, "K": 16, "T": 256, "S": 1024, "A": 16, "E": 64}
 
 
@@ -88,7 +88,6 @@ class Tables(NamedTuple):
     longest: Annotated[IntArray, "K"]  # of its silences so far, in documents
     closed: Annotated[BoolArray, "K"]
     theme: Annotated[IntArray, "K", -1, rec.Within(-1, layout.MOST_THEMES - 1)]  # or -1: not known
-    theme_due: Annotated[IntArray, "K"]  # documents from which it is visited for that again
     theme_id: Annotated[IntArray, "64"]  # of themes:
     theme_size: Annotated[IntArray, "64"]  # stories when last looked, 0: there is none,
     theme_words: Annotated[IntArray, "64"]  # and words of theirs, once a story

@@ -10,6 +10,7 @@ import pyarrow as pa
 from streamddcrp.contract import LABEL, LABEL_PROB, LIVE_TABLES, N_OUTPUTS, P_NEW, SCORE
 from streamddcrp.data import Vectorizer
 from streamddcrp.data.batches import read_batch
+from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.errors import SchemaError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.stored import refuse_unless_plain
@@ -152,6 +153,7 @@ class NestedCRPComponents(TreeModel):
 
     def _step(self, X: FloatArray) -> None:
         if self._tree is None:
+            tell_of_constants(X, self._vectorizer.names)
             binary = self._kind is BinaryTree
             self._origin = np.zeros(X.shape[1]) if binary else X.mean(axis=0)
             X = X - self._origin

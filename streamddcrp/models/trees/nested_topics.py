@@ -91,7 +91,7 @@ class NestedCRPTopics(TreeModel):
 
     _tree: TopicTree
 
-    _told_of_none = False
+    _told_of_none = _told_of_many = False
 
     def __init__(
         self,
@@ -202,6 +202,13 @@ class NestedCRPTopics(TreeModel):
         used[docs.words[: docs.offsets[tree.window.n]]] = True
         if used.all():
             return
+        if self.max_words < V and not self._told_of_many:
+            self._told_of_many = True
+            _log.warning(
+                "more words than the %d that max_words allows: the rarest before the window are "
+                "forgotten; raise max_words to keep them",
+                self.max_words,
+            )
         _log.info("%d words: the rarest are forgotten, and %d are kept", V, used.sum())
         tree.keep_words(used)
         self._vocabulary.keep(used)

@@ -3,7 +3,6 @@
 Siblings are merged; nodes dissolved, split, and attached elsewhere: docs/math/trees.md (5), (8).
 """
 
-import logging
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -11,15 +10,14 @@ from scipy import sparse
 
 from streamddcrp.models.trees.kernels.gain import fit_eta, merge_gains, sibling_products
 from streamddcrp.models.trees.kernels.topics import LOCAL, N_NODES, NEXT_ID, SCALE, move, put_back
-from streamddcrp.models.trees.topic_tree import CHUNK, FIRST_TIDY, TopicTree
+from streamddcrp.models.trees.topic_tree import CHUNK, FIRST_TIDY, FULL, TopicTree
 from streamddcrp.models.trees.tree import event, merged, sorted_order, sticks, with_ancestors
 from streamddcrp.typing import FloatArray, IntArray
 
-_log = logging.getLogger(__name__)
 _ALIKE = 3  # partners of a node to try
 _EFFORT = 200  # distinct words considered while a move is prepared
 _MEANS = 5  # rounds of 2-means
-_FULL, _ROOMY = 0.9, 0.75  # of max_nodes: from where small paths are removed, and down to where
+_ROOMY = 0.75  # of max_nodes: down to where small paths are removed
 _FOLD = 1e-30
 _MOVED = 32  # words of documents that a kind of move may cost per new document
 _ETA_ROUNDS = 5  # most rounds of learning the prior of words
@@ -49,14 +47,7 @@ def tidy(tree: TopicTree, budget: float | None = None) -> None:
     ``budget``: distinct words of documents that each kind of move may cost. Default: in proportion
     to the documents since the last time, with one round of merges.
     """
-    every, most = _spell(tree), tree.settings.max_nodes
-    if tree.n_nodes > _FULL * most and not tree.was_full:
-        tree.was_full = True
-        _log.warning(
-            "almost all of the %d nodes that max_nodes allows are in use, so the smallest topics "
-            "are removed; raise max_nodes for a finer tree, or eta for a coarser one",
-            most,
-        )
+    every = _spell(tree)
     tree.trim()
     _fold(tree)
     tree.reorder(worth_keeping(tree))
@@ -86,7 +77,7 @@ def worth_keeping(tree: TopicTree) -> np.ndarray:
     size = tree.sizes()
     old = tree.born[:K] <= tree.n_seen - s.window
     small = (size < 0.5) | (old & (size < 1.5))
-    if K - small.sum() > _FULL * s.max_nodes:
+    if K - small.sum() > FULL * s.max_nodes:
         leaves = np.flatnonzero((tree.level[:K] == tree.depth) & ~small)
         leaves = leaves[np.lexsort((leaves, size[leaves], ~old[leaves]))]
         small[leaves[: int(K - small.sum() - _ROOMY * s.max_nodes)]] = True

@@ -4,6 +4,7 @@ Kernels take the arrays as `NodeArrays` and `window.Documents`, and `Settings`; 
 place.
 """
 
+import logging
 from collections import deque, namedtuple
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
@@ -21,12 +22,14 @@ from streamddcrp.models.trees.window import Window, check_window
 from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, counters, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
+_log = logging.getLogger(__name__)
 _NONE = Within(-1, -1)  # between calls nothing is barred, forced or confined
 WHOLE = counters(
     {topics.N_NODES: Within(1, "K"), topics.NEXT_VISIT: Within(-MOST, MOST)}
     | dict.fromkeys((topics.BARRED, topics.FORCED, topics.CONFINED), _NONE)
 )
 CHUNK = 64  # documents learned at once, before empty nodes are dropped
+FULL = 0.9  # of max_nodes: from where small paths are removed
 _FINE = 1e-4  # for predictions: words that change level in the last round
 
 
@@ -236,6 +239,14 @@ class TopicTree:
             first = at
             if first < last:
                 self.make_nodes()
+        most = self.settings.max_nodes
+        if self.n_nodes > min(FULL * most, most - self.depth) and not self.was_full:
+            self.was_full = True
+            _log.warning(
+                "almost all of the %d nodes that max_nodes allows are in use, so the smallest "
+                "topics are removed; raise max_nodes for a finer tree, or eta for a coarser one",
+                most,
+            )
         return np.concatenate(parts)
 
     def note_births(self, before: int) -> None:

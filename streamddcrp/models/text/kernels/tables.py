@@ -337,7 +337,7 @@ def new_table(tables, counts, row, t):
     tables.born[k], tables.last_seen[k] = row, row
     tables.born_t[k], tables.last_t[k] = t, t
     tables.reported[k] = tables.quiet[k] = tables.longest[k] = 0
-    tables.closed[k], tables.theme[k], tables.theme_due[k] = False, -1, 0
+    tables.closed[k], tables.theme[k] = False, -1
     tables.fit[k], tables.rival[k] = -np.inf, -1
     return k
 
