@@ -153,7 +153,12 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
 
 def _may_be(cells: Any, form: str) -> bool:
     patterns = [*map(re.compile, _FORMS[form])]
-    return any(pattern.match(cell) for cell in cells.to_pylist() for pattern in patterns)
+    return any(pattern.match(cell) for cell in _two(cells).to_pylist() for pattern in patterns)
+
+
+def _two(cells: Any) -> Any:
+    """Write the parts of clocks with two digits: 0:0:5 as 0:00:05."""
+    return pc.replace_substring_regex(cells, r":(\d)\b", r":0\1")
 
 
 def is_ambiguous(cells: Any) -> bool:
@@ -264,7 +269,8 @@ def _read_form(cells: Any, form: str) -> Any:
     """Put the parts of dates into ISO's order for Arrow to read."""
     cells = pc.cast(cells, pa.string())
     zoned = form.endswith("Z") or "%z" in form
-    patterns = _FORMS[form.rstrip("Z")] if form.rstrip("Z") in _FORMS else (_pattern(form),)
+    patterns = _FORMS.get(form.rstrip("Z")) or (_pattern(form),)
+    cells = _two(cells) if form.rstrip("Z") in _FORMS else cells
     times = pa.nulls(len(cells), TYPES["instant" if zoned else "timestamp"])
     for pattern in patterns:
         iso, next_day = _iso(cells, pattern)

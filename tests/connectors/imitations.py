@@ -167,6 +167,8 @@ FILES = {
     "DJI_flight.csv": (lines(["sep=,", "CUSTOM.date [local],CUSTOM.updateTime [local],OSD.flyTime [s],OSD.height [m]"], lambda i: f"3/13/2021,{at(i, 1):%-I:%M:%S}.{i:03d} {at(i, 1):%p},{i / 10},{X[i]}"), "", "?", 2),
     "biologic.mpt": (lines(["EC-Lab ASCII FILE", "Nb header lines : 6", "", "Cyclic Voltammetry", "", "mode\tox/red\ttime/s\tEwe/V\t<I>/mA"], lambda i: f"2\t1\t{i * 0.1:.15E}\t{X[i]:.7E}\t{Y[i]:.15E}"), "", None, 5),
     "sunspots_r.csv": (lines(['"","time","value"'], lambda i: f'"{i + 1}",{1749 + i / 12:.4f},{X[i]}'), "", "?", "?"),
+    "clocks.csv": (lines(["date,time,x"], lambda i: f"2021-3-13,{i // 60 // 60}:{i // 60 % 60}:{i % 60},{X[i]}"), "", T(1), "x"),
+    "HealthApp.csv": (lines(["time,x"], lambda i: f"{at(i, 1):%Y%m%d-%-H:%-M:%-S}:606,{X[i]}"), "", [t + timedelta(milliseconds=606) for t in T(1)], "x"),
     "MetroPT3.csv": (lines([",timestamp,TP2,COMP"], lambda i: f"{i * 10},{at(i, 10)},{X[i]},{float(i % 7 > 2)}"), "", T(10), "TP2,COMP"),
     "xts.csv": (lines(['"Index","AAPL.Close"'], lambda i: f'{at(i, 86400):%Y-%m-%d},{X[i]}'), "", T(86400), 1),
     "pandas_ms.csv": (lines([",open,close"], lambda i: f"{at(i, 60)}+00:00,{X[i]},{Y[i]}"), "", T(60), "open,close"),

@@ -38,7 +38,7 @@ _SIZES = {
     "n": 1e-9, "h": 100.0, "c": 0.01,
 }  # fmt: skip
 _PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
-_CLOCKS = r"^\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?( ?[AaPp](\.?[Mm]\.?)?)?$"
+_CLOCKS = r"^\d{1,2}(:\d{1,2}:\d{1,2}|[:.]\d{2}([:.]\d{2}([.,]\d+)?)?)( ?[AaPp](\.?[Mm]\.?)?)?$"
 _TIME_NAMES = re.compile(
     r"(?:^|[\W_])((?:date|time|timestamp|datetime)s?|at|ts|t|when|epoch|stamp|day|month|year|utc|"
     r"yyyymmdd|datum|zeit|fecha|index|c\d+)"
