@@ -61,7 +61,7 @@ def kernel(function: Any = None, /, **options: Any) -> Any:
 
 @cache
 def _sources() -> str:
-    """Digest of all sources of the package, of which numba would check only one."""
+    """Digest of all sources of the package; numba would check only one of them."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())

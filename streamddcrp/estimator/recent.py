@@ -92,7 +92,7 @@ class TimeLine(RowModel):
 
         On top is a lane for each regime, then the surprise of each row with its most surprising
         moments numbered, then a panel for each of up to 12 columns, with dots coloured by the
-        regime predicted on arrival. Shows the last 1,000 rows, of which up to 32 columns are kept;
+        regime predicted on arrival. Shows up to 32 columns of the last 1,000 rows;
         a loaded model draws the rows learned since.
         """
         from streamddcrp.plots.clock import Clock  # noqa: PLC0415 -- only for pictures

@@ -40,8 +40,8 @@ from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
 _ENDED = (
-    "no particle is left, and further scores mean nothing: sigma_y is so many times sigma_x that "
-    "rounding takes over; begin a new model, with a larger sigma_x or a smaller sigma_y"
+    "no particle is left, and further scores mean nothing: sigma_y is so much larger than sigma_x "
+    "that rounding errors dominate; begin a new model, with a larger sigma_x or a smaller sigma_y"
 )
 JOIN = 1  # index of a random number
 RUNS = 3  # annealed particles

@@ -193,7 +193,7 @@ class Engine(Window):
         self.resp.pop(0)
 
     def pause(self, number: int) -> None:
-        """Skip many empty epochs, the last of which represents the whole window."""
+        """Skip many empty epochs; the last one represents the whole window."""
         self.epoch = number - 1
         self.rows, self.resp = self.rows[-1:], self.resp[-1:]
 

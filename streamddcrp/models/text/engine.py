@@ -89,7 +89,7 @@ class Tables(NamedTuple):
     closed: Annotated[BoolArray, "K"]
     theme: Annotated[IntArray, "K", -1, rec.Within(-1, layout.MOST_THEMES - 1)]  # or -1: not known
     theme_id: Annotated[IntArray, "64"]  # of themes:
-    theme_size: Annotated[IntArray, "64"]  # stories when last looked, 0: there is none,
+    theme_size: Annotated[IntArray, "64"]  # stories at the last look, 0 without a theme,
     theme_words: Annotated[IntArray, "64"]  # and words of theirs, once a story
     example: Annotated[Bytes, "K 3 256"]  # beginnings of its most typical texts
     example_length: Annotated[IntArray, "K 3", rec.Within(0, 256)]

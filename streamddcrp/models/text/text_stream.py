@@ -440,8 +440,8 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         """Return one row per theme of live stories, the one with most texts first.
 
         A theme is a cluster of stories by the words that they have, each once a story. Stories are
-        looked at again after 32, 64, 128 and then every 256 texts; of themes that turn out to be
-        one, the older id stays.
+        assigned again after 32, 64, 128, .. and then every 1,024 texts. When themes merge, the
+        older id stays.
 
         Returns
         -------

@@ -17,7 +17,7 @@ OWN = 1.0  # weight of a link of a story to itself, in links to other stories
 # gamma at first, as a part of all words: rather too small, since themes are merged and never split
 FIRST = 0.1
 BETWEEN = 1024  # documents between two looks: with 256, a document takes a fifth longer
-COMMON = 4  # one in so many stories, or more, has a word that tells no theme
+COMMON = 4  # a word of more than a quarter of the stories tells no theme
 FEW = 16  # stories with a word, up to which its gain is a product
 LEAST, MOST = 1e-3, 1.0  # at most, a theme is held to be as like all stories as if it had them all
 
@@ -48,7 +48,7 @@ def per_weight(config, words, counts, sums, w):
 
 @leaf
 def is_common(words, counts, w):
-    """Return whether so many stories have a word that it tells no theme: a quarter of them."""
+    """Return whether a word tells no theme, because over a quarter of the stories have it."""
     return COMMON * words.df[w] > counts[layout.N_LIVE] >= MANY
 
 
@@ -59,7 +59,7 @@ def count_stories(words, postings, tables, counts, w, own, there, out):
     ``out`` is zero before; the themes with one are written to ``there``, and their number returned.
     """
     n, start = 0, words.start[w]
-    if is_common(words, counts, w):
+    if words.df[w] == 0 or is_common(words, counts, w):
         return 0
     for p in range(start, start + places(words, counts, w)):
         k = postings.table[p]
@@ -110,7 +110,7 @@ def weigh_themes(config, words, postings, tables, counts, sums, scratch, own, do
 
 @leaf
 def theme_of(tables, k):
-    """Return the id of the theme of table ``k``, NaN where there is none."""
+    """Return the id of the theme of table ``k``, NaN without a theme."""
     if k < 0 or tables.theme[k] < 0:
         return math.nan
     return float(tables.theme_id[tables.theme[k]])
@@ -163,9 +163,7 @@ def learn_weight(config, words, postings, tables, counts, sums, scratch):
     there, having, gamma = scratch.theme_there, scratch.theme_having, theme_weight(counts, sums)
     up = down = 0.0
     for w in range(len(words.df)):
-        n = 0
-        if words.df[w] > 0:
-            n = count_stories(words, postings, tables, counts, w, -1, there, having)
+        n = count_stories(words, postings, tables, counts, w, -1, there, having)
         weight = 1.0 / per_weight(config, words, counts, sums, w) if n > 0 else 0.0
         for i in range(n):
             for r in range(having[there[i]] if tables.theme_size[there[i]] > 1 else 0):
@@ -186,9 +184,7 @@ def gather_gains(config, words, postings, tables, counts, sums, scratch):
     )  # fmt: skip
     gain[:] = 0.0
     for w in range(len(words.df)):
-        n = 0
-        if words.df[w] > 0:
-            n = count_stories(words, postings, tables, counts, w, -1, there, having)
+        n = count_stories(words, postings, tables, counts, w, -1, there, having)
         weight = 1.0 / per_weight(config, words, counts, sums, w) if n > 0 else 0.0
         for i in range(n):
             a, c = there[i], having[there[i]]
