@@ -14,13 +14,13 @@ import collections
 import json
 import logging
 import math
-import multiprocessing as mp
 import os
 import re
 import sys
 import time
 import traceback
 import warnings
+from functools import partial
 from pathlib import Path
 
 import click
@@ -32,6 +32,7 @@ from streamddcrp.errors import StreamDDCRPError
 from tests.conformance.cases import CASES
 from tests.conformance.laws import restored
 from tests.fuzz.adversary import Adversary, without
+from tests.fuzz.run import in_child
 
 ROW = 0.1  # seconds of CPU time that a row may take
 WARM = 600  # rows after which a model is warm
@@ -295,26 +296,6 @@ def attack(case, seed, rows, seconds, width=None, alone=1.0):
         logging.disable(logging.NOTSET)
 
 
-def _in_child(end, *args):
-    end.send(attack(*args))
-
-
-def apart(case, *args):
-    """Attack a case in a process of its own."""
-    reading, writing = mp.get_context("fork").Pipe(duplex=False)
-    child = mp.get_context("fork").Process(target=_in_child, args=(writing, case, *args))
-    child.start()
-    writing.close()
-    try:
-        return reading.recv()
-    except EOFError:
-        child.join()
-        entry = {"found": f"the process ended: {child.exitcode}", "case": case.name}
-        return {"case": case.name, "found": [entry]}
-    finally:
-        child.join()
-
-
 def one_each():
     """Return the first case of each class, and the first on texts or words."""
     found = {}
@@ -361,7 +342,10 @@ def main():
     for case in chosen:
         if time.monotonic() - begun > 60.0 * given.minutes:
             break
-        came = apart(case, given.seed, given.rows, given.seconds, given.width, given.alone)
+        options = given.seed, given.rows, given.seconds, given.width, given.alone
+        came, ended = in_child(partial(attack, case, *options))
+        if ended:
+            came = {"case": case.name, "found": [{"case": case.name, "found": ended}]}
         all_that_came.append(came)
         for entry in came["found"]:
             click.echo(f"{entry}".replace("\\n", "\n      "))
