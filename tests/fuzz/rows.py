@@ -61,9 +61,9 @@ class Trial:
     batch is refused, or took so long that a single row may have been slow.
     """
 
-    def __init__(self, case, seed, *, width=None, alone=1.0):
+    def __init__(self, case, seed, *, width=None, alone=1.0, kind=None):
         self.case, self.seed, self.alone = case, seed, alone
-        self.foe = Adversary(case, seed, width=width)
+        self.foe = Adversary(case, seed, width=width, kind=kind)
         self.rng = np.random.default_rng(seed + 1)
         self.single, self.batched = case.make(), case.make()
         self.dear = case.name.startswith(DEAR)
@@ -206,7 +206,8 @@ class Trial:
                 self.look_into(name, view(), kind)
         for name in ("objective", "nbytes"):
             value = getattr(model, name, 0.0)
-            if not math.isfinite(value):
+            young = self.case.name.startswith("Keyed") and math.isnan(value)  # a key in warm-up
+            if not math.isfinite(value) and not young:
                 self.note(f"{name}: {value}", kind)
         if hasattr(model, "events"):
             model.events()
@@ -281,12 +282,12 @@ class Trial:
         }  # fmt: skip
 
 
-def attack(case, seed, rows, seconds, width=None, alone=1.0):
+def attack(case, seed, rows, seconds, width=None, alone=1.0, kind=None):
     """Attack a case; return what came of it."""
     logging.disable()
     try:
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-            trial = Trial(case, seed, width=width, alone=alone)
+            trial = Trial(case, seed, width=width, alone=alone, kind=kind)
             with tqdm(
                 total=rows, desc=case.name, unit=" rows", mininterval=1.0, leave=False
             ) as bar:
