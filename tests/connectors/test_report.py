@@ -367,7 +367,8 @@ def test_features_that_tell_regimes_apart_come_first():
     findings = find(series(labels, values=noise, features=tuple("abcde")))
     findings = dataclasses.replace(findings, moments=())
     assert telling_features(findings, 2) == [1, 3]
-    assert telling_features(findings, 5) == [0, 1, 2, 3, 4]
+    assert telling_features(findings, 3)[:2] == [1, 3]
+    assert sorted(telling_features(findings, 5)) == [0, 1, 2, 3, 4]
 
 
 def test_features_at_rest_come_last():
