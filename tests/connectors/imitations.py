@@ -20,6 +20,8 @@ rng = np.random.default_rng(29)
 X = rng.normal(np.repeat([10.0, 20.0], N // 2), 1.0).round(3)
 Y = rng.normal(np.repeat([30.0, 60.0], N // 2), 2.0).round(3)
 J = json.dumps
+MONATE = ["Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September",
+          "Oktober", "November", "Dezember"]  # fmt: skip
 
 
 def at(i, step):
@@ -59,7 +61,7 @@ FILES = {
     "RollingSystemDemand.csv": (lines(["HDR,ROLLING SYSTEM DEMAND"], lambda i: f"VD,{at(i, 300):%Y%m%d%H%M%S},{Y[i] * 1000:.0f}", tail=["FTR,300"]), "", T(300), "c3"),
     "DoS_dataset.csv": (lines([], lambda i: f"{1615593600 + i / 1000:.6f},0316,{8 if i % 4 else 2},05,a1,{'f8,09,21,21,00,fa,R' if i % 4 else 'R'}"), "", [datetime(2021, 3, 13) + timedelta(milliseconds=i) for i in range(N)], "?"),
     "short.lvm": (lines(["LabVIEW Measurement\t", "Separator\tTab", "***End_of_Header***\t", "\t", "Channels\t2\t\t", "Samples\t300\t300\t", "Date\t2021/03/01\t2021/03/01\t", "***End_of_Header***\t\t\t", "X_Value\tVoltage\tCurrent\tComment"], lambda i: f"{i / 100:.6f}\t{X[i]}\t{Y[i]}"), "", None, "X_Value,Voltage,Current"),
-    "journal_bytes.json": ("".join(J({"__REALTIME_TIMESTAMP": str(1615593600000000 + i * 10**6), "PRIORITY": "6", "MESSAGE": [72, 105, 33] if i % 9 == 0 else f"usb {i % 3} found"}) + "\n" for i in range(N)), "--text MESSAGE", None, "MESSAGE"),
+    "journal_bytes.json": ("".join(J({"__REALTIME_TIMESTAMP": str(1615593600000000 + i * 10**6), "PRIORITY": "6", "MESSAGE": [72, 105, 33] if i % 9 == 0 else f"usb {i % 3} found"}) + "\n" for i in range(N)), "--text MESSAGE", T(1), "MESSAGE"),
     "SYSLOG01.CSV": (lines(["Date;Time;Register 40001;Status"], lambda i: f"{at(i % 60, 10).replace(day=1):01/03/2021;%H:%M:%S};{c1(X[i])};OK", order=range(60)), "--time Date,Time", [datetime(2021, 3, 1) + timedelta(seconds=10 * i) for i in range(60)], 1, 60),
     "sar_all.txt": (lines(["Linux 5.4.0 (host) \t03/13/21 \t_x86_64_\t(4 CPU)", "", "00:00:01        CPU     %user     %idle"], lambda i: f"{at(i, 60):%H:%M:%S}        all     {X[i]}     {Y[i]}", tail=["Average:        all     15.00     45.00"]), "", None, "%user,%idle"),
     "API_GDP.csv": (lines(['"Data Source","World Development Indicators",', "", '"Country Name","Indicator Name","1968","1969",'], lambda i: f'"Land {i}","GDP (current US$)","{X[i] * 5e10}","{Y[i] * 3e10}",'), "", None, "1968,1969"),
@@ -166,7 +168,7 @@ FILES = {
     "ecobee.csv": ("\ufeff" + lines(["#Thermostat identifier: ,4113", "#Thermostat name: ,Home", "#Start date: ,2021-03-13", "#", "#", "Date,Time,System Setting,Current Temp (C),Fan (sec),"], lambda i: f"{at(i, 300):%Y-%m-%d},{at(i, 300):%H:%M:%S},heat,{'' if i > 290 else X[i]},{i * 7 % 300},"), "", T(300), 2),
     "DJI_flight.csv": (lines(["sep=,", "CUSTOM.date [local],CUSTOM.updateTime [local],OSD.flyTime [s],OSD.height [m]"], lambda i: f"3/13/2021,{at(i, 1):%-I:%M:%S}.{i:03d} {at(i, 1):%p},{i / 10},{X[i]}"), "", "?", 2),
     "biologic.mpt": (lines(["EC-Lab ASCII FILE", "Nb header lines : 6", "", "Cyclic Voltammetry", "", "mode\tox/red\ttime/s\tEwe/V\t<I>/mA"], lambda i: f"2\t1\t{i * 0.1:.15E}\t{X[i]:.7E}\t{Y[i]:.15E}"), "", None, 5),
-    "sunspots_r.csv": (lines(['"","time","value"'], lambda i: f'"{i + 1}",{1749 + i / 12:.4f},{X[i]}'), "", "?", "?"),
+    "sunspots_r.csv": (lines(['"","time","value"'], lambda i: f'"{i + 1}",{1749 + i / 12:.4f},{X[i]}'), "", "?", "value"),
     "clocks.csv": (lines(["date,time,x"], lambda i: f"2021-3-13,{i // 60 // 60}:{i // 60 % 60}:{i % 60},{X[i]}"), "", T(1), "x"),
     "HealthApp.csv": (lines(["time,x"], lambda i: f"{at(i, 1):%Y%m%d-%-H:%-M:%-S}:606,{X[i]}"), "", [t + timedelta(milliseconds=606) for t in T(1)], "x"),
     "MetroPT3.csv": (lines([",timestamp,TP2,COMP"], lambda i: f"{i * 10},{at(i, 10)},{X[i]},{float(i % 7 > 2)}"), "", T(10), "TP2,COMP"),
@@ -231,4 +233,17 @@ FILES = {
     "cloudfront.txt": (lines(["#Version: 1.0", "#Fields: date time sc-bytes time-taken"], lambda i: f"{at(i, 7):%Y-%m-%d\t%H:%M:%S}\t{Y[i] * 100:.0f}\t{X[i]}"), "", T(7), "sc-bytes,time-taken"),
     "nwis_dv.txt": (lines(["# Geological Survey", "agency_cd\tsite_no\tdatetime\t84861_00060", "5s\t15s\t20d\t14n"], lambda i: f"USGS\t06090800\t{at(i, 86400):%Y-%m-%d}\t{'Ice' if 40 < i < 60 else f'{Y[i]:.0f}'}"), "", T(86400), "84861_00060"),
     "WDI.csv": (lines(["Country Name,Series Name,1990 [YR1990],1991 [YR1991]"], lambda i: f'"Land{i}, Rep.",Growth (%),{X[i]},{Y[i] if i % 9 else ".."}', tail=[",,,", ",,,", "Data from database: World Development Indicators,,,", "Last Updated: 03/13/2021,,,"]), "", None, 2),
+    "monthly_in_situ_co2_mlo.csv": (lines(['"-----------"', '" Atmospheric CO2 concentrations (ppm), derived from in situ air measurements"', "  Yr, Mn,    Date,      Date,     CO2,seasonally, Sta", "    ,   ,        ,          ,        ,  adjusted, ", "    ,   ,   Excel,          ,   [ppm],    [ppm] , "], lambda i: f"{1958 + i // 12},{i % 12 + 1:3d}, {21200 + 30.4 * i:6.0f}, {1958 + (i + 0.5) / 12:9.4f}, {-99.99 if i < 2 else 300 + X[i]:7.2f}, {-99.99 if i < 2 else 300 + Y[i]:7.2f}, MLO"), "", [datetime(1958 + i // 12, i % 12 + 1, 1) for i in range(N)], "Date,Date_2,CO2,seasonally"),
+    "demo_r_mwk_ts_linear.csv": (lines(["DATAFLOW,LAST UPDATE,freq,geo,TIME_PERIOD,OBS_VALUE,OBS_FLAG"], lambda i: f"ESTAT:DEMO(1.0),13/03/21 23:00:00,W,{('AT', 'BE', 'BG', 'CH', 'CY', 'CZ')[i // 50]},2020-W{i % 50 + 1:02d},{Y[i]:.0f},{'p' * (i % 50 > 46)}"), "", [datetime.fromisocalendar(2020, i % 50 + 1, 1) for i in range(N)], "OBS_VALUE"),
+    "ILINet.csv": (lines(["PERCENTAGE OF VISITS FOR INFLUENZA-LIKE-ILLNESS", "REGION TYPE,REGION,YEAR,WEEK,% WEIGHTED ILI,AGE 25-49"], lambda i: f"National,X,{1997 + (i + 39) // 52},{(i + 39) % 52 + 1},{X[i]},{'X' if i < 99 else 7}"), "", [datetime.fromisocalendar(1997 + (i + 39) // 52, (i + 39) % 52 + 1, 1) for i in range(N)], "?"),
+    "Walmart.csv": (lines(["Store,Date,Weekly_Sales,Holiday_Flag"], lambda i: f"{i // 50 + 1},{at(i % 50, 604800):%d-%m-%Y},{Y[i] * 30000:.2f},{int(i % 9 == 3)}"), "", [at(i % 50, 604800) for i in range(N)], "Weekly_Sales,Holiday_Flag"),
+    "fluxtable.txt": (lines(["fluxdate    fluxtime    fluxjulian    fluxobsflux", "----------  ----------  ------------  -----------"], lambda i: f"{at(i // 3, 86400):%Y%m%d}    {17 + 3 * (i % 3)}0000      {2453307.229 + i / 8:012.3f}      {100 + X[i]:08.1f}"), "", [at(i // 3, 86400) + timedelta(hours=17 + 3 * (i % 3)) for i in range(N)], "fluxjulian,fluxobsflux"),
+    "61111-0002.csv": (lines(["GENESIS-Tabelle: 61111-0002", "Verbraucherpreisindex: Deutschland, Monate;;;", ";;Verbraucherpreisindex;Veränderung", ";;2015=100;in (%)"], lambda i: f"{1991 + i // 12};{MONATE[i % 12]};{c1(X[i])};{c1(Y[i]) if i > 11 else '-'}", tail=["__________", "(C)opyright Statistisches Bundesamt (Destatis), 2021"]).encode("latin-1"), "", [datetime(1991 + i // 12, i % 12 + 1, 1) for i in range(N)], 2),
+    "vpcflow.log": (lines(["version srcaddr dstport packets start end action"], lambda i: f"2 172.31.16.{i % 9} 22 {Y[i]:.0f} {1615593600 + 9 * i} {1615593660 + 9 * i + i % 7} ACCEPT"), "", T(9), "version,dstport,packets"),
+    "nvidia-smi.csv": (lines(["timestamp, name, utilization.gpu [%], power.draw [W]"], lambda i: f"{at(i, 1):%Y/%m/%d %H:%M:%S}.000, Tesla V100-SXM2-16GB, {X[i]:.0f} %, {'[N/A]' if i == 33 else f'{X[i]:.2f} W'}"), "", T(1), 2),
+    "docker-json.log": (lines([], lambda i: J({"log": f"GET /api/v{i % 3} took {i % 7} ms\n", "stream": "stdout", "time": f"{at(i, 2):%Y-%m-%dT%H:%M:%S}.000000000Z"})), "--text log", T(2), "log"),
+    "dmesg.txt": (lines([], lambda i: f"[{i * 0.37:12.6f}] usb 1-{i % 4}: new high-speed USB device"), "--text text", None, "text"),
+    "stazioni.json": (J([{"data": f"{at(i, 3600):%d/%m/%Y %H:%M}", "stazione": "Ponte", "livello": c3(X[i]), "portata": f"{Y[i] * 50:,.1f}".translate(str.maketrans(",.", ".,"))} for i in range(N)]), "", T(3600), "livello,portata"),
+    "yahoo_chart.json": (J({"chart": {"result": [{"meta": {"symbol": "AAPL", "validRanges": ["1d", "5d", "max"]}, "timestamp": [1615593600 + 86400 * i for i in range(N)], "indicators": {"quote": [{"open": [*X], "close": [*Y[:-1], None]}], "adjclose": [{"adjclose": [*X]}]}}], "error": None}}), "", T(86400), "open,close,adjclose"),
+    "energy_charts.json": (J({"unix_seconds": [1615593600 + 900 * i for i in range(N)], "production_types": [{"name": "Solar", "data": [*X]}, {"name": "Wind", "data": [*Y]}], "deprecated": False}), "", T(900), "production_types.Solar.data,production_types.Wind.data"),
 }  # fmt: skip

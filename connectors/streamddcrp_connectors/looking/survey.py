@@ -3,21 +3,21 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.data.clock import Wanted, find_kind, is_ambiguous, parse, read_cells
+from streamddcrp.data.clock import UNITS, Wanted, find_kind, is_ambiguous, parse, read_cells
 from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 
 ROWS = 3000  # of a sample that are looked at
 TAIL = 20  # lines of no rows that may follow a table
 _PARTS = (  # as they are called
-    ("year", "yyyy", "yy", "yr"), ("month", "mon", "mo", "mm", "m", "period"),
+    ("year", "yyyy", "yy", "yr"), ("month", "mon", "mo", "mm", "m", "period", "week", "wk"),
     ("day", "dd", "dy", "d"), ("hour", "hh", "hr", "h"),
     ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
 )  # fmt: skip
@@ -92,9 +92,13 @@ def survey(
 
 
 def _is_stamps(name: str, cells: Any, clock: str) -> bool:
-    """Whether numbers of that size are other times: called so, or whole and mostly in order."""
-    if clock not in ("ms", "us", "ns") or may_be_time(name):
-        return clock in ("ms", "us", "ns")
+    """Whether numbers of that size are other times: called so, or whole and mostly in order.
+
+    Seconds since 1970 are so if they are both.
+    """
+    called = may_be_time(name)
+    if clock not in UNITS or called != (clock == "s"):
+        return clock in UNITS and called
     values = read_cells(trimmed(cells).drop_null(), pa.float64()).to_numpy(zero_copy_only=False)
     values = values[np.isfinite(values)]
     return bool((values == np.trunc(values)).all()) and _falls(np.diff(values)) <= len(values) / 10
@@ -146,7 +150,10 @@ def _clocks(table: Any, habits: Mapping[str, Habit], day: str) -> list[str]:
     for name in later[:1]:  # digits alone, of a column without a name, or called a time
         cells = pc.unique(trimmed(table.column(name)).drop_null())
         clocks = pc.all(pc.match_substring_regex(cells, _DIGITS)).as_py()
-        if clocks and len(cells) > 20 and (_is_unnamed(name) or "time" in name.lower()):
+        long = pc.max(pc.utf8_length(cells)).as_py() or 0
+        many = len(cells) > 20 or (len(cells) > 1 and long > 3)
+        called = "time" in name.lower() and many
+        if clocks and (called or (_is_unnamed(name) and len(cells) > 20)):
             hours.append(name)
     return [name for name, habit in habits.items() if habit.kind == "clock"] + hours
 
@@ -193,13 +200,15 @@ def _find_key(
     """Return a column of words or ids that cuts the rows into blocks, each in time's order."""
     falls = _falls(time_steps(table, times, wanted)[1])
     for name, habit in habits.items():
-        named = habit.kind == "words" or (habit.kind == "number" and _IDS.fullmatch(name))
-        if not named or not 0 < falls < 0.1 * len(table) or name in times:
+        kept = habit.kind in ("words", "number") and name not in times
+        if not kept or not 0 < falls < 0.1 * len(table):
             continue
+        named = habit.kind == "words" or _IDS.fullmatch(name)  # others begin anew in each block
         cells = np.array(table.column(name).fill_null("").to_pylist(), dtype=object)
         n_blocks = 1 + int((cells[1:] != cells[:-1]).sum())
         whole = n_blocks == len({*cells}) <= len(cells) / 5
-        if whole and falls < n_blocks and not _falls(time_steps(table, times, wanted, name)[1]):
+        begun = falls < n_blocks if named else falls == n_blocks - 1
+        if whole and begun and not _falls(time_steps(table, times, wanted, name)[1]):
             return name
     return None
 
@@ -221,7 +230,11 @@ def _find_parts(table: Any, habits: Mapping[str, Habit]) -> list[tuple[str, ...]
         within = [*takewhile(lambda pair: _is_within(table.column(pair[0]), *pair[1]), pairs)]
         if len(within) > 1:
             return [tuple(whole[at : at + n]) for n in range(len(within), 1, -1)]
-    return []
+    return [  # with the names of months, if they can be read so
+        (year, month) for year, month in pairwise(habits)
+        if year in whole and habits[month].kind == "words"
+        and _is_within(table.column(year), 1700, 2200)
+    ]  # fmt: skip
 
 
 def _is_within(cells: Any, low: int, high: int) -> bool:
@@ -295,7 +308,8 @@ def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
 _FORMS = {
     "s": "in seconds since 1970", "ms": "in milliseconds since 1970",
     "us": "in microseconds since 1970", "ns": "in nanoseconds since 1970",
-    "excel": "in days of a spreadsheet", "day": "days before months", "month": "months before days",
+    "excel": "in days of a spreadsheet", "years": "in years and their fractions",
+    "day": "days before months", "month": "months before days",
     "dayZ": "days before months", "monthZ": "months before days",
 }  # fmt: skip
 

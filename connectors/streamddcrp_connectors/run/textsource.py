@@ -19,7 +19,7 @@ from streamddcrp_connectors.run.contents import SUFFIXES, packing
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows, is_measured
-from streamddcrp_connectors.run.linerows import LineRows, may_be_lines
+from streamddcrp_connectors.run.linerows import TEXT, TIME, LineRows, may_be_lines
 from streamddcrp_connectors.run.lines import LineReader, RotatedError
 from streamddcrp_connectors.run.places import Place, is_pattern
 
@@ -128,8 +128,9 @@ class TextSource:
             said = ", ".join(filter(None, [dialect.said(), self._rows.said]))
         elif self._format == "jsonl":
             self._rows = JsonRows()
-            dialect, said = Dialect(missing=columns.reading.missing or ()), ""
             names = self._rows.names_of(sample)
+            dialect = self._rows.dialect(sample, columns.reading)
+            said = dialect.said()
             if not names and not columns.features:
                 raise SchemaError(
                     f"{self.name} holds no JSON object to take the features from; name the features"
@@ -148,9 +149,8 @@ class TextSource:
         try:
             columns = columns.check(names, self.name)
             if columns.features or len(names) <= MOST_FEATURES + 10:
-                table = self._rows.sample(
-                    sample[self._start :], columns.raw if columns.features else ()
-                )
+                wanted = () if columns.text or not columns.features else columns.raw
+                table = self._rows.sample(sample[self._start :], wanted)
                 key = columns.key
                 columns, found = chosen(columns, table, dialect, self.name)
                 self.kind, self._found = found.kind, found
@@ -161,10 +161,10 @@ class TextSource:
                 self.understood += said_of(table, found, columns.reading.clock, key)
             self.columns = columns.resolve(names, self.name)
         except ConfigError:
-            wanted = format is None and not columns.key and (columns.text or not columns.features)
-            free = len(names) == 1 and not columns.names
+            unnamed = not columns.key and (columns.text or not columns.features)
+            free = len(names) == 1 and {*columns.names} <= {TIME, TEXT}
             free = free or may_be_lines(sample, self.name, names)
-            if not (wanted and self._format == "csv" and free):
+            if not (unnamed and format is None and self._format == "csv" and free):
                 raise
             self._look_at_lines(columns)
 
