@@ -425,7 +425,7 @@ def _hardly_drifts(x: FloatArray, law: Law) -> bool:
     filters.begin(0, law, scale, DRIFT_ONLY)
     drift = x - filters.step(x[:, None], np.zeros(1))[:, 0]
     learned, squares = filters.columns.noise[0].tolist()
-    return float(np.nanvar(drift)) < BELOW_NOISE * squares / learned
+    return bool(np.nanvar(drift) < BELOW_NOISE * squares / learned)
 
 
 def _said(filters: Filters, d: int) -> str:
