@@ -3,9 +3,9 @@ r"""Read times as people write them: detect a column's kind from a sample, then 
 A kind is a word: ``number``; ``timestamp`` and ``instant``, ISO 8601 without and with a zone, which
 Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, ``excel``, days of a spreadsheet, and
 ``years``, with their fractions;
-``year``, ``week``, ``day``, ``month`` or ``name`` for dates that begin with a year, with a year and
-its week, a day or a month, or name the month, and ``%d/%m/%Y`` for one format. Their parts are put
-into ISO's order for Arrow to read.
+``year``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a year, with a
+year and its week or day, a day or a month, or name the month, and ``%d/%m/%Y`` for one format.
+Their parts are put into ISO's order for Arrow to read.
 A suffix ``@Europe/Madrid`` gives the clock's zone. A suffix ``#`` gives the last instant read,
 which resolves the hour that occurs twice in autumn.
 """
@@ -62,9 +62,10 @@ _FORMS = {
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})" + _TIME.replace("+", "*", 1),
         r"^(?P<y>\d{4}):(?P<m>\d{2}):(?P<d>\d{2})" + _TIME,
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
-        r"^(?P<y>\d{4})[- ]?[mM](?P<m>\d{1,2})$",
+        r"^(?P<y>\d{4})[- ]?[mM]{1,2}(?P<m>\d{1,2})$",
         r"^(?P<y>\d{4})[- ]?[qQ](?P<q>[1-4])$",
     ),
+    "doy": (r"^(?P<y>\d{4}) (?P<j>\d{1,3})" + _TIME,),
     "week": (r"^(?P<y>\d{4})(?: |[- ]?[wW])(?P<w>\d{1,2})(?:[- ](?P<d>[1-7]))?$",),
     "day": tuple(f"^{_D}{sign}{_M}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
     "month": tuple(f"^{_M}{sign}{_D}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
@@ -77,6 +78,7 @@ _FORMS = {
         r"(?: (?P<z>" + _NAMES + r"|(?:UTC|GMT)?[-+]\d{2}:?\d{2})| [A-Z]{3,4})? (?P<y>\d{4})$",
     ),
 }
+_COUNTED = {"week": "week|wk", "doy": "doy|day_?of_?year|jday|yday"}  # as columns are called
 _NUMERIC = r"^[-+]?(\d*\.?\d*([eE][-+]?\d+)?|0[xX][\da-fA-F]+|[a-zA-Z]+)$"  # and some that are none
 _NAIVE = r"^\d{4}-\d{2}-\d{2}([T ][\d:.]+)?$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ][\d:.]+(Z|[-+]\d{2}(:?\d{2})?)$"
@@ -135,6 +137,9 @@ def find_kind(cells: Any, name: str = "", wanted: Wanted = Wanted()) -> str | No
 
 
 def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
+    for form, called in _COUNTED.items():
+        if re.search(called, name.lower()) and not parse(cells, form)[0].null_count:
+            return form
     numbers = read_cells(cells, pa.float64())
     if wanted.unit is not None and numbers.null_count < len(cells):
         return "number" if wanted.unit == "none" else wanted.unit
@@ -142,9 +147,9 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
     if numbers.null_count:
         read |= {kind: read_cells(cells, TYPES[kind]) for kind in ("timestamp", "instant")}
         if min(column.null_count for column in read.values()):
-            unwanted = {True: "month", False: "day", None: ""}[wanted.day_first]
+            unwanted = "doy", {True: "month", False: "day", None: ""}[wanted.day_first]
             some = cells.take(np.linspace(0, len(cells) - 1, min(len(cells), 30)).astype(int))
-            forms = [form for form in _FORMS if form != unwanted and _may_be(some, form)]
+            forms = [form for form in _FORMS if form not in unwanted and _may_be(some, form)]
             forms = [form + zone for zone in ("", "Z") for form in forms]
             read |= {form: parse(cells, form)[0] for form in forms}
     kind = min(read, key=lambda kind: read[kind].null_count)
@@ -353,20 +358,21 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
     zone = pc.replace_substring_regex(zone, ":$", ":00")
     clock = _join(hour, pa.scalar(":"), two("M", "00"), pa.scalar(":"), two("S", "00"))
     date = _join(year, pa.scalar("-"), month, pa.scalar("-"), two("d", "01"))
-    date = _of_weeks(year, part("w"), part("d", "1")) if "w" in there else date
+    if {"w", "j"} & there:
+        date = _counted_days(year, part("w", "0"), part("j" if "j" in there else "d", "1"))
     return _join(date, pa.scalar("T"), clock, dot, fraction, zone), next_day
 
 
-def _of_weeks(years: Any, weeks: Any, days: Any) -> Any:
-    """Return the days of ISO's weeks, of which the first has the year's fourth day."""
+def _counted_days(years: Any, weeks: Any, days: Any) -> Any:
+    """Return days of ISO's weeks, of which the first has the year's fourth day; 0: of the year."""
     year, week, day = (
         pc.fill_null(pc.cast(part, pa.int64()), 0).to_numpy() for part in (years, weeks, days)
     )
-    fourth = (year - 1970).astype("datetime64[Y]").astype("datetime64[D]") + 3
-    monday = fourth - (fourth.astype(int) + 3) % 7
-    dates = pa.array(np.datetime_as_string(monday + 7 * (week - 1) + day - 1))
-    good = pc.and_(years.is_valid(), pa.array((week > 0) & (week < 54)))
-    return pc.if_else(good, dates, pa.scalar(None, pa.string()))
+    first = (year - 1970).astype("M8[Y]").astype("M8[D]")
+    monday = first + 3 - (first.astype(int) + 6) % 7
+    dates = np.where(week > 0, monday + 7 * (week - 1), first) + day - 1
+    good = pc.and_(years.is_valid(), pa.array((day > 0) & (day < 367) & (week < 54)))
+    return pc.if_else(good, pa.array(np.datetime_as_string(dates)), pa.scalar(None, pa.string()))
 
 
 def _join(*parts: Any) -> Any:

@@ -380,7 +380,8 @@ def _first_row(cut: _Cut) -> int:
             even = (p for p in range(start, last) if len(cut.rows[p]) == cut.width)
             after = next(even, last)
             header = not _has_values(cut.rows[after]) and _is_header(cut.rows[after:])
-            if not header and (after > start + 1 or any(map(_is_value, row))):
+            lone = start > 0 and len(cut.rows[after - 1]) == 1 < after - start  # what counts rows
+            if not header and not lone and (after > start + 1 or any(map(_is_value, row))):
                 break
             start = after
             continue

@@ -17,10 +17,11 @@ from streamddcrp_connectors.looking.dialect import Dialect
 ROWS = 3000  # of a sample that are looked at
 TAIL = 20  # lines of no rows that may follow a table
 _PARTS = (  # as they are called
-    ("year", "yyyy", "yy", "yr"), ("month", "mon", "mo", "mm", "m", "period", "week", "wk"),
+    ("year", "yyyy", "yy", "yr"), ("month", "mon", "mo", "mm", "m", "period"),
     ("day", "dd", "dy", "d"), ("hour", "hh", "hr", "h"),
     ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
 )  # fmt: skip
+_COUNTED = ("doy", "dayofyear", "day_of_year", "jday", "yday"), ("week", "wk")  # of years
 _DIGITS = r"^([01]?\d|2[0-4])([0-5]\d([0-5]\d)?)?$"  # of a clock
 _IDS = re.compile(  # of the things that numbers tell apart
     r"(?i:(.*[\W_])?(id|(bike|user|device|station|sensor|store|site|item|trip|session)_?id))"
@@ -130,7 +131,7 @@ def _joined(table: Any, names: Sequence[str]) -> Any:
 
 
 def _kind(table: Any, names: Sequence[str], wanted: Wanted) -> str | None:
-    return find_kind(_joined(table, names), names[0], wanted) if names else None
+    return find_kind(_joined(table, names), " ".join(names), wanted) if names else None
 
 
 def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) -> bool:
@@ -197,8 +198,12 @@ def _falls(steps: Any) -> int:
 def _find_key(
     table: Any, habits: Mapping[str, Habit], times: Sequence[str], wanted: Wanted
 ) -> str | None:
-    """Return a column of words or ids that cuts the rows into blocks, each in time's order."""
-    falls = _falls(time_steps(table, times, wanted)[1])
+    """Return a column of words or ids that cuts the rows into blocks, each in time's order.
+
+    Or each the newest first.
+    """
+    steps = time_steps(table, times, wanted)[1]
+    falls = min(_falls(steps), _falls(-steps))
     for name, habit in habits.items():
         kept = habit.kind in ("words", "number") and name not in times
         if not kept or not 0 < falls < 0.1 * len(table):
@@ -208,22 +213,23 @@ def _find_key(
         n_blocks = 1 + int((cells[1:] != cells[:-1]).sum())
         whole = n_blocks == len({*cells}) <= len(cells) / 5
         begun = falls < n_blocks if named else falls == n_blocks - 1
-        if whole and begun and not _falls(time_steps(table, times, wanted, name)[1]):
+        within = time_steps(table, times, wanted, name)[1] if whole and begun else np.empty(0)
+        if whole and begun and not (_falls(within) and _falls(-within)):
             return name
     return None
 
 
 def _find_parts(table: Any, habits: Mapping[str, Habit]) -> list[tuple[str, ...]]:
     """Return columns of year, month, day, ..., by their names, or by years and months in them."""
-    parts: list[str] = []
-    rest = iter(habits)
-    for called in _PARTS:
-        found = next((name for name in rest if name.strip(" ,.:").lower() in called), None)
-        if found is None:
-            break
-        parts.append(found)
-    if len(parts) > 1:
-        return [tuple(parts)]
+    for called in (_PARTS, (_PARTS[0], _COUNTED[0], *_PARTS[3:]), (_PARTS[0], _COUNTED[1])):
+        parts, rest = [], iter(habits)
+        for names in called:
+            found = next((n for n in rest if n.strip(" ,.:").lower() in names), None)
+            if found is None:
+                break
+            parts.append(found)
+        if len(parts) > 1:
+            return [tuple(parts)]
     whole = [name for name, habit in habits.items() if habit.kind in ("number", "ramp")]
     for at in range(len(whole) - 1):
         pairs = zip(whole[at:], ((1700, 2200), (1, 12), (1, 31), (0, 24)), strict=False)
@@ -252,7 +258,7 @@ def time_steps(
     and times to come do not count.
     """
     cells = _joined(table, names)
-    kind = find_kind(cells, names[0], wanted)
+    kind = find_kind(cells, " ".join(names), wanted)
     if kind is None:
         return np.empty(0), np.empty(0), len(cells)
     times, _ = parse(cells, kind)
