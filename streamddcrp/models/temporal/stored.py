@@ -72,5 +72,5 @@ def check_stored(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_fea
     rec.refuse_if(not all(type(numbers[n]) is float for n in ("frozen", "open_score")), "numbers")
     check_whole([n for merge in meta["merges"] for n in merge], "merges")
     if words is not None:
-        kinds = {str} if not words or isinstance(words[0], str) else {int}
-        rec.refuse_if(not isinstance(words, list) or not {*map(type, words)} <= kinds, "words")
+        rec.refuse_if(not isinstance(words, list), "words")
+        rec.refuse_if(not {*map(type, words)} <= {str, int}, "words")
