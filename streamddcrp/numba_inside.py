@@ -12,7 +12,7 @@ from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.imputils import lower_getattr_generic
 from numba.core.registry import CPUDispatcher
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing.context import Context
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
