@@ -191,8 +191,6 @@ def sample_group_dp(
 
     Raises
     ------
-    ConfigError
-        An option is out of range, or the likelihood is autoregressive.
     SchemaError
         A group has the wrong form, or a value is outside the family's support.
 
@@ -261,8 +259,7 @@ class _State(NamedTuple):
 class _Chain:
     """The state of the sampler; initially no row has a cluster.
 
-    ``group`` (N,): numbers of the rows' groups; ``node`` (G,): the parent of each group, 0 is the
-    root. ``prior``: shape and rate for alpha, None if it is known.
+    ``prior``: shape and rate for alpha, None if it is known.
     """
 
     def __init__(

@@ -311,9 +311,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return self._kind or self._likelihood.kind_of(x)
 
     def _one_by_one(self, batch: object) -> list[Any]:
-        return (
-            documents_of(batch) if self._kind_of(batch) == law.TEXT else super()._one_by_one(batch)
-        )
+        texts = self._kind_of(batch) == law.TEXT
+        return documents_of(batch) if texts else super()._one_by_one(batch)
 
     def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
         if self._kind_of(x) != law.TEXT:
@@ -331,9 +330,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
         to_json = law.LikelihoodOption.to_json
-        options = {name: to_json(value) for name, value in self._get_params().items()}
         meta: dict[str, Any] = {
-            "options": options,
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
             "vectorizer": self._vectorizer.to_config(),
             "kind": self._kind,
             "place": asdict(self._place),

@@ -97,11 +97,10 @@ class StreamState:
         seats = engine.seat(X)
         scores = seats.scores + more
         self.open_score = float(np.add.accumulate(np.append(self.open_score, scores))[-1])
-        top = seats.q.argmax(axis=1)
+        top, p_new = seats.q.argmax(axis=1), seats.chances[:, 0]
         columns, first = np.unique(top, return_index=True)
         opened = np.zeros(len(top), dtype=bool)
         opened[first[columns >= K]] = True
-        p_new = seats.chances[:, 0]
         out = np.empty((len(top), contract.N_OUTPUTS))
         out[:, contract.LABEL] = self.ids(seats.q.shape[1])[top]
         share = seats.q[np.arange(len(top)), top]
@@ -123,11 +122,8 @@ class StreamState:
         if learn and self.n_wordless < FEWEST_ROWS:
             self.n_wordless += int((np.diff(kept.indptr) == 0).sum())
             if self.n_wordless >= FEWEST_ROWS:
-                _log.warning(
-                    "%d texts so far have no words that tell: they open no cluster, and join the "
-                    "likeliest one",
-                    self.n_wordless,
-                )
+                message = "%d texts so far have no words that tell: they open no cluster, and join "
+                _log.warning(message + "the likeliest one", self.n_wordless)
         return kept, self.boilerplate.surprise(X)
 
     def ids(self, K: int) -> IntArray:
@@ -192,14 +188,16 @@ class StreamState:
 
     def _leave(self) -> None:
         """Move the oldest epoch out of the window, and record its results."""
-        engine = self.engine
-        smoothed = engine.smooth()
-        before = engine.objective(smoothed).total
-        q = engine.resp[0]
-        number, mass = engine.first, q.sum(axis=0)
+        engine, smoothed = self.engine, self.engine.smooth()
+        before, q, mass = (
+            engine.objective(smoothed).total,
+            engine.resp[0],
+            engine.resp[0].sum(axis=0),
+        )
         if len(q):
             self.trajectories.append(self._trajectory(0, smoothed))
-            self.final.append(FinalLabels(number, self.n_left, engine.ids[q.argmax(axis=1)]))
+            labels = engine.ids[q.argmax(axis=1)]
+            self.final.append(FinalLabels(engine.first, self.n_left, labels))
             self.n_left += len(q)
             self.n_final += len(q)
             while self.n_final > _FINAL and len(self.final) > 1:
@@ -283,10 +281,8 @@ class StreamState:
         texts = self.vocabulary is not None
         X, more = self._encode([row], learn=False) if texts else (row[None], np.zeros(1))
         seats, chances = self.engine.peek(X)
-        p_new = float(seats.chances[0, 0])
-        ids = self.ids(len(chances) + 1)
-        out = np.empty(contract.N_OUTPUTS)
-        top = int(seats.q[0].argmax())
+        p_new, top = float(seats.chances[0, 0]), int(seats.q[0].argmax())
+        ids, out = self.ids(len(chances) + 1), np.empty(contract.N_OUTPUTS)
         out[contract.LABEL], out[contract.SCORE] = ids[top], seats.scores[0] + more[0]
         out[contract.P_NEW], out[contract.P_CHANGE] = seats.chances[0]
         out[contract.LABEL_PROB] = p_new if top == len(chances) else chances[top]
@@ -309,8 +305,7 @@ class StreamState:
         engine, K = self.engine, self.n_components
         emission, n = engine.emission, engine.n_components
         seated = engine.seated if n < K else []  # rows of the open epoch, for those it has begun
-        padded = [widened(q, K - q.shape[1]) for q in seated]
-        q = np.concatenate([np.zeros((0, K)), *padded])
+        q = np.concatenate([np.zeros((0, K)), *(widened(q, K - q.shape[1]) for q in seated)])
         fresh = emission.stats(emission.joined(engine.arrived if n < K else []), q)
         stats = smoothed = None
         if n:

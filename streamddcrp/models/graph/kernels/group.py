@@ -17,12 +17,6 @@ NEW, AUXILIARY = -1, -2  # tables of children: new, and any with auxiliary items
 
 
 @uncounted
-def _group(particles, p):
-    """Group of a particle's next row in a Markov chain: the last row's table, 0 at first."""
-    return particles.last[p] + 1
-
-
-@uncounted
 def _opening(config, grid, row, k, m, unknown, stamp):
     """E[1 / (alpha + m)] given k clusters, and the probability of a new one, for learned alpha.
 
@@ -53,7 +47,7 @@ def _children(config, state, g, a, unknown):
         if w <= choices.NEGLIGIBLE:
             continue
         if config.markov:
-            g = _group(particles, p)
+            g = particles.last[p] + 1  # the last row's table, 0 at first
         size = cells.row_total(own, p, g)
         factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
@@ -100,8 +94,7 @@ def _children(config, state, g, a, unknown):
 def _weigh(config, state, g, a, unknown, top, out):
     """Weigh the children for an arrival of group g (-1: empty) below node a; return their number.
 
-    A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters with
-    auxiliary items only share one child. ``unknown``: the node has no auxiliary items yet.
+    All clusters with auxiliary items only share one child. ``unknown``: the node has no items yet.
     """
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
@@ -187,7 +180,7 @@ def _seat(config, state, g, a):
         if e != EMPTY:
             drop(pool, e)
         if config.markov:
-            g = _group(particles, p)
+            g = particles.last[p] + 1
         if c < len(grid.base):  # once, if one row serves all particles
             choices.count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
         cells.add_to(own, p, g, k, 1)

@@ -17,13 +17,9 @@ from streamddcrp.particles.kernels.random import draw_log, uniform
 def sweep_rows(config, state, X, group, labels, n):
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
 
-    A row of group g below node a joins a cluster of m auxiliary items of the node and m' rows of
-    the group with weight m + m' times its predictive density, or opens one with weight alpha
-    (Caron and Doucet 2009, section 4.1). Rows with the label -1 are not seated yet: the first sweep
-    draws the auxiliary items from the prior, then seats the rows one by one.
-
-    ``particles`` : one, with a table's place in ``clusters`` as ``entry``, or -1. ``labels`` (N,)
-    are tables. ``n`` : rows drawn in earlier sweeps, which fixes the random numbers.
+    docs/math/graphs.md, Caron and Doucet 2009, section 4.1. Rows with the label -1 are not seated
+    yet: the first sweep draws the auxiliary items from the prior, then seats the rows one by one.
+    ``n`` : rows drawn in earlier sweeps, which fixes the random numbers.
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, clusters, scratch = state.groups, state.clusters, state.scratch

@@ -32,8 +32,7 @@ def exchange_words(
             words.last[w] = seen
             if tidy_word(words, postings, w):
                 release_word(lexicon, w)
-    for w in range(len(words.aside)):
-        words.aside[w] = 0.0
+    words.aside[:] = 0.0
     end = window.start[first % size] if first < seen else counts[TEXT_END]
     for i in range(first, seen):
         at, n = i % size, ends[i - first + 1] - ends[i - first]

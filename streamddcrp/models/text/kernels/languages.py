@@ -124,9 +124,7 @@ def leave_words_out(
     for j in range(len(which)):
         words.mark[which[j]] = 0
         tidy_word(words, postings, which[j])
-    sums[ASIDE] = 0.0
-    for w in range(len(words.aside)):
-        sums[ASIDE] += words.aside[w]
+    sums[ASIDE] = words.aside.sum()
     if part > GLUE:
         lift_all(config, words, postings, tables, window, events, counts, sums, scratch)
         spell(events, counts, lexicon)

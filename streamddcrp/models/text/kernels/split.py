@@ -92,8 +92,7 @@ def gather(config, words, postings, tables, window, counts, sums, halves, k, new
 def tally(window, halves, n, n_met):
     """Count the words of the documents that leave; return these, their words and stored weight."""
     docs, tokens, mass = 0, 0, 0.0
-    for j in range(n_met):
-        halves.own[j] = 0
+    halves.own[:n_met] = 0
     for r in range(n):
         if halves.side[r]:
             docs += 1
@@ -353,8 +352,7 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:
             best = gain
-            for r in range(n):
-                halves.best_side[r] = halves.side[r]
+            halves.best_side[:n] = halves.side[:n]
     if best > 0.0:
         need, listed = index.room_needed(words, counts, halves.met, n_met), index.list_room(n_met)
         short[0] = index.lacking(postings, tables, events, counts, need, listed, 1, 2)
