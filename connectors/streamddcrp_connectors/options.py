@@ -25,10 +25,38 @@ def names_out(names: Sequence[str]) -> str:
     return text.getvalue()
 
 
+class _NoPandas:
+    """A finder of modules by which there is no pandas."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name=name)
+
+
+def import_arrow() -> None:
+    """Import pyarrow, in a new process without pandas, which takes a quarter of a start.
+
+    pyarrow imports it at its first list, to see whether that is a series; and again when a frame
+    is wanted.
+    """
+    if "pyarrow" in sys.modules or "pandas" in sys.modules:
+        return
+    finder: Any = _NoPandas
+    sys.meta_path.insert(0, finder)
+    try:
+        import pyarrow as pa  # noqa: PLC0415 -- heavy: not for --help
+
+        pa.array([])
+    finally:
+        sys.meta_path.remove(finder)
+
+
 class Command(click.Command):
     """A command that refuses with a one-line reason and exit status 2."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        import_arrow()
         try:
             return super().invoke(ctx)
         except (StreamDDCRPError, OSError) as error:

@@ -4,11 +4,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import narwhals.stable.v1 as nw
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamddcrp.data.times import as_times
 from streamddcrp.data.vectorizer import Vectorizer
@@ -71,7 +70,7 @@ def _unmasked(X: object) -> object:
 def sliceable(batch: object, name: str = "batch") -> Any:
     """Return a batch with a length and row slices: a table, an array or a list."""
     rows = as_arrow(batch)
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         return rows.toarray()
     has = hasattr(rows, "__len__") and hasattr(rows, "__getitem__")
     if not has or isinstance(rows, type) or getattr(rows, "ndim", 1) == 0:
@@ -79,6 +78,11 @@ def sliceable(batch: object, name: str = "batch") -> Any:
             f"{name}: expected a table, or an array of shape (N, D), got {batch!r:.40}"
         )
     return rows
+
+
+def is_sparse(x: Any) -> bool:
+    """Return whether this is a sparse array of scipy, which takes long to import."""
+    return hasattr(x, "toarray") and bool(scipy.sparse.issparse(x))
 
 
 def as_arrow(batch: Any) -> Any:
@@ -99,6 +103,8 @@ def as_arrow(batch: Any) -> Any:
         if hasattr(batch, "__arrow_c_stream__") or hasattr(batch, "__arrow_c_array__"):
             with suppress(OSError):  # a series of times or categories of polars before 1.34
                 return _from_interface(batch)
+        import narwhals.stable.v1 as nw  # noqa: PLC0415 -- slow, and rarely needed
+
         frame = nw.from_native(batch, pass_through=True, allow_series=True)
         if isinstance(frame, nw.LazyFrame):
             frame = frame.collect()

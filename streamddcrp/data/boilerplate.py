@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse
 
 from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
@@ -54,10 +54,10 @@ class Boilerplate:
     >>> for i, k in enumerate(story):
     ...     X[i, 10 * k + rng.permutation(10)[:6]] = 1
     >>> X[:, 100] = 1  # a word of all texts
-    >>> found.note(sparse.csr_array(X))
+    >>> found.note(scipy.sparse.csr_array(X))
     >>> found.look(), found.words.tolist()
     (True, [100])
-    >>> float(found.strip(sparse.csr_array(X)).sum(axis=0)[100])
+    >>> float(found.strip(scipy.sparse.csr_array(X)).sum(axis=0)[100])
     0.0
     """
 
@@ -109,7 +109,7 @@ class Boilerplate:
         left |= X.indices >= len(self.aside)
         ends = np.concatenate([[0], np.cumsum(left)])
         parts = (X.data[left], X.indices[left], ends[X.indptr].astype(X.indptr.dtype))
-        return sparse.csr_array(parts, shape=X.shape)
+        return scipy.sparse.csr_array(parts, shape=X.shape)
 
     def surprise(self, X: Any) -> FloatArray:
         """Return the surprise in nats (N,) of each row's boilerplate words, at usual rates."""

@@ -27,9 +27,7 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # in nanoseconds
 _DAY = 86_400 * 10**9
 _EXCEL = 25_569  # days from the first day of a spreadsheet to 1970
 _SPAN = 631_152_000, 4_102_444_800  # seconds of the years 1990 to 2099
-MONTHS = pa.array(
-    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-)
+MONTHS = "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"
 _CLOCK = (
     r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,:](?P<f>\d{1,9}))?)?)?"
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
@@ -301,7 +299,7 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
     century = pc.if_else(pc.less(year, "69"), "20", "19")
     year = pc.if_else(pc.equal(pc.utf8_length(year), 2), _join(century, year), year)
     month = part("m", "1")
-    named = pc.index_in(pc.utf8_lower(month), MONTHS)
+    named = pc.index_in(pc.utf8_lower(month), pa.array(MONTHS))
     month = pc.coalesce(pc.cast(pc.add(named, 1), pa.string()), month)
     if "q" in there:
         quarter = pc.index_in(part("q"), pa.array(["1", "2", "3", "4"]))

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from scipy import sparse
+import scipy
 
 from streamddcrp.arguments import number_array
-from streamddcrp.data.batches import as_arrow, first_null
+from streamddcrp.data.batches import as_arrow, first_null, is_sparse
 from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
@@ -47,7 +47,7 @@ class Vocabulary:
             words.append(number)
         counts = [count for row in rows for _, count in row]
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-        out = sparse.csr_array(
+        out = scipy.sparse.csr_array(
             (np.array(counts, np.float64), np.array(words, np.int64), offsets),
             shape=(len(rows), len(at)),
         )
@@ -66,7 +66,7 @@ class Vocabulary:
         words = number[which]
         known = words >= 0
         offsets = np.concatenate([[0], np.cumsum(known)])[rows.indptr]
-        out = sparse.csr_array(
+        out = scipy.sparse.csr_array(
             (rows.data[known], words[known], offsets), shape=(rows.shape[0], len(self.words))
         )
         out.sort_indices()
@@ -80,7 +80,7 @@ class Vocabulary:
 
 def is_text(x: Any) -> bool:
     """Return whether the type of a row or batch shows that it holds texts."""
-    if isinstance(x, str) or sparse.issparse(x):
+    if isinstance(x, str) or is_sparse(x):
         return True
     if isinstance(x, Mapping) and not all(map(_is_column, x.values())):
         return len(x) == 1 and isinstance(next(iter(x.values())), str)
@@ -189,15 +189,15 @@ def read_documents(batch: Any) -> list[Document]:
 
 def sparse_rows(batch: Any, name: str = "batch") -> Any:
     """Return an array or sparse matrix of counts (N, V) as sparse rows; raises SchemaError."""
-    if not sparse.issparse(batch):
+    if not is_sparse(batch):
         batch = number_array(name, batch, ndim=2)
     elif batch.dtype.kind not in "iufb" or batch.ndim != 2:
         raise SchemaError(f"{name}: expected a matrix of counts, got {batch!r:.60}")
-    return sparse.csr_array(batch)
+    return scipy.sparse.csr_array(batch)
 
 
 def _is_counts(batch: Any) -> bool:
-    return sparse.issparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2)
+    return is_sparse(batch) or (isinstance(batch, np.ndarray) and batch.ndim == 2)
 
 
 def text_of(x: Any) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import betaln
+import scipy
 
 from streamddcrp.contract import Part, said_of_change
 
@@ -23,7 +23,7 @@ def chance_of_stay(n: float, total: float, rows: int) -> float:
     if n == 0:
         return math.nan
     a, b = n + 0.5, total - n + 0.5
-    return float(np.exp(betaln(a, b + rows) - betaln(a, b)))
+    return float(np.exp(scipy.special.betaln(a, b + rows) - scipy.special.betaln(a, b)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.random import Generator
-from scipy.special import ndtri
 from tqdm import tqdm
 
 from streamddcrp.arguments import generator
@@ -191,7 +191,7 @@ def r_hat(x: FloatArray) -> float:
 def _r_hat(x: FloatArray) -> float:
     _, place, n_equal = np.unique(x, return_inverse=True, return_counts=True)
     rank = (np.cumsum(n_equal) - 0.5 * (n_equal - 1))[place].reshape(x.shape)
-    z = ndtri((rank - 0.375) / (x.size + 0.25))
+    z = scipy.special.ndtri((rank - 0.375) / (x.size + 0.25))
     n, within = x.shape[1], float(z.var(axis=1, ddof=1).mean())
     between = float(z.mean(axis=1).var(ddof=1))
     if within == 0.0:

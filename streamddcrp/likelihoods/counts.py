@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, gammaincinv
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods.base import Likelihood
@@ -82,7 +82,7 @@ class GammaPoisson(Likelihood):
         D, _, post = self._posteriors(stats)
         cells = post[:, 1:].reshape(-1, D, 5, 1)
         shape, expected = cells[:, :, 0], cells[:, :, 4]
-        return {"mean": gammaincinv(shape, p) * expected / shape}
+        return {"mean": scipy.special.gammaincinv(shape, p) * expected / shape}
 
 
 @family("dirichlet_multinomial")
@@ -174,7 +174,7 @@ class DirichletMultinomial(_Counts):
     def _quantiles(self, stats: ArrayLike, p: FloatArray) -> dict[str, FloatArray]:
         D, _, post = self._posteriors(stats)
         mass = post[:, 2 : 2 + D, None]
-        return {"probability": betaincinv(mass, post[:, 1, None, None] - mass, p)}
+        return {"probability": scipy.special.betaincinv(mass, post[:, 1, None, None] - mass, p)}
 
 
 @family("beta_bernoulli")
@@ -225,4 +225,8 @@ class BetaBernoulli(Likelihood):
         D, hyper, _ = self._posteriors(stats)
         counts = np.maximum(np.atleast_2d(np.asarray(stats, np.float64))[:, 1:, None], 0.0)
         prior = hyper[1 : 1 + 2 * D, None]
-        return {"probability": betaincinv(prior[:D] + counts[:, :D], prior[D:] + counts[:, D:], p)}
+        return {
+            "probability": scipy.special.betaincinv(
+                prior[:D] + counts[:, :D], prior[D:] + counts[:, D:], p
+            )
+        }

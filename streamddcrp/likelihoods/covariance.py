@@ -10,10 +10,9 @@ are turned by W, so that only a few coordinates need a covariance.
 import math
 
 import numpy as np
-from scipy.special import chdtri
 
 from streamddcrp.likelihoods.base import Likelihood
-from streamddcrp.likelihoods.columns import LEAST_VARIANCE, column_cells, column_powers
+from streamddcrp.likelihoods.columns import LEAST_VARIANCE, column_cells, column_powers, is_extreme
 from streamddcrp.likelihoods.gaussian import NormalGamma, NormalWishart
 from streamddcrp.likelihoods.product import Product
 from streamddcrp.likelihoods.turned import Turned
@@ -25,7 +24,6 @@ KAPPA = 0.1  # weight of the prior mean in rows: tables lie three deviations fro
 MOST_COLUMNS = 12  # or coordinates of one covariance: with more, a row costs three times as much
 FEWEST_ROWS = 32
 FEW = 4  # rows of a table too small to show correlations itself
-LEVEL = 0.01  # of the tests for correlation
 ROWS_A_COLUMN = 2
 CLUSTERS = (1, 2, 3, 4, 5, 6, 8, 10, 12)  # numbers of clusters tried
 STARTS, TRIED = 4, 4  # EM runs for each number; candidates for the start of each cluster
@@ -95,9 +93,7 @@ def _depend(X: FloatArray, labels: FloatArray) -> bool:
     each = [_squared_correlations(rest[table == k]) for k in np.flatnonzero(size > FEW)]
     together = _squared_correlations(rest, len(size))
     pairs = 0.5 * X.shape[1] * (X.shape[1] - 1)
-    return bool(
-        together > chdtri(pairs, LEVEL) or sum(each) > chdtri(pairs * max(len(each), 1), LEVEL)
-    )
+    return is_extreme(together, pairs) or is_extreme(sum(each), pairs * max(len(each), 1))
 
 
 def _squared_correlations(rest: FloatArray, n_tables: int = 1) -> float:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from scipy.special import gammaincinv, stdtrit
 
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.likelihoods import columns as col
@@ -399,8 +399,8 @@ def _normal_quantiles(
     mean: FloatArray, kappa: FloatArray, shape: FloatArray, rate: FloatArray, p: FloatArray
 ) -> dict[str, FloatArray]:
     """Return quantiles for precision ~ Gamma(shape, rate) and a mean with kappa times it."""
-    t = stdtrit(2.0 * shape, p) * np.sqrt(rate / (shape * kappa))
-    return {"mean": mean + t, "sd": np.sqrt(rate / gammaincinv(shape, 1.0 - p))}
+    t = scipy.special.stdtrit(2.0 * shape, p) * np.sqrt(rate / (shape * kappa))
+    return {"mean": mean + t, "sd": np.sqrt(rate / scipy.special.gammaincinv(shape, 1.0 - p))}
 
 
 def _checked_scatter(value: Any) -> float | tuple[tuple[float, ...], ...]:

@@ -11,6 +11,9 @@ from streamddcrp.likelihoods.columns import scalar_parameter
 from streamddcrp.typing import FloatArray
 
 RATIOS = (1e-4, 1e-3, 0.01, 0.1, 1.0)  # smaller loadings vanish in the noise
+# A loading's variance 1 / ratio is rounded by 2^-52 / ratio; a row that is taken out divides by as
+# little as the ratio. At 1e-6 the error of that is 2e-4, at 1e-8 all of it.
+LEAST_RATIO = 0.999e-6
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class LinearGaussian:
     Parameters
     ----------
     sigma_x, sigma_y : float, optional
-        Standard deviations of the noise and of the loadings; neither if they are unknown.
+        Standard deviations of the noise and of the loadings; neither if they are unknown. At most
+        1 to 1000.
     noise_shape, noise_rate : float
         Prior of an unknown noise variance.
     ratio : float or sequence of float
@@ -63,6 +67,12 @@ class LinearGaussian:
                 f"LinearGaussian: ratio must be different positive numbers, got {self.ratio}"
             )
         object.__setattr__(self, "ratio", checked)
+        if min(self.ratios) < LEAST_RATIO:
+            raise ConfigError(
+                "LinearGaussian: sigma_y must be at most 1000 times sigma_x, and ratio at least "
+                f"1e-6, since rounding hides smaller noise; got a ratio of {min(self.ratios):.3g}: "
+                "give a larger sigma_x or a smaller sigma_y"
+            )
 
     @property
     def known(self) -> bool:

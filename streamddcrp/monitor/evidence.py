@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
@@ -60,7 +60,7 @@ class Evidence(ResultCard):
         """
         if not 0.0 < level < 1.0:
             raise ConfigError(f"level must be above 0 and below 1, got {level!r}")
-        half = float(stdtrit(len(self.runs) - 1, 0.5 + 0.5 * level)) * self.error
+        half = float(scipy.special.stdtrit(len(self.runs) - 1, 0.5 + 0.5 * level)) * self.error
         return self.log_evidence - half, self.log_evidence + half
 
 

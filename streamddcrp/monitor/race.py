@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp, softmax
 
 from streamddcrp.arguments import checked, number_array
 from streamddcrp.cards import ResultCard
@@ -38,7 +38,7 @@ class Race(ResultCard):
     @property
     def probs(self) -> FloatArray:
         """Posterior probability (M,) of each model, with equal priors."""
-        probs: FloatArray = softmax(self.log_evidence)
+        probs: FloatArray = scipy.special.softmax(self.log_evidence)
         return probs
 
     @property
@@ -119,7 +119,7 @@ def race(scores: Mapping[str, ArrayLike], after: Race | None = None) -> Race:
     first = after or Race(names, np.zeros(len(names)), np.zeros(len(names)), 0)
     forecast = first.log_evidence - np.cumsum(rows, axis=0)  # (N, M)
     others = [np.delete(forecast, m, axis=1) for m in range(len(names))]
-    lead = np.column_stack([logsumexp(other, axis=1) for other in others])
+    lead = np.column_stack([scipy.special.logsumexp(other, axis=1) for other in others])
     lead -= forecast + np.log(len(names) - 1)
     return Race(
         names,

@@ -25,9 +25,7 @@ clustering. JCGS 31, 2022. S. Wade and Z. Ghahramani. Bayesian cluster analysis.
 from collections.abc import Iterator
 
 import numpy as np
-from scipy.cluster.hierarchy import cut_tree, linkage
-from scipy.spatial.distance import squareform
-from scipy.special import xlogy
+import scipy
 
 from streamddcrp.arguments import checked, generator, number_array
 from streamddcrp.errors import ConfigError, SchemaError
@@ -158,7 +156,7 @@ class _Samples:
         self.n_tables = n_tables[first]
         self.n = N = tables.shape[1]
         n = np.arange(N + 1.0)
-        f = {"vi": xlogy(n, n), "binder": n * n}.get(loss)
+        f = {"vi": scipy.special.xlogy(n, n), "binder": n * n}.get(loss)
         if f is None:
             raise ConfigError(f"loss must be 'vi' or 'binder', got {loss!r}")
         self.f, self.step = f, np.diff(f)
@@ -209,9 +207,13 @@ class _Samples:
         yield from self.tables[::every]
         if 1 < self.n <= _DENDROGRAM:
             apart = 1.0 - similarity_matrix(self.tables, self.weights)
-            tree = linkage(squareform(np.maximum(apart, 0.0), checks=False), "average")
+            tree = scipy.cluster.hierarchy.linkage(
+                scipy.spatial.distance.squareform(np.maximum(apart, 0.0), checks=False), "average"
+            )
             most = int(min(self.n, 2 * self.n_tables.max(), _EVALUATED))
-            yield from np.ascontiguousarray(cut_tree(tree, range(2, most + 1)).T, dtype=np.int64)
+            yield from np.ascontiguousarray(
+                scipy.cluster.hierarchy.cut_tree(tree, range(2, most + 1)).T, dtype=np.int64
+            )
 
 
 @checked

@@ -41,6 +41,19 @@ def test_gaps_are_filled():
     assert filled[1] == pytest.approx(x[1], abs=1.5)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_loadings_a_thousand_times_the_noise_leave_no_rounding(seed):
+    """Features of one column can be told apart by rows only; rows are taken out of all of them."""
+    rng = np.random.default_rng(seed)
+    loadings = 1000.0 * rng.normal(size=(5, 1))
+    X = (rng.random((300, 5)) < 0.4) @ loadings + rng.normal(size=(300, 1))
+    model = TimeVaryingIBP(**SMALL, alpha=3.0, sigma_x=1.0, sigma_y=1000.0, baseline=seed % 2 > 0)
+    assert np.isfinite(model.step_many(X).column("score").to_numpy()).all()
+    particles = model._engine.state.particles
+    spread = particles.cov[:, range(particles.cov.shape[1]), range(particles.cov.shape[1])]
+    assert (spread[particles.n_owners > 0] > 0.0).all()
+
+
 @pytest.mark.slow
 def test_memory_is_flat_over_100_000_rows():
     model = TimeVaryingIBP(n_particles=5, moves=1)

@@ -12,6 +12,7 @@ from streamddcrp import SeqDDCRP
 from streamddcrp.errors import ConfigError
 from streamddcrp.likelihoods import NormalGamma, NormalWishart, covariance
 from streamddcrp.likelihoods.auto import choose_family, with_correlations
+from streamddcrp.likelihoods.columns import is_extreme
 from streamddcrp.likelihoods.covariance import _depend, _fit, as_turned, common_covariance
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.likelihoods.turned import Turned
@@ -31,6 +32,16 @@ def test_em_is_the_likelihood_of_a_gaussian_where_there_is_one_cluster():
     assert_allclose(W, np.cov(Z.T, bias=True), rtol=1e-9)
     density = stats.multivariate_normal(Z.mean(axis=0), W).logpdf(Z).sum()
     assert_allclose(score - 75.0 * np.log(2.0 * np.pi), density, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dof", [1, 2, 3, 10, 45, 4950, 499_500])
+def test_extreme_is_what_chi_square_is_beyond_in_one_of_a_hundred(dof):
+    limit = stats.chi2.isf(0.01, dof)
+    for x in (-1.0, 0.0, dof, limit * (1.0 - 1e-9)):
+        assert not is_extreme(x, dof)
+    for x in (limit * (1.0 + 1e-9), 10.0 * limit, 1e9, np.inf):
+        assert is_extreme(x, dof)
+    assert not is_extreme(np.nan, dof)
 
 
 @pytest.mark.parametrize("seed", range(3))

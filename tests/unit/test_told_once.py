@@ -1,7 +1,5 @@
 """Where a user meets a limit, one line of the log says so, once."""
 
-from contextlib import suppress
-
 import numpy as np
 import pytest
 
@@ -54,15 +52,6 @@ def test_it_is_told_once(name, size, caplog):
     for a in range(0, len(rows), size):
         model.learn_many(rows[a : a + size])
     assert caplog.text.count(words) == 1
-
-
-def test_a_filter_that_rounding_has_ended_says_so(caplog):
-    """At last no density is above 0, or a variance is 0."""
-    model = TimeVaryingIBP(**FEW, sigma_x=1e-60, sigma_y=1e60, baseline=False)
-    for row in STILL:
-        with suppress(ZeroDivisionError):
-            model.learn_many(row[None])
-    assert caplog.text.count("no particle is left") == 1
 
 
 def test_what_varies_is_not_told_of(caplog):

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp import EmbeddingStream, Keyed, SeqDDCRP, TextStream, count_regimes
+import streamddcrp as dd
+from streamddcrp import Keyed
 from streamddcrp.checkpoint import SqliteStore
 from streamddcrp.errors import CheckpointError, SchemaError
 from streamddcrp.estimator.keyed import CURSOR
@@ -142,7 +143,9 @@ class Models:
         self._model: Any
         fresh = self._fresh = recipe.make()
         self._ignores_times = getattr(fresh, "ignores_times", False)
-        self._of_stories = isinstance(fresh, TextStream | EmbeddingStream)
+        self._of_stories = not isinstance(fresh, dd.SeqDDCRP) and isinstance(
+            fresh, dd.TextStream | dd.EmbeddingStream
+        )
         if key is not None:
             self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)
         else:
@@ -218,7 +221,8 @@ class Models:
 
     def counts(self) -> list[float]:
         """Return how probable 0, 1, 2, .. regimes in the last rows are; empty: none is known."""
-        found = count_regimes(self._model).tolist() if isinstance(self._model, SeqDDCRP) else []
+        regimes = isinstance(self._model, dd.SeqDDCRP)
+        found = dd.count_regimes(self._model).tolist() if regimes else []
         return found if len(found) > 1 else []
 
     def last_labels(self, results: Any) -> Any:

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.spatial import KDTree
+import scipy
 
 from streamddcrp.arguments import checked, number_array, values_of
 from streamddcrp.data import as_matrix, as_times, check_matrix, check_times
+from streamddcrp.data.batches import is_sparse
 from streamddcrp.decay import Decay, DecaySpec, make_decay
 from streamddcrp.decay.families import NoDecay
 from streamddcrp.errors import ConfigError, SchemaError
@@ -210,7 +210,7 @@ class _Covariates(Distances):
         return np.asarray(np.linalg.norm(gap, ord=self._norm, axis=-1))
 
     def _reach(self, horizon: float) -> Pairs:
-        tree = KDTree(self._places)
+        tree = scipy.spatial.KDTree(self._places)
         low, high = tree.query_pairs(horizon, p=self._norm, output_type="ndarray").T
         distance = self.between(low, high)
         return np.r_[high, low], np.r_[low, high], np.r_[distance, distance]
@@ -246,7 +246,7 @@ class _Stored(Distances):
 class _Hops(_Stored):
     """Shortest paths, computed as far as needed."""
 
-    def __init__(self, adjacency: sp.csr_array, sequential: bool) -> None:
+    def __init__(self, adjacency: "scipy.sparse.csr_array", sequential: bool) -> None:
         self._adjacency = adjacency
         self._known = 0.0
         none = np.empty(0, np.int64)
@@ -267,9 +267,9 @@ class _Hops(_Stored):
 
     def _walk(self, horizon: float) -> Pairs:
         """Extend the walks from all vertices by one edge at a time."""
-        reached = sp.eye_array(self.n, format="csr", dtype=np.bool_)
-        edge: sp.csr_array = reached
-        found: list[sp.coo_array] = []
+        reached = scipy.sparse.eye_array(self.n, format="csr", dtype=np.bool_)
+        edge: scipy.sparse.csr_array = reached
+        found: list[scipy.sparse.coo_array] = []
         while len(found) < horizon:
             edge = (edge @ self._adjacency).astype(np.bool_)
             edge = (edge > reached).tocsr()
@@ -314,7 +314,7 @@ class _Function(Distances):
 
 def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
     """Return the finite entries of a square matrix off its diagonal, and its size."""
-    matrix = D if sp.issparse(D) else number_array(name, D, ndim=None)
+    matrix = D if is_sparse(D) else number_array(name, D, ndim=None)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise SchemaError(
             f"{name}: expected a square matrix, a row and a column for each customer; got shape "
@@ -323,7 +323,7 @@ def _entries(D: Any, name: str) -> tuple[IntArray, IntArray, FloatArray, int]:
     if matrix.dtype.kind not in "fiub":
         raise SchemaError(f"{name}: expected numbers, got an array of type {matrix.dtype}")
     n = int(matrix.shape[0])
-    if sp.issparse(D):
+    if is_sparse(D):
         coo = D.tocsr().tocoo()  # sums entries of the same place
         i, j, d = coo.row, coo.col, coo.data
     else:
@@ -347,7 +347,7 @@ def _check_values(i: IntArray, j: IntArray, d: FloatArray, name: str) -> None:
         )
 
 
-def _adjacency(graph: Any) -> sp.csr_array:
+def _adjacency(graph: Any) -> "scipy.sparse.csr_array":
     """Return the symmetric pattern of edges without loops."""
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
         place = {vertex: k for k, vertex in enumerate(graph.nodes())}
@@ -361,4 +361,4 @@ def _adjacency(graph: Any) -> sp.csr_array:
         i, j = i[value != 0.0], j[value != 0.0]
     i, j = i[i != j], j[i != j]
     pattern = (np.ones(2 * len(i), np.bool_), (np.r_[i, j], np.r_[j, i]))
-    return sp.coo_array(pattern, shape=(n, n)).tocsr()
+    return scipy.sparse.coo_array(pattern, shape=(n, n)).tocsr()

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from streamddcrp.arguments import checked, generator
 from streamddcrp.decay import Decay, DecaySpec, make_decay
@@ -202,7 +202,7 @@ def _solve(log_mass: FloatArray, wanted: float) -> float:
     linked = log_mass[log_mass > -np.inf]
     reach = np.log(_HEAVY)
     low, high = float(linked.min() - reach), float(linked.max() + reach)
-    return float(np.exp(brentq(excess, low, high, xtol=1e-14, rtol=1e-14)))
+    return float(np.exp(scipy.optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14)))
 
 
 def _as_distances(distances: int | ArrayLike | Distances) -> Distances:

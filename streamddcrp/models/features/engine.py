@@ -10,7 +10,6 @@ References
 Neal, "Annealed importance sampling", Statistics and Computing 2001.
 """
 
-import logging
 import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -38,11 +37,6 @@ from streamddcrp.particles.state import learn_rows
 from streamddcrp.records import declared
 from streamddcrp.typing import FloatArray, IntArray
 
-_log = logging.getLogger(__name__)
-_ENDED = (
-    "no particle is left, and further scores mean nothing: sigma_y is so much larger than sigma_x "
-    "that rounding errors dominate; begin a new model, with a larger sigma_x or a smaller sigma_y"
-)
 JOIN = 1  # index of a random number
 RUNS = 3  # annealed particles
 LEVELS = 150  # annealing levels for each row that an arrival resamples
@@ -290,15 +284,8 @@ class FeatureEngine:
 
     def step(self, X: FloatArray, t: FloatArray) -> Reported:
         """Predict and learn checked rows (N, D) at times (N,)."""
-        log_unit, alive = self._log_units(X), self.state.counts[at.N_ACTIVE] > 0
-        try:
-            self.state, reported = step(self.config, self.state, self.to_units(X), t)
-        except ZeroDivisionError:
-            self.state.counts[at.N_ACTIVE] = 0
-            raise
-        finally:
-            if alive and not self.state.counts[at.N_ACTIVE]:
-                _log.warning(_ENDED)
+        log_unit = self._log_units(X)
+        self.state, reported = step(self.config, self.state, self.to_units(X), t)
         reported = _trimmed(reported)
         reported.out[:, SCORE] += log_unit
         for unit in log_unit.tolist():  # one by one: the same bits in any cutting

@@ -54,7 +54,8 @@ class TimeVaryingIBP(WarmingUp, base.Transformer):
     ----------------
     sigma_x, sigma_y : float, optional
         Standard deviations of noise and loadings, in the units of the rows. Default: unknown, and
-        learned; columns of different spread are then scaled.
+        learned; columns of different spread are then scaled. ``sigma_y`` is at most 1000 times
+        ``sigma_x``, since rounding hides smaller noise.
     baseline : bool, optional
         Whether a row with nothing on equals a learned baseline, rather than zero. Default: true if
         a column of the first rows stays on one side of zero.

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from tqdm import tqdm
 
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data import as_observations, as_times, check_times
+from streamddcrp.data.batches import is_sparse
 from streamddcrp.decay import DecaySpec, make_decay
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.sweeps import fitted
@@ -55,8 +56,8 @@ class SeqDDCRPFit(ResultCard):
     """
 
     bound_trace: FloatArray
-    links: sp.csr_array
-    table_probs: sp.csr_array
+    links: "scipy.sparse.csr_array"
+    table_probs: "scipy.sparse.csr_array"
     openers: IntArray
     stats: FloatArray
     labels: IntArray
@@ -104,7 +105,7 @@ class _Batch:
 
     def _start_from(self, init: object) -> None:
         n, width = self.links.shape
-        if not sp.issparse(init) or cast(Any, init).shape != (n, n):
+        if not is_sparse(init) or cast(Any, init).shape != (n, n):
             raise ConfigError(
                 f"init must be 'singletons' or a sparse ({n}, {n}) matrix of link probabilities, "
                 f"as in SeqDDCRPFit.links; got {type(init).__name__}"
@@ -234,7 +235,7 @@ class _Batch:
         n, width = self.links.shape
         row, column = np.nonzero(self.links)
         own = np.flatnonzero(self.birth)
-        links = sp.csr_array(
+        links = scipy.sparse.csr_array(
             (
                 np.concatenate([self.links[row, column], self.birth[own]]),
                 (np.concatenate([row, own]), np.concatenate([row - width + column, own])),
@@ -245,7 +246,7 @@ class _Batch:
         probs = np.concatenate(
             [self.z[self.offset[k] : self.offset[k] + self.length[k]] for k in own]
         )
-        table_probs = sp.csr_array(
+        table_probs = scipy.sparse.csr_array(
             (probs, (rows, np.repeat(np.arange(len(own)), self.length[own]))), shape=(n, len(own))
         )
         table_probs.eliminate_zeros()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import betaincinv
+import scipy
 
 from streamddcrp.contract import KINDS, Event
 from streamddcrp.data.laws.columns import Laws
@@ -399,7 +399,8 @@ def stays_of(state: State) -> pa.Table:
         whole = sum(seen.values()) + 1.0
         chances = {k: (seen[k] + share) / whole for k in [*others, -1]}
         high, middle, low = (
-            1.0 / float(betaincinv(n + 0.5, total - n + 0.5, p)) for p in (0.025, 0.5, 0.975)
+            1.0 / float(scipy.special.betaincinv(n + 0.5, total - n + 0.5, p))
+            for p in (0.025, 0.5, 0.975)
         )
         following = sorted(chances.items(), key=lambda pair: -pair[1])
         rows.append({

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from streamddcrp import records as rec
 from streamddcrp.compilation import entry_point
@@ -237,7 +237,9 @@ def empty_state(config: Config, **room: int) -> State:
 
 def _scratch(config: Config, K: int, U: int) -> Scratch:
     scratch, x = rec.empty(Scratch, {"K": K, "U": U}), 1.0 - config.discount
-    scratch.log_gamma[:] = gammaln(x + np.arange(len(scratch.log_gamma))) - gammaln(x)
+    scratch.log_gamma[:] = scipy.special.gammaln(
+        x + np.arange(len(scratch.log_gamma))
+    ) - scipy.special.gammaln(x)
     return scratch
 
 
