@@ -22,7 +22,7 @@ from streamddcrp.models.graph.kernels.auxiliary import free_slot
 from streamddcrp.models.graph.kernels.cells import add_to, take_from
 from streamddcrp.models.graph.kernels.children import N_COUNTS
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
-from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
+from streamddcrp.models.graph.kernels.group import mixture_densities, sweep_rows
 from streamddcrp.partitions import named
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray

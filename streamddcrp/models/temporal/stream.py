@@ -3,25 +3,24 @@
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from streamddcrp import contract
+from streamddcrp import records as rec
 from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.scaled import FEWEST_ROWS
-from streamddcrp.estimator.stored import read_events
+from streamddcrp.estimator.stored import check_whole, read_events
 from streamddcrp.models.temporal.emissions import Summary, widened
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.stored import check_stored
 from streamddcrp.models.temporal.window import ACTIVE
-from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -363,11 +362,11 @@ class StreamState:
         cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any], n_features: int
     ) -> Self:
         words = meta["words"]
-        check_stored(arrays, meta, n_features)
+        _check(arrays, meta, n_features)
         engine = Engine.from_state(emission, arrays, meta, n_features)
         if words is not None:
             met = max([-1, *(int(X.indices.max(initial=-1)) for X in engine.rows + engine.arrived)])
-            refuse_if(len(set(words)) != len(words) or met >= len(words), "words")
+            rec.refuse_if(len(set(words)) != len(words) or met >= len(words), "words")
         self = cls(engine, None if words is None else Vocabulary(words), **meta["numbers"])
         if isinstance(emission, TextDecay):
             self.boilerplate = Boilerplate.restore(arrays, len(words))
@@ -388,6 +387,68 @@ class StreamState:
             summary = Summary(found, meta["track_words"][i])
             self.trajectories.append(Trajectory(epoch, time, ids[i], mass[i], summary))
         return self
+
+
+class _Sizes(NamedTuple):
+    """Rows of live components, from past epochs."""
+
+    id: Annotated[IntArray, "S"]
+    value: Annotated[FloatArray, "S", rec.WEIGHT]
+
+
+class _Times(NamedTuple):
+    """Times of late epochs."""
+
+    epoch: Annotated[IntArray, "H"]
+    value: Annotated[FloatArray, "H"]
+
+
+class _Final(NamedTuple):
+    """Final labels L of F epochs."""
+
+    head: Annotated[IntArray, "F 2"]  # the epoch and its first row
+    size: Annotated[IntArray, "F", rec.up_to("L")]
+    labels: Annotated[IntArray, "L"]
+
+
+class _Tracks(NamedTuple):
+    """Components T of N epochs."""
+
+    epoch: Annotated[IntArray, "N"]
+    time: Annotated[FloatArray, "N"]
+    size: Annotated[IntArray, "N", rec.up_to("T")]
+    ids: Annotated[IntArray, "T"]
+    mass: Annotated[FloatArray, "T", rec.WEIGHT]
+
+
+def _check(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_features: int) -> None:
+    """Check the output of `StreamState.to_state` without the engine: CheckpointError."""
+    words = meta["words"]
+    for part, group in {"sizes": _Sizes, "times": _Times}.items():
+        rec.check(group, arrays, {}, f"{part}.")
+    rec.check(_Final, arrays, {"L": arrays["final.labels"].size}, "final.")
+    known = rec.check(_Tracks, arrays, {"T": arrays["tracks.ids"].size}, "tracks.")
+    for name, total in (("final.size", len(arrays["final.labels"])), ("tracks.size", known["T"])):
+        rec.refuse_if(int(arrays[name].sum()) != total, name)
+    estimates, said = meta["track_values"], meta["track_words"]
+    several = isinstance(estimates, list) and len({*estimates}) == len(estimates)
+    rec.refuse_if(not several, "track_values")
+    for name in estimates:
+        at = f"tracks.values.{name}"
+        shape = known["T"], n_features
+        rec.check_one(at, rec.stored_array(at, arrays), shape, np.float64, rec.ANY)
+    rec.refuse_if(known["N"] > 0 and bool(estimates) == (words is not None), "track_values")
+    sizes = [0] * known["N"] if words is None else arrays["tracks.size"].tolist()
+    plain = isinstance(said, list) and all(isinstance(part, list) for part in said)
+    rec.refuse_if(not plain or [len(part) for part in said] != sizes, "track_words")
+    rec.refuse_if(not all(isinstance(text, str) for part in said for text in part), "track_words")
+    numbers = meta["numbers"]
+    check_whole([numbers[name] for name in _NUMBERS[2:]], "numbers")
+    rec.refuse_if(not all(type(numbers[name]) is float for name in _NUMBERS[:2]), "numbers")
+    check_whole([n for merge in meta["merges"] for n in merge], "merges")
+    if words is not None:
+        kinds = {str} if not words or isinstance(words[0], str) else {int}
+        rec.refuse_if(not isinstance(words, list) or not {*map(type, words)} <= kinds, "words")
 
 
 def _split(array: Any, sizes: IntArray) -> list[Any]:
