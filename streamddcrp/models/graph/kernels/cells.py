@@ -107,8 +107,10 @@ def take_from(cells, p, row, k):
 def copy_cells(cells, p, to):
     """Copy a particle's cells to the place of another."""
     n = cells.n[p]
-    cells.cell[to, :n] = cells.cell[p, :n]
-    cells.items[to, :n] = cells.items[p, :n]
+    for c in range(n):
+        cells.cell[to, c] = cells.cell[p, c]
+    for c in range(n):
+        cells.items[to, c] = cells.items[p, c]
     cells.n[to] = n
 
 

@@ -69,7 +69,8 @@ def report(state, size, top, total, new, stays, out):
     ``total, new, stays`` : weights of all children, at new tables, at the last row's table.
     """
     at_name, n = state.scratch.at_name, state.counts[N_SEEN]
-    at_name /= total
+    for g in range(len(at_name)):
+        at_name[g] /= total
     for c in range(size):
         state.children.weight[c] /= total
     out[LABEL], out[LABEL_PROB] = best_name(state.names, at_name, new / total, n)

@@ -67,8 +67,9 @@ def enter(words, window, counts, sums, scratch, U, every, old, room, t, data, st
     counts[layout.SHOWN_END] += n_shown
     window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t, -1
     window.copies[at], window.newer[at] = 0, -1
-    growths = layout.N_SUMS + layout.GROWTHS * window.weights.shape[1]
-    window.weights[at] = sums[growths : growths + window.weights.shape[1]]
+    G = window.weights.shape[1]
+    for g in range(G):
+        window.weights[at, g] = sums[layout.N_SUMS + layout.GROWTHS * G + g]
 
 
 @uncounted

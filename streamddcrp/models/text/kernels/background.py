@@ -65,13 +65,15 @@ def common_cosine(tables, counts, out):
         if m > 0:
             n, pairs, squares = n + m, pairs + m * m, squares + tables.square[k]
             K += 1
-            out += tables.total[k]
+            for d in range(len(out)):
+                out[d] += tables.total[k, d]
     for d in range(len(out)):
         b += out[d] * out[d]
         out[d] = 0.0
     for k in range(counts[N_SLOTS]):
         if tables.size[k] > 0:
-            out += tables.total[k] / tables.size[k]
+            for d in range(len(out)):
+                out[d] += tables.total[k, d] / tables.size[k]
     return (b - squares) / max(n * n - pairs, 1.0), K
 
 
@@ -85,7 +87,8 @@ def hidden_cosine(window, counts, out):
         at = (newest - age) % size
         if window.table[at] >= 0:
             n += 1
-            out += window.x[at]
+            for d in range(len(out)):
+                out[d] += window.x[at, d]
     for d in range(len(out)):
         out[d] /= max(n, 1)
         length += out[d] * out[d]
@@ -125,5 +128,6 @@ def find_background(tables, window, counts, known, out):
     b, length = min(b, 0.9), 0.0
     for d in range(len(out)):
         length += out[d] * out[d]
-    out *= math.sqrt(b / max(length, 1e-300))
+    for d in range(len(out)):
+        out[d] *= math.sqrt(b / max(length, 1e-300))
     return b

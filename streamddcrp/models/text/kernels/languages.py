@@ -124,7 +124,9 @@ def leave_words_out(
     for j in range(len(which)):
         words.mark[which[j]] = 0
         tidy_word(words, postings, which[j])
-    sums[ASIDE] = words.aside.sum()
+    sums[ASIDE] = 0.0
+    for w in range(len(words.aside)):
+        sums[ASIDE] += words.aside[w]
     if part > GLUE:
         lift_all(config, words, postings, tables, window, events, counts, sums, scratch)
         spell(events, counts, lexicon)

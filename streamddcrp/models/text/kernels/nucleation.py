@@ -10,7 +10,7 @@ from streamddcrp.models.text.kernels.background import dot, find_background, is_
 from streamddcrp.models.text.kernels.clock import advance, learn_scales, weight_now
 from streamddcrp.models.text.kernels.events import BORN, CLOSED
 from streamddcrp.models.text.kernels.gaps import close_gaps, fit_settings
-from streamddcrp.models.text.kernels.sets import choose, dimensions, partition, prepare_sets
+from streamddcrp.models.text.kernels.sets import choose, copy, dimensions, partition, prepare_sets
 from streamddcrp.models.text.kernels.silence import SWEEP, is_over
 
 FIRST_RHO, FIRST_TEMPER = 0.4, 0.25
@@ -73,7 +73,7 @@ def learn(config, tables, window, counts, sums, background, sets):
     )
     sums[vectors.RHO] = rho
     if config.wider > 0:
-        sets.z[:n] = sets.best[:n]
+        copy(sets.best, sets.z, n)
         close_gaps(sets, n)
         sums[vectors.RHO], part, alpha = fit_settings(
             config.rho, rho, sets, n, half, alpha, least, most
@@ -99,7 +99,7 @@ def gather_loose(config, tables, window, events, counts, sums, background, scrat
     partition(sets, n, alpha, alpha, alpha)
     if config.wider > 0:
         close_gaps(sets, n)
-    sets.best[:n] = sets.z[:n]
+    copy(sets.z, sets.best, n)
     scratch.taken[:] = 0
     for a in range(n):
         if sets.best[a] >= 0:
@@ -178,10 +178,12 @@ def step_vectors(
         at = i % size
         advance(config, tables, window, counts, sums, t[row])
         window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t[row], -1
-        growths = layout.N_SUMS + layout.GROWTHS * window.weights.shape[1]
-        window.weights[at] = sums[growths : growths + window.weights.shape[1]]
+        G = window.weights.shape[1]
+        for g in range(G):
+            window.weights[at, g] = sums[layout.N_SUMS + layout.GROWTHS * G + g]
         counts[layout.NEWEST] = i
-        window.x[at] = x
+        for d in range(len(x)):
+            window.x[at, d] = x[d]
         if is_zero(x):
             vectors.describe_zero(config, tables, counts, sums, odds, out[row])
         else:

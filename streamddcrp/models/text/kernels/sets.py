@@ -26,6 +26,13 @@ CUT_MEAN, CUT_VARIANCE = 0.1388, 0.7725  # normal law that is cut there differs 
 
 
 @uncounted
+def copy(source, target, n):
+    """Copy the first ``n`` values."""
+    for i in range(n):
+        target[i] = source[i]
+
+
+@uncounted
 def below(fit, n, least):
     """Return mean and variance of the products that are smaller than ``least``."""
     count, total, squares = 0, 0.0, 0.0
@@ -321,12 +328,12 @@ def partition(fit, n, alpha, least, most):
     for i in range(n):
         place(fit, n, i, math.log(alpha))
     first, alpha_first = climb(fit, n, alpha, least, most)
-    fit.kept[:n] = fit.z[:n]
+    copy(fit.z, fit.kept, n)
     divide(fit, n, math.log(alpha))
     second, alpha_second = climb(fit, n, alpha, least, most)
     if second > first:
         return second, alpha_second
-    fit.z[:n] = fit.kept[:n]
+    copy(fit.kept, fit.z, n)
     gather(fit, n)
     return first, alpha_first
 
@@ -341,5 +348,5 @@ def choose(rhos, fit, n, half, alpha, least, most):
         if evidence < top:
             break
         top, best, found = evidence, rho, its
-        fit.best[:n] = fit.z[:n]
+        copy(fit.z, fit.best, n)
     return best, found

@@ -352,7 +352,8 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:
             best = gain
-            halves.best_side[:n] = halves.side[:n]
+            for r in range(n):
+                halves.best_side[r] = halves.side[r]
     if best > 0.0:
         need, listed = index.room_needed(words, counts, halves.met, n_met), index.list_room(n_met)
         short[0] = index.lacking(postings, tables, events, counts, need, listed, 1, 2)
