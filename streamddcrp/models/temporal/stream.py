@@ -188,11 +188,8 @@ class StreamState:
     def _leave(self) -> None:
         """Move the oldest epoch out of the window, and record its results."""
         engine, smoothed = self.engine, self.engine.smooth()
-        before, q, mass = (
-            engine.objective(smoothed).total,
-            engine.resp[0],
-            engine.resp[0].sum(axis=0),
-        )
+        before, q = engine.objective(smoothed).total, engine.resp[0]
+        mass = q.sum(axis=0)
         if len(q):
             self.trajectories.append(self._trajectory(0, smoothed))
             labels = engine.ids[q.argmax(axis=1)]
@@ -205,10 +202,8 @@ class StreamState:
                 self.n_lost += lost
         engine.freeze(smoothed)
         self.frozen += before - engine.objective().total
-        self.sizes = {
-            i: self.sizes.get(i, 0.0) + more
-            for i, more in zip(engine.ids.tolist(), mass.tolist(), strict=True)
-        }
+        pairs = zip(engine.ids.tolist(), mass.tolist(), strict=True)
+        self.sizes = {i: self.sizes.get(i, 0.0) + more for i, more in pairs}
 
     def _trajectory(self, e: int, smoothed: Any) -> Trajectory:
         engine = self.engine

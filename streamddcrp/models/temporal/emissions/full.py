@@ -186,11 +186,8 @@ class FullGaussianDrift(gauss.GaussianDrift):
         self, rows: em.Parts, own: em.Parts, sides: em.Parts,
         before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[em.Parts, gauss.DriftSmoothed]:  # fmt: skip
-        shared = [
-            share * np.stack([1.0 - side, side], axis=1)
-            for share, side in zip(own, sides, strict=True)
-        ]
-        W = len(weights)
+        pairs = [np.stack([1.0 - side, side], axis=1) for side in sides]
+        shared, W = [share * pair for share, pair in zip(own, pairs, strict=True)], len(weights)
         for r in range(ROUNDS + 1):
             stats = em.stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
             smoothed = self.smooth(stats, starts, begins)
