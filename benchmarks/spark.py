@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -93,7 +96,37 @@ def timed(processor: Any, log: str) -> Any:
     return processor
 
 
-def on_spark(folder: Path, first: int) -> tuple[float, float]:
+@contextmanager
+def master(*, cluster: bool) -> Iterator[str]:
+    """Yield the address of one core: of this process, or by the two commands of docs/spark.md."""
+    if not cluster:
+        yield "local[1]"
+        return
+    import pyspark  # noqa: PLC0415 -- an extra
+
+    command = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        at = f"127.0.0.1:{free.getsockname()[1]}"
+    host, port = at.split(":")
+    given = (
+        ("master.Master", "--host", host, "--port", port, "--webui-port", "0"),
+        ("worker.Worker", "--host", host, "--cores", "1", "--webui-port", "0", f"spark://{at}"),
+    )
+    started = [
+        subprocess.Popen(
+            [command, f"org.apache.spark.deploy.{name}", *more], stderr=subprocess.DEVNULL
+        )
+        for name, *more in given
+    ]
+    try:
+        yield f"spark://{at}"
+    finally:
+        for process in started[::-1]:
+            process.terminate()
+            process.wait()
+
+
+def on_spark(folder: Path, first: int, at: str) -> tuple[float, float]:
     """Return CPU and wall seconds from trigger ``first`` on, counted from 0."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- an extra
 
@@ -106,8 +139,9 @@ def on_spark(folder: Path, first: int) -> tuple[float, float]:
             timed(self, str(folder / "visits.log"))
 
     frames.KeyedProcessor = Timed
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(at).config("spark.ui.enabled", "false")
     more = {"spark.sql.shuffle.partitions": "1", "spark.driver.host": "127.0.0.1"}
+    more |= {"spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for name, value in (SETTINGS | more).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -135,7 +169,8 @@ def on_spark(folder: Path, first: int) -> tuple[float, float]:
 @click.option("--visits", default="50", show_default=True, help="Rows of a key in a trigger.")
 @click.option("--triggers", default=6, show_default=True)
 @click.option("--first", default=1, show_default=True, help="Trigger from which it is measured.")
-def main(keys: int, visits: str, triggers: int, first: int) -> None:
+@click.option("--cluster", is_flag=True, help="On a master and a worker, not in this process.")
+def main(keys: int, visits: str, triggers: int, first: int, cluster: bool) -> None:
     """Print a table."""
     if find_spec("pyspark") is None or shutil.which("java") is None:
         click.echo("Left out: it needs pip install 'streamddcrp[spark]' and Java.")
@@ -158,7 +193,8 @@ def main(keys: int, visits: str, triggers: int, first: int) -> None:
                 alone.append((time.process_time() - start) / keys * 1e3)
                 pq.write_table(batch, folder / "in" / f"{i}.parquet")
                 os.utime(folder / "in" / f"{i}.parquet", (i, i))  # the order Spark reads them in
-            cpu, wall = on_spark(folder, first)
+            with master(cluster=cluster) as at:
+                cpu, wall = on_spark(folder, first, at)
             inside = np.loadtxt(folder / "visits.log") * 1e3
         n = keys * (triggers - first)
         row = (

@@ -37,6 +37,7 @@ from .models.trees.gibbs import NestedTopicSamples, sample_nested_topics
 from .models.trees.nested_components import NestedCRPComponents
 from .models.trees.nested_topics import NestedCRPTopics
 from .monitor.alarm import Alarm
+from .monitor.calibration import Calibration, calibrate
 from .monitor.changes import change_points, label_changes, relocate_changes
 from .monitor.detector import RegimeAnomalyDetector
 from .monitor.evidence import Evidence, count_regimes, estimate_evidence
@@ -48,6 +49,7 @@ from .partitions import labels_of_links, point_estimate, similarity_matrix
 __all__ = [
     "Alarm",
     "BaseMeasure",
+    "Calibration",
     "Corpus",
     "DDCRPSampler",
     "DDCRPSamples",
@@ -84,6 +86,7 @@ __all__ = [
     "WindowFeatures",
     "__version__",
     "alpha_for",
+    "calibrate",
     "change_points",
     "count_regimes",
     "estimate_evidence",

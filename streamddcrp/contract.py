@@ -81,11 +81,11 @@ class Part(NamedTuple):
         if math.isnan(self.expected):
             return f"{self.name}: {self.excess:.3g} nats"
         off = self.deviations
-        far = f"{abs(off):.{0 if abs(off) >= 9.95 else 1}f} standard deviations"
-        high = "high" if off > 0.0 else "low"
-        return f"{self.name} {_short(self.value)}, expected {_pair(self.expected, self.sd)}: " + (
-            f"{far} {high}" if abs(off) >= 0.95 else "as usual"
-        )
+        what = "as usual by itself" if self.excess >= 1.0 else "as usual"
+        if abs(off) >= 0.95:
+            far = f"{abs(off):.{0 if abs(off) >= 9.95 else 1}f} standard deviations"
+            what = f"{far} {'high' if off > 0.0 else 'low'}"
+        return f"{self.name} {_short(self.value)}, expected {_pair(self.expected, self.sd)}: {what}"
 
 
 def _short(value: float) -> str:

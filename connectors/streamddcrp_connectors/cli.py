@@ -19,6 +19,7 @@ from streamddcrp_connectors.request import Look, Request, options_of
 _FILE = "streamddcrp.file"  # key of a context for the name of its options file
 _RELOADED = ("alarm_rate", "alarm_per", "alarm_group", "silences")
 _ELSEWHERE = {
+    "calibrate": "streamddcrp_connectors.calibrate",
     "demo": "streamddcrp_connectors.demo",
     "report": "streamddcrp_connectors.report.report",
     "serve": "streamddcrp_connectors.page.recorded",

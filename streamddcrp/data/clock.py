@@ -1,9 +1,11 @@
 r"""Read times as people write them: detect a column's kind from a sample, then parse its cells.
 
 A kind is a word: ``number``; ``timestamp`` and ``instant``, ISO 8601 without and with a zone, which
-Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, and ``excel``, days of a spreadsheet;
-``year``, ``day``, ``month`` or ``name`` for dates that begin with a year, a day or a month, or name
-the month, and ``%d/%m/%Y`` for one format. Their parts are put into ISO's order for Arrow to read.
+Arrow reads; ``s``, ``ms``, ``us`` and ``ns`` since 1970, ``excel``, days of a spreadsheet, and
+``years``, with their fractions;
+``year``, ``week``, ``doy``, ``day``, ``month`` or ``name`` for dates that begin with a year, with a
+year and its week or day, a day or a month, or name the month, and ``%d/%m/%Y`` for one format.
+Their parts are put into ISO's order for Arrow to read.
 A suffix ``@Europe/Madrid`` gives the clock's zone. A suffix ``#`` gives the last instant read,
 which resolves the hour that occurs twice in autumn.
 """
@@ -27,7 +29,12 @@ UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # in nanoseconds
 _DAY = 86_400 * 10**9
 _EXCEL = 25_569  # days from the first day of a spreadsheet to 1970
 _SPAN = 631_152_000, 4_102_444_800  # seconds of the years 1990 to 2099
-MONTHS = "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"
+_MONTHS = (  # in English, and where other languages begin them otherwise
+    "jan ene gen", "feb fev fév", "mar mär mrt mrz", "apr abr avr", "may mai mag maj mei",
+    "jun giu", "jul lug", "aug ago aoû", "sep set", "oct okt ott out", "nov", "dec dez dic déc",
+)  # fmt: skip
+MONTHS = {name: number for number, names in enumerate(_MONTHS, 1) for name in names.split()}
+MONTHS |= {"juin": 6, "juil": 7}
 _CLOCK = (
     r"(?P<H>\d{1,2})(?:[:h. ]?(?P<M>\d{2})(?:[:. ]?(?P<S>\d{2})(?:[.,:](?P<f>\d{1,9}))?)?)?"
     r"(?: *(?P<p>[AaPp])(?:\.?[Mm]\.?)?)?"
@@ -48,16 +55,18 @@ _Y = r"(?P<y>\d{4}|\d{2})"
 _D, _M = r"(?P<d>\d{1,2})", r"(?P<m>\d{1,2})"
 _SIGNS = ("[-/.]", _Y), (" ", _Y), (":", r"(?P<y>\d{4})")  # 1-2 13:00 names no year
 _WEEKDAY = r"^(?:[A-Z][a-z]{2,8},? +)?"
-_NAMED = r"(?P<m>[A-Za-z]{3})[a-z]{0,6}\.?"
+_NAMED = r"(?P<m>[Jj]ui[ln]|[A-Za-zäéû]{3})[a-zûé]{0,7}\.?"
 _FORMS = {
     "year": (
         r"^(?P<y>\d{4})[-/. ](?P<m>\d{1,2})(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})(?P<d>\d{2})" + _TIME.replace("+", "*", 1),
         r"^(?P<y>\d{4}):(?P<m>\d{2}):(?P<d>\d{2})" + _TIME,
         r"^(?P<y>(?:1[5-9]|20|21)\d{2})(?P<m>\d{2})$",
-        r"^(?P<y>\d{4})[- ]?[mM](?P<m>\d{1,2})$",
+        r"^(?P<y>\d{4})[- ]?[mM]{1,2}(?P<m>\d{1,2})$",
         r"^(?P<y>\d{4})[- ]?[qQ](?P<q>[1-4])$",
     ),
+    "doy": (r"^(?P<y>\d{4}) (?P<j>\d{1,3})" + _TIME,),
+    "week": (r"^(?P<y>\d{4})(?: |[- ]?[wW])(?P<w>\d{1,2})(?:[- ](?P<d>[1-7]))?$",),
     "day": tuple(f"^{_D}{sign}{_M}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
     "month": tuple(f"^{_M}{sign}{_D}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
     "name": (
@@ -69,6 +78,7 @@ _FORMS = {
         r"(?: (?P<z>" + _NAMES + r"|(?:UTC|GMT)?[-+]\d{2}:?\d{2})| [A-Z]{3,4})? (?P<y>\d{4})$",
     ),
 }
+_COUNTED = {"week": "week|wk", "doy": "doy|day_?of_?year|jday|yday"}  # as columns are called
 _NUMERIC = r"^[-+]?(\d*\.?\d*([eE][-+]?\d+)?|0[xX][\da-fA-F]+|[a-zA-Z]+)$"  # and some that are none
 _NAIVE = r"^\d{4}-\d{2}-\d{2}([T ][\d:.]+)?$"
 _ZONED = r"^\d{4}-\d{2}-\d{2}[T ][\d:.]+(Z|[-+]\d{2}(:?\d{2})?)$"
@@ -127,6 +137,9 @@ def find_kind(cells: Any, name: str = "", wanted: Wanted = Wanted()) -> str | No
 
 
 def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
+    for form, called in _COUNTED.items():
+        if re.search(called, name.lower()) and not parse(cells, form)[0].null_count:
+            return form
     numbers = read_cells(cells, pa.float64())
     if wanted.unit is not None and numbers.null_count < len(cells):
         return "number" if wanted.unit == "none" else wanted.unit
@@ -134,9 +147,9 @@ def _best(cells: Any, name: str, wanted: Wanted) -> str | None:
     if numbers.null_count:
         read |= {kind: read_cells(cells, TYPES[kind]) for kind in ("timestamp", "instant")}
         if min(column.null_count for column in read.values()):
-            unwanted = {True: "month", False: "day", None: ""}[wanted.day_first]
+            unwanted = "doy", {True: "month", False: "day", None: ""}[wanted.day_first]
             some = cells.take(np.linspace(0, len(cells) - 1, min(len(cells), 30)).astype(int))
-            forms = [form for form in _FORMS if form != unwanted and _may_be(some, form)]
+            forms = [form for form in _FORMS if form not in unwanted and _may_be(some, form)]
             forms = [form + zone for zone in ("", "Z") for form in forms]
             read |= {form: parse(cells, form)[0] for form in forms}
     kind = min(read, key=lambda kind: read[kind].null_count)
@@ -185,9 +198,8 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
             hours = unit == "s" and cells is not None and len(cells) > 2 and low >= 1_900_010_100
             return "year" if hours and not parse(cells, "year")[0].null_count else unit
     whole = cells is not None and bool((values == np.trunc(values)).all())
-    if whole and low >= 1700 and high <= 2200:
-        follow = name == "c1" and len(values) > 2 and set(np.diff(values)) == {1.0}
-        return "%Y" if follow or "year" in name.lower() else "number"
+    if cells is not None and low >= 1700 and high <= 2200:
+        return _in_years(values, name, whole=whole)
     if whole and low >= 190001:
         months = np.diff(values // 100 * 12 + values % 100)
         follow = (len(months) > 1 and set(np.abs(months)) == {1.0}) or "month" in name.lower()
@@ -199,6 +211,21 @@ def kind_of_numbers(numbers: Any, name: str = "", cells: Any = None) -> str:
     return "number"
 
 
+def _in_years(values: Any, name: str, *, whole: bool) -> str:
+    """Return what numbers in the size of years are: years, years with fractions, or numbers.
+
+    Fractions of years are in order, and are no months behind a point.
+    """
+    steps = np.diff(values)
+    called = name == "c1" or re.search("time|date|year|decimal", name.lower())
+    if whole:
+        follow = called and len(steps) > 1 and set(steps) == {1.0}
+        return "%Y" if follow or "year" in name.lower() else "number"
+    even = len(steps) > 1 and ((steps > 0.0).all() or (steps < 0.0).all())
+    even = even and np.abs(steps).max() <= 1.0 and (values % 1.0).max() > 0.13
+    return "years" if called and even else "number"
+
+
 def parse(cells: Any, kind: str) -> tuple[Any, str]:
     """Read strings or numbers as times of a kind; return them and the kind for later cells.
 
@@ -207,7 +234,7 @@ def parse(cells: Any, kind: str) -> tuple[Any, str]:
     form, _, clock = kind.partition("@")
     if form in TYPES:
         times = read_cells(cells, TYPES[form])
-    elif form in UNITS or form == "excel":
+    elif form in (*UNITS, "excel", "years"):
         times = _counted(read_cells(cells, pa.float64()), cells, form)
     else:
         times = _read_form(cells, form)
@@ -246,7 +273,12 @@ def _counted(numbers: Any, cells: Any, unit: str) -> Any:
     """Turn counts of a unit into time stamps, exact to the nanosecond for whole counts."""
     values = numbers.to_numpy(zero_copy_only=False)
     lost = ~np.isfinite(values)
-    if unit == "excel":
+    if unit == "years":
+        years = np.clip(np.where(lost, 1970.0, values), 1678.0, 2261.0)
+        starts = (np.floor(years).astype(int) + np.array([[-1970], [-1969]])).astype("M8[Y]")
+        begun, end = starts.astype("M8[s]").astype(np.int64)
+        ticks = (begun + np.rint(years % 1.0 * (end - begun)).astype(np.int64)) * 10**9
+    elif unit == "excel":
         days = np.clip(np.where(lost, 0.0, values) - _EXCEL, -106_000.0, 106_000.0)
         ticks = np.rint(days * 86_400e3).astype(np.int64) * 10**6
     else:
@@ -299,8 +331,8 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
     century = pc.if_else(pc.less(year, "69"), "20", "19")
     year = pc.if_else(pc.equal(pc.utf8_length(year), 2), _join(century, year), year)
     month = part("m", "1")
-    named = pc.index_in(pc.utf8_lower(month), pa.array(MONTHS))
-    month = pc.coalesce(pc.cast(pc.add(named, 1), pa.string()), month)
+    named = pc.index_in(pc.utf8_lower(month), pa.array([*MONTHS]))
+    month = pc.coalesce(pa.array([str(m) for m in MONTHS.values()]).take(named), month)
     if "q" in there:
         quarter = pc.index_in(part("q"), pa.array(["1", "2", "3", "4"]))
         month = pc.cast(pc.add(pc.multiply(quarter, 3), 1), pa.string())
@@ -326,7 +358,21 @@ def _iso(cells: Any, pattern: str) -> tuple[Any, Any]:
     zone = pc.replace_substring_regex(zone, ":$", ":00")
     clock = _join(hour, pa.scalar(":"), two("M", "00"), pa.scalar(":"), two("S", "00"))
     date = _join(year, pa.scalar("-"), month, pa.scalar("-"), two("d", "01"))
+    if {"w", "j"} & there:
+        date = _counted_days(year, part("w", "0"), part("j" if "j" in there else "d", "1"))
     return _join(date, pa.scalar("T"), clock, dot, fraction, zone), next_day
+
+
+def _counted_days(years: Any, weeks: Any, days: Any) -> Any:
+    """Return days of ISO's weeks, of which the first has the year's fourth day; 0: of the year."""
+    year, week, day = (
+        pc.fill_null(pc.cast(part, pa.int64()), 0).to_numpy() for part in (years, weeks, days)
+    )
+    first = (year - 1970).astype("M8[Y]").astype("M8[D]")
+    monday = first + 3 - (first.astype(int) + 6) % 7
+    dates = np.where(week > 0, monday + 7 * (week - 1), first) + day - 1
+    good = pc.and_(years.is_valid(), pa.array((day > 0) & (day < 367) & (week < 54)))
+    return pc.if_else(good, pa.array(np.datetime_as_string(dates)), pa.scalar(None, pa.string()))
 
 
 def _join(*parts: Any) -> Any:

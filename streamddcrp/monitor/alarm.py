@@ -109,14 +109,15 @@ class _Fleet(NamedTuple):
 
 
 class Alarm(Stored):
-    """Raise an alarm when a score is unusually high.
+    """Raise alarms on unusually high scores: one row in 1 / `rate` begins a false one.
 
     The threshold is the k-th largest of the last m scores, k = floor(rate (m + 1)). A score that is
     exchangeable with them exceeds it with probability k / (m + 1), whatever their distribution (the
-    conformal rule). It looks back over 10 / rate to 20 / rate rows, and so follows slow changes.
-    While m is below 1 / rate, an exponential tail is fitted to the 20 largest scores: the right
-    tail for surprise (-log density). With less than 100 rows, or 0.1 / rate, there is no alarm and
-    the threshold is infinite.
+    conformal rule). It looks back over at least the last two thirds of the rows, and at most 10 /
+    rate to 20 / rate, so it forgets how the model began and follows slow changes. While m is below
+    1 / rate, an exponential tail is fitted to the 20 largest scores: the right tail for surprise
+    (-log density). With less than 100 rows, or 0.1 / rate, there is no alarm and the threshold is
+    infinite.
 
     Consecutive alarming rows form one alarm, which ends after 10 rows (``average``, if that is
     more) below the threshold. Only its first row enters the calibration, and every score is capped
@@ -127,15 +128,15 @@ class Alarm(Stored):
 
     With ``labels`` scores are surprises in nats. A row is judged by its excess over the expected
     score: the mean score of the previous row's regime, blended with that of all rows while the
-    regime has fewer than 100. A noisier regime therefore surprises only by its first rows, and an
-    alarm ends once its surprise is usual for the regime. The excess of consecutive rows, less one
-    nat a row, is summed (Page's rule) over at most 100 rows. This finds drifts and small shifts
-    that no single row shows. The first 20 rows that stay in a new regime count as much as its first
-    row. A regime that returns after more than 20 rows counts as new again while it has less than a
-    twentieth of the rows and came at most rate n + 3 times in n rows: the model recognises it, but
-    it is not usual. Regimes born in the first 200 rows are usual; those born in the first 1 / rate
-    rows start with four visits. Of summed rows the highest enters the calibration. An excess below
-    one nat is no alarm.
+    regime has fewer than 100, where of the first 4,000 scores later ones weigh more. A noisier
+    regime therefore surprises only by its first rows, and an alarm ends once its surprise is usual
+    for the regime. The excess of consecutive rows, less one nat a row, is summed (Page's rule) over
+    at most 100 rows. This finds drifts and small shifts that no single row shows. The first 20 rows
+    that stay in a new regime count as much as its first row. A regime that returns after more than
+    20 rows counts as new again while it has less than a twentieth of the rows and came at most rate
+    n + 3 times in n rows: the model recognises it, but it is not usual. Regimes born in the first
+    200 rows are usual; those born in the first 1 / rate rows start with four visits. Of summed rows
+    the highest enters the calibration. An excess below one nat is no alarm.
 
     With ``keys`` each key has its own threshold and alarms, by the excess over its level, with or
     without labels. A key with fewer than 1 / rate rows is judged by the excesses of similar keys
@@ -175,7 +176,7 @@ class Alarm(Stored):
     7
     >>> judged = alarm.step_many([1.0, 9.0, 8.0])
     >>> judged.threshold.round(2)
-    array([4.79, 4.79, 4.8 ])
+    array([4.8 , 4.8 , 4.93])
     >>> judged.alarm, judged.began
     (array([False,  True,  True]), array([False,  True, False]))
     """

@@ -49,7 +49,7 @@ from streamddcrp.validation import whole
 
 
 class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
-    """Anomaly detection by the surprise of a model of regimes, with a calibrated threshold.
+    """Anomaly detection by the surprise under a model of regimes, at a rate of false alarms.
 
     The score is the surprise -log p(x) of a `SeqDDCRP`, predicted before the row is learned; the
     threshold comes from an `Alarm`. The model adapts to anything that persists, so its own surprise
@@ -63,7 +63,7 @@ class RegimeAnomalyDetector(Options, AsIfNext, Stored, base.AnomalyDetector):
         The model, which continues to learn all rows. Default: a `SeqDDCRP` without tempering and
         with links that reach 8 rows, which gave fewer false alarms.
     rate : float, default 0.001
-        Probability that a row in control begins an alarm.
+        Probability that a row in control begins an alarm: one false alarm in 1 / rate rows.
     average : int, default 1
         The score is the mean of this many rows; 10 to 30 suit longer anomalies.
     reference_after : int, optional

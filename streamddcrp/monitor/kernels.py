@@ -7,7 +7,9 @@ import numpy as np
 from streamddcrp.compilation import kernel
 
 MOST = 24  # largest scores kept of each block; at least 2 BLOCK + 2
-BLOCK = 10  # length of a block of calibration rows, in units of 1 / rate
+BLOCK = 10  # most calibration rows of a block, in units of 1 / rate; the first has ..
+FIRST_BLOCK = 200  # .. this many, and each of the next ones ..
+LONGER = 3  # .. so many times as many as the one before, so that first rows are forgotten
 TAIL = 20  # scores for fitting the tail
 LEAST_ROWS = 100  # rows from which the tail is extrapolated, ..
 FURTHEST = 10.0  # .. and by how much at most: to a rate below 1 / rows by this factor
@@ -33,7 +35,8 @@ AGES = np.array([8, 64], dtype=np.int64)  # ages in rows at which a key joins th
 CROWDS = 8  # after these ages, by the number 0, 1, .. 5+ of regimes that lasted
 FAR = 30.0  # nats above a level at which excesses are capped
 INFINITE = 1e250  # larger values are infinite, also as means of rows
-STEADY = 1000  # rows in the mean of a key's level; ten times as many for all keys
+STEADY = 1000  # most rows in a mean of scores
+YOUNG = 4  # of fewer rows, the mean weighs each by about its number to this power less one
 
 PLANNED, FAULT = 1, 2  # verdicts on regimes
 
@@ -127,8 +130,8 @@ def threshold(rate, top, counts, pooled, nats, largest):
 
 
 @kernel
-def _calibrate(rate, top, counts, value):
-    """Add an excess to the calibration; after ``BLOCK / rate`` rows begin a new block."""
+def _calibrate(rate, top, counts, value, pooled):
+    """Add an excess to the calibration; begin a new block if the present one is long enough."""
     if value > top[1, MOST - 1]:
         at = MOST - 1
         while at > 0 and top[1, at - 1] < value:
@@ -136,7 +139,10 @@ def _calibrate(rate, top, counts, value):
             at -= 1
         top[1, at] = value
     counts[CURRENT] += 1
-    if rate > 0.0 and counts[CURRENT] >= BLOCK / rate:
+    if rate == 0.0:
+        return
+    least = max(FIRST_BLOCK, 1.0 / (FURTHEST * rate), LONGER * counts[FORMER])
+    if counts[CURRENT] >= min(least, BLOCK / (rate * (POOLED if pooled else 1.0))):
         top[0] = top[1]
         top[1] = -np.inf
         counts[FORMER] = counts[CURRENT]
@@ -215,10 +221,13 @@ def limit_of(rate, own, fleet, who, largest):
 
 @kernel
 def _follow(level, at, value, n):
-    """Update a mean of ``n``; a far larger value hardly raises it, an infinite one not at all."""
+    """Update a mean of ``n`` rows, which forgets the first ones.
+
+    A far larger value hardly raises it, an infinite one not at all.
+    """
     rise = value - level[at]
     if abs(rise) < INFINITE:
-        level[at] += (min(rise, FAR) if n > 1 else rise) / n
+        level[at] += (min(rise, FAR) if n > 1 else rise) / min((n + YOUNG - 1) / YOUNG, STEADY)
 
 
 @kernel
@@ -344,7 +353,7 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             cap = (limit if known else best) + room
         if len(labels):
             at = int(born[AT])
-            _follow(rare[at], LEVEL, mean, min(rare[at, ROWS], STEADY))
+            _follow(rare[at], LEVEL, mean, rare[at, ROWS])
         verdict = verdicts[i] if len(verdicts) else 0
         above = verdict == FAULT or (judged - usual > limit and verdict != PLANNED)
         out.alarm[i] = above
@@ -363,17 +372,17 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             counts[LEFT] = max(k, QUIET_ROWS) if above else counts[LEFT] - 1
             out.ended[i] = counts[LEFT] == 0 and known
             if not known:
-                _calibrate(rate, top, counts, -np.inf)  # one more row, but no higher score
+                _calibrate(rate, top, counts, -np.inf, False)  # one more row, but no higher score
             continue
         out.began[i] = above
         counts[LEFT] = max(k, QUIET_ROWS) if odd else 0
         if verdict > 0:
             continue
         if pooled:
-            fleet.level[1] += fleet.level[1] < 10.0 * STEADY
+            fleet.level[1] += 1.0
             _follow(fleet.level, 0, min(mean, usual + cap), fleet.level[1])
         if pooled or len(labels):
-            _follow(own.level, who, min(mean, usual + cap), min(counts[N_SCORES], STEADY))
+            _follow(own.level, who, min(mean, usual + cap), counts[N_SCORES])
         excess = judged - usual
         if born[PEAK] > 0.0:
             excess = max(excess, born[PEAK])
@@ -391,12 +400,12 @@ def step_alarm(rate, pace, own, fleet, largest, codes, t, scores, labels, verdic
             wanted = EXTRA_ALARMS + rate * (seen[FORMER] + seen[CURRENT])
             if not above or _begun(seen) <= wanted:  # of many at once the first are enough
                 seen[CURRENT_ALARMS] += above
-                _calibrate(POOLED * rate, fleet.top[crowd], seen, min(excess, cap))
+                _calibrate(rate, fleet.top[crowd], seen, min(excess, cap), True)
             born[BEST] = max(born[BEST], min(excess, cap))
         if differ:
             cap = np.inf
         counts[CURRENT_ALARMS] += odd
-        _calibrate(rate, top, counts, min(excess, cap))
+        _calibrate(rate, top, counts, min(excess, cap), False)
 
 
 @kernel

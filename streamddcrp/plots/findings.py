@@ -10,9 +10,11 @@ from streamddcrp.plots.series import Labelled
 from streamddcrp.typing import FloatArray, IntArray
 
 N_MOMENTS = 5
+N_PARTS = 20  # most stretches of rows with a usual score each
 N_ODD = 2  # most features named for a surprising row
 FAR = 3.0  # standard deviations from which a second one is named, too
 USUAL = 8  # least rows that define what is usual
+MOVED = 1.0  # standard deviations by which a feature surely changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +114,28 @@ def _by_distinction(findings: Findings) -> list[int]:
     return order
 
 
-def _by_change(findings: Findings) -> list[int]:
-    """Return the features that moved between visits, the farthest first.
+def changed_features(findings: Findings) -> list[int]:
+    """Return the features that moved between successive visits, the farthest first.
 
-    The distance is the largest change of the mean in standard deviations of the previous visit;
-    features that never moved by `FAR` are left out.
+    The distance is the largest change of the mean less `FAR` standard errors, in standard
+    deviations of the previous visit, blended with those of all visits as if they had `USUAL` rows
+    more. Features that never moved by `MOVED` are left out.
     """
     values = findings.series.values
-    far = np.zeros(values.shape[1])
+    pieces = [values[visit.first : visit.last + 1] for visit in findings.visits]
+    if len(pieces) < 2:
+        return []
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Mean of empty slice|Degrees of freedom")
-        pieces = [values[visit.first : visit.last + 1] for visit in findings.visits]
-        means = [np.nanmean(piece, axis=0) for piece in pieces]
-        for k in range(1, len(pieces)):
-            spread = np.nanstd(pieces[k - 1], axis=0)
-            away = np.abs(means[k] - means[k - 1]) / np.where(spread > 0.0, spread, np.nan)
-            far = np.fmax(far, away)
+        n = np.array([np.isfinite(piece).sum(axis=0) for piece in pieces])
+        mean = np.array([np.nanmean(piece, axis=0) for piece in pieces])
+        squares = n * np.nan_to_num([np.nanvar(piece, axis=0) for piece in pieces])
+        common = squares.sum(axis=0) / n.sum(axis=0)
+        spread = np.sqrt((squares + USUAL * common) / (n + USUAL))[:-1]
+        away = np.abs(np.diff(mean, axis=0)) / spread - FAR * np.sqrt(1.0 / n[:-1] + 1.0 / n[1:])
+    far = np.nan_to_num(away, nan=0.0, neginf=0.0).max(axis=0)
     order = np.argsort(-far, kind="stable")
-    moved: list[int] = order[far[order] >= FAR].tolist()
+    moved: list[int] = order[far[order] >= MOVED].tolist()
     return moved
 
 
@@ -157,20 +163,15 @@ def odd_features(series: Labelled, place: int) -> list[int]:
 
 
 def telling_features(findings: Findings, n: int) -> list[int]:
-    """Choose ``n`` features to show, in their own order.
+    """Choose ``n`` features to show, the most important first.
 
-    Up to half are features that are odd at the surprising moments. Up to three quarters are filled
-    with those that changed most between visits, even to a rare regime. The rest are those that best
-    separate the regimes.
+    Three quarters are those that changed most between visits, even to a rare regime; then come
+    those that are odd at the surprising moments. The rest are those that best separate the regimes.
     """
-    odd: dict[int, None] = {}
-    for place in findings.moments:
-        odd.update(dict.fromkeys(odd_features(findings.series, place)))
-    chosen = list(odd)[: max(n // 2, 1)]
-    changed = [d for d in _by_change(findings) if d not in chosen]
-    chosen += changed[: max(n - n // 4 - len(chosen), 0)]
-    ranked = _by_distinction(findings)
-    return sorted([*chosen, *(d for d in ranked if d not in chosen)][:n])
+    changed = changed_features(findings)
+    most = n - n // 4
+    odd = (d for place in findings.moments for d in odd_features(findings.series, place))
+    return list(dict.fromkeys([*changed[:most], *odd, *changed, *_by_distinction(findings)]))[:n]
 
 
 def _regime(
@@ -185,10 +186,17 @@ def _regime(
 
 
 def _moments(scores: FloatArray) -> tuple[int, ...]:
-    """Return up to `N_MOMENTS` rows with high scores, each a local maximum."""
-    known = scores[~np.isnan(scores)]
-    if len(known) == 0:
+    """Return up to `N_MOMENTS` rows with scores above the usual, each a local maximum.
+
+    Usual is the median of the rows around: a young model is surprised by every row.
+    """
+    places = np.flatnonzero(~np.isnan(scores))
+    if len(places) == 0:
         return ()
+    parts = np.array_split(places, min(N_PARTS, max(len(places) // 100, 1)))
+    usual = [np.median(scores[part]) for part in parts]
+    scores = scores - np.interp(np.arange(len(scores)), [part.mean() for part in parts], usual)
+    known = scores[places]
     apart = max(HOLD, len(scores) // 100)
     high = np.flatnonzero(scores >= np.percentile(known, 95))
     found: list[int] = []

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from streamddcrp.plots.figures import INK, date_axis, matplotlib, pyplot, rendered, short, styled
-from streamddcrp.plots.findings import Findings, find, odd_features, telling_features
+from streamddcrp.plots.findings import (
+    Findings,
+    changed_features,
+    find,
+    odd_features,
+    telling_features,
+)
 from streamddcrp.plots.lanes import CAUSE, EARLY, draw_causes, draw_lanes, lanes_of_causes
 from streamddcrp.plots.palette import GREY, colours_of
 from streamddcrp.plots.segments import Visit
@@ -224,10 +230,13 @@ def _lines(findings: Findings, features: list[int]) -> list[str]:
     lines = ["  ·  ".join(filter(None, facts))]
     if series.note:
         lines.append(series.note)
-    left_out = [name for d, name in enumerate(series.features) if d not in features]
+    left_out = [d for d in range(len(series.features)) if d not in features]
     if left_out:
-        names = short(", ".join(short(name, 24) for name in left_out), NAMED)
-        lines.append(f"not drawn ({len(left_out):,} of {len(series.features):,} columns): {names}")
+        names = short(", ".join(short(series.features[d], 24) for d in left_out), NAMED)
+        what = f"not drawn ({len(left_out):,} of {len(series.features):,} columns)"
+        if not {*left_out} & {*changed_features(findings)}:
+            what = f"{len(left_out):,} columns without a change"
+        lines.append(f"{what}: {names}")
     return lines
 
 

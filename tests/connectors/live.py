@@ -54,6 +54,7 @@ def drive(
     seed=0,
     longest=0.2,
     batch=20,
+    follow=False,
 ):
     """Run a job on ``source`` that is killed so many times; return results and events in files."""
     folder.mkdir(exist_ok=True)
@@ -68,6 +69,7 @@ def drive(
         "seed": seed,
         "longest": longest,
         "batch_rows": batch,
+        "follow": follow,
     }
     driver = subprocess.Popen(
         [sys.executable, "-m", "tests.connectors.live_driver"],

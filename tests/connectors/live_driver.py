@@ -31,7 +31,8 @@ def once(request, after_row):
     """Do one run, which ends when all rows are there."""
     folder = Path(request["folder"])
     columns = Columns("t", request["key"], ("a", "b"))
-    source = open_source(request["source"], columns, batch_rows=request["batch_rows"])
+    how = {name: request[name] for name in ("batch_rows", "follow")}
+    source = open_source(request["source"], columns, **how)
 
     def ended(summary):
         after_row()

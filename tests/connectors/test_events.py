@@ -91,7 +91,7 @@ def test_events_of_keys_as_tables(source, tmp_path, ending):
     else:
         with pa.ipc.open_file(path) as reader:
             table = reader.read_all()
-    assert table.column_names[:5] == ["index", "key", "kind", "label", "into"]
+    assert table.column_names[:5] == ["index", "time", "key", "kind", "label"]
     assert set(table["key"].to_pylist()) == {"a", "b"}
     assert max(table["index"].to_pylist()) < N // 2
 

@@ -16,7 +16,19 @@ from .brokers import Mosquitto, Postgres
 from .brokers import started as started_there
 from .servers import free_port
 from .test_mqtt import publish, subscribe
-from .test_servers import KEPT, Nats, Redis, do, expected, finish, heard, messages, start, until
+from .test_servers import (
+    KEPT,
+    Nats,
+    Redis,
+    do,
+    expected,
+    finish,
+    heard,
+    messages,
+    start,
+    stop,
+    until,
+)
 
 __all__ = ["do"]
 
@@ -243,16 +255,24 @@ def test_a_full_stream_is_waited_for(nats_server, tmp_path):
     assert [json.loads(line)["row"] for line in place.results()] == list(range(40))
 
 
-def test_a_server_without_memory_ends_the_run_and_loses_nothing(redis_server, do):
-    place = Redis(redis_server)
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (("config", "set", "maxmemory", "1"), ("config", "set", "maxmemory", "0"), "'maxmemory'"),
+        (("replicaof", "127.0.0.1", "1"), ("replicaof", "no", "one"), "read only replica"),
+    ],
+)
+def test_a_server_that_takes_no_results_is_waited_for(redis_server, tmp_path, before, after, words):
+    """It has no memory left, or is not the master any more."""
+    place, order = Redis(redis_server), redis_server.client.execute_command
     place.publish(messages(40))
-    arguments = [place.source, "--sink", place.sink, *KEPT]
-    redis_server.client.config_set("maxmemory", "1")
-    code, err = do(*arguments)
-    assert code == 2, err
-    assert "used memory > 'maxmemory'" in err
-    assert "Traceback" not in err
-    redis_server.client.config_set("maxmemory", "0")
-    code, err = do(*arguments)
-    assert code == 0, err
+    order("config", "set", "replica-serve-stale-data", "yes")
+    order(*before)
+    process = start(tmp_path, place.source, "--sink", place.sink, "--checkpoint", "ck")
+    assert words in heard(process, "is not available")
+    assert place.results() == []
+    order(*after)
+    heard(process, "is back after")
+    until(lambda: len(place.results()) >= 40)
+    assert stop(process)[1] < 2.0
     assert [json.loads(line)["row"] for line in place.results()] == list(range(40))

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from streamddcrp.plots.clock import Clock
 from streamddcrp.plots.figures import INK, styled
-from streamddcrp.plots.findings import find, odd_features, telling_features
+from streamddcrp.plots.findings import changed_features, find, odd_features, telling_features
 from streamddcrp.plots.palette import COLOURS, DARK, GREY, colours_of
 from streamddcrp.plots.segments import HOLD, Numbers, visits
 from streamddcrp.plots.series import Labelled
@@ -367,7 +367,27 @@ def test_features_that_tell_regimes_apart_come_first():
     findings = find(series(labels, values=noise, features=tuple("abcde")))
     findings = dataclasses.replace(findings, moments=())
     assert telling_features(findings, 2) == [1, 3]
-    assert telling_features(findings, 5) == [0, 1, 2, 3, 4]
+    assert telling_features(findings, 3)[:2] == [1, 3]
+    assert sorted(telling_features(findings, 5)) == [0, 1, 2, 3, 4]
+
+
+def test_a_short_visit_is_no_change_of_its_columns():
+    labels = np.repeat([0, 1, 0, 2, 0], [100, 4, 100, 100, 100])  # the second only by chance
+    noise = np.random.default_rng(0).normal(size=(404, 30))
+    noise[204:304, 7] += 3.0
+    noise[100:104, 9] += 9.0
+    findings = find(series(labels, values=noise, features=tuple(map(str, range(30)))))
+    assert changed_features(findings) == [9, 7]
+    assert telling_features(findings, 12)[:2] == [9, 7]
+    said = next(t.get_text() for t in pictured(findings).axes[-1].texts if "18" in t.get_text())
+    assert said.startswith("18 columns without a change: ")
+
+
+def test_a_young_model_has_no_surprising_moments():
+    scores = np.random.default_rng(0).normal(size=2000)
+    scores += 30.0 * np.exp(-np.arange(2000) / 150.0)
+    scores[1500] += 15.0
+    assert find(series(np.zeros(2000, int), scores=scores)).moments[0] == 1500
 
 
 def test_features_at_rest_come_last():

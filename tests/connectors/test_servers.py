@@ -3,7 +3,6 @@
 import json
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
@@ -131,19 +130,6 @@ def expected(folder, sent):
     code, _, err = finish(start(folder, "rows.jsonl", "--sink", "out.jsonl"))
     assert code == 0, err
     return (folder / "out.jsonl").read_bytes().splitlines()
-
-
-def recorded(folder):
-    """Return how many rows the checkpoint has."""
-    try:
-        with sqlite3.connect(
-            f"file:{folder}/ck/state.sqlite?mode=ro&immutable=1", uri=True
-        ) as base:
-            found = base.execute("select offset from cursor").fetchone()
-        base.close()
-        return json.loads(found[0])["rows"] if found else 0
-    except sqlite3.Error:
-        return 0
 
 
 def until(true, seconds=600):

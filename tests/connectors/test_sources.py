@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import threading
+import time
 import tracemalloc
 from contextlib import closing, suppress
 from functools import partial
@@ -19,6 +20,8 @@ from streamddcrp_connectors.run.columns import Columns
 from streamddcrp_connectors.run.sources import open_source
 
 from .data import NAMES, WRITERS, as_arrow, rows
+from .live import drive, expected, meanwhile
+from .test_servers import until
 
 COLUMNS = Columns("t", "k", ("a", "b"))
 TABLE = rows(40)
@@ -306,52 +309,45 @@ def test_names_of_the_test_data():
     assert as_arrow(TABLE).column_names == list(NAMES)
 
 
-@pytest.mark.parametrize("how", ["rename", "cut"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_log_that_is_rotated_is_read_to_the_last_row(tmp_path, kind, how):
+def test_a_week_of_a_log_that_is_rotated_and_four_kills_are_as_one_file(tmp_path, kind):
+    """Twenty rotations: the log is renamed, or copied and cut once its lines were read."""
+    table = rows(10_080)  # a row a minute
     path = tmp_path / f"log.{kind}"
-    head = "t,a\n" if kind == "csv" else ""
-    line = "{0},{0}\n" if kind == "csv" else '{{"t": {0}, "a": {0}}}\n'
-    columns = Columns("t", None, ("a",))
+    write, out = WRITERS[kind], tmp_path / "job" / "out.jsonl"
+    parts = [table[i : i + 240] for i in range(0, len(table), 240)]
+    write(path, parts[0])
 
-    def write(numbers, mode="a"):
-        with path.open(mode) as file:
-            file.write((head if mode == "w" else "") + "".join(line.format(i) for i in numbers))
+    def add(part):
+        lines = write(tmp_path / "part", part).read_text().splitlines(keepends=True)
+        with path.open("a") as file:
+            file.writelines(lines[kind == "csv" :])
 
-    def rotate(number):
-        older = path.with_name(f"{path.name}.{9 - number}")
-        if how == "rename":
-            path.rename(older)
-        else:
-            older.write_bytes(path.read_bytes())
-        os.utime(older, ns=(number, number))  # in their order, whatever the clock's steps are
+    def n_learned():
+        return out.read_bytes().count(b"\n") if out.exists() else 0
 
-    write(range(10), "w")
-    found, offset = [], None
-    for number in range(1, 7):
-        source = open_source(path, columns, follow=True, idle=0.3, batch_rows=4)
-        read = source.read_after(offset)
-        rotated = number % 2 == 0  # while the run is away, or while it reads
-        for batch, then in read:
-            offset = then
-            if batch is not None:
-                found += batch.column("t").to_pylist()
-            elif not rotated:
-                rotated = True
-                write(range(20 * number - 10, 20 * number))
-                if how == "cut":  # it has read them before
-                    while found[-1] < 20 * number - 1:
-                        more, offset = next(read)
-                        found += [] if more is None else more.column("t").to_pylist()
-                rotate(number)
-                write(range(20 * number, 20 * number + 10), "w")
-        source.close()
-        if number % 2 == 1:
-            write(range(20 * number + 10, 20 * number + 20))
-            rotate(number + 1)
-            write(range(20 * number + 20, 20 * number + 30), "w")
-    assert found == [float(i) for i in range(len(found))]
-    assert len(found) >= 120
+    def work():
+        until(n_learned)  # what was rotated before the job began is not of the job
+        for number, part in enumerate(parts[1:], 1):
+            if number % 2:
+                add(part)
+                continue
+            time.sleep(0.02)  # a step of the clock by which files are ordered
+            older = path.with_name(f"{path.name}.{number}")
+            if number % 4:
+                path.rename(older)
+            else:
+                until(lambda number=number: n_learned() == 240 * number)
+                older.write_bytes(path.read_bytes())
+            write(path, part)
+            if number % 4 == 0:  # before the log is as long again as it was
+                until(lambda number=number: n_learned() == 240 * (number + 1))
+
+    with meanwhile(work):
+        got = drive(
+            tmp_path / "job", str(path), len(table), follow=True, kills=4, longest=1.0, batch=100
+        )
+    assert got == expected(tmp_path / "alone", [json.dumps(row) for row in table])
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])

@@ -198,10 +198,16 @@ def test_the_last_labels_are_written_when_a_run_ends(invoke, tmp_path):
 def test_a_decay_in_time_and_epochs(invoke, tmp_path):
     path = write(tmp_path / "news.jsonl", list(news(60)))
     (tmp_path / "m.toml").write_text('model = "text"\ndecay = "1d"\n')
-    refused = invoke("run", path, "--text", "x", "--model", "m.toml")
+    bare = write(tmp_path / "bare.jsonl", [{"x": row["x"]} for row in news(60)])
+    refused = invoke("run", bare, "--text", "x", "--model", "m.toml")
     assert refused.exit_code
     assert "decay" in refused.output
-    assert len(lines(invoke("run", path, "--text", "x", "--time", "at", "--model", "m.toml"))) == 60
+    out = [
+        lines(invoke("run", path, "--text", "x", *time, "--model", "m.toml"))
+        for time in ((), ("--time", "at"))  # a time is found
+    ]
+    assert out[0] == out[1]
+    assert len(out[0]) == 60
     refused = invoke("run", path, "--text", "x", "--model", "text", "--epoch", "1d")
     assert refused.exit_code
     assert "no epochs" in refused.output

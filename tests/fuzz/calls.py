@@ -265,6 +265,9 @@ def of_functions():
     corpus = streamddcrp.Corpus.from_documents(docs, base_measure=base)
     good = {
         "alpha_for": {"decay": decay, "distances": 10, "n_tables": 3.0},
+        "calibrate": {
+            "model": streamddcrp.GraphCRP(likelihood=family, alpha=1.0, n_particles=2),
+            "n_rows": 3, "n_simulations": 20},
         "change_points": {"p_change": [0.1, 0.95, 0.2]},
         "count_regimes": {"model": streamddcrp.SeqDDCRP(likelihood=family).fit(X)},
         "estimate_evidence": {

@@ -5,6 +5,7 @@ from types import CodeType
 CASES = {}
 
 EXEMPT = {
+    "Calibration": "what `calibrate` returns",
     "Evidence": "what `estimate_evidence` returns",
     "Explanation": "what `explain_one` returns; recorded by tests of reasons",
     "Explanations": "what `explain_many` returns",

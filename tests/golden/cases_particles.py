@@ -10,6 +10,7 @@ from streamddcrp import (
     SeqDDCRP,
     TimeVaryingIBP,
     alpha_for,
+    calibrate,
     count_regimes,
     estimate_evidence,
     labels_of_links,
@@ -99,6 +100,9 @@ def evidence_of_runs(record):
     record.add("regimes", count_regimes(stream))
     rows = streams.regimes(60, length=20)
     models = {"links": DDCRPSampler(likelihood=GIVEN, n_particles=5), "stream": stream.clone()}
+    found = calibrate(model, n_rows=5, n_simulations=20)
+    record.add("calibration", found)
+    record.add("p_values", found.p_values)
     record.add("race", race({name: one.step_many(rows)["score"] for name, one in models.items()}))
 
 

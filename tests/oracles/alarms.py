@@ -56,11 +56,8 @@ class AlarmTwin:
                 _enter(self, -math.inf)
             return mean, threshold, alarm
         odd = alarm or (math.isinf(threshold) and mean > cap)
-        self.current.append(min(mean, cap))
         self.began += odd
-        if len(self.current) >= 10 / self.rate:
-            self.former, self.current = self.current, []
-            self.began_before, self.began = self.began, 0
+        _enter(self, min(mean, cap))
         self.left = self.quiet if odd else 0
         return mean, threshold, alarm
 
@@ -177,7 +174,7 @@ class FleetTwin:
             return excess + usual, usual + limit, False, False, False
         if own.regime is not None:
             regime = own.regime
-            regime.level = _followed(regime.level, mean, min(regime.rows, 1000))
+            regime.level = _followed(regime.level, mean, regime.rows)
         alarm = excess > limit
         unknown = math.isinf(limit)
         differ = own.began + own.began_before > 3 + 2.0 * self.rate * m
@@ -193,9 +190,9 @@ class FleetTwin:
                 _enter(own, -math.inf)
             return excess + usual, usual + limit, alarm, False, own.left == 0 and not unknown
         own.left = own.quiet if odd else 0
-        self.n = min(self.n + 1, 10_000)
+        self.n += 1
         self.level = _followed(self.level, min(mean, usual + cap), self.n)
-        own.level = _followed(own.level, min(mean, usual + cap), min(n + 1, 1000))
+        own.level = _followed(own.level, min(mean, usual + cap), n + 1)
         highest = max(excess, own.peak) if own.peak else excess
         if n + 1 - own.zero >= 100:
             own.total = 0.0
@@ -242,11 +239,12 @@ class FleetTwin:
 
 def _enter(twin, value, faster=1.0):
     twin.current.append(value)
-    if len(twin.current) >= 10 / (faster * twin.rate):
+    least = max(200, 0.1 / twin.rate, 3 * len(twin.former))
+    if len(twin.current) >= min(least, 10 / (faster * twin.rate)):
         twin.former, twin.current = twin.current, []
         twin.began_before, twin.began = twin.began, 0
 
 
 def _followed(level, value, n):
     rise = value - level
-    return level + (min(rise, 30.0) if n > 1 else rise) / n
+    return level + (min(rise, 30.0) if n > 1 else rise) / min((n + 3) / 4, 1000)

@@ -68,12 +68,16 @@ def _guard(name: str) -> Iterator[None]:
         redis.TimeoutError,
         redis.BusyLoadingError,
         redis.exceptions.MasterDownError,
+        redis.OutOfMemoryError,
+        redis.ReadOnlyError,  # a replica, until it is made the master
     ) as error:
         if "CERTIFICATE_VERIFY_FAILED" in str(error):
             message = f"{name}: the server's certificate is not known; name its ca=FILE"
             raise ConfigError(message) from error
         raise ConnectionError(re.sub(r"^Error \d+ ", "", str(error)) or "no answer") from error
     except redis.ResponseError as error:
+        if str(error).startswith("MISCONF"):  # its disk is full
+            raise ConnectionError(str(error)) from error
         if "NOAUTH" in str(error) or "WRONGPASS" in str(error):
             raise ConfigError(f"{name} refuses the user or password") from error
         raise ConfigError(f"{name}: {error}") from error

@@ -40,8 +40,8 @@ _SIZES = {
 _PREFIX = "|".join(sorted(_SIZES, key=len, reverse=True))
 _CLOCKS = r"^\d{1,2}(:\d{1,2}:\d{1,2}|[:.]\d{2}([:.]\d{2}([.,]\d+)?)?)( ?[AaPp](\.?[Mm]\.?)?)?$"
 _TIME_NAMES = re.compile(
-    r"(?:^|[\W_])((?:date|time|timestamp|datetime)s?|at|ts|t|when|epoch|stamp|day|month|year|utc|"
-    r"yyyymmdd|datum|zeit|fecha|index|c\d+)"
+    r"((?:date|time|timestamp)s?|(?:^|[\W_])(?:at|ts|t|when|epoch|stamp|day|month|year|utc|unix|decimal|"
+    r"yyyymmdd|datum|zeit|fecha|start|end|index|c\d+))"
     r"(?:$|[\W_])",
     re.I,
 )

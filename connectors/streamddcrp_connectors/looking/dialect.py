@@ -24,6 +24,7 @@ MISSING = (
     "(null)", "<na>", r"\n", "-nan", "nd", "n.a.", "..", "#value!", "#div/0!", "bad", "no data",
     "mm", ":", "**", "***", "****", "*****", "nat", "unavailable", "unknown", "not available",
     "no value available", "#null!", "#num!", "-nan(ind)", "undef", "n.d.", "///",
+    "[n/a]", "[not supported]",
 )  # fmt: skip
 _MOST_LOOKED = 10_000  # columns whose cells tell how a file is written
 _COMMENTS = ("#", "%", "//")
@@ -126,7 +127,8 @@ def find_dialect(head: bytes, wanted: dict[str, Any] | None = None) -> Dialect:
         if top <= 0.5:
             best, found = _cut(text, ","), replace(found, sep=",")
     found = _with_header(found, best, given, text)
-    even = sum(len(row) == best.width for row in best.rows) / max(len(best.rows), 1)
+    below = [len(row) for row, at in zip(best.rows, best.lines, strict=True) if at >= found.skip]
+    even = below.count(best.width) / max(len(below), 1)
     ragged = not found.header and even < 0.9 and not {"sep", "skip"} & {*given}
     found = replace(found, ragged=ragged, glued=found.glued and found.sep == " ")
     arff = re.findall(r"(?im)^@attribute\s+(?:'([^']+)'|\"([^\"]+)\"|(\S+))", text)
@@ -191,6 +193,7 @@ def _cut(text: str, sep: str) -> _Cut:
         pairs = zip(["", *cells], cells, strict=False)
         clocks = ((cell, _DATE.match(before) and _HOUR.match(cell)) for before, cell in pairs)
         cells = [cell for cell, clock in clocks if not clock and not _is_missing(cell)]
+        cells = ["," if cell[-1] in ",;" else cell for cell in cells]  # not between blanks
     kept = sum(map(_is_value, cells)) / max(len(cells), 1)
     if cut.width > 1:
         cut.worth = cut.share * (1.0 + kept) * (kept >= 0.5 or sep != " ")
@@ -288,7 +291,7 @@ def _with_header(found: Dialect, cut: _Cut, given: dict[str, Any], text: str) ->
     names = _with_index(cut.rows[start:below], names) if header else names
     values = [row for row in cut.rows[below:] if len(row) == cut.width]
     if "decimal" not in given:
-        decimal, thousands = _find_decimal(values, found.sep)
+        decimal, thousands = find_decimal(values, found.sep)
         found = replace(found, decimal=decimal, thousands=thousands)
     wide = len(rows[0]) > cut.width and all(map(_NOTES.fullmatch, rows[0][cut.width :]))
     if not names and (not header or wide or line in cut.padded):
@@ -377,7 +380,8 @@ def _first_row(cut: _Cut) -> int:
             even = (p for p in range(start, last) if len(cut.rows[p]) == cut.width)
             after = next(even, last)
             header = not _has_values(cut.rows[after]) and _is_header(cut.rows[after:])
-            if not header and (after > start + 1 or any(map(_is_value, row))):
+            lone = start > 0 and len(cut.rows[after - 1]) == 1 < after - start  # what counts rows
+            if not header and not lone and (after > start + 1 or any(map(_is_value, row))):
                 break
             start = after
             continue
@@ -546,7 +550,7 @@ def _n_units(rows: list[list[str]]) -> int:
     return n_units
 
 
-def _find_decimal(rows: list[list[str]], sep: str) -> tuple[str, str]:
+def find_decimal(rows: Sequence[Sequence[str]], sep: str = ",") -> tuple[str, str]:
     """Tell commas of thousands from those of decimals, and points likewise."""
     cells = [cell.strip() for row in rows[:1000] for cell in row]
     cells = [cell for cell in cells if is_number(cell) and not _DATE.match(cell)]

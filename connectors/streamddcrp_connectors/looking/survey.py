@@ -3,14 +3,14 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streamddcrp.data.clock import Wanted, find_kind, is_ambiguous, parse, read_cells
+from streamddcrp.data.clock import UNITS, Wanted, find_kind, is_ambiguous, parse, read_cells
 from streamddcrp_connectors.looking.cells import Habit, find_habit, may_be_time, together, trimmed
 from streamddcrp_connectors.looking.dialect import Dialect
 
@@ -21,6 +21,7 @@ _PARTS = (  # as they are called
     ("day", "dd", "dy", "d"), ("hour", "hh", "hr", "h"),
     ("minute", "min", "mn", "mm"), ("second", "sec", "ss"),
 )  # fmt: skip
+_COUNTED = ("doy", "dayofyear", "day_of_year", "jday", "yday"), ("week", "wk")  # of years
 _DIGITS = r"^([01]?\d|2[0-4])([0-5]\d([0-5]\d)?)?$"  # of a clock
 _IDS = re.compile(  # of the things that numbers tell apart
     r"(?i:(.*[\W_])?(id|(bike|user|device|station|sensor|store|site|item|trip|session)_?id))"
@@ -92,9 +93,13 @@ def survey(
 
 
 def _is_stamps(name: str, cells: Any, clock: str) -> bool:
-    """Whether numbers of that size are other times: called so, or whole and mostly in order."""
-    if clock not in ("ms", "us", "ns") or may_be_time(name):
-        return clock in ("ms", "us", "ns")
+    """Whether numbers of that size are other times: called so, or whole and mostly in order.
+
+    Seconds since 1970 are so if they are both.
+    """
+    called = may_be_time(name)
+    if clock not in UNITS or called != (clock == "s"):
+        return clock in UNITS and called
     values = read_cells(trimmed(cells).drop_null(), pa.float64()).to_numpy(zero_copy_only=False)
     values = values[np.isfinite(values)]
     return bool((values == np.trunc(values)).all()) and _falls(np.diff(values)) <= len(values) / 10
@@ -126,7 +131,7 @@ def _joined(table: Any, names: Sequence[str]) -> Any:
 
 
 def _kind(table: Any, names: Sequence[str], wanted: Wanted) -> str | None:
-    return find_kind(_joined(table, names), names[0], wanted) if names else None
+    return find_kind(_joined(table, names), " ".join(names), wanted) if names else None
 
 
 def _is_day(table: Any, habits: Mapping[str, Habit], name: str, wanted: Wanted) -> bool:
@@ -146,7 +151,10 @@ def _clocks(table: Any, habits: Mapping[str, Habit], day: str) -> list[str]:
     for name in later[:1]:  # digits alone, of a column without a name, or called a time
         cells = pc.unique(trimmed(table.column(name)).drop_null())
         clocks = pc.all(pc.match_substring_regex(cells, _DIGITS)).as_py()
-        if clocks and len(cells) > 20 and (_is_unnamed(name) or "time" in name.lower()):
+        long = pc.max(pc.utf8_length(cells)).as_py() or 0
+        many = len(cells) > 20 or (len(cells) > 1 and long > 3)
+        called = "time" in name.lower() and many
+        if clocks and (called or (_is_unnamed(name) and len(cells) > 20)):
             hours.append(name)
     return [name for name, habit in habits.items() if habit.kind == "clock"] + hours
 
@@ -190,38 +198,49 @@ def _falls(steps: Any) -> int:
 def _find_key(
     table: Any, habits: Mapping[str, Habit], times: Sequence[str], wanted: Wanted
 ) -> str | None:
-    """Return a column of words or ids that cuts the rows into blocks, each in time's order."""
-    falls = _falls(time_steps(table, times, wanted)[1])
+    """Return a column of words or ids that cuts the rows into blocks, each in time's order.
+
+    Or each the newest first.
+    """
+    steps = time_steps(table, times, wanted)[1]
+    falls = min(_falls(steps), _falls(-steps))
     for name, habit in habits.items():
-        named = habit.kind == "words" or (habit.kind == "number" and _IDS.fullmatch(name))
-        if not named or not 0 < falls < 0.1 * len(table) or name in times:
+        kept = habit.kind in ("words", "number") and name not in times
+        if not kept or not 0 < falls < 0.1 * len(table):
             continue
+        named = habit.kind == "words" or _IDS.fullmatch(name)  # others begin anew in each block
         cells = np.array(table.column(name).fill_null("").to_pylist(), dtype=object)
         n_blocks = 1 + int((cells[1:] != cells[:-1]).sum())
         whole = n_blocks == len({*cells}) <= len(cells) / 5
-        if whole and falls < n_blocks and not _falls(time_steps(table, times, wanted, name)[1]):
+        begun = falls < n_blocks if named else falls == n_blocks - 1
+        within = time_steps(table, times, wanted, name)[1] if whole and begun else np.empty(0)
+        if whole and begun and not (_falls(within) and _falls(-within)):
             return name
     return None
 
 
 def _find_parts(table: Any, habits: Mapping[str, Habit]) -> list[tuple[str, ...]]:
     """Return columns of year, month, day, ..., by their names, or by years and months in them."""
-    parts: list[str] = []
-    rest = iter(habits)
-    for called in _PARTS:
-        found = next((name for name in rest if name.strip(" ,.:").lower() in called), None)
-        if found is None:
-            break
-        parts.append(found)
-    if len(parts) > 1:
-        return [tuple(parts)]
+    for called in (_PARTS, (_PARTS[0], _COUNTED[0], *_PARTS[3:]), (_PARTS[0], _COUNTED[1])):
+        parts, rest = [], iter(habits)
+        for names in called:
+            found = next((n for n in rest if n.strip(" ,.:").lower() in names), None)
+            if found is None:
+                break
+            parts.append(found)
+        if len(parts) > 1:
+            return [tuple(parts)]
     whole = [name for name, habit in habits.items() if habit.kind in ("number", "ramp")]
     for at in range(len(whole) - 1):
         pairs = zip(whole[at:], ((1700, 2200), (1, 12), (1, 31), (0, 24)), strict=False)
         within = [*takewhile(lambda pair: _is_within(table.column(pair[0]), *pair[1]), pairs)]
         if len(within) > 1:
             return [tuple(whole[at : at + n]) for n in range(len(within), 1, -1)]
-    return []
+    return [  # with the names of months, if they can be read so
+        (year, month) for year, month in pairwise(habits)
+        if year in whole and habits[month].kind == "words"
+        and _is_within(table.column(year), 1700, 2200)
+    ]  # fmt: skip
 
 
 def _is_within(cells: Any, low: int, high: int) -> bool:
@@ -239,7 +258,7 @@ def time_steps(
     and times to come do not count.
     """
     cells = _joined(table, names)
-    kind = find_kind(cells, names[0], wanted)
+    kind = find_kind(cells, " ".join(names), wanted)
     if kind is None:
         return np.empty(0), np.empty(0), len(cells)
     times, _ = parse(cells, kind)
@@ -295,7 +314,8 @@ def said_of_times(table: Any, found: Survey, wanted: Wanted) -> str:
 _FORMS = {
     "s": "in seconds since 1970", "ms": "in milliseconds since 1970",
     "us": "in microseconds since 1970", "ns": "in nanoseconds since 1970",
-    "excel": "in days of a spreadsheet", "day": "days before months", "month": "months before days",
+    "excel": "in days of a spreadsheet", "years": "in years and their fractions",
+    "day": "days before months", "month": "months before days",
     "dayZ": "days before months", "monthZ": "months before days",
 }  # fmt: skip
 

@@ -21,6 +21,7 @@ LETTERS = 300  # of a text
 STORIES = 2000  # stories whose words are kept
 EVENTS = 300  # events kept
 BACK = 12  # latest events searched for a repeated one
+ALONE = ("alarm", "over", "acknowledged")  # kinds that are listed each time
 
 
 class Job(NamedTuple):
@@ -66,7 +67,7 @@ class Rows(NamedTuple):
 
 
 class Feed:
-    """The last ``most`` events; a repeated event is counted, not listed again.
+    """The last ``most`` events; one of a table that is repeated is counted, not listed again.
 
     Examples
     --------
@@ -88,7 +89,7 @@ class Feed:
         """Note an event: its time, its reasons in words, and when it probably occurred."""
         self.last_id += 1
         n = 1
-        for back in range(0 if kind == "acknowledged" else min(BACK, len(self._entries))):
+        for back in range(0 if kind in ALONE else min(BACK, len(self._entries))):
             entry = self._entries[-1 - back]
             if (entry["kind"], entry["label"], entry["into"]) == (kind, label, into):
                 n = entry["n"] + 1

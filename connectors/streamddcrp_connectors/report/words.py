@@ -112,8 +112,8 @@ def _regimes(findings: Findings) -> list[str]:
         left_out = [name for d, name in enumerate(names) if d not in features]
         lines += [
             "",
-            f"These are {len(features)} of {len(names)} columns, those that were odd at surprising "
-            "moments and those that tell the regimes apart best. Left out above (choose with "
+            f"These are {len(features)} of {len(names)} columns, those that changed most, and then "
+            "those that were odd at surprising moments. Left out above (choose with "
             f"--features): {', '.join(left_out)}.",
         ]
     rest = len(findings.regimes) - N_REGIMES

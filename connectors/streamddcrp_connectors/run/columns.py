@@ -173,24 +173,32 @@ def _refuse_too_many(features: Sequence[str], where: str) -> None:
 def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[Columns, Survey]:
     """Choose the columns that were not named, by a sample whose cells are text.
 
-    ``columns`` are checked against the sample. Where features are named, no time is looked for.
-    ``where`` is what messages call the source.
+    ``columns`` are checked against the sample. Where features are named, no time is looked for;
+    beside a text one is, in whose order the rows are. ``where`` is what messages call the source.
     """
-    times: tuple[str, ...] | None = columns.times
     named = columns.features is not None
+    times: tuple[str, ...] | None = columns.times
     if dialect.decimal == ",":
         clock = columns.reading.clock._replace(commas=True)
         columns = replace(columns, reading=replace(columns.reading, clock=clock))
-    if named:  # in rows of JSON a column may come later
-        there = {*table.schema.names}
+    there = {*table.schema.names}
+    if named and not columns.text:  # in rows of JSON a column may come later
         table = table.select([name for name in columns.raw if name in there])
-        times = tuple(name for name in columns.times if name in there)
-    elif columns.time is None and not columns.text:
+    if columns.time is None and (columns.text or not named):
         times = None
+    elif named:
+        times = tuple(name for name in columns.times if name in there)
     texts = (columns.features or ()) if columns.text else ()
     found = survey(table, dialect, columns.reading.clock, times, columns.key, texts)
+    time = TOGETHER.join(found.times) or columns.time
+    if columns.text and found.key != columns.key:
+        found = found._replace(key=columns.key)
+        if columns.time is None:
+            time, found = None, found._replace(times=(), kind=None)
     if named:
-        return replace(columns, key=found.key), found._replace(left_out={})
+        shown = () if columns.text else found.features
+        found = found._replace(features=shown, left_out={})
+        return replace(columns, time=time, key=found.key), found
     if not found.features:
         words = [name for name, why in found.left_out.items() if why == "words"]
         ways = f"; to cluster texts, say --text {words[-1]}" if words else ""
@@ -200,7 +208,6 @@ def chosen(columns: Columns, table: Any, dialect: Dialect, where: str) -> tuple[
             f"{left or 'no other'}{ways}"
         )
     _refuse_too_many(found.features, where)
-    time = TOGETHER.join(found.times) or None
     return replace(columns, time=time, key=found.key, features=found.features), found
 
 

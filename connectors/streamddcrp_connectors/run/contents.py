@@ -35,6 +35,7 @@ HEAD = 1 << 16  # bytes that show what a file is
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".zip")
 _PIECE = 1 << 18
 _MOST_INDICES = 10_000
+_MOST_SERIES = 100  # objects, each with values at the times that are given once
 _MAGIC = {
     b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip", b"PK\x05\x06": "zip", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
@@ -428,9 +429,10 @@ def _tables(found: Any, depth: int, label: str = "") -> Iterator[_Table]:
         rows = found.get("data", found.get("values"))
         if isinstance(names, list) and isinstance(rows, list):  # as pandas splits
             yield 1 << 60, label, lambda: (dict(zip(names, row, strict=False)) for row in rows)
-        lengths = {len(c) for c in columns if isinstance(c, list) and not _is_rows(c)}
-        if len(lengths) == 1 and max(lengths) > 1 and all(isinstance(c, list) for c in columns):
-            yield max(lengths), label, lambda: _of_columns(found, range(max(lengths)))
+        beside = _beside(found)
+        if len(beside) > 1:
+            n = len(next(iter(beside.values())))
+            yield n, label, lambda: _of_columns(beside, range(n))
         keys = [[*c] for c in columns if isinstance(c, dict)]
         if len(columns) == len(keys) and keys and all(each == keys[0] for each in keys):
             if len(keys[0]) > len(keys):
@@ -459,6 +461,36 @@ def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table
     for each in found if len(found) < 5 else ():
         if len(found) == 1 or (isinstance(each, list) and each and isinstance(each[0], dict)):
             yield from _tables(each, depth + 1, label)
+
+
+def _beside(found: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the lists of values, of one length, that are most within an object: columns.
+
+    Those within a list of objects, each with a name, need others outside of it.
+    """
+    series = [*_series(found, (), False)]
+    counts = Counter(len(held) for _, held, among in series if not among and len(held) > 1)
+    n = max(counts, key=lambda n: (counts[n], n), default=0)
+    kept = [(path, held) for path, held, _ in series if len(held) == n]
+    last = Counter(path[-1] for path, _ in kept)
+    return {path[-1] if last[path[-1]] == 1 else ".".join(path): held for path, held in kept}
+
+
+def _series(
+    value: Any, path: tuple[str, ...], among: bool
+) -> Iterator[tuple[tuple[str, ...], list[Any], bool]]:
+    """Yield the lists of values within a value, and whether they are within a list of objects."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _series(each, (*path, name), among)
+    elif isinstance(value, list) and not any(map(_is_nested, value)):
+        yield path, value, among
+    elif isinstance(value, list) and len(value) <= _MOST_SERIES:
+        for place, each in enumerate(value):
+            if isinstance(each, dict):
+                words = (held for held in each.values() if isinstance(held, str))
+                named = () if len(value) == 1 else (next(words, str(place)),)
+                yield from _series(each, path + named, among or len(value) > 1)
 
 
 def _lists(row: Any) -> dict[str, list[Any]]:

@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamddcrp_connectors.looking.cells import Cells
+from streamddcrp_connectors.looking.dialect import Dialect, find_decimal
 from streamddcrp_connectors.run.columns import (
     KEY_RULE,
     NUMBER_RULE,
     TEXT_RULE,
     TIME_RULE,
     Columns,
+    Reading,
     Refusal,
     TimeKind,
     assemble,
@@ -85,6 +87,15 @@ class JsonRows:
         }
         columns = [[_text_of(row.get(name)) for row in rows] for name in names]
         return pa.record_batch([pa.array(cells, pa.string()) for cells in columns], names=names)
+
+    def dialect(self, sample: bytes, reading: Reading) -> Dialect:
+        """Return how numbers are written in texts of a sample."""
+        texts = [
+            [value for value in row.values() if isinstance(value, str)]
+            for row in self._objects(sample)
+        ]
+        decimal, thousands = (reading.decimal, "") if reading.decimal else find_decimal(texts)
+        return Dialect(decimal=decimal, thousands=thousands, missing=reading.missing or ())
 
     @staticmethod
     def settled(data: bytes) -> int:

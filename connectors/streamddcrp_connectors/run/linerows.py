@@ -94,10 +94,10 @@ class LineRows:
             return cells
         parts = pc.extract_regex(cells, r"^(?P<y>\d{4} )?(?:<\d+>)?(?P<t>[A-Z\d].*\S)")
         stamps = pc.replace_substring_regex(pc.struct_field(parts, "t"), " +", " ")
-        short = pc.utf8_lower(pc.utf8_slice_codeunits(stamps, 0, 3))
-        months = pc.index_in(short, pa.array(MONTHS))
+        named = pc.utf8_lower(pc.utf8_slice_codeunits(stamps, 0, 3))
+        months = pa.array(MONTHS.values()).take(pc.index_in(named, pa.array([*MONTHS])))
         counted = read_cells(pc.utf8_slice_codeunits(stamps, 0, 2), pa.int32())
-        months = pc.coalesce(months, counted)
+        months = pc.coalesce(months.cast(pa.int32()), counted)
         steps = np.diff(pc.fill_null_backward(pc.fill_null_forward(months)).to_numpy(), prepend=0)
         steps[0] = 0
         first = int(pc.struct_field(parts, "y")[0].as_py() or self._year)

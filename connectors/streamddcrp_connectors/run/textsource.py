@@ -19,7 +19,7 @@ from streamddcrp_connectors.run.contents import SUFFIXES, packing
 from streamddcrp_connectors.run.csvrows import CsvRows
 from streamddcrp_connectors.run.fingerprint import check_fingerprint, fingerprint, reading
 from streamddcrp_connectors.run.jsonrows import JsonRows, is_measured
-from streamddcrp_connectors.run.linerows import LineRows, may_be_lines
+from streamddcrp_connectors.run.linerows import TEXT, TIME, LineRows, may_be_lines
 from streamddcrp_connectors.run.lines import LineReader, RotatedError
 from streamddcrp_connectors.run.places import Place, is_pattern
 
@@ -27,6 +27,7 @@ Offset = dict[str, Any]
 _LOG = logging.getLogger("streamddcrp.run")
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
+_TITLE = re.compile(r"[^\d,;\t|]*[^\W\d_]{3}[^\d,;\t|]*")  # one cell of words
 
 
 def sniff(head: bytes, name: str) -> str:
@@ -117,7 +118,7 @@ class TextSource:
             raise SchemaError(f"{self.name} is empty: it holds no rows")
         self._format = format or sniff(sample.lstrip(_BLANK), self.name)
         self._rows: CsvRows | JsonRows | LineRows
-        self._start, self.kind = 0, columns.reading.clock.format
+        self._start, self._end, self.kind = 0, len(sample), columns.reading.clock.format
         self._found: Survey | None = None
         if self._format == "csv":
             dialect = self._look_at_table(columns)
@@ -125,11 +126,12 @@ class TextSource:
                 self._look_at_lines(columns)
                 return
             names = self._rows.names
-            said = ", ".join(filter(None, [dialect.said(), self._rows.said]))
+            said = ", ".join(filter(None, [dialect.said(), self._rows.said, self._end_of_table()]))
         elif self._format == "jsonl":
             self._rows = JsonRows()
-            dialect, said = Dialect(missing=columns.reading.missing or ()), ""
             names = self._rows.names_of(sample)
+            dialect = self._rows.dialect(sample, columns.reading)
+            said = dialect.said()
             if not names and not columns.features:
                 raise SchemaError(
                     f"{self.name} holds no JSON object to take the features from; name the features"
@@ -148,9 +150,8 @@ class TextSource:
         try:
             columns = columns.check(names, self.name)
             if columns.features or len(names) <= MOST_FEATURES + 10:
-                table = self._rows.sample(
-                    sample[self._start :], columns.raw if columns.features else ()
-                )
+                wanted = () if columns.text or not columns.features else columns.raw
+                table = self._rows.sample(sample[self._start : self._end], wanted)
                 key = columns.key
                 columns, found = chosen(columns, table, dialect, self.name)
                 self.kind, self._found = found.kind, found
@@ -161,10 +162,10 @@ class TextSource:
                 self.understood += said_of(table, found, columns.reading.clock, key)
             self.columns = columns.resolve(names, self.name)
         except ConfigError:
-            wanted = format is None and not columns.key and (columns.text or not columns.features)
-            free = len(names) == 1 and not columns.names
+            unnamed = not columns.key and (columns.text or not columns.features)
+            free = len(names) == 1 and {*columns.names} <= {TIME, TEXT}
             free = free or may_be_lines(sample, self.name, names)
-            if not (wanted and self._format == "csv" and free):
+            if not (unnamed and format is None and self._format == "csv" and free):
                 raise
             self._look_at_lines(columns)
 
@@ -184,6 +185,17 @@ class TextSource:
             header, self.name, dialect, header if columns.reading.skip else sample[: self._start]
         )
         return dialect
+
+    def _end_of_table(self) -> str:
+        """See whether a table ends at the title of another one with the same names; say so."""
+        names = self._sample[: self._start].strip().rpartition(b"\n")[2].strip()
+        title = rb"\n\s*\n((?:[^\d\n]*[A-Za-z]{3}[^\d\n]*\n\s*)+?)" + re.escape(names) + rb"\s*\n"
+        found = re.compile(title).search(self._sample, self._start) if names else None
+        if found is None or self.live or not self.replayable:
+            return ""
+        self._end = found.start() + 1
+        shown = " ".join(found[1].decode(errors="replace").split())
+        return f"the table ends above {shown!r}: what follows is left out"
 
     def _look_at_lines(self, columns: Columns) -> None:
         self._format, self._start = "lines", 0
@@ -223,11 +235,14 @@ class TextSource:
             else:
                 yield batch, at
         if held and held[0][1]["row"] > held[0][2] and n_below <= TAIL:
-            last = [*refusals(held[-1][0])[1].values()][-1:]
-            words = last and (
-                isinstance(last[0].values, dict) or re.search(r"[^\W\d_]{3}", last[0].values)
+            first, last = (refusals(batch)[1] for batch, *_ in (held[0], held[-1]))
+            title = first.get(len(held[0][0]) - held[0][2])
+            below = [*last.values()][-1:]
+            words = below and (
+                isinstance(below[0].values, dict) or re.search(r"[^\W\d_]{3}", below[0].values)
             )
-            if words or not last:
+            named = title and isinstance(title.values, str) and _TITLE.fullmatch(title.values)
+            if words or named or not below:
                 _LOG.warning("%s: lines below the table left out: %d", self.name, n_below)
                 gone = accumulate(n for *_, n in held)
                 held = [(batch[: len(batch) - n], at | {"row": at["row"] - less}, n)
@@ -264,7 +279,7 @@ class TextSource:
                     if not block:
                         yield None, here() if at is None or at is offset else at
                         continue
-                    rows = block[self._header_at(byte, block) :]
+                    rows = self._of_table(byte, block)
                     byte += len(block)
                     batch, kind = self._rows.decode(rows, self.columns, kind)
                     if batch.num_rows:
@@ -330,6 +345,11 @@ class TextSource:
             after = len(paths)
         self._open(paths[min(after, len(paths) - 1)])
         _LOG.info("%s: going on with %s", why, self._path)
+
+    def _of_table(self, byte: int, block: bytes) -> bytes:
+        """Return a block less the header of a next file, and less what is below the table."""
+        end = len(block) if self._end == len(self._sample) else max(self._end - byte, 0)
+        return block[self._header_at(byte, block) : end]
 
     def _header_at(self, byte: int, block: bytes) -> int:
         """Return the length of the header at the beginning of a next file; else 0."""

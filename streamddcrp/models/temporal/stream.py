@@ -442,8 +442,8 @@ def _check(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_features:
     rec.refuse_if(not all(type(numbers[name]) is float for name in _NUMBERS[:2]), "numbers")
     check_whole([n for merge in meta["merges"] for n in merge], "merges")
     if words is not None:
-        kinds = {str} if not words or isinstance(words[0], str) else {int}
-        rec.refuse_if(not isinstance(words, list) or not {*map(type, words)} <= kinds, "words")
+        rec.refuse_if(not isinstance(words, list), "words")
+        rec.refuse_if(not {*map(type, words)} <= {str, int}, "words")
 
 
 def _split(array: Any, sizes: IntArray) -> list[Any]:

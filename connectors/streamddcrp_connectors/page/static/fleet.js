@@ -1,7 +1,7 @@
 // Many streams: a card each, those with an alarm first, then those that changed their regime last.
 
 import { inks, surface } from "./colours.js"
-import { element } from "./panels.js"
+import { brief, element } from "./panels.js"
 import { whole } from "./scales.js"
 
 const SPARK = 30, RIBBON = 8
@@ -72,7 +72,7 @@ export class Fleet {
     const when = facts.raised ? this.clock.near(facts.alarmed, facts.t) : ""
     const calm = facts.threshold === null ? calibrating(facts, this.needed) : facts.since === null ? "no alarm" : `no alarm, ${regime} since ${this.clock.near(facts.since, facts.t)}`
     const seen = facts.silent !== null ? `${facts.alarm ? "alarm, " : ""}silent${facts.silent ? `: ${facts.silent}` : ""}` : facts.alarm && facts.by ? `alarm, seen by ${facts.by}` : calm
-    const why = facts.why ? `: ${facts.why.split(/[:;]/)[0]}` : ""
+    const why = facts.why ? `: ${brief(facts.why)}` : ""
     const state = facts.raised ? `▲ alarm ${facts.alarm ? "now" : when}${why}` : seen
     if (card.state.textContent !== state) card.state.textContent = state
     card.box.classList.toggle("raised", facts.raised)

@@ -5,7 +5,7 @@ import { Chooser } from "./columns.js"
 import { calibrating, Fleet } from "./fleet.js"
 import { History } from "./history.js"
 import { Link } from "./link.js"
-import { Events, Regimes, inWords, sentence, swatch } from "./panels.js"
+import { Events, Regimes, inWords, lasted, sentence, swatch } from "./panels.js"
 import { Clock, lasting, number, whole } from "./scales.js"
 import { drawSeries } from "./series.js"
 import { Silences } from "./silences.js"
@@ -189,7 +189,7 @@ function counts(frame) {
 }
 
 function speak(fresh) {
-  const said = fresh.filter((event) => ["alarm", "birth", "return"].includes(event.kind)).slice(-3)
+  const said = fresh.filter((event) => ["alarm", "birth", "return"].includes(event.kind) && lasted(event, scene)).slice(-3)
   if (said.length) $("spoken").textContent = said.map((event) => sentence(event, nameOf)).join(". ")
 }
 

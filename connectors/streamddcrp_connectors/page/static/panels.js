@@ -141,6 +141,12 @@ function words(regime, story) {
   return [story.words, ...theme, ...story.examples.map((text) => `“${text.slice(0, 140)}${text.length > 140 ? "…" : ""}”`)].join("\n")
 }
 
+/** The first of the reasons for an alarm. */
+export const brief = (why) => why.split(/[:;]/)[0]
+
+/** Whether an event is worth telling: of a regime it is once that has lasted. */
+export const lasted = ({ kind, label }, { numbers, job }) => job.text || numbers[label] || ["alarm", "over", "acknowledged"].includes(kind)
+
 /** What an event is, in words. */
 export function sentence(event, nameOf) {
   const who = nameOf(event.label)
@@ -152,7 +158,7 @@ export function sentence(event, nameOf) {
     case "merge": return `${who} became part of ${nameOf(event.into)}`
     case "split": return `${who} split off from ${nameOf(event.into)}`
     case "candidate": return `${who} may be beginning`
-    case "alarm": return `alarm in ${who}`
+    case "alarm": return event.why ? `alarm: ${brief(event.why)}` : `alarm in ${who}`
     case "over": return `alarm over in ${who}`
     case "acknowledged": return event.why ? `acknowledged by ${event.why}` : "acknowledged"
     default: return `${event.kind}: ${who}`
@@ -195,7 +201,9 @@ export class Events {
   }
 
   show(scene, paint) {
-    const items = [...this.all].sort((a, b) => b.t - a.t || b.id - a.id).slice(0, 80).map((event) => {
+    const begun = new Set(this.all.filter(({ kind }) => kind === "birth").map(({ label }) => label))
+    const told = this.all.filter((event) => lasted(event, scene) && !(event.kind === "candidate" && begun.has(event.label)))
+    const items = told.sort((a, b) => b.t - a.t || b.id - a.id).slice(0, 80).map((event) => {
       const box = element("span", { kind: "swatch" })
       swatch(box, paint?.get(event.label))
       const kind = event.kind === "alarm" ? "what alarm" : "what"

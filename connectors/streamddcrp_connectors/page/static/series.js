@@ -232,7 +232,9 @@ function drawLanes(pen, plot, ink, scene, runs, lanes, paint, top) {
 /** Lines across a lane and numbers beside it. */
 function grid(pen, plot, ink, range, y, tall) {
   pen.font = font(11)
-  for (const v of ticks(range[0], range[1], Math.max(2, tall / 28))) {
+  const most = Math.max(2, tall / 28)
+  const marks = ticks(...range, most)
+  for (const v of marks.length > 1 ? marks : ticks(...range, 2 * most)) {
     line(pen, ink.grid, [[plot.left, y(v)], [plot.right, y(v)]], 1)
     text(pen, ink.soft, number(v).replace("-", "−"), plot.left - 8, y(v) + 4, "right")
   }
