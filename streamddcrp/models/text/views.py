@@ -38,6 +38,7 @@ class StoryModel(ScikitLearn):
     _backlog: views.Backlog
     n_seen: Any
     _learn_batch: Any
+    tells_stories = True
     _told_of_none = False
     _nothing = "words that tell"  # what a row without a story lacks
 
