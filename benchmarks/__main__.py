@@ -16,6 +16,7 @@ from benchmarks import (
     live_page,
     logs,
     ordinary,
+    own_priors,
     plants,
     reading,
     real_series,
@@ -39,8 +40,8 @@ def main(context: click.Context) -> None:
 
 
 for _module in (
-    engine, calibration, change_sets, ordinary, factory, plants, real_series, alarms, reasons,
-    seasons, keyed, fleet, text, logs, live, live_page, reading, speed, spark, spark_plan,
+    engine, calibration, own_priors, change_sets, ordinary, factory, plants, real_series, alarms,
+    reasons, seasons, keyed, fleet, text, logs, live, live_page, reading, speed, spark, spark_plan,
 ):  # fmt: skip
     main.add_command(_module.main)
 

@@ -1,9 +1,10 @@
 """The command ``streamddcrp serve-flight``: serve a model to other programs."""
 
 import os
+import signal
 import sys
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +63,22 @@ def serve_flight(
     wanted = Columns.of(**columns)
     ((host, port),) = Address.parse(f"flight://{listen}", port=8815).hosts[:1]
     recipe = find_recipe(model, default="text" if wanted.text else DEFAULT)
-    with suppress(KeyboardInterrupt), ExitStack() as stack:
-        store = stack.enter_context(open_store(Path(checkpoint))) if checkpoint else None
-        answers = Answers(recipe, wanted, store, memory_limit)
-        with Interrupts() as interrupts:
-            service = FlightService(host, port, token)
-            click.echo(f"streamddcrp: answers on {host}:{service.port}", err=True)
-            try:
-                while True:
-                    with interrupts.held():
-                        service.answer_until(answers, 0.1)
-            finally:
-                ending = threading.Thread(target=service.shutdown, daemon=True)
-                ending.start()
-                ending.join(_SHUTDOWN)
+    try:
+        with ExitStack() as stack:
+            store = stack.enter_context(open_store(Path(checkpoint))) if checkpoint else None
+            answers = Answers(recipe, wanted, store, memory_limit)
+            with Interrupts() as interrupts:
+                service = FlightService(host, port, token)
+                click.echo(f"streamddcrp: answers on {host}:{service.port}", err=True)
+                try:
+                    while True:
+                        with interrupts.held():
+                            service.answer_until(answers, 0.1)
+                finally:
+                    ending = threading.Thread(target=service.shutdown, daemon=True)
+                    ending.start()
+                    ending.join(_SHUTDOWN)
+    except KeyboardInterrupt as asked:
+        status = 0 if asked.args == (signal.SIGTERM,) else INTERRUPTED
     sys.stderr.flush()
-    os._exit(INTERRUPTED)  # open calls still wait for clients; every answer is stored
+    os._exit(status)  # open calls still wait for clients; every answer is stored

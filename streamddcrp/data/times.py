@@ -5,7 +5,6 @@ since 1970-01-01 UTC. A float of that size resolves 0.24 microseconds. One formu
 stamps and columns, so both give the same bits.
 """
 
-import math
 import numbers
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -22,6 +21,11 @@ Stamps = NDArray[np.datetime64]
 MICROSECOND = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}  # units finer than it
 
 
+# Times beyond are refused, and those nearer to zero are zero: quotients of gaps are finite.
+FARTHEST, NEAREST = 1e150, 1e-130
+_TOO_FAR = "is not a finite number between -1e150 and 1e150"
+
+
 def as_time(t: object, *, row: int | None = None) -> float:
     """Return one time as a float.
 
@@ -36,7 +40,7 @@ def as_time(t: object, *, row: int | None = None) -> float:
     Raises
     ------
     SchemaError
-        `t` is text, missing, not finite or of another type.
+        `t` is text, missing, not finite, beyond 1e150 or of another type.
 
     Examples
     --------
@@ -62,9 +66,9 @@ def as_time(t: object, *, row: int | None = None) -> float:
             number = float(t)
         except OverflowError:
             raise _refusal(t, "is too large for a float", row) from None
-        if not math.isfinite(number):
-            raise _refusal(t, "is not finite", row)
-        return number
+        if not abs(number) <= FARTHEST:
+            raise _refusal(t, _TOO_FAR, row)
+        return number if abs(number) >= NEAREST else 0.0
     raise _refusal(t, _why_not(t), row)
 
 
@@ -96,7 +100,7 @@ def as_times(t: object, n_rows: int | None = None) -> FloatArray:
     Raises
     ------
     SchemaError
-        A time is missing, not finite or not a time; ``row`` is its number.
+        A time is missing, not finite, beyond 1e150 or not a time; ``row`` is its number.
 
     Examples
     --------
@@ -117,11 +121,12 @@ def as_times(t: object, n_rows: int | None = None) -> FloatArray:
         return _seconds(given)
     if given.dtype.kind in "fiu":
         out = np.ascontiguousarray(given, dtype=np.float64)
-        wrong = ~np.isfinite(out)
+        size = np.abs(out)
+        wrong = ~(size <= FARTHEST)
         if wrong.any():
             i = int(wrong.argmax())
-            raise _refusal(float(out[i]), "is not finite", i)
-        return out
+            raise _refusal(float(out[i]), _TOO_FAR, i)
+        return np.where(size >= NEAREST, out, 0.0) if (size < NEAREST).any() else out
     items = given.tolist() if given.dtype.kind != "O" else given
     return np.array([as_time(item, row=i) for i, item in enumerate(items)], dtype=np.float64)
 

@@ -91,8 +91,8 @@ def counts_of(family: Likelihood, n_columns: int) -> NDArray[np.bool_]:
 
 
 def _taken_for(family: Likelihood, kind: type[Likelihood], n_columns: int) -> NDArray[np.bool_]:
-    found = np.full(n_columns, isinstance(family, kind))
-    for part, at in family.parts if isinstance(family, Product) else ():
+    found = np.zeros(n_columns, dtype=np.bool_)
+    for part, at in _parts_of(family, n_columns):
         found[list(at)] = isinstance(part, kind)
     return found
 
@@ -120,17 +120,16 @@ def with_correlations(
 
 def with_numbers(family: Likelihood, odd: NDArray[np.bool_]) -> Likelihood:
     """Return a chosen family that treats the ``odd`` columns, (D,), as numbers."""
-    if not (odd & ~numbers_of(family, len(odd))).any():
+    before = numbers_of(family, len(odd))
+    numbers = before | odd
+    if (numbers == before).all():
         return family
-    parts = _parts_of(family, len(odd))
-    found: list[tuple[Likelihood, IntArray]] = []
-    numbers = np.flatnonzero(odd).tolist()
-    for part, at in parts:
-        if isinstance(part, NormalGamma):
-            numbers += at
-        elif others := [j for j in at if not odd[j]]:
-            found.append((part.unscaled(), np.array(others)))
-    return _joined([(FAMILIES["numbers"], np.array(sorted(numbers))), *found])
+    rest = [
+        (part.unscaled(), np.array(others))
+        for part, at in _parts_of(family, len(odd))
+        if (others := [j for j in at if not numbers[j]])
+    ]
+    return _joined([(FAMILIES["numbers"], np.flatnonzero(numbers)), *rest])
 
 
 def _parts_of(family: Likelihood, n_columns: int) -> Sequence[tuple[Likelihood, Sequence[int]]]:

@@ -17,8 +17,7 @@ FloatArray = NDArray[np.float64]
 @kernel
 def append(A: FloatArray, first: int, shift: int, start: int, i: int, out_R: FloatArray) -> None:
     """Fill row i: R_i = e_i + sum_j A_ij R_j over j in [first, i)."""
-    for k in range(start, i):
-        out_R[i, k] = 0.0
+    out_R[i, start:i] = 0.0
     for j in range(first, i):
         link = A[i, j + shift]
         if link > 0.0:
@@ -54,8 +53,7 @@ def revise(
 @kernel
 def column_masses(start: int, n: int, R: FloatArray, out: FloatArray) -> None:
     """Sum the columns of R over rows [start, n): ``out[k - start] = sum_i R[i, k]``."""
-    for k in range(start, n):
-        out[k - start] = 0.0
+    out[: n - start] = 0.0
     for i in range(start, n):
         for k in range(start, i + 1):
             out[k - start] += R[i, k]

@@ -7,6 +7,7 @@ import pytest
 from streamddcrp import SeqDDCRP
 from streamddcrp.errors import SchemaError
 from tests.conformance.cases import CASES
+from tests.conformance.laws import restored
 from tests.conformance.streams import levels
 from tests.fuzz.interrupts import assert_prefix
 
@@ -42,6 +43,15 @@ def test_a_full_store_is_told_once_and_only_of_the_prior_that_was_chosen(caplog)
     for part in np.split(rows, 8):
         crowded.learn_many(part)
     assert caplog.text.count("all 3 tables are in use") == 1
+
+
+def test_a_season_that_is_left_in_is_judged_no_more():
+    """Eight rows were found, and left in because tables tell them as well; the state loads."""
+    case = next(case for case in CASES if case.name == "SeqDDCRP, season found")
+    stream = case.some(75)[:200]
+    model = case.learned(stream)
+    assert model._season.tracker is None
+    assert not case.differences(restored(model), model)
 
 
 def test_changes_of_slope_are_found_and_recalled():

@@ -112,6 +112,13 @@ def test_a_period_in_another_unit_is_suspected(caplog):
     assert len(caplog.records) == 1
 
 
+def test_words_of_both_kinds_are_stored():
+    model = TemporalDPM(epoch=("rows", 3))
+    for row in ["oil price", {0: 3, 1: 2}, {"cup": 1, 2: 1}] * 4:
+        model.learn_one(row)
+    assert same(model, TemporalDPM.from_bytes(model.to_bytes()))
+
+
 def test_counts_of_a_vectorizer():
     documents, t = epochs_of_texts(12).both
     vectorizer = CountVectorizer().fit(documents)

@@ -114,6 +114,17 @@ def test_kubernetes(job):
         assert pod["containers"][0][probe]["httpGet"] == {"path": path, "port": port["name"]}
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not here")
+def test_kubectl_makes_the_config_map():
+    done = subprocess.run(
+        ["kubectl", "kustomize", FOLDER], check=True, capture_output=True, text=True, timeout=60
+    )
+    config, _, made = yaml.safe_load_all(done.stdout)
+    assert config["data"] == {"job.toml": (FOLDER / "job.toml").read_text()}
+    volumes = made["spec"]["template"]["spec"]["volumes"]
+    assert volumes[0]["configMap"] == {"name": config["metadata"]["name"]}
+
+
 def test_compose_is_what_its_specification_allows():
     models = pytest.importorskip("compose_spec.models")
     given = yaml.safe_load((FOLDER / "compose.yaml").read_text())

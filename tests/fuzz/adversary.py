@@ -68,6 +68,7 @@ NUMBERS = {
     "neighbours": _neighbours,
     "always new": lambda rng, n, d: np.arange(n)[:, None] * 1e3 + rng.normal(size=(n, d)),
     "growing": lambda rng, n, d: np.minimum(1.3 ** np.arange(n), _top(rng))[:, None] * np.ones(d),
+    "sorted": lambda rng, n, d: np.sort(rng.normal(size=(n, d)), axis=0),
     "walk": lambda rng, n, d: np.cumsum(rng.normal(size=(n, d)), axis=0),
     "collinear": _collinear,
     "one moves": _one_moves,
@@ -77,9 +78,9 @@ HOLES = (0.2, 0.8, 1.0)  # shares of missing values; 1: whole rows
 POISONS = (1e101, -1e200, 1e300, np.inf, -np.inf, np.finfo(float).max)
 
 
-def numbers(rng, n, d, *, gaps):
-    """Return the name of a kind and rows (n, d) of it."""
-    name = rng.choice([*NUMBERS])
+def numbers(rng, n, d, name, *, gaps):
+    """Return the name of a kind and rows (n, d) of it; ``name``: None for any."""
+    name = name or rng.choice([*NUMBERS])
     X = NUMBERS[name](rng, n, d).astype(float)
     if gaps and rng.random() < 0.3:
         share = HOLES[rng.integers(len(HOLES))]
@@ -129,8 +130,8 @@ TEXTS = {
 }
 
 
-def texts(rng, n, at):
-    name = rng.choice([*TEXTS])
+def texts(rng, n, at, name):
+    name = name or rng.choice([*TEXTS])
     return name, TEXTS[name](rng, n, at)
 
 
@@ -153,7 +154,7 @@ CLOCKS = {
     "all scales": lambda rng, n: 10.0 ** rng.uniform(-300, 4, n),
     "years apart": lambda rng, n: 1e8 * rng.random(n),
 }
-FAR = (1e12, 1e15, 1e18, 1e100, 1e300)
+FAR = (1e12, 1e15, 1e18, 1e100, 1e149)
 
 
 def clock(rng, n, now, *, last):
@@ -164,20 +165,27 @@ def clock(rng, n, now, *, last):
         gaps[n // 2] = FAR[rng.integers(len(FAR))]
         name += f", {gaps[n // 2]:g} on"
     with np.errstate(over="ignore"):
-        return name, np.minimum(now + np.cumsum(gaps), 1e307)
+        return name, np.minimum(now + np.cumsum(gaps), 1e150)
 
 
 class Adversary:
-    """Segments of rows for a case."""
+    """Segments of rows for a case, of one of its kinds or of any."""
 
-    def __init__(self, case, seed, *, width=None):
-        self.case, self.rng = case, np.random.default_rng(seed)
+    def __init__(self, case, seed, *, width=None, kind=None):
+        self.case, self.rng, self.kind = case, np.random.default_rng(seed), kind
         self.sample = case.stream(1)
         self.timed = case.times == "needed" or (
             case.times == "optional" and self.rng.random() < 0.5
         )
         self.now, self.at = float(self.rng.choice([0.0, -1e9, 1.75e9, 1e-3])), 0
         self.rows = self._choose(width)
+
+    @property
+    def kinds(self):
+        rows = self.sample.rows
+        if isinstance(rows, pa.Table):
+            return TEXTS if "text" in rows.column_names else NUMBERS
+        return TEXTS if isinstance(rows, list) else NUMBERS if rows.dtype.kind == "f" else [None]
 
     def segment(self, n, *, last=False):
         """Return the name of a kind and the next n rows."""
@@ -203,7 +211,7 @@ class Adversary:
             return self._documents
         if rows.ndim == 2 and rows.dtype.kind == "f":
             d, gaps = width or rows.shape[1], self.case.can("gaps")
-            return lambda n: numbers(rng, n, d, gaps=gaps)
+            return lambda n: numbers(rng, n, d, self.kind, gaps=gaps)
         if rows.ndim == 2:
             return lambda n: ("counts", self._counts(n, rows.shape[1]))
         if rows.dtype.kind == "i":
@@ -213,10 +221,10 @@ class Adversary:
     def _documents(self, n):
         if self.rng.random() < 0.1 and not self.case.name.startswith("TemporalDPM"):
             return counted(self.rng, n)
-        return texts(self.rng, n, self.at)
+        return texts(self.rng, n, self.at, self.kind)
 
     def _table(self, types, n):
-        name, X = numbers(self.rng, n, len(types), gaps=True)
+        name, X = numbers(self.rng, n, len(types), self.kind, gaps=True)
         columns = {}
         for x, (column, kind) in zip(X.T, types.items(), strict=True):
             mask = np.isnan(x)
@@ -240,9 +248,9 @@ class Adversary:
             keys, kind = self.rng.choice(["p", "q", "r"], n), "few keys"
         columns = {"key": pa.array(keys)}
         if "text" in name:
-            kind_of_rows, columns["text"] = texts(self.rng, n, self.at)
+            kind_of_rows, columns["text"] = texts(self.rng, n, self.at, self.kind)
         else:
-            kind_of_rows, X = numbers(self.rng, n, len(name) - 1, gaps=True)
+            kind_of_rows, X = numbers(self.rng, n, len(name) - 1, self.kind, gaps=True)
             for column, x in zip(name[1:], X.T, strict=True):
                 columns[column] = pa.array(x, mask=np.isnan(x))
         return f"{kind_of_rows}; {kind}", pa.table(columns)
@@ -260,7 +268,7 @@ class Adversary:
         return [np.zeros(n, int), rng.integers(0, 7, n), np.arange(n) % 7][rng.integers(3)]
 
     def _scores(self, n):
-        name, X = numbers(self.rng, n, 1, gaps=True)
+        name, X = numbers(self.rng, n, 1, self.kind, gaps=True)
         return name, X[:, 0]
 
     def _side(self, what, n):

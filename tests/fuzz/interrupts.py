@@ -10,14 +10,13 @@ not.
 import argparse
 import collections
 import ctypes
-import multiprocessing as mp
 import signal
 import sys
 import time
 import traceback
 import warnings
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 
 import click
 import numpy as np
@@ -26,6 +25,7 @@ from numpy._core import _multiarray_umath
 
 from tests.conformance.cases import CASES
 from tests.conformance.laws import restored
+from tests.fuzz.run import in_child
 
 LIMIT = 120.0  # seconds after which a trial hangs
 SET_HANDLER, HANDLER = 304, b"mem_handler"  # of numpy's table of functions
@@ -156,25 +156,6 @@ def trial(case, stream, whole, limit):
     return outcome, ""
 
 
-def in_child(case, stream, whole, limit):
-    """Return what `trial` does, in a process of its own."""
-    context = mp.get_context("fork")
-    reading, writing = context.Pipe(duplex=False)
-    child = context.Process(
-        target=lambda: writing.send(trial(case, stream, whole, limit)), daemon=True
-    )
-    child.start()
-    writing.close()
-    try:
-        return reading.recv() if reading.poll(LIMIT) else ("hang", f"more than {LIMIT:g} s")
-    except EOFError:
-        child.join()
-        return "crash", f"exit code {child.exitcode}"
-    finally:
-        child.kill()
-        child.join()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0)
@@ -204,7 +185,8 @@ def main():
         else:
             moment = took * rng.random()
             kind, limit, what = "interrupt", alarm_after(moment), f"{1e3 * moment:.2f} ms"
-        outcome, wrong = in_child(case, stream, whole, limit)
+        found, ended = in_child(partial(trial, case, stream, whole, limit), LIMIT)
+        outcome, wrong = found or (ended, ended)
         counts[kind, outcome.partition(":")[0]] += 1
         if wrong:
             bad += 1

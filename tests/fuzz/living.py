@@ -1,26 +1,28 @@
 """``python -m tests.fuzz.living``: clusters that live for ever and get new values for ever.
 
 One case for each class and kind of rows, in a process of its own, in batches, events and final
-labels read on the way. Said are the CPU time of a row in the second tenth of the stream and in the
-last, and what process and stored state take then. Ends with 1 where a row of the last tenth takes
-more than 1.1 times as long, or the process 16 MiB more.
+labels read on the way. Said are the CPU time of a row after a fifth of the stream and at its end,
+what the process takes then, and the arrays of the state that grew. Ends with 1 where a row at the
+end takes more than 1.1 times as long, the process 16 MiB more, or an array grew.
 """
 
 import argparse
 import logging
-import multiprocessing as mp
 import re
 import sys
 import time
 import warnings
+from functools import partial
 
 import click
 import numpy as np
 import pyarrow as pa
 
+from streamddcrp import Keyed
 from streamddcrp.checkpoint import decode_state
 from tests.conformance.streams import Stream
 from tests.fuzz.rows import GROWTH, memory, one_each, tenths
+from tests.fuzz.run import in_child
 
 STEP = 500  # rows of a batch
 SLOWER = 1.1
@@ -74,27 +76,45 @@ def _texts(rng, z, i):
 
 
 def follow(case, n_rows, seconds):
-    """Return rows, CPU us a row of the second tenth and of the last, and bytes of both."""
-    logging.disable()
-    warnings.simplefilter("ignore")
-    model, spent, sizes, states, first = case.make(), [], [], [], 0
-    end = time.process_time() + seconds
-    while first < n_rows and time.process_time() < end:
-        rows, begun = living(case, first, STEP), time.process_time()
-        case.step(model, rows)
-        spent.append((time.process_time() - begun) / STEP * 1e6)
+    """Return rows, CPU us a row after a fifth of them and at the end, MiB of both, and what grew.
+
+    Both are timed by turns, on models that were stored then, so that both meet the same load. What
+    grew are arrays of the state, with their sizes, that are larger at the end than in the first
+    half by more than one doubling of what has room to spare.
+    """
+    model, n, sizes, looks, stored = case.make(), 0, [], [], []
+    every, end = max(1, n_rows // STEP // 50), time.process_time() + seconds
+    while n < n_rows and time.process_time() < end:
+        case.step(model, living(case, n, STEP))
+        n += STEP
         getattr(model, "events", list)()
         getattr(model, "final_labels", list)()
-        sizes.append(memory())
-        states.append(len(model.to_bytes()) if len(spent) % 20 == 0 else 0)
-        first += STEP
-    n = len(spent)
-    early, late = np.median(spent[n // 10 : n // 5 + 1]), np.median(spent[n - n // 10 - 1 :])
-    return first, early, late, *tenths(sizes), *tenths(states)
+        sizes.append(memory() / 2**20)
+        if len(sizes) % every == 0:
+            looks.append(sizes_of(model))
+        if not stored and (n >= n_rows / 5 or time.process_time() > end - 0.8 * seconds):
+            stored.append((n, model.to_bytes(), []))
+    stored.append((n, model.to_bytes(), []))
+    for first, blob, spent in 5 * stored:
+        copy, rows = type(model).from_bytes(blob), living(case, first, STEP)
+        begun = time.process_time()
+        case.step(copy, rows)
+        spent.append((time.process_time() - begun) / STEP * 1e6)
+    grown = {}
+    for name, size in looks[-1].items() if looks else ():
+        before = max((look.get(name, 0) for look in looks[: len(looks) // 2]), default=0)
+        if size > 2 * before + 4096:
+            grown[name] = before, size
+    early, late = (float(np.median(spent)) for *_, spent in stored)
+    return n, early, late, *tenths(sizes), grown
 
 
-def sizes(model):
-    arrays, _ = decode_state(model.to_bytes(), type(model).__name__)
+def sizes_of(model):
+    """Return the bytes of the arrays of a state, by name; of a store of states, all of it."""
+    blob = model.to_bytes()
+    if isinstance(model, Keyed):
+        return {"store": len(blob)}
+    arrays, _ = decode_state(blob, type(model).__name__)
     return {name: array.nbytes for name, array in arrays.items()}
 
 
@@ -105,24 +125,25 @@ def main():
     parser.add_argument("--minutes", type=float, default=1e4, help="in all, by the clock")
     parser.add_argument("--only", default="", help="pattern of the names of cases")
     given = parser.parse_args()
+    logging.disable()
+    warnings.simplefilter("ignore")
     begun, bad, n = time.monotonic(), 0, 0
     for case in one_each():
         if not re.search(given.only, case.name) or time.monotonic() - begun > 60 * given.minutes:
             continue
-        reading, writing = mp.get_context("fork").Pipe(duplex=False)
-        child = mp.get_context("fork").Process(
-            target=lambda case=case, end=writing: end.send(follow(case, given.rows, given.seconds))
-        )
-        child.start()
-        found = reading.recv()
-        child.join()
-        rows, early, late, small, large, kept, at_end = found
-        wrong = (late > SLOWER * early) + (large > small + GROWTH)
-        bad, n = bad + bool(wrong), n + 1
+        found, ended = in_child(partial(follow, case, given.rows, given.seconds))
+        n += 1
+        if ended:
+            bad += 1
+            click.echo(f"{case.name}: {ended}")
+            continue
+        rows, early, late, small, large, grown = found
+        wrong = late > SLOWER * early or large > small + GROWTH / 2**20 or grown
+        bad += bool(wrong)
         click.echo(
             f"{case.name}: {rows:,} rows, {early:.1f} then {late:.1f} us a row "
-            f"({late / early:.2f}), {small / 2**20:.0f} then {large / 2**20:.0f} MiB, state "
-            f"{kept:,} then {at_end:,} bytes{' <--' * bool(wrong)}"
+            f"({late / early:.2f}), {small:.0f} then {large:.0f} MiB{' <--' * bool(wrong)}"
+            f"{'; grown: ' * bool(grown)}{grown or ''}"
         )
     click.echo(f"{n} cases, {bad} of them slower or larger at the end")
     sys.exit(bool(bad))

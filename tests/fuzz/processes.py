@@ -6,11 +6,11 @@ says and its state must be those of a model that learned alone. Ends with 1 wher
 """
 
 import argparse
-import multiprocessing as mp
 import sys
 import threading
 import time
 import warnings
+from functools import partial
 
 import click
 import joblib
@@ -18,6 +18,7 @@ import joblib
 from tests.conformance.cases import CASES
 from tests.conformance.laws import equal_outputs
 from tests.fuzz.rows import one_each
+from tests.fuzz.run import in_child
 
 BACKENDS = ("loky", "multiprocessing", "threading")
 LIMIT = 120.0  # seconds after which a process hangs
@@ -40,22 +41,6 @@ def differs(number, found, expected):
     return not equal_outputs(case, [found[0]], expected[0]) or bool(case.differences(one, other))
 
 
-def forked(number):
-    """Return what `learn` does in a fork, or None where it hangs or dies."""
-    context = mp.get_context("fork")
-    reading, writing = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: writing.send(learn(number)))
-    child.start()
-    writing.close()
-    try:
-        return reading.recv() if reading.poll(LIMIT) else None
-    except EOFError:
-        return None
-    finally:
-        child.kill()
-        child.join()
-
-
 def under_load(numbers, end):
     """Yield what forks say while threads learn all the time."""
     stop = threading.Event()
@@ -70,7 +55,7 @@ def under_load(numbers, end):
     try:
         while time.monotonic() < end:
             for number in numbers:
-                yield number, forked(number)
+                yield number, in_child(partial(learn, number), LIMIT)[0]
     finally:
         stop.set()
         for thread in threads:

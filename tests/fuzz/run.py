@@ -83,6 +83,25 @@ class Worker:
         self.process.join()
 
 
+def in_child(work, limit=None):
+    """Return what ``work()`` returns, in a fork of its own, or None; and what ended it, or ""."""
+    context = mp.get_context("fork")
+    reading, writing = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: writing.send(work()), daemon=True)
+    child.start()
+    writing.close()
+    try:
+        if reading.poll(limit):
+            return reading.recv(), ""
+    except EOFError:
+        child.join()
+        return None, f"crash: exit code {child.exitcode}"
+    finally:
+        child.kill()
+        child.join()
+    return None, f"hang: more than {limit:g} s"
+
+
 def campaign(models, seconds, first=0, most=None, report=click.echo):
     """Try forged states of models in turn; return outcomes, and the bad ones."""
     counts, bad, begun = collections.Counter(), [], time.monotonic()

@@ -19,9 +19,16 @@ def test_adversarial_rows_do_no_harm(case):
     assert came["learned"] > 100
 
 
+@pytest.mark.parametrize("case", one_each(), ids=lambda c: c.name)
+def test_rows_of_one_kind_do_no_harm(case):
+    for kind in Adversary(case, 0).kinds:
+        came = attack(case, 3, 200, 20.0, kind=kind)
+        assert came["found"] == [], kind
+
+
 def test_long_streams_learn_in_batches_and_by_single_rows():
     case = next(c for c in CASES if c.name == "WindowFeatures, found")
-    came = attack(case, 0, 5_000, 20.0, None, 0.1)
+    came = attack(case, 1, 5_000, 20.0, None, 0.1)
     assert came["found"] == []
     assert came["learned"] + came["refused"] >= 5_000
     assert 0 < came["alone"] < 2_500

@@ -186,6 +186,19 @@ def test_a_column_that_lags_and_rests_names_regimes_beside_another(seed):
     assert adjusted_rand_score(state, found.to_numpy()) > 0.7
 
 
+@pytest.mark.parametrize(("swing", "law"), [(0.7, "leve"), (6.0, "slow")])
+def test_a_column_that_hardly_drifts_names_regimes_beside_one_that_rests(swing, law):
+    """A drift predicts both columns, but less what is foreseen no level is left."""
+    state, valve = pump(2000, 1)[0], pump(2000, 101)[1]
+    drift = swing * np.sin(2.0 * np.pi * np.arange(2000) / 300.0)
+    flow = 40.0 * state + drift + np.random.default_rng(1).normal(size=2000)
+    model = SeqDDCRP(season=None)
+    label = model.step_many(np.c_[valve, flow])["label"].to_numpy()
+    assert [said[:4] for said in model.column_laws().values()] == ["leve", law]
+    both = 2 * state + (valve > 5.0)
+    assert (adjusted_rand_score(both, label) > 0.9) == (law == "leve")
+
+
 def test_a_law_can_be_given():
     y = np.random.default_rng(3).normal(size=(300, 2))
     model = SeqDDCRP(columns={0: "slow"})

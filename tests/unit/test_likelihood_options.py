@@ -22,6 +22,7 @@ from streamddcrp.likelihoods import (
     likelihood_from_config,
     make_likelihood,
 )
+from streamddcrp.likelihoods.auto import counts_of, numbers_of, with_numbers
 
 NAN = np.nan
 
@@ -330,3 +331,12 @@ def test_exported_names():
     assert likelihoods.__all__ == sorted(likelihoods.__all__)
     for name in likelihoods.__all__:
         assert getattr(likelihoods, name).__doc__
+
+
+@pytest.mark.parametrize("odd", [[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0], [0, 1, 0, 1]])
+def test_columns_become_numbers_beside_those_that_are(odd):
+    family = Product([(NormalGamma(), [0, 3]), (GammaPoisson(), [1, 2])])
+    found = with_numbers(family, np.array(odd, dtype=bool))
+    wanted = np.array(odd, dtype=bool) | [True, False, False, True]
+    assert numbers_of(found, 4).tolist() == wanted.tolist()
+    assert counts_of(found, 4).tolist() == (~wanted).tolist()

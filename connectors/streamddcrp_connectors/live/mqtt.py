@@ -38,15 +38,15 @@ _LOG = logging.getLogger("streamddcrp")
 class MqttSource(JournaledSource):
     """Messages of ``mqtt://user@host:port/topic?journal=FOLDER&password_env=NAME``.
 
-    The topic may contain the wildcards ``+`` and ``#``. ``client`` names the session. By default it
-    follows from the address, so jobs with different journals have different ones.
+    The topic may contain the wildcards ``+`` and ``#``. The name of the session follows from the
+    address, so jobs with different journals have different ones.
     """
 
     def __init__(self, spec: str, columns: Columns, batch_rows: int) -> None:
         address = Address.parse(
             spec.replace("#", "%23"),
             port=1883,
-            options=(*JOURNAL, "client", "tls", "ca"),
+            options=(*JOURNAL, "tls", "ca"),
             secrets=("password",),
         )
         self._topic = address.require("TOPIC", one_host=False)
@@ -55,7 +55,7 @@ class MqttSource(JournaledSource):
         digest = hashlib.sha256(self.name.encode()).hexdigest()[:12]
         self._client = paho.Client(
             CallbackAPIVersion.VERSION2,
-            address.options.get("client", f"streamddcrp-{digest}"),
+            f"streamddcrp-{digest}",
             protocol=paho.MQTTv5,
             manual_ack=True,
         )

@@ -10,6 +10,8 @@ import numpy as np
 
 from streamddcrp.data.laws.filters import (
     AMONG,
+    BELOW_NOISE,
+    DRIFT_ONLY,
     INNOVATION,
     LEVEL,
     NOTHING,
@@ -250,7 +252,8 @@ class Laws:
         self._chosen = self._contest.best(before)
         for d, law in enumerate(self._chosen):
             if options[d] == "auto" and law is not None and law.drifts:
-                if _rests(X[:, d], known=d in self._resting):
+                rests = _rests(X[:, d], known=d in self._resting)
+                if rests or _hardly_drifts(X[:, d], law):
                     self._chosen[d] = LEVEL
                     self._resting.add(d)
                 else:
@@ -411,6 +414,18 @@ def _rests(x: FloatArray, *, known: bool) -> bool:
     step, later = (float(np.median(np.abs(usual[k:] - usual[:-k]))) for k in (1, FURTHER))
     far = float(np.ptp(usual)) > WALK * math.sqrt(len(usual)) * step
     return later < FURTHER**0.5 * step if known else far and later < FURTHER**0.25 * step
+
+
+def _hardly_drifts(x: FloatArray, law: Law) -> bool:
+    """Whether a column (N,) jumps, and drifts less than its noise, which splits no regime."""
+    scale = scale_of(x)
+    if scale is None or law.trend or not law.jumps:
+        return False
+    filters = Filters.of(1)
+    filters.begin(0, law, scale, DRIFT_ONLY)
+    drift = x - filters.step(x[:, None], np.zeros(1))[:, 0]
+    learned, squares = filters.columns.noise[0].tolist()
+    return bool(np.nanvar(drift) < BELOW_NOISE * squares / learned)
 
 
 def _said(filters: Filters, d: int) -> str:

@@ -18,7 +18,7 @@ GAUSSIAN = 0.954  # median distance of two values with noise of variance 1
 LEAST_SHARE = 1e-4  # of a column's variance that is noise
 JUMP_VARIANCE = 50.0  # least variance of a jump
 BELOW_NOISE = 1.0  # variance of a drift, over that of the noise, that splits no regime
-NOTHING, INNOVATION = 0, 1  # what is subtracted: .., drift and level
+NOTHING, INNOVATION, DRIFT_ONLY = 0, 1, 2  # what is subtracted: .., drift and level, drift
 
 
 def looks(n_rows: int) -> int:

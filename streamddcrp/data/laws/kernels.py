@@ -52,6 +52,8 @@ def _foreseen(law, d, emits, state):
             p = math.exp(state.log_w[d, k])
             drift += p * (1.0 - law[d, 4]) * state.guess[d, k, 0]
             level += p * state.guess[d, k, 1]
+    if emits == 2:
+        return drift
     return drift + level - law[d, 3] if emits == 1 else 0.0
 
 

@@ -50,7 +50,7 @@ class Subtraction:
         self.doubted: NDArray[np.bool_] | None = None
         self._judged: Rivals | None = None  # of the season in use, where it is not given
         self._kept: list[tuple[FloatArray, FloatArray]] | None = []  # until the last stage
-        self._before: tuple[Any, Any, Any] = None, None, None  # tracker, uses, offsets
+        self._before: tuple[Any, ...] = (None,) * 4  # tracker, uses, offsets, judged
         self._watch: Watch | None = None
         self._search: Search | None = None  # in the rows up to the last stage
         self._next: Tracker | None = None  # of what was found, while it learns the rows so far ..
@@ -150,10 +150,10 @@ class Subtraction:
 
     def leave(self, columns: NDArray[np.bool_]) -> None:
         """Subtract nothing from these columns (D,) any more; `before` returns what was."""
-        self._before = self.tracker, self.uses, self.offsets
+        self._before = self.tracker, self.uses, self.offsets, self._judged
         self.uses, self.is_new, self.is_first = self._used & ~columns, True, False
         if not self.uses.any():
-            self.tracker = self.uses = self.offsets = None
+            self.tracker = self.uses = self.offsets = self._judged = None
 
     def _look(self, watch: Watch, *, clocked: bool) -> None:
         """Use what has proved itself on the watch, and then try a longer period beside it."""
@@ -199,7 +199,7 @@ class Subtraction:
     ) -> None:
         """Subtract other seasons from now on, from all columns or some, and say so."""
         self.is_new, self.is_first = True, self.tracker is None
-        self._before = self.tracker, self.uses, self.offsets
+        self._before = self.tracker, self.uses, self.offsets, self._judged
         self.tracker, self.uses = tracker, None if uses is None or uses.all() else uses
         self._judged = None
         found = "none any more"
@@ -310,7 +310,7 @@ class Subtraction:
     def before(self) -> "Subtraction":
         """Return the seasons as they were before the last ones were found."""
         old = copy(self)
-        old.tracker, old.uses, old.offsets = self._before
+        old.tracker, old.uses, old.offsets, _ = self._before
         return old
 
     def rescale(self, X: FloatArray, t: FloatArray) -> None:
@@ -338,15 +338,15 @@ class Subtraction:
         """Leave the seasons found last; those of the clock are tried again from here on."""
         assert self.tracker is not None  # for mypy
         gap, n_columns = self.tracker.gap, len(self.tracker.state.lead)
-        (self.tracker, self.uses, self.offsets), self._watch = self._before, None
-        self.is_new = False
+        self.tracker, self.uses, self.offsets, self._judged = self._before
+        self._watch, self.is_new = None, False
         _log.info("season: left in, as tables tell the rows as well")
         if clocked and self.n_rows < ROWS:
             self._try(gap, n_columns)
 
     def stay(self) -> None:
         """Take the columns back that were left last, and ask again after twice as many rows."""
-        self.tracker, self.uses, self.offsets = self._before
+        self.tracker, self.uses, self.offsets, self._judged = self._before
         self.is_new = False
         if self._judged is not None:
             self._judge(2 * self._judged.n_rows)

@@ -31,8 +31,7 @@ def fresh_level(gamma):
 @kernel
 def subtree_sums(parent, K, own, out):
     """Sum ``own`` (K,) over each node and its descendants."""
-    for i in range(K):
-        out[i] = own[i]
+    out[:K] = own[:K]
     for i in range(K - 1, 0, -1):
         out[parent[i]] += out[i]
 
@@ -52,13 +51,7 @@ def beta_parameters(parent, K, mass, gamma, size, a, b):
 
 @kernel
 def log_path_chances(parent, level, K, L, a, b, gamma, lookahead, out):
-    """Log prior of every endpoint, (K,), docs/math/trees.md (3): from E[v], or from E log v.
-
-    Those from E[v] sum to 1, the others to less.
-
-    leaf: sum over its steps of log v_i + sum over older siblings of log(1 - v_j); an inner
-    endpoint adds log(1 - v_j) of all its children, and log R a fresh level (0 with E[v]).
-    """
+    """Log prior of every endpoint, (K,), docs/math/trees.md (3): from E[v], or from E log v."""
     fresh = 0.0 if lookahead else fresh_level(gamma)
     behind = np.zeros(K)  # sum of log(1 - v) of the children met so far
     out[0] = 0.0
