@@ -1,11 +1,11 @@
-"""Twenty unlike plants: what do the defaults make of states that nobody told them of?
+"""Unlike plants: what do the defaults make of states that nobody told them of?
 
 Each plant returns rows, the true state of each row, and times in seconds. `shifts` and `thermal`
 were in view when options were chosen, and seeds 0 to 2 of `held`, `deadband` and `servers` when
 values that are sent again and seasons beside counts were, and seeds 0 to 6 of `servers`
-and 0 to 2 of `traffic` when seasons that multiply were, and 0 to 2 of `chiller`, `moulding` and
-`bottling`, and 0 to 5 of `paper`, and 0 to 2 of `pumping` and `cooling`; `oven`, `ward`,
-`batches`, `meters`, `solar`, `wind`, `sewage` and `airline` only judge.
+and 0 to 2 of `traffic` when seasons that multiply were, 0 to 5 of `paper`, 0 to 2 of `pumping`,
+and 0 to 3 of `chiller`, `moulding`, `bottling`, `wind`, `oven`, `cooling` and `tunnel`; `ward`,
+`batches`, `meters`, `solar`, `sewage`, `airline` and `shop` only judge.
 """
 
 from __future__ import annotations
@@ -468,12 +468,53 @@ def cooling(seed: int) -> Plant:
     return Plant(rows, state, MONDAY + 300.0 * np.arange(n))
 
 
+def tunnel(seed: int) -> Plant:
+    """A road tunnel by five minutes: as usual, a jam, works; fans in stages follow the CO."""
+    rng = np.random.default_rng([seed, 101])
+    n = 12 * 288
+    state = episodes(rng, np.zeros(n, dtype=np.int64), (1, 2), 22, 20, 90)
+    hour = np.arange(n) % 288 / 12.0
+    rush = np.exp(-0.5 * ((hour - 8.0) / 1.5) ** 2) + np.exp(-0.5 * ((hour - 17.0) / 1.8) ** 2)
+    mean = (20.0 + 110.0 * rush) * np.array([1.0, 0.55, 0.6])[state]
+    cars = rng.poisson(mean * np.exp(0.1 * slow(rng, n, 0.9))).astype(float)
+    speed = np.array([84.0, 24.0, 62.0])[state] - 5.0 * rush
+    speed += np.array([4.0, 5.0, 3.0])[state] * rng.normal(size=n)
+    foul = lagged(cars * np.array([0.04, 0.16, 0.07])[state], 4.0) + 0.8 * slow(rng, n, 0.95)
+    foul += 0.4 * rng.normal(size=n)
+    stage, now = np.empty(n), 0
+    for i in range(n):
+        rises, falls = foul[i] > 4.0 + 2.5 * now, foul[i] < 2.5 * now - 1.0
+        stage[i] = now = min(3, now + 1) if rises else max(0, now - falls)
+    fans = 45.0 * stage + (stage > 0) * 1.5 * rng.normal(size=n)
+    air = 1.5 + 1.1 * stage + 0.25 * rng.normal(size=n)
+    rows = np.c_[cars, np.round(speed), np.round(np.c_[foul, fans], 1), np.round(air, 2)]
+    return Plant(rows, state, MONDAY + 300.0 * np.arange(n))
+
+
+def shop(seed: int) -> Plant:
+    """A web shop by ten minutes: as usual, a bad release, a campaign, payments that fail."""
+    rng = np.random.default_rng([seed, 106])
+    n = 24 * 144
+    state = episodes(rng, np.zeros(n, dtype=np.int64), (1, 2, 3), 22, 15, 80)
+    release = np.cumsum(rng.random(n) < 1 / 500.0) % 3
+    load = 1.0 + 0.7 * np.sin(2.0 * np.pi * (np.arange(n) / 144.0 - 0.4))
+    mean = 260.0 * load * np.array([1.0, 0.9, 2.3, 1.0])[state]
+    visits = rng.poisson(mean * rng.gamma(60.0, 1 / 60.0, n))
+    orders = rng.binomial(visits, np.array([0.03, 0.018, 0.045, 0.001])[state])
+    errors = rng.poisson(visits * np.array([0.002, 0.05, 0.003, 0.02])[state])
+    delay = np.array([120.0, 310.0, 170.0, 125.0])[state] * (1.0 + 0.1 * release)
+    delay = np.round(delay * rng.lognormal(0.0, 0.12, n))
+    memory = 3.1 + 0.4 * release + 0.15 * slow(rng, n, 0.98) + np.arange(n) % 700 / 900.0
+    rows = np.c_[visits, orders, errors, delay, np.round(memory, 2)].astype(float)
+    return Plant(rows, state, MONDAY + 600.0 * np.arange(n))
+
+
 PLANTS: dict[str, Callable[[int], Plant]] = {
     "shifts": shifts, "thermal": thermal, "batches": batches, "traffic": traffic, "held": held,
     "deadband": deadband, "servers": servers, "meters": meters, "solar": solar,
     "chiller": chiller, "moulding": moulding, "bottling": bottling, "wind": wind,
     "sewage": sewage, "airline": airline, "pumping": pumping, "oven": oven, "ward": ward,
-    "paper": paper, "cooling": cooling,
+    "paper": paper, "cooling": cooling, "tunnel": tunnel, "shop": shop,
 }  # fmt: skip
 
 
@@ -488,7 +529,7 @@ def measured(plant: Plant, *, timed: bool) -> tuple[float, float, float, float]:
     return scores[0], scores[1], switches, micros
 
 
-@click.command("plants", help="Plants of twenty unlike kinds: the states that the defaults find.")
+@click.command("plants", help="Plants of unlike kinds: the states that the defaults find.")
 @click.option("--seeds", default=5, show_default=True, help="Number of seeds of each plant.")
 @click.argument("names", nargs=-1, type=click.Choice([*PLANTS]))
 def main(names: tuple[str, ...], seeds: int) -> None:

@@ -3,7 +3,8 @@
 numba passes a named tuple by value, with seven or more numbers for each array. A state of seventy
 arrays becomes five hundred arguments, unpacked and packed again at every call, which would be half
 the code that LLVM has to optimise. Here a group arrives as a pointer to descriptors of its arrays,
-constant during a call, and a kernel loads only those that it names.
+constant during a call, and a kernel loads only those that it names. The pointer has no type and
+the group's name is short in LLVM's code, which both would else double.
 
 If many calls share a group, Python may pass its descriptors as bytes instead.
 """
@@ -11,6 +12,7 @@ If many calls share a group, Python may pass its descriptors as bytes instead.
 import struct
 from collections.abc import Sequence
 from typing import Any
+from zlib import crc32
 
 from llvmlite import ir
 from numba import types
@@ -31,6 +33,12 @@ class Group(types.Type):
         self.names, self.members = names, members
         fields = ", ".join(f"{n}: {m}" for n, m in zip(names, members, strict=True))
         super().__init__(f"group({fields})")
+        self.mangling = f"group{crc32(self.name.encode()):08x}", ()
+
+    @property
+    def mangling_args(self) -> tuple[str, tuple[()]]:
+        """Name and parameters in the names of functions."""
+        return self.mangling
 
 
 def grouped(kind: Any) -> Any:
@@ -52,30 +60,38 @@ def grouped(kind: Any) -> Any:
 def _is_member(kind: Any) -> bool:
     if isinstance(kind, types.Array):
         return bool(kind.layout == "C")
-    return isinstance(kind, Group | types.Number | types.Boolean)
+    return isinstance(kind, Group) or kind in _NUMBERS
 
 
-_FORMATS = {types.float64: "d", types.int64: "q", types.boolean: "?"}
+_NUMBERS = {types.float64: "d", types.int64: "q", types.uint64: "Q", types.boolean: "?"}
+
+
+def _form(kinds: Sequence[Any]) -> str:
+    """Return how members lie in memory, as `struct` writes it."""
+    form = "@"
+    for kind in kinds:
+        if isinstance(kind, types.Array):  # numba's descriptor
+            form += f"PPnnP{2 * kind.ndim}n"
+        else:
+            form += _NUMBERS.get(kind, "P")
+    return form
 
 
 def described(kind: Group, group: Sequence[Any]) -> bytes:
     """Return a substitute for a group in kernel calls, valid while its arrays live."""
-    form, parts = "@", []
+    parts: list[Any] = []
     for member, item in zip(kind.members, group, strict=True):
-        if isinstance(member, types.Array):  # numba's layout: no owner, and so on
-            form += f"PPnnP{2 * item.ndim}n"
+        if isinstance(member, types.Array):  # without owner
             parts += [0, 0, item.size, item.itemsize, item.ctypes.data, *item.shape, *item.strides]
         else:
-            form += _FORMATS[member]
             parts.append(item)
-    return struct.pack(form, *parts)
+    return struct.pack(_form(kind.members), *parts)
 
 
 @register_model(Group)
 class _Model(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Group) -> None:
-        stored = [manager.lookup(member).get_value_type() for member in kind.members]
-        super().__init__(manager, kind, ir.LiteralStructType(stored).as_pointer())
+        super().__init__(manager, kind, cgutils.voidptr_t)
 
 
 @infer_getattr
@@ -90,7 +106,10 @@ class _Attributes(AttributeTemplate):
 def _member(context: Any, builder: Any, group: Group, value: Any, name: str) -> Any:
     """Load a number, or a contiguous array without owner and with strides from its shape."""
     at = group.names.index(name)
-    kind, where = group.members[at], cgutils.gep_inbounds(builder, value, 0, at)
+    kind = group.members[at]
+    offset = struct.calcsize(_form(group.members[: at + 1])) - struct.calcsize(_form([kind]))
+    where = builder.gep(value, [ir.IntType(64)(offset)], inbounds=True)
+    where = builder.bitcast(where, context.get_value_type(kind).as_pointer())
     if not isinstance(kind, types.Array):
         return _constant(builder, where)
     model = context.data_model_manager[kind]
@@ -128,16 +147,17 @@ def _constant(builder: Any, where: Any) -> Any:
 
 @unbox(Group)
 def _unbox(kind: Group, value: Any, c: Any) -> Any:
-    builder, stored = c.builder, c.context.get_value_type(kind)
-    group = cgutils.alloca_once(builder, stored.pointee, zfill=True)
-    place = cgutils.alloca_once_value(builder, group)
+    builder = c.builder
+    stored = ir.LiteralStructType([c.context.get_value_type(member) for member in kind.members])
+    group = cgutils.alloca_once(builder, stored, zfill=True)
+    place = cgutils.alloca_once_value(builder, builder.bitcast(group, c.pyapi.voidptr))
     failure = cgutils.alloca_once_value(builder, cgutils.false_bit)
     is_bytes = builder.icmp_unsigned(
         "==", c.pyapi.get_type(value), c.pyapi.get_c_object("PyBytes_Type")
     )
     with builder.if_else(is_bytes) as (described, apart):
         with described:
-            builder.store(builder.bitcast(c.pyapi.bytes_as_string(value), stored), place)
+            builder.store(c.pyapi.bytes_as_string(value), place)
         with apart:
             builder.store(_fill(kind, value, group, c), failure)
     return NativeValue(builder.load(place), is_error=builder.load(failure))

@@ -84,7 +84,7 @@ class Cache(numba_inside.FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for a signature, or None if this process must compile it."""
-        target_context.refresh()
+        numba_inside.rtsys.initialize(target_context)  # compiling loads the rest
         found = self._found(sig, target_context)
         if found is None and self._lock is None:
             self._begin()

@@ -12,6 +12,7 @@ from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.imputils import lower_getattr_generic
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime.nrt import rtsys
 from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing.context import Context
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
@@ -21,5 +22,5 @@ __all__ = [
     "AttributeTemplate", "CPUDispatcher", "CacheLocator", "CompileResultCacheImpl", "Compiler",
     "Context", "FunctionCache", "IndexDataCacheFile", "InlineClosureLikes", "JITCodeLibrary",
     "NopythonRewrites", "binding", "cgutils", "config", "global_compiler_lock", "infer_getattr",
-    "lower_getattr_generic",
+    "lower_getattr_generic", "rtsys",
 ]  # fmt: skip

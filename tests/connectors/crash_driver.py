@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import warnings
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -96,8 +97,12 @@ def traced(work, kill_at, number):
                 os.kill(os.getpid(), number)
         return on_line
 
+    @cache
+    def is_watched(name):
+        return any(part in name for part in WATCHED)
+
     def on_call(frame, event, _):
-        return on_line if any(part in frame.f_code.co_filename for part in WATCHED) else None
+        return on_line if is_watched(frame.f_code.co_filename) else None
 
     sys.settrace(on_call)
     try:

@@ -391,6 +391,29 @@ compiled = pytest.mark.skipif(
 )
 
 
+@compiled
+def test_a_run_of_numbers_loads_little(tmp_path):
+    """And series of pandas have missing values once it is loaded, though Arrow began without."""
+    source = write_csv(tmp_path / "rows.csv", rows(300))
+    program = (
+        "import sys\n"
+        "from streamddcrp_connectors.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code\n"
+        "heavy = {'pandas', 'scipy.special', 'scipy.sparse', 'streamddcrp.models.text.engine'}\n"
+        "found = heavy & set(sys.modules)\n"
+        "import pyarrow as pa\n"
+        "series = pa.table({'a': [1, None]}).to_pandas()['a']\n"
+        "assert pa.array(series).null_count == 1\n"
+        "sys.exit(' '.join(found) or 0)\n"
+    )
+    command = [sys.executable, "-c", program, "run", source, "--time", "t", "--features", "a,b"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
 def stored(folder):
     with open_store(folder) as store:
         return {key: store.get("model", key) for key in store.keys("model")}

@@ -143,9 +143,7 @@ class Models:
         self._model: Any
         fresh = self._fresh = recipe.make()
         self._ignores_times = getattr(fresh, "ignores_times", False)
-        self._of_stories = not isinstance(fresh, dd.SeqDDCRP) and isinstance(
-            fresh, dd.TextStream | dd.EmbeddingStream
-        )
+        self._of_stories = getattr(fresh, "tells_stories", False)
         if key is not None:
             self._model = Keyed(fresh, by=key, memory_limit=memory_limit, store=store)
         else:
