@@ -11,7 +11,8 @@ def join(links, out):
     S, N = links.shape
     for s in range(S):
         up = out[s]  # links lead to smaller indices, finally to the smallest
-        up[:] = np.arange(N)
+        for i in range(N):
+            up[i] = i
         for i in range(N):
             a, b = i, links[s, i]
             while up[a] != a:

@@ -17,7 +17,8 @@ FloatArray = NDArray[np.float64]
 @kernel
 def append(A: FloatArray, first: int, shift: int, start: int, i: int, out_R: FloatArray) -> None:
     """Fill row i: R_i = e_i + sum_j A_ij R_j over j in [first, i)."""
-    out_R[i, start:i] = 0.0
+    for k in range(start, i):
+        out_R[i, k] = 0.0
     for j in range(first, i):
         link = A[i, j + shift]
         if link > 0.0:

@@ -40,10 +40,12 @@ def fade_documents(word, t, starts, scale, mass, seen, out_match, out_weight):
         if low == high:
             continue
         total[0], total[1] = 0.0, t[low]
-        seen[word[low:high]] = t[low]
+        for i in range(low, high):
+            seen[word[i]] = t[low]
         own = slice(low, high)
         fade(word[own], t[own], scale, mass, seen, total, out_match[own], out_weight[own])
-        mass[word[low:high]] = 0.0
+        for i in range(low, high):
+            mass[word[i]] = 0.0
 
 
 @kernel

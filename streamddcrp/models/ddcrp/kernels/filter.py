@@ -127,7 +127,8 @@ def _reweight(state):
         weight[p] *= math.exp(gain[p] - top)
         total += weight[p]
     sums[naming.LOG_EVIDENCE] += top + math.log(total)
-    weight /= total
+    for p in range(len(weight)):
+        weight[p] /= total
 
 
 @inner

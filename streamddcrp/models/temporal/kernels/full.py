@@ -129,7 +129,8 @@ def full_stats(X, parts, q, out):
     size[:], const[:], n_whole[:] = 0.0, 0.0, 0.0
     gap, own = np.empty(D), np.empty((D, D))
     for i in range(X.shape[0]):
-        gap[:] = X[i]
+        for c in range(D):
+            gap[c] = X[i, c]
         whole = not math.isnan(gap.sum())
         if not whole:
             own_norm = _present(gap, precision, norm, own)

@@ -201,9 +201,12 @@ def reorder(counts, V, K, slots):
     """Copy column ``slots[i]`` of ``counts`` to column i, of K; clear the others."""
     row, n = np.empty(K), len(slots)
     for v in range(V):
-        row[:] = counts[v, :K]
-        counts[v, :n] = row[slots]
-        counts[v, n:K] = 0.0
+        for i in range(K):
+            row[i] = counts[v, i]
+        for i in range(n):
+            counts[v, i] = row[slots[i]]
+        for i in range(n, K):
+            counts[v, i] = 0.0
 
 
 @kernel

@@ -31,7 +31,8 @@ def fresh_level(gamma):
 @kernel
 def subtree_sums(parent, K, own, out):
     """Sum ``own`` (K,) over each node and its descendants."""
-    out[:K] = own[:K]
+    for i in range(K):
+        out[i] = own[i]
     for i in range(K - 1, 0, -1):
         out[parent[i]] += out[i]
 
