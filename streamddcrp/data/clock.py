@@ -70,7 +70,7 @@ _FORMS = {
     "day": tuple(f"^{_D}{sign}{_M}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
     "month": tuple(f"^{_M}{sign}{_D}{sign}{year},?{_TIME}" for sign, year in _SIGNS),
     "name": (
-        _WEEKDAY + r"(?P<d>\d{1,2})[-/. ]?" + _NAMED + "[-/., ]*" + _Y + _TIME,
+        _WEEKDAY + r"(?P<d>\d{1,2})[-/. ]{0,2}" + _NAMED + "[-/., ]*" + _Y + _TIME,
         _WEEKDAY + _NAMED + r"[- ]+(?P<d>\d{1,2})(?:, *| +|-)(?P<y>\d{4}),?" + _TIME,
         "^" + _NAMED + r"[-/., ]*(?P<y>\d{4})$",
         r"^(?P<y>\d{4})[-/. ]" + _NAMED + r"(?:[-/. ](?P<d>\d{1,2}))?" + _TIME,

@@ -257,11 +257,8 @@ class Vectorizer:
         """List the schema columns that a batch lacks."""
         absent = [] if self.open else [name for name in self._at if name not in {*names}]
         if absent and names:
-            logger.warning(
-                "the batch has no column %s: its values count as missing; the schema is %s",
-                _some(absent),
-                _some(self._at),
-            )
+            message = "the batch has no column %s: its values count as missing; the schema is %s"
+            logger.warning(message, _some(absent), _some(self._at))
 
     def _admit(self, new: list[Feature], n_rows: int) -> None:
         """Add columns for new features, or count them."""
@@ -272,12 +269,9 @@ class Vectorizer:
             return
         self.n_unknown += len(new) * n_rows
         if not self._warned:
-            logger.warning(
-                "ignoring feature %r, which is not in the schema %s; other unknown features are "
-                "ignored, too, and not reported",
-                new[0],
-                _some(self._at),
-            )
+            message = "ignoring feature %r, which is not in the schema %s; other unknown features "
+            message += "are ignored, too, and not reported"
+            logger.warning(message, new[0], _some(self._at))
             self._warned = True
 
     def _set_columns(self, schema: tuple[Feature, ...] | None) -> None:
@@ -286,12 +280,9 @@ class Vectorizer:
         columns = schema or ()
         self.names = [str(name) for name in columns]
         self._at = {name: position for position, name in enumerate(columns)}
-        if not columns:
-            self._values = None
-        elif len(columns) == 1:
+        self._values = itemgetter(*columns) if len(columns) > 1 else None
+        if len(columns) == 1:
             self._values = partial(_only, columns[0])
-        else:
-            self._values = itemgetter(*columns)
         if len(self._buffer) != len(columns):
             self._buffer = np.empty(len(columns))
 

@@ -210,13 +210,13 @@ def calibrate(
     False
     """
     n_rows, n_simulations = whole("n_rows", n_rows, 2), whole("n_simulations", n_simulations, 20)
-    is_sampler = isinstance(model, partial)
-    draw_from(model, n_rows + (not is_sampler), generator(0))  # refuses models without a prior
+    is_sampler, source = isinstance(model, partial), model if truth is None else truth
+    options_of(model)  # refuses what is neither a model nor a sampler
     found = []
     rngs = generator(seed).spawn(n_simulations)
     with _quiet_chains():
         for rng in tqdm(rngs, unit=" simulations", disable=not progress):
-            drawn = draw_from(truth or model, n_rows + (not is_sampler), rng)
+            drawn = draw_from(source, n_rows + (not is_sampler), rng)
             found.append((_sampled if is_sampler else _streamed)(model, drawn, n_rows, rng))
     ranks = [list(one.values()) for one in found]
     return Calibration(tuple(found[0]), np.array(ranks, np.int64).reshape(n_simulations, -1))

@@ -42,21 +42,25 @@ class Drawn(NamedTuple):
 
 
 def options_of(model: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name of a model's class, or of the function of a `partial`, and its options."""
-    if not isinstance(model, partial):
-        return type(model).__name__, model.get_params() if hasattr(model, "get_params") else {}
-    known = inspect.signature(model.func).parameters.values()
-    options = {one.name: one.default for one in known if one.default is not one.empty}
-    return getattr(model.func, "__name__", ""), {**options, **model.keywords}
+    """Return the name of a model's class, or of the function of a `partial`, and its options.
 
-
-def draw_from(model: Any, n: int, rng: Generator) -> Drawn:
-    """Draw ``n`` rows from the prior of a model or sampler; ConfigError if it has none."""
-    name, options = options_of(model)
+    ConfigError if no rows can be drawn for it.
+    """
+    name = getattr(model.func if isinstance(model, partial) else type(model), "__name__", "")
     if name not in PRIORS:
         raise ConfigError(
             f"model: no rows can be drawn for {name!r}; there are {', '.join(PRIORS)}"
         )
+    if not isinstance(model, partial):
+        return name, model.get_params()
+    known = inspect.signature(model.func).parameters.values()
+    options = {one.name: one.default for one in known if one.default is not one.empty}
+    return name, {**options, **model.keywords}
+
+
+def draw_from(model: Any, n: int, rng: Generator) -> Drawn:
+    """Draw ``n`` rows from the prior of a model or sampler."""
+    name, options = options_of(model)
     return PRIORS[name](options, n, rng)
 
 

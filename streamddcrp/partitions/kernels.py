@@ -60,8 +60,7 @@ def add_together(tables, weights, out):
                 j = before[j]
     for i in range(N):
         out[i, i] = 1.0
-        for j in range(i):
-            out[j, i] = out[i, j]
+        out[:i, i] = out[i, :i]
 
 
 @kernel
@@ -85,13 +84,9 @@ def contingency(place, rows, counts, sizes):
 def place_all(order, weights, step, rows, place, counts, sizes):
     """Move customers, one after the other, to the table of least expected loss.
 
-    The loss is sum_k f(n_k) + sum_l f(m_l) - 2 sum_kl f(n_kl) with f(n + 1) - f(n) = ``step[n]``
-    (N,), averaged over samples with ``weights`` (S,) that sum to one: all but the sizes n_k and the
-    counts n_kl is constant. O(S K) per customer. ``order``: the customers to move; ``rows``,
-    ``place``, ``counts`` and ``sizes`` as in `contingency`, kept up to date.
-
-    Returns the numbers of customers that changed tables and that were visited; the latter is less
-    than all if no empty table was left.
+    f(n + 1) - f(n) = ``step[n]`` (N,); ``weights`` (S,) of samples sum to one; ``order``: the
+    customers to move; others as in `contingency`, kept up to date. Returns the numbers of customers
+    that changed tables and that were visited; less than all if no empty table was left.
     """
     n_moved = 0
     cost = np.empty(len(sizes))

@@ -83,8 +83,7 @@ def labels_of_links(links: ArrayLike) -> IntArray:
 def named(labels: IntArray) -> IntArray:
     """Name the tables of a partition (N,) after their smallest customer."""
     _, first, table = np.unique(labels, return_index=True, return_inverse=True)
-    out: IntArray = first[table].astype(np.int64)
-    return out
+    return np.asarray(first[table].astype(np.int64))
 
 
 def as_samples(labels: ArrayLike) -> tuple[IntArray, IntArray]:

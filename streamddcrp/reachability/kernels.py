@@ -54,8 +54,7 @@ def revise(
 @kernel
 def column_masses(start: int, n: int, R: FloatArray, out: FloatArray) -> None:
     """Sum the columns of R over rows [start, n): ``out[k - start] = sum_i R[i, k]``."""
-    for k in range(start, n):
-        out[k - start] = 0.0
+    out[: n - start] = 0.0
     for i in range(start, n):
         for k in range(start, i + 1):
             out[k - start] += R[i, k]

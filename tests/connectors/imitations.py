@@ -252,4 +252,6 @@ FILES = {
     "ecdc.csv": (lines(["dateRep,cases,countriesAndTerritories,popData2019"], lambda i: f"{at(99 - i % 100, 86400):%d/%m/%Y},{Y[i]:.0f},{('Afghanistan', 'Albania', 'Algeria')[i // 100]},{i // 100 + 38041757}"), "", [at(i % 100, 86400) for i in range(N)], "cases,popData2019"),
     "cbs_odata.json": (J({"odata.metadata": "https://opendata.cbs.nl/", "value": [{"ID": i, "Perioden": f"{1995 + i // 12}MM{i % 12 + 1:02d}", "CPI_1": X[i]} for i in range(N)]}), "", [datetime(1995 + i // 12, i % 12 + 1, 1) for i in range(N)], "CPI_1"),
     "POWER_Point_Daily.csv": (lines(["-BEGIN HEADER-", "NASA/POWER Native Resolution Daily Data ", "Dates (month/day/year): 03/13/2021 through 01/06/2022 ", "-END HEADER-", "YEAR,DOY,T2M,PRECTOTCORR"], lambda i: f"{at(i, 86400):%Y},{at(i, 86400):%-j},{X[i]},{-999.0 if i % 90 == 5 else Y[i]}"), "", T(86400), "T2M,PRECTOTCORR"),
+    "Umsatz.csv": (lines(["Datum,Umsatz,Anteil"], lambda i: f'"{at(i, 86400).day}. {MONATE[at(i, 86400).month - 1]} {at(i, 86400).year}","{c1(Y[i])} €","{c1(X[i])} %"'), "", T(86400), "Umsatz,Anteil"),
+    "Region_Mobility_Report.csv": (lines(["country_region_code,sub_region_1,date,parks_percent_change_from_baseline"], lambda i: f"GB,{'Aberdeen City' * (i > 149)},{at(i % 150, 86400):%Y-%m-%d},{X[i]:.0f}"), "", "?", "parks_percent_change_from_baseline"),
 }  # fmt: skip

@@ -82,5 +82,7 @@ def test_refusals():
     ):
         with pytest.raises(ConfigError, match=what):
             calibrate(model)
+    with pytest.raises(ConfigError, match="drawn for 'int'"):
+        calibrate(3, GraphCRP(**PRIOR))
     with pytest.raises(ConfigError, match="n_simulations"):
         calibrate(LINKS, n_simulations=3)

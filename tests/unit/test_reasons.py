@@ -445,6 +445,8 @@ def test_cards_tables_and_pictures():
     for figure in (many.plot(), many[5].plot()):
         assert figure.get_axes()
     assert streamddcrp.Part("x", 24.2, 102.0, 1.1).deviations == pytest.approx(-70.7, abs=0.1)
+    beside = streamddcrp.Part("flow", 102.5, 102.0, 1.1, excess=3.0)
+    assert str(beside) == "flow 102.5, expected 102.0 ± 1.1: as usual by itself"
     assert str(streamddcrp.Part("flow", 24.2, 102.0, 1.1)) == (
         "flow 24.2, expected 102.0 ± 1.1: 71 standard deviations low"
     )

@@ -8,8 +8,7 @@ from scipy.special import digamma, gammaln
 
 from streamddcrp.models.trees.kernels.gain import local_bound
 from streamddcrp.models.trees.kernels.topics import N_WORDS, SCALE, _gather, learn
-from streamddcrp.models.trees.topic_tree import Settings, TopicTree
-from streamddcrp.models.trees.window import Documents
+from streamddcrp.models.trees.topic_tree import Documents, Settings, TopicTree
 from tests.oracles.plain import plain
 
 ALPHA, N = np.array([3.0, 2.0, 1.0]), np.array([2.0, 1.0, 3.0])

@@ -205,11 +205,11 @@ def _find_key(
     steps = time_steps(table, times, wanted)[1]
     falls = min(_falls(steps), _falls(-steps))
     for name, habit in habits.items():
-        kept = habit.kind in ("words", "number") and name not in times
-        if not kept or not 0 < falls < 0.1 * len(table):
+        filled = name not in times and table.column(name).null_count == 0
+        if not filled or habit.kind not in ("words", "number") or not 0 < falls < 0.1 * len(table):
             continue
         named = habit.kind == "words" or _IDS.fullmatch(name)  # others begin anew in each block
-        cells = np.array(table.column(name).fill_null("").to_pylist(), dtype=object)
+        cells = np.array(table.column(name).to_pylist(), dtype=object)
         n_blocks = 1 + int((cells[1:] != cells[:-1]).sum())
         whole = n_blocks == len({*cells}) <= len(cells) / 5
         begun = falls < n_blocks if named else falls == n_blocks - 1

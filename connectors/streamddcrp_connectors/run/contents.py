@@ -18,7 +18,7 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
 from functools import partial
@@ -29,13 +29,13 @@ from xml.etree import ElementTree
 import pyarrow as pa
 
 from streamddcrp.errors import ConfigError
+from streamddcrp_connectors.run.jsontables import as_row, is_nested, tables, values_of
 
 DAMAGED = EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error
 HEAD = 1 << 16  # bytes that show what a file is
 SUFFIXES = (".gz", ".zst", ".bz2", ".xz", ".zip")
 _PIECE = 1 << 18
 _MOST_INDICES = 10_000
-_MOST_SERIES = 100  # objects, each with values at the times that are given once
 _MAGIC = {
     b"\x1f\x8b": "gzip", b"(\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\xfd7zXZ": "xz",
     b"PK\x03\x04": "zip", b"PK\x05\x06": "zip", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
@@ -340,35 +340,26 @@ def _document(file: Any, name: str, said: list[str]) -> Iterator[bytes]:
     data = file.read()
     try:
         text = re.sub(rb"\A\s*" + _SET, b"", data.removeprefix(codecs.BOM_UTF8))
-        found = _values_of(text.decode())
+        found = values_of(text.decode())
     except (ValueError, RecursionError) as error:
         if data.lstrip().startswith(b"{") and b"\n" not in data.strip():  # a row to be refused
             yield data
             return
         raise ConfigError(f"{name} is one JSON document, which cannot be read: {error}") from error
-    tables = sorted(_tables(found, 0), key=lambda table: -table[0])
-    if not tables and isinstance(found, dict) and b"\n" not in text.strip():
+    made = sorted(tables(found), key=lambda table: -table[0])
+    if not made and isinstance(found, dict) and b"\n" not in text.strip():
         yield text.strip() + b"\n"
         return
-    rows = [*tables[0][2]()] if tables else [found]
-    others = [label for n, label, _ in tables[1:] if n > 1 and label]
-    if others and tables[0][1]:
+    rows = [*made[0][2]()] if made else [found]
+    others = [label for n, label, _ in made[1:] if n > 1 and label]
+    if others and made[0][1]:
         shown = ", ".join(others[:8])
-        said.append(f"{name}: its rows are those of {tables[0][1]!r}, not of {shown}")
-    if all(isinstance(row, list) and not any(map(_is_nested, row)) for row in rows):
+        said.append(f"{name}: its rows are those of {made[0][1]!r}, not of {shown}")
+    if all(isinstance(row, list) and not any(map(is_nested, row)) for row in rows):
         yield from _lines(rows)
         return
     for at in range(0, len(rows), 1000):
-        yield "".join(json.dumps(_row(row)) + "\n" for row in rows[at : at + 1000]).encode()
-
-
-def _values_of(text: str) -> Any:
-    """Read one value, or a list of those that follow each other."""
-    decoder, values, at = json.JSONDecoder(), [], 0
-    while start := re.compile(r"[\s;]*(?=[^\s;])").match(text, at):
-        value, at = decoder.raw_decode(text, start.end())
-        values.append(value)
-    return values[0] if len(values) == 1 else values
+        yield "".join(json.dumps(as_row(row)) + "\n" for row in rows[at : at + 1000]).encode()
 
 
 def _sparse(file: Any, name: str) -> Iterator[bytes]:
@@ -414,127 +405,3 @@ def _held(element: Any, above: str = "") -> Iterator[tuple[str, str | None]]:
             yield from _held(each, f"{name}.")
         elif each.text:
             yield name, each.text
-
-
-_Table = tuple[int, str, Callable[[], Iterator[Any]]]
-
-
-def _tables(found: Any, depth: int, label: str = "") -> Iterator[_Table]:
-    """Yield what may be tables within a document, with their numbers of rows and their names."""
-    if isinstance(found, list):
-        yield from _tables_of_list(found, depth, label)
-    elif isinstance(found, dict) and any(map(_is_nested, found.values())):
-        columns = [*found.values()]
-        names = found.get("columns")
-        rows = found.get("data", found.get("values"))
-        if isinstance(names, list) and isinstance(rows, list):  # as pandas splits
-            yield 1 << 60, label, lambda: (dict(zip(names, row, strict=False)) for row in rows)
-        beside = _beside(found)
-        if len(beside) > 1:
-            n = len(next(iter(beside.values())))
-            yield n, label, lambda: _of_columns(beside, range(n))
-        keys = [[*c] for c in columns if isinstance(c, dict)]
-        if len(columns) == len(keys) and keys and all(each == keys[0] for each in keys):
-            if len(keys[0]) > len(keys):
-                indexed = {"index": {key: key for key in keys[0]}} | found
-                yield len(keys[0]), label, lambda: _of_columns(indexed, keys[0])
-            elif len(keys) > 1:
-                yield len(keys), label, lambda: ({"index": k} | row for k, row in found.items())
-        if depth < 6:
-            for name, value in found.items():
-                if _is_nested(value):
-                    yield from _tables(value, depth + 1, f"{label}.{name}" if label else name)
-
-
-def _tables_of_list(found: list[Any], depth: int, label: str) -> Iterator[_Table]:
-    if found and (depth == 0 or _is_nested(found[0])):
-        yield len(found), label, partial(iter, found)
-        sizes = [len(next(iter(_lists(row).values()), ())) for row in found]
-        if min(sizes) and sum(sizes) >= 10 * len(found):
-            yield sum(sizes), label, partial(_of_lists, found)
-        objects = [row for row in found if isinstance(row, dict)]
-        for name in found[0] if objects[:1] == found[:1] else ():
-            held = [row[name] for row in objects if isinstance(row.get(name), list)]
-            n = sum(len(rows) for rows in held if _is_rows(rows))
-            if n >= 10 * len(found):  # each row of the list holds many others
-                yield n, label and f"{label}.{name}", partial(_unfolded, objects, name)
-    for each in found if len(found) < 5 else ():
-        if len(found) == 1 or (isinstance(each, list) and each and isinstance(each[0], dict)):
-            yield from _tables(each, depth + 1, label)
-
-
-def _beside(found: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the lists of values, of one length, that are most within an object: columns.
-
-    Those within a list of objects, each with a name, need others outside of it.
-    """
-    series = [*_series(found, (), False)]
-    counts = Counter(len(held) for _, held, among in series if not among and len(held) > 1)
-    n = max(counts, key=lambda n: (counts[n], n), default=0)
-    kept = [(path, held) for path, held, _ in series if len(held) == n]
-    last = Counter(path[-1] for path, _ in kept)
-    return {path[-1] if last[path[-1]] == 1 else ".".join(path): held for path, held in kept}
-
-
-def _series(
-    value: Any, path: tuple[str, ...], among: bool
-) -> Iterator[tuple[tuple[str, ...], list[Any], bool]]:
-    """Yield the lists of values within a value, and whether they are within a list of objects."""
-    if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _series(each, (*path, name), among)
-    elif isinstance(value, list) and not any(map(_is_nested, value)):
-        yield path, value, among
-    elif isinstance(value, list) and len(value) <= _MOST_SERIES:
-        for place, each in enumerate(value):
-            if isinstance(each, dict):
-                words = (held for held in each.values() if isinstance(held, str))
-                named = () if len(value) == 1 else (next(words, str(place)),)
-                yield from _series(each, path + named, among or len(value) > 1)
-
-
-def _lists(row: Any) -> dict[str, list[Any]]:
-    """Return the lists of values, of one length, that an object holds side by side."""
-    lists = {k: v for k, v in row.items() if isinstance(v, list)} if isinstance(row, dict) else {}
-    even = len(lists) > 1 == len({*map(len, lists.values())}) and not any(
-        map(_is_rows, lists.values())
-    )
-    return lists if even else {}
-
-
-def _of_lists(found: Sequence[Any]) -> Iterator[Any]:
-    for row in found:
-        lists = _lists(row)
-        rest = {name: value for name, value in row.items() if name not in lists}
-        yield from (
-            rest | dict(zip(lists, cells, strict=True))
-            for cells in zip(*lists.values(), strict=True)
-        )
-
-
-def _unfolded(found: Sequence[Any], name: str) -> Iterator[Any]:
-    """Yield the rows that each row holds by a name, with its other values beside them."""
-    for row in found:
-        rest = {key: value for key, value in row.items() if key != name}
-        names = rest.pop("columns", None)
-        for within in row.get(name) or ():
-            cells = isinstance(within, list) and isinstance(names, list)
-            yield rest | (dict(zip(names, within, strict=False)) if cells else _row(within))
-
-
-def _is_rows(column: Sequence[Any]) -> bool:
-    return bool(column) and _is_nested(column[0])
-
-
-def _is_nested(value: Any) -> bool:
-    return isinstance(value, dict | list)
-
-
-def _of_columns(columns: Mapping[str, Any], places: Sequence[Any] | range) -> Iterator[Any]:
-    return ({name: column[place] for name, column in columns.items()} for place in places)
-
-
-def _row(value: Any) -> Any:
-    if isinstance(value, list):
-        return {f"c{place}": cell for place, cell in enumerate(value, 1)}
-    return value if isinstance(value, dict) else {"value": value}

@@ -10,10 +10,15 @@ from streamddcrp.errors import SchemaError
 
 MAX_LINE = 1 << 24
 _READ = 1 << 18
+_TAIL = 64  # bytes before new ones, by which a file that was cut and has grown is recognised
 
 
 class RotatedError(SchemaError):
-    """A followed file was renamed or cut, and all of it was read; what comes is in another."""
+    """A followed file was renamed, and all of it was read; or it was ``cut``."""
+
+    def __init__(self, message: str, *, cut: bool) -> None:
+        super().__init__(message)
+        self.cut = cut
 
 
 class LineReader:
@@ -132,6 +137,8 @@ class LineReader:
                 yield b""
                 continue
             self._waited = 0.0
+            if self._follow:
+                self._check_tail(len(chunk))
             self._data, self._at = self._data[self._at :] + chunk, 0
             self._n_lines += chunk.count(b"\n")
             if not self._n_lines:
@@ -184,7 +191,15 @@ class LineReader:
             if os.fstat(self._stream.fileno()).st_size > self._stream.tell():
                 return
         message = f"{self._name} was {'cut' if cut else 'replaced'} while it was being followed"
-        raise RotatedError(message)
+        raise RotatedError(message, cut=cut)
+
+    def _check_tail(self, n_new: int) -> None:
+        """Say when what stands before new bytes is not what was read there."""
+        tail = self._data[-_TAIL:]
+        start = self._stream.tell() - n_new - len(tail)
+        if os.pread(self._stream.fileno(), len(tail), start) != tail:
+            message = f"{self._name} was cut while it was being followed"
+            raise RotatedError(message, cut=True)
 
     def _check_length(self, length: int) -> None:
         if length > MAX_LINE:

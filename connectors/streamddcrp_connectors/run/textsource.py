@@ -287,9 +287,8 @@ class TextSource:
                         at = here()
                         yield batch, at
             except RotatedError as error:
-                at = here() if at is None or at is offset else at
-                byte = 0
-                self._next(str(error))
+                known, at = at, (here() if at is None or at is offset else at)
+                byte = self._next(error, known)
             else:
                 return
 
@@ -330,10 +329,14 @@ class TextSource:
         self._owned = path.open("rb", buffering=0)
         self._reader.go_on(self._owned, 0)
 
-    def _next(self, why: str) -> None:
-        """Go on in the file that came after the one that was read."""
-        why = f"{self._path} was read" if self._many else why
-        paths = self._generations()
+    def _next(self, why: RotatedError, known: Offset | None) -> int:
+        """Go on in the copy of a file that was cut, or in the file that came next; say where."""
+        if why.cut and known is not None:
+            with suppress(SchemaError):
+                self._find(known["byte"], known)
+                self._reader.seek(known["byte"])
+                return int(known["byte"])
+        old, paths = self._path, self._generations()
         opened = os.fstat(self._owned.fileno())
         same = [os.path.samestat(opened, path.stat()) for path in paths]
         if True in same:
@@ -344,7 +347,9 @@ class TextSource:
         else:
             after = len(paths)
         self._open(paths[min(after, len(paths) - 1)])
-        _LOG.info("%s: going on with %s", why, self._path)
+        said = f"{old} was read" if self._many else why
+        _LOG.info("%s: going on with %s", said, self._path)
+        return 0
 
     def _of_table(self, byte: int, block: bytes) -> bytes:
         """Return a block less the header of a next file, and less what is below the table."""

@@ -28,8 +28,7 @@ def uniforms(config: Config, first: int, n_rows: int) -> FloatArray:
 
 def _blocks(config: Config) -> int:
     """Return an arrival's number of Philox blocks of four numbers."""
-    per_particle = 2 if config.gamma < math.inf else 1
-    return -(-(1 + config.n_particles * per_particle) // 4)
+    return -(-(1 + config.n_particles * (2 if config.gamma < math.inf else 1)) // 4)
 
 
 def given_weights(decay: Decay, config: Config, state: State, t: FloatArray) -> FloatArray:

@@ -106,11 +106,6 @@ def prior_summary(
     seed : int, optional
         For these draws.
 
-    Raises
-    ------
-    ConfigError
-        ``alpha`` is not positive, or another option is out of range.
-
     Notes
     -----
     O(N W), W candidates a customer, and O(N^2 W) for ``mean_own_table_size`` unless simulated.

@@ -10,15 +10,8 @@ from numpy.random import Generator
 from streamddcrp.arguments import checked
 from streamddcrp.data import as_observations
 from streamddcrp.data.batches import batch_times
-from streamddcrp.decay import (
-    Decay,
-    DecaySpec,
-    Exponential,
-    LinearWindow,
-    Logistic,
-    Window,
-    make_decay,
-)
+from streamddcrp.decay import Decay, DecaySpec, make_decay
+from streamddcrp.decay.families import Exponential, LinearWindow, Logistic, Window
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.sweeps import Plan, fitted
 from streamddcrp.likelihoods import LikelihoodSpec
@@ -121,9 +114,8 @@ class Griddy:
         least = float(self._alphas.min())  # the same links at every alpha
         self._candidates = [distances.candidates(d, least) for d in decays]
         log_alpha = np.log(self._alphas)[:, None]
-        self._log_total = np.column_stack(
-            [np.logaddexp(log_alpha, c.log_mass).sum(axis=1) for c in self._candidates]
-        )
+        totals = [np.logaddexp(log_alpha, c.log_mass).sum(axis=1) for c in self._candidates]
+        self._log_total = np.column_stack(totals)
         self._partition = distances.sequential and len(decays) > 1
         a = int(np.abs(self._alphas - alpha).argmin())
         near = np.abs(np.array(self._parameters) - decay_parameter(decay))
@@ -229,8 +221,6 @@ def sample_ddcrp(
 
     Raises
     ------
-    ConfigError
-        An option is out of range.
     SchemaError
         A value is not finite or outside the family's support, or the distances have another number
         of rows; the message names row and column.

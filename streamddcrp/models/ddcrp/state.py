@@ -239,18 +239,16 @@ def state_from_arrays(config: Config, arrays: Mapping[str, NDArray[Any]]) -> Sta
         kept = arrays[name]
         target = values[..., : kept.shape[2]] if name == "tables.stats" else values
         target[place] = kept
+    rows, tables = (config.family, config.hyper), state.tables
     for p, n_tables in enumerate(state.particles.n_tables):
         for k in range(n_tables):
-            posterior(
-                config.family, config.hyper, state.tables.stats[p, k], state.tables.post[p, k]
-            )
+            posterior(*rows, tables.stats[p, k], tables.post[p, k])
     return state
 
 
 def in_ring(state: State) -> IntArray:
     """Return the ring places of its customers, oldest first."""
-    kept = np.arange(state.counts[FIRST], state.counts[N_SEEN])
-    return kept & (len(state.ring.t) - 1)
+    return np.arange(state.counts[FIRST], state.counts[N_SEEN]) & (len(state.ring.t) - 1)
 
 
 def _stored(state: State) -> Iterator[tuple[str, NDArray[Any], Any]]:

@@ -54,14 +54,6 @@ class Grid(NamedTuple):
     new: Annotated[FloatArray, "T"]
 
 
-def alpha_grid(shape: float, rate: float) -> tuple[FloatArray, FloatArray]:
-    """Nodes for alpha ~ Gamma(shape, rate) and their log weights: trapezoids in log alpha."""
-    nodes = np.exp(np.linspace(math.log(LEAST_ALPHA), math.log(LARGEST_ALPHA), NODES))
-    step = math.log(nodes[1] / nodes[0])
-    log_prior = shape * (math.log(rate) + np.log(nodes)) - rate * nodes - math.lgamma(shape)
-    return nodes, log_prior + math.log(step)
-
-
 Concentration = float | Sequence[Any]  # a number, or ("gamma", shape, rate), a prior
 
 
@@ -69,7 +61,10 @@ def concentration(alpha: Concentration) -> tuple[float, FloatArray, FloatArray]:
     """Check alpha; return it, or for a prior NaN, and the prior's nodes and log weights."""
     also = 'or ("gamma", shape, rate) of positive numbers'
     if isinstance(alpha, tuple | list) and len(alpha) == 3 and str(alpha[0]) == "gamma":
-        return math.nan, *alpha_grid(*(positive("alpha", value, also) for value in alpha[1:]))
+        shape, rate = (positive("alpha", value, also) for value in alpha[1:])
+        nodes = np.exp(np.linspace(math.log(LEAST_ALPHA), math.log(LARGEST_ALPHA), NODES))
+        log_prior = shape * (math.log(rate) + np.log(nodes)) - rate * nodes - math.lgamma(shape)
+        return math.nan, nodes, log_prior + math.log(math.log(nodes[1] / nodes[0]))  # trapezoids
     return positive("alpha", alpha, also), np.empty(0), np.empty(0)
 
 

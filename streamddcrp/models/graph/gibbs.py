@@ -114,8 +114,6 @@ def sample_graph_crp(
 
     Raises
     ------
-    ConfigError
-        An option is out of range.
     SchemaError
         The graph is not decomposable, or a value is outside the family's support.
 

@@ -203,8 +203,7 @@ class GroupDP(ParticleModel, base.Clusterer):
     def groups(self) -> list[Any]:
         """Groups so far, in the order of their first rows."""
         paths = self._coming.paths if self._engine is None else self._engine.paths
-        known = dict.fromkeys(paths)
-        return [path[0] if len(path) == 1 else path for path in known]
+        return [path[0] if len(path) == 1 else path for path in dict.fromkeys(paths)]
 
     def correlation(self, a: Any, b: Any) -> float:
         """Return the prior correlation of two groups' distributions, on any set.

@@ -22,7 +22,7 @@ from streamddcrp.models.graph.kernels.auxiliary import free_slot
 from streamddcrp.models.graph.kernels.cells import add_to, take_from
 from streamddcrp.models.graph.kernels.children import N_COUNTS
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
-from streamddcrp.models.graph.kernels.group_gibbs import mixture_densities, sweep_rows
+from streamddcrp.models.graph.kernels.group import mixture_densities, sweep_rows
 from streamddcrp.partitions import named
 from streamddcrp.records import empty
 from streamddcrp.typing import FloatArray, IntArray
@@ -191,8 +191,6 @@ def sample_group_dp(
 
     Raises
     ------
-    ConfigError
-        An option is out of range, or the likelihood is autoregressive.
     SchemaError
         A group has the wrong form, or a value is outside the family's support.
 
@@ -261,8 +259,7 @@ class _State(NamedTuple):
 class _Chain:
     """The state of the sampler; initially no row has a cluster.
 
-    ``group`` (N,): numbers of the rows' groups; ``node`` (G,): the parent of each group, 0 is the
-    root. ``prior``: shape and rate for alpha, None if it is known.
+    ``prior``: shape and rate for alpha, None if it is known.
     """
 
     def __init__(

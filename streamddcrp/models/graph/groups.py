@@ -12,18 +12,9 @@ from streamddcrp.contract import N_OUTPUTS
 from streamddcrp.errors import ConfigError, SchemaError
 from streamddcrp.estimator.particle_engine import Memory, ParticleEngine, live_names
 from streamddcrp.likelihoods import Likelihood
+from streamddcrp.models.graph import group_state as states
 from streamddcrp.models.graph.config import alpha_by_particle, alpha_weights
-from streamddcrp.models.graph.group_state import (
-    Config,
-    State,
-    arrays_of,
-    check_arrays,
-    dense,
-    empty_state,
-    grown,
-    n_nodes_of,
-    state_from_arrays,
-)
+from streamddcrp.models.graph.group_state import Config, State, dense
 from streamddcrp.models.graph.kernels.forget import forget_group
 from streamddcrp.models.graph.kernels.group import predict_row as _predict_row
 from streamddcrp.models.graph.kernels.group import step_rows
@@ -90,12 +81,12 @@ def step(
     root.
     """
     n_nodes = int(node.max(initial=0)) + 1
-    if len(node) > len(state.groups.node) or n_nodes > n_nodes_of(config, state):
-        state = grown(state, config, n_nodes, len(node))
+    if len(node) > len(state.groups.node) or n_nodes > states.n_nodes_of(config, state):
+        state = states.grown(state, config, n_nodes, len(node))
     state.groups.node[: len(node)] = node
     out = np.empty((len(X), N_OUTPUTS))
     inputs = np.ascontiguousarray(X), np.ascontiguousarray(t), group
-    return learn_rows(step_rows, config, state, grown, inputs, [out]), out
+    return learn_rows(step_rows, config, state, states.grown, inputs, [out]), out
 
 
 @dataclass
@@ -151,7 +142,9 @@ class GroupEngine(ParticleEngine):
             message = "as many %s as %s allows: the ones that are least missed are forgotten"
             _log.warning(message, what, option)
 
-    memory = Memory(empty_state, arrays_of, check_arrays, state_from_arrays)
+    memory = Memory(
+        states.empty_state, states.arrays_of, states.check_arrays, states.state_from_arrays
+    )
 
     def with_prior(self, likelihood: Likelihood) -> Self:
         return replace(
@@ -192,8 +185,7 @@ class GroupEngine(ParticleEngine):
 
     def _n_clusters(self) -> IntArray:
         particles = self.state.particles
-        n: IntArray = ((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1)
-        return n
+        return np.asarray(((particles.entry >= 0) | (particles.n_aux > 0)).sum(axis=1), np.int64)
 
     def _statistics(self) -> tuple[FloatArray, dict[str, Any]]:
         names, pool, particles = self.state.names, self.state.pool, self.state.particles
@@ -228,8 +220,7 @@ class GroupEngine(ParticleEngine):
             share = particles.weight[p] * (prob[p] / (alpha + size)).sum(axis=1, keepdims=True)
             found[np.ix_(at, at)] += share * (items[k] + rows[:, k])
         live = live_names(names)
-        after: FloatArray = found[np.ix_(live, live)] / names.weight[live][:, None]
-        return after
+        return np.asarray(found[np.ix_(live, live)] / names.weight[live][:, None])
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays, meta = super().to_state()

@@ -112,14 +112,12 @@ def sums_within_reach(
         horizon = memory.horizon_of(decay, alpha)
         for m in range(corpus.n_documents):
             at = corpus.document(m)
-            match[at], weight[at] = memory.weigh_reach(
-                corpus.word[at], corpus.t[at], 0, horizon, weigh
-            )
+            word, t = corpus.word[at], corpus.t[at]
+            match[at], weight[at] = memory.weigh_reach(word, t, 0, horizon, weigh)
         return match, weight
     table = weigh(np.arange(len(memory.tabulate(decay, alpha)), dtype=np.float64))
     last = np.full(corpus.n_words, -1, dtype=np.int64)
     previous = np.empty(1 << (len(table) - 1).bit_length(), dtype=np.int64)
-    look_back_documents(
-        corpus.word, corpus.starts, table, memory.prefix_sums(table), last, previous, match, weight
-    )
+    weights = table, memory.prefix_sums(table)
+    look_back_documents(corpus.word, corpus.starts, weights, last, previous, match, weight)
     return match, weight

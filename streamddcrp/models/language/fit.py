@@ -10,15 +10,8 @@ from scipy.optimize import minimize
 
 from streamddcrp.arguments import checked, number_array
 from streamddcrp.cards import ResultCard
-from streamddcrp.decay import (
-    Decay,
-    Exponential,
-    LinearWindow,
-    Logistic,
-    NoDecay,
-    Window,
-    make_decay,
-)
+from streamddcrp.decay import Decay, make_decay
+from streamddcrp.decay.families import Exponential, LinearWindow, Logistic, NoDecay, Window
 from streamddcrp.errors import ConfigError
 from streamddcrp.models.language.corpus import Corpus, matches, sums_within_reach
 from streamddcrp.models.language.kernels import fade_slopes, gradient, surface
@@ -80,9 +73,8 @@ def evidence_surface(corpus: Corpus, decays: Sequence[Any], alphas: ArrayLike) -
            [ 0.59, -0.22],
            [ 0.78,  0.34]])
     """
-    grid = np.array(
-        [positive("alpha", alpha) for alpha in number_array("alphas", alphas, ndim=None).flat]
-    )
+    given = number_array("alphas", alphas, ndim=None)
+    grid = np.array([positive("alpha", alpha) for alpha in given.flat])
     made = tuple(make_decay(decay) for decay in decays)
     if not len(grid) or not made:
         raise ConfigError("evidence_surface: give at least one decay and one alpha")
@@ -188,10 +180,8 @@ def _slopes(corpus: Corpus, decay: Decay, alpha: float) -> tuple[FloatArray, Flo
     """Return the derivatives of `matches` by the decay's parameter."""
     if isinstance(decay, Exponential):
         match, weight = np.empty(len(corpus.word)), np.empty(len(corpus.word))
-        mass, slope, seen = np.empty((3, corpus.n_words))
-        fade_slopes(
-            corpus.word, corpus.t, corpus.starts, decay.scale, mass, slope, seen, match, weight
-        )
+        work = np.empty((3, corpus.n_words))
+        fade_slopes(corpus.word, corpus.t, corpus.starts, decay.scale, work, match, weight)
         return match, weight
     if isinstance(decay, Logistic):
         softness, weigh = decay.scale, decay.weight
@@ -259,14 +249,11 @@ def _best_alpha(corpus: Corpus, decay: Decay, start: float | None = None) -> tup
 
 
 def _descend(
-    loss: Callable[[FloatArray], tuple[float, FloatArray]],
-    start: FloatArray,
+    loss: Callable[[FloatArray], tuple[float, FloatArray]], start: FloatArray,
     bounds: list[tuple[float, float]],
-) -> FloatArray:
-    found = minimize(
-        loss, start, jac=True, method="L-BFGS-B", bounds=bounds,
-        options={"ftol": 1e-13, "gtol": 1e-7},
-    )  # fmt: skip
+) -> FloatArray:  # fmt: skip
+    close = {"ftol": 1e-13, "gtol": 1e-7}
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=close)
     return np.asarray(found.x, dtype=np.float64)
 
 

@@ -42,20 +42,19 @@ def fade_documents(word, t, starts, scale, mass, seen, out_match, out_weight):
         total[0], total[1] = 0.0, t[low]
         for i in range(low, high):
             seen[word[i]] = t[low]
-        fade(
-            word[low:high], t[low:high], scale, mass, seen, total,
-            out_match[low:high], out_weight[low:high],
-        )  # fmt: skip
+        own = slice(low, high)
+        fade(word[own], t[own], scale, mass, seen, total, out_match[own], out_weight[own])
         for i in range(low, high):
             mass[word[i]] = 0.0
 
 
 @kernel
-def fade_slopes(word, t, starts, scale, mass, slope, seen, out_match, out_weight):
+def fade_slopes(word, t, starts, scale, work, out_match, out_weight):
     """Differentiate what `fade_documents` gives by the scale a: sums of f_ij d_ij / a^2.
 
-    A sum of f d fades over a gap h as e^{-h/a} (sum of f d + h sum of f).
+    A sum of f d fades over a gap h as e^{-h/a} (sum of f d + h sum of f). ``work`` (3, V).
     """
+    mass, slope, seen = work[0], work[1], work[2]
     for d in range(starts.size - 1):
         low, high = starts[d], starts[d + 1]
         for i in range(low, high):
@@ -91,14 +90,15 @@ def _walk_back(place, low, here, table, previous, mask):
 
 
 @kernel
-def look_back(word, n, start, table, prefix, last, previous, out_match, out_weight):
+def look_back(word, n, start, weights, last, previous, out_match, out_weight):
     """Any decay of the index distance: each word's earlier places, the latest first.
 
     ``n, start``: place of the first of ``word`` in the stream, and of the first token of its
-    document. ``table, prefix`` (W + 1,): f(d), and f(1) + ... + f(d). ``last`` (V,): latest place
+    document. ``weights``, (W + 1,) each: f(d), and f(1) + ... + f(d). ``last`` (V,): latest place
     of each word, -1 for none. ``previous``, of a power of two of entries, at least W: at place p
     modulo that, the place before p of p's word.
     """
+    table, prefix = weights
     width, mask = table.size - 1, previous.size - 1
     for i in range(word.size):
         v, here = word[i], n + i
@@ -110,14 +110,11 @@ def look_back(word, n, start, table, prefix, last, previous, out_match, out_weig
 
 
 @kernel
-def look_back_documents(word, starts, table, prefix, last, previous, out_match, out_weight):
+def look_back_documents(word, starts, weights, last, previous, out_match, out_weight):
     """`look_back` over separate documents."""
     for d in range(starts.size - 1):
-        low, high = starts[d], starts[d + 1]
-        look_back(
-            word[low:high], low, low, table, prefix, last, previous,
-            out_match[low:high], out_weight[low:high],
-        )  # fmt: skip
+        low, own = starts[d], slice(starts[d], starts[d + 1])
+        look_back(word[own], low, low, weights, last, previous, out_match[own], out_weight[own])
 
 
 @kernel
@@ -176,11 +173,7 @@ def surface(match, weight, g, starts, alphas, out):
 
 @kernel
 def gradient(match, weight, match_slope, weight_slope, g, alpha, out):
-    """Log evidence and its derivatives, docs/math/ddcrp.md (10), by log alpha and the decay.
-
-    Fisher's identity, sum_ij (p(c_i = j | w) - A_ij) d log f_ij, with the sums over j taken:
-    E[number of tables | w] - sum_i A_ii, and sum_i match'_i / D_i - F'_i / (alpha + F_i).
-    """
+    """Log evidence and its derivatives, docs/math/ddcrp.md (10), by log alpha and the decay."""
     value = by_alpha = by_parameter = 0.0
     for i in range(match.size):
         opening = alpha * g[i]

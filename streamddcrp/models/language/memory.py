@@ -116,17 +116,12 @@ class LookingBack(Memory):
         n, start = arrays["places"].tolist()
         at = np.arange(len(self.previous))
         here = n - 1 - (n - 1 - at) % len(self.previous)  # the last place kept at each
-        refuse_if(
-            start > n
-            or bool(
-                (arrays["last"] >= n).any() or (arrays["previous"] >= np.maximum(here, 0)).any()
-            )
-            or len(arrays["last"]) > 4 * n_words + 1024,
-            "places of words",
-        )
+        later = (arrays["last"] >= n).any() or (arrays["previous"] >= np.maximum(here, 0)).any()
+        room = 4 * n_words + 1024
+        refuse_if(start > n or bool(later) or len(arrays["last"]) > room, "places of words")
 
     def __init__(self, table: FloatArray) -> None:
-        self.table, self.prefix = table, prefix_sums(table)
+        self.weights = table, prefix_sums(table)
         self.last = np.empty(0, dtype=np.int64)
         self.previous = np.full(1 << (len(table) - 1).bit_length(), -1, dtype=np.int64)
         self.places = np.zeros(2, dtype=np.int64)  # of the next token, of the document's first
@@ -134,15 +129,15 @@ class LookingBack(Memory):
     def match(self, word: IntArray, t: FloatArray) -> Match:
         match, weight = np.empty((2, len(word)))
         n, start = self.places
-        look_back(word, n, start, self.table, self.prefix, self.last, self.previous, match, weight)
+        look_back(word, n, start, self.weights, self.last, self.previous, match, weight)
         self.places[0] += len(word)
         return match, weight
 
     def peek(self, word: IntArray, t: float) -> tuple[FloatArray, float]:
-        match = np.empty(len(word))
+        match, (table, prefix) = np.empty(len(word)), self.weights
         n, start = self.places
-        look_back_at(word, n, start, self.table, self.last, self.previous, match)
-        return match, float(self.prefix[min(int(n - start), len(self.table) - 1)])
+        look_back_at(word, n, start, table, self.last, self.previous, match)
+        return match, float(prefix[min(int(n - start), len(table) - 1)])
 
     def new_document(self) -> None:
         self.places[1] = self.places[0]
@@ -239,12 +234,9 @@ def make_memory(decay: Decay, alpha: float, *, clocked: bool) -> Memory:
 
 
 def weigh_reach(
-    word: IntArray,
-    t: FloatArray,
-    at: int,
-    horizon: float,
+    word: IntArray, t: FloatArray, at: int, horizon: float,
     weigh: Callable[[FloatArray], FloatArray],
-) -> Match:
+) -> Match:  # fmt: skip
     """Return ``match`` and ``weight`` of tokens from ``at`` on, by any function of distance."""
     first = first_within(t, t[at:], horizon)
     reach = np.arange(at, len(t)) - first

@@ -124,11 +124,8 @@ def fit_temporal_dpm(
     >>> [np.unique(labels).tolist() for labels in fit.labels]
     [[0, 1], [0, 1], [0, 1], [0, 1], [0, 1], [0, 1]]
     """
-    settings = Settings(
-        **count_settings(alpha, decay, window),
-        slots=whole("slots", slots, 1),
-        lag=whole("lag", lag),
-    )
+    settings = Settings(**count_settings(alpha, decay, window))
+    settings = settings._replace(slots=whole("slots", slots, 1), lag=whole("lag", lag))
     whole("max_sweeps", max_sweeps, 1)
     if not tol >= 0.0:
         raise ConfigError(f"tol must be >= 0, got {tol!r}")
@@ -149,16 +146,11 @@ def _fit(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> TemporalDPMFi
         engine.emission = engine.emission.learned(stats, smoothed, begins)
     trace, converged = _ascend(engine, max_sweeps, tol, bar)
     _log.info("%d sweeps, objective %.4f, %d components", len(trace), trace[-1], len(engine.ids))
+    labels = [engine.ids[q.argmax(axis=1)] for q in engine.resp]
     return TemporalDPMFit(
-        objective_trace=np.array(trace),
-        labels=[engine.ids[q.argmax(axis=1)] for q in engine.resp],
-        q=engine.resp,
-        ids=engine.ids,
-        born=engine.born,
-        smoothed=engine.smooth(),
-        emission=engine.emission,
-        converged=converged,
-    )
+        np.array(trace), labels, engine.resp, engine.ids, engine.born, engine.smooth(),
+        engine.emission, converged,
+    )  # fmt: skip
 
 
 def read_epochs(
@@ -207,11 +199,8 @@ def _ascend(engine: Engine, max_sweeps: int, tol: float, bar: Any) -> tuple[list
         trace.append(engine.objective().total)
         bar.update()
         bar.set_postfix(objective=f"{trace[-1]:.3f}", components=engine.n_components)
-        gap = max(
-            float(np.abs(q - old).max(initial=0.0))
-            for q, old in zip(engine.resp, before, strict=True)
-        )
-        if gap < tol:
+        pairs = zip(engine.resp, before, strict=True)
+        if max(float(np.abs(q - old).max(initial=0.0)) for q, old in pairs) < tol:
             if exact:
                 return trace, True
             exact = rounds == 0 or not move(engine)

@@ -134,18 +134,15 @@ class Engine(Window):
     @property
     def log_new(self) -> float:
         """Log weight of a new component, if one may be opened."""
-        settings = self.settings
-        unused = max(settings.slots - self.n_components, 1)
-        return math.log(settings.alpha * unused / settings.slots)
+        slots = self.settings.slots
+        return math.log(self.settings.alpha * max(slots - self.n_components, 1) / slots)
 
     def peek(self, X: Any) -> tuple[Seats, FloatArray]:
         """Return the output of `seat` for one row, and its component probabilities."""
         seating, weight = self._begin() if self.seating is None else (self.seating, self.weight)
-        a0, slots = self.settings.a0, self.settings.slots
-        K = seating.n_components
-        q = np.zeros((1, 0))
-        if K:  # without a new one
-            q = deepcopy(seating).seat(X, a0, -math.inf, slots).q
+        a0, slots, K = self.settings.a0, self.settings.slots, seating.n_components
+        # without a new one
+        q = deepcopy(seating).seat(X, a0, -math.inf, slots).q if K else np.zeros((1, 0))
         seats = deepcopy(seating).seat(X, a0, self.log_new, slots)
         seats = seats._replace(scores=seats.scores + np.log(weight + self.n_open + np.zeros(1)))
         return seats, (1.0 - seats.chances[0, 0]) * q[0, :K]
@@ -211,12 +208,18 @@ class Engine(Window):
         self.sizes = [*self.sizes[1:], len(self.resp[0])]
 
     def learn_counts(self) -> None:
-        """Fit alpha, or the weights of the past, to the counts of all epochs."""
+        """Fit alpha, or the weights of the past, to the counts of all epochs.
+
+        alpha is (1 + B) / (1 / first alpha + sum of psi(A + N) - psi(A)), B expected births.
+        """
         settings = self.settings
         if settings.learn_alpha:
-            settings = settings._replace(alpha=self.fitted_alpha())
+            births, chances = self.births().sum(axis=0) + self.alpha_sums
+            alpha = float((1.0 + births) / (1.0 / self.first_alpha + chances))
+            settings = settings._replace(alpha=alpha)
         if settings.learn_decay:
-            settings = settings._replace(past_weights=self.fitted_weights())
+            gains = self.decay_gains + self.kernel_gains().sum(axis=0)
+            settings = settings._replace(past_weights=tuple(KERNELS[int(gains.argmax())].tolist()))
         self.settings = settings
 
     def _rows_and_past(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -233,11 +236,6 @@ class Engine(Window):
         mass = self.settings.alpha + before
         return np.stack([born.sum(axis=1), digamma(mass + rows) - digamma(mass)], axis=1)
 
-    def fitted_alpha(self) -> float:
-        """Return (1 + B) / (1 / first alpha + sum of psi(A + N) - psi(A)), B expected births."""
-        births, chances = self.births().sum(axis=0) + self.alpha_sums
-        return float((1.0 + births) / (1.0 / self.first_alpha + chances))
-
     def kernel_gains(self) -> FloatArray:
         """Return E log p(counts) of the window's epochs under every kernel, (E, G)."""
         now = self.moments(self.resp)
@@ -247,11 +245,6 @@ class Engine(Window):
         mass = self.settings.alpha + np.array(before)
         gains: FloatArray = terms.sum(axis=2) + gammaln(mass) - gammaln(mass + np.array(rows))
         return gains.T
-
-    def fitted_weights(self) -> tuple[float, ...]:
-        """Return the weights that make the counts of all epochs most probable."""
-        gains = self.decay_gains + self.kernel_gains().sum(axis=0)
-        return tuple(KERNELS[int(gains.argmax())].tolist())
 
     # -- checkpoints -----------------------------------------------------------------------------
 

@@ -1,14 +1,15 @@
 """The temporal Dirichlet-process mixture as a streaming estimator."""
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 from river import base
 
-from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS
+from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked
 from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary, documents_of, read_document
@@ -21,17 +22,55 @@ from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
 from streamddcrp.likelihoods import LikelihoodSpec
 from streamddcrp.models.temporal import likelihood as law
-from streamddcrp.models.temporal.emissions import AnyEmission
+from streamddcrp.models.temporal.emissions import AnyEmission, Emission
 from streamddcrp.models.temporal.engine import Engine
 from streamddcrp.models.temporal.stream import StreamState
 from streamddcrp.models.temporal.views import EpochViews
-from streamddcrp.models.temporal.warmup import NO_ROWS, WarmUp
 from streamddcrp.models.temporal.window import Settings, count_settings
 from streamddcrp.records import FINITE, MOST, VALUE, Within, check_one, refuse_if
-from streamddcrp.typing import FloatArray
+from streamddcrp.typing import FloatArray, IntArray
 from streamddcrp.validation import whole
 
+_log = logging.getLogger(__name__)
 _MOST_WAIT = 4  # times the warm-up, the most rows waiting within an epoch
+
+
+class WarmUp(NamedTuple):
+    """Rows collected for choosing scales, with the numbers and times of their epochs."""
+
+    X: FloatArray
+    number: IntArray
+    t: FloatArray
+
+    def and_then(self, X: FloatArray, piece: Piece) -> "WarmUp":
+        """Return these rows and further ones."""
+        number = np.concatenate([self.number, np.full(len(X), piece.number)])
+        t = np.concatenate([self.t, np.full(len(X), piece.time)])
+        return WarmUp(np.concatenate([self.X.reshape(-1, X.shape[1]), X]), number, t)
+
+    def is_over(self, warmup: int, number: int) -> bool:
+        """Whether there are enough rows, and epoch ``number`` is later than theirs."""
+        return len(self.X) >= warmup and number > self.number[-1]
+
+    def best(self, candidates: Sequence[Emission], settings: Settings) -> StreamState:
+        """Return the state with the emission that predicts the rows best."""
+        tried = [self._learned(StreamState(Engine(settings, emission))) for emission in candidates]
+        best = int(np.argmin([surprise for _, surprise in tried]))
+        message = "prior of clusters chosen after %d rows: the best of %d guesses of their spread"
+        _log.info(message, len(self.X), len(tried))
+        return tried[best][0]
+
+    def _learned(self, state: StreamState) -> tuple[StreamState, float]:
+        """Learn the rows; return the state and their surprise."""
+        surprise = 0.0
+        starts = [0, *(np.flatnonzero(np.diff(self.number)) + 1).tolist()]
+        for a, b in zip(starts, [*starts[1:], len(self.X)], strict=True):
+            state.go_to(int(self.number[a]))
+            surprise += float(state.seat(self.X[a:b], float(self.t[a]))[:, SCORE].sum())
+        return state, surprise
+
+
+NO_ROWS = WarmUp(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0))
 
 
 class TemporalDPM(EpochViews, base.Clusterer):
@@ -311,9 +350,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
         return self._kind or self._likelihood.kind_of(x)
 
     def _one_by_one(self, batch: object) -> list[Any]:
-        return (
-            documents_of(batch) if self._kind_of(batch) == law.TEXT else super()._one_by_one(batch)
-        )
+        texts = self._kind_of(batch) == law.TEXT
+        return documents_of(batch) if texts else super()._one_by_one(batch)
 
     def _each_left_out(self, x: Any) -> Iterator[tuple[str, float, Any]]:
         if self._kind_of(x) != law.TEXT:
@@ -331,9 +369,8 @@ class TemporalDPM(EpochViews, base.Clusterer):
             "waiting.x": waiting.X, "waiting.number": waiting.number, "waiting.t": waiting.t,
         }  # fmt: skip
         to_json = law.LikelihoodOption.to_json
-        options = {name: to_json(value) for name, value in self._get_params().items()}
         meta: dict[str, Any] = {
-            "options": options,
+            "options": {name: to_json(value) for name, value in self._get_params().items()},
             "vectorizer": self._vectorizer.to_config(),
             "kind": self._kind,
             "place": asdict(self._place),

@@ -250,14 +250,8 @@ class Sampler:
         weights[: len(self.law.kappa)] = self.law.kappa
         scales = {name: getattr(self.law, name) for name in self.scale_names}
         n = len(np.unique(self.chains.c))
-        return (
-            joint,
-            self.chains.c.astype(np.int32),
-            n,
-            math.exp(self.law.log_alpha),
-            weights,
-            scales,
-        )
+        c = self.chains.c.astype(np.int32)
+        return joint, c, n, math.exp(self.law.log_alpha), weights, scales
 
     def sweep(self) -> None:
         """Draw every row's component, the continuations of components, and all scales."""

@@ -7,7 +7,7 @@ counts with the probability that a component is occupied, or empty ones would be
 
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,7 @@ def _merge(window: Window) -> bool:
     changed = False
     fresh = np.ones(window.n_components, dtype=bool)
     while window.n_components > 1:
-        begins = window.begins
-        smoothed = window.smooth()
+        begins, smoothed = window.begins, window.smooth()
         a, b = window.emission.near(smoothed, begins)
         # the older one survives; the other must be young
         swap = window.born[a] > window.born[b]
@@ -51,12 +50,9 @@ def _merge(window: Window) -> bool:
         if not len(a):
             return changed
         stats, terms = window.stats(window.resp), window.terms(window.resp, window.before)
-        gain = np.concatenate(
-            [
-                _unions(window, smoothed, stats, terms, a[i : i + _PAIRS], b[i : i + _PAIRS])
-                for i in range(0, len(a), _PAIRS)
-            ]
-        )
+        parts = [slice(i, i + _PAIRS) for i in range(0, len(a), _PAIRS)]
+        unions = [_unions(window, smoothed, stats, terms, a[some], b[some]) for some in parts]
+        gain = np.concatenate(unions)
         merged: list[int] = []
         busy = np.zeros(window.n_components, dtype=bool)
         for pair in np.argsort(-gain, kind="stable"):
@@ -84,8 +80,8 @@ def _unions(
     occupied = 1.0 - np.exp(np.maximum(terms.log_zero[a], terms.log_zero[b]))
     unused = max(window.settings.slots - window.n_components + 1, 1)
     gain = joint.log_z.sum(axis=0) - log_z[a] - log_z[b] - occupied * math.log(unused)
-    merged: FloatArray = gain + _sum(window.merged_terms(a, b)) - _sum(terms)[a] - _sum(terms)[b]
-    return merged
+    gain += _sum(window.merged_terms(a, b)) - _sum(terms)[a] - _sum(terms)[b]
+    return np.asarray(gain)
 
 
 def _delete(window: Window) -> bool:
@@ -100,8 +96,7 @@ def _delete(window: Window) -> bool:
     while len(waiting) and window.n_components > 1:
         tiny = np.flatnonzero(np.isin(window.ids, waiting))
         now = _Now(window, tiny)
-        busy = np.zeros(window.n_components, dtype=bool)
-        left = np.zeros(window.n_components, dtype=bool)
+        busy, left = np.zeros((2, window.n_components), dtype=bool)
         gone, later = [], []
         for k in tiny:
             verdict = None if busy[k] else _delete_one(window, now, int(k), busy, left)
@@ -188,14 +183,6 @@ def _delete_one(window: Window, now: _Now, k: int, busy: BoolArray, left: BoolAr
     return True
 
 
-class _Part(NamedTuple):
-    """A component's rows in the window, their positions, and its share (N, 1) of each."""
-
-    rows: list[Any]
-    where: list[IntArray]
-    own: list[FloatArray]
-
-
 def _split(window: Window) -> bool:
     """Split components if the objective rises, along the direction in which rows differ."""
     changed = False
@@ -203,47 +190,43 @@ def _split(window: Window) -> bool:
     stats = window.stats(window.resp) if len(mixed) else None
     for k in mixed.tolist():
         where = [np.flatnonzero(q[:, k]) for q in window.resp]
-        part = _Part(
-            [X[some] for X, some in zip(window.rows, where, strict=True)],
-            where,
-            [q[some, k][:, None] for q, some in zip(window.resp, where, strict=True)],
-        )
-        of_k = pick(stats, np.array([k]))
-        changed |= any(
-            _split_at(window, k, part, of_k, epoch) for epoch in sorted({0, len(window.rows) - 1})
-        )
+        rows = [X[some] for X, some in zip(window.rows, where, strict=True)]
+        own = [q[some, k][:, None] for q, some in zip(window.resp, where, strict=True)]
+        part = rows, where, own, pick(stats, np.array([k]))
+        changed |= any(_split_at(window, k, part, e) for e in sorted({0, len(window.rows) - 1}))
     return changed
 
 
-def _split_at(window: Window, k: int, part: _Part, stats: Any, epoch: int) -> bool:
-    """Try a component that takes part of the rows of ``k`` from an epoch of the window on."""
+def _split_at(window: Window, k: int, part: tuple[Any, ...], epoch: int) -> bool:
+    """Try a component that takes part of the rows of ``k`` from an epoch of the window on.
+
+    ``part``: the rows of ``k``, their places, its share (N, 1) of each, and its statistics.
+    """
+    rows, where, own, stats = part
     begins = max(int(window.born[k]) - window.first, -1)
     if begins > epoch or window.n_components >= window.settings.slots:
         return False
     emission, settings = window.emission, window.settings
     starts, before = pick(window.starts, np.array([k]), 0), window.before[:, [k]]
     alone = emission.smooth(stats, starts, np.array([begins]))
-    sides = emission.halves(part.rows, part.own, 0, alone, epoch)
+    sides = emission.halves(rows, own, 0, alone, epoch)
     if sides is None:
         return False
     both = np.array([begins, epoch])
     starts = each(lambda *pair: np.concatenate(pair), starts, emission.no_starts(1))
     before_both = np.concatenate([before, np.zeros_like(before)], axis=1)
     shared, smoothed = emission.split(
-        part.rows, part.own, sides, before_both, starts, both, settings.a0,
-        np.array(settings.past_weights),
+        rows, own, sides, before_both, starts, both, settings.a0, np.array(settings.past_weights)
     )  # fmt: skip
     if sum(q[:, 1].sum() for q in shared) <= 1.0:
         return False
-    new, old = window.terms(shared, before_both), window.terms(part.own, before)
+    new, old = window.terms(shared, before_both), window.terms(own, before)
+    gain = smoothed.log_z.sum() - alone.log_z.sum() + _sum(new).sum() - _sum(old).sum()
     unused = settings.slots - window.n_components
-    gain = (
-        smoothed.log_z.sum() - alone.log_z.sum() + _sum(new).sum() - _sum(old).sum()
-        + (1.0 - math.exp(new.log_zero[1])) * math.log(unused)
-    )  # fmt: skip
+    gain += (1.0 - math.exp(new.log_zero[1])) * math.log(unused)
     if gain <= settings.split_margin:
         return False
     window.open(1, "split", window.first + epoch, int(window.ids[k]))
-    for q, some, parts in zip(window.resp, part.where, shared, strict=True):
+    for q, some, parts in zip(window.resp, where, shared, strict=True):
         q[some, k], q[some, -1] = parts[:, 0], parts[:, 1]
     return True

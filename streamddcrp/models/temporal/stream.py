@@ -3,25 +3,24 @@
 import logging
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
 from streamddcrp import contract
+from streamddcrp import records as rec
 from streamddcrp.data.boilerplate import Boilerplate
 from streamddcrp.data.documents import Vocabulary
 from streamddcrp.data.scaled import FEWEST_ROWS
-from streamddcrp.estimator.stored import read_events
+from streamddcrp.estimator.stored import check_whole, read_events
 from streamddcrp.models.temporal.emissions import Summary, widened
 from streamddcrp.models.temporal.emissions.text import TextDecay
 from streamddcrp.models.temporal.engine import Engine
-from streamddcrp.models.temporal.stored import check_stored
 from streamddcrp.models.temporal.window import ACTIVE
-from streamddcrp.records import refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -97,11 +96,10 @@ class StreamState:
         seats = engine.seat(X)
         scores = seats.scores + more
         self.open_score = float(np.add.accumulate(np.append(self.open_score, scores))[-1])
-        top = seats.q.argmax(axis=1)
+        top, p_new = seats.q.argmax(axis=1), seats.chances[:, 0]
         columns, first = np.unique(top, return_index=True)
         opened = np.zeros(len(top), dtype=bool)
         opened[first[columns >= K]] = True
-        p_new = seats.chances[:, 0]
         out = np.empty((len(top), contract.N_OUTPUTS))
         out[:, contract.LABEL] = self.ids(seats.q.shape[1])[top]
         share = seats.q[np.arange(len(top)), top]
@@ -123,11 +121,8 @@ class StreamState:
         if learn and self.n_wordless < FEWEST_ROWS:
             self.n_wordless += int((np.diff(kept.indptr) == 0).sum())
             if self.n_wordless >= FEWEST_ROWS:
-                _log.warning(
-                    "%d texts so far have no words that tell: they open no cluster, and join the "
-                    "likeliest one",
-                    self.n_wordless,
-                )
+                message = "%d texts so far have no words that tell: they open no cluster, and join "
+                _log.warning(message + "the likeliest one", self.n_wordless)
         return kept, self.boilerplate.surprise(X)
 
     def ids(self, K: int) -> IntArray:
@@ -192,14 +187,13 @@ class StreamState:
 
     def _leave(self) -> None:
         """Move the oldest epoch out of the window, and record its results."""
-        engine = self.engine
-        smoothed = engine.smooth()
-        before = engine.objective(smoothed).total
-        q = engine.resp[0]
-        number, mass = engine.first, q.sum(axis=0)
+        engine, smoothed = self.engine, self.engine.smooth()
+        before, q = engine.objective(smoothed).total, engine.resp[0]
+        mass = q.sum(axis=0)
         if len(q):
             self.trajectories.append(self._trajectory(0, smoothed))
-            self.final.append(FinalLabels(number, self.n_left, engine.ids[q.argmax(axis=1)]))
+            labels = engine.ids[q.argmax(axis=1)]
+            self.final.append(FinalLabels(engine.first, self.n_left, labels))
             self.n_left += len(q)
             self.n_final += len(q)
             while self.n_final > _FINAL and len(self.final) > 1:
@@ -208,10 +202,8 @@ class StreamState:
                 self.n_lost += lost
         engine.freeze(smoothed)
         self.frozen += before - engine.objective().total
-        self.sizes = {
-            i: self.sizes.get(i, 0.0) + more
-            for i, more in zip(engine.ids.tolist(), mass.tolist(), strict=True)
-        }
+        pairs = zip(engine.ids.tolist(), mass.tolist(), strict=True)
+        self.sizes = {i: self.sizes.get(i, 0.0) + more for i, more in pairs}
 
     def _trajectory(self, e: int, smoothed: Any) -> Trajectory:
         engine = self.engine
@@ -283,10 +275,8 @@ class StreamState:
         texts = self.vocabulary is not None
         X, more = self._encode([row], learn=False) if texts else (row[None], np.zeros(1))
         seats, chances = self.engine.peek(X)
-        p_new = float(seats.chances[0, 0])
-        ids = self.ids(len(chances) + 1)
-        out = np.empty(contract.N_OUTPUTS)
-        top = int(seats.q[0].argmax())
+        p_new, top = float(seats.chances[0, 0]), int(seats.q[0].argmax())
+        ids, out = self.ids(len(chances) + 1), np.empty(contract.N_OUTPUTS)
         out[contract.LABEL], out[contract.SCORE] = ids[top], seats.scores[0] + more[0]
         out[contract.P_NEW], out[contract.P_CHANGE] = seats.chances[0]
         out[contract.LABEL_PROB] = p_new if top == len(chances) else chances[top]
@@ -309,8 +299,7 @@ class StreamState:
         engine, K = self.engine, self.n_components
         emission, n = engine.emission, engine.n_components
         seated = engine.seated if n < K else []  # rows of the open epoch, for those it has begun
-        padded = [widened(q, K - q.shape[1]) for q in seated]
-        q = np.concatenate([np.zeros((0, K)), *padded])
+        q = np.concatenate([np.zeros((0, K)), *(widened(q, K - q.shape[1]) for q in seated)])
         fresh = emission.stats(emission.joined(engine.arrived if n < K else []), q)
         stats = smoothed = None
         if n:
@@ -368,11 +357,11 @@ class StreamState:
         cls, emission: Any, arrays: dict[str, Any], meta: dict[str, Any], n_features: int
     ) -> Self:
         words = meta["words"]
-        check_stored(arrays, meta, n_features)
+        _check(arrays, meta, n_features)
         engine = Engine.from_state(emission, arrays, meta, n_features)
         if words is not None:
             met = max([-1, *(int(X.indices.max(initial=-1)) for X in engine.rows + engine.arrived)])
-            refuse_if(len(set(words)) != len(words) or met >= len(words), "words")
+            rec.refuse_if(len(set(words)) != len(words) or met >= len(words), "words")
         self = cls(engine, None if words is None else Vocabulary(words), **meta["numbers"])
         if isinstance(emission, TextDecay):
             self.boilerplate = Boilerplate.restore(arrays, len(words))
@@ -393,6 +382,68 @@ class StreamState:
             summary = Summary(found, meta["track_words"][i])
             self.trajectories.append(Trajectory(epoch, time, ids[i], mass[i], summary))
         return self
+
+
+class _Sizes(NamedTuple):
+    """Rows of live components, from past epochs."""
+
+    id: Annotated[IntArray, "S"]
+    value: Annotated[FloatArray, "S", rec.WEIGHT]
+
+
+class _Times(NamedTuple):
+    """Times of late epochs."""
+
+    epoch: Annotated[IntArray, "H"]
+    value: Annotated[FloatArray, "H"]
+
+
+class _Final(NamedTuple):
+    """Final labels L of F epochs."""
+
+    head: Annotated[IntArray, "F 2"]  # the epoch and its first row
+    size: Annotated[IntArray, "F", rec.up_to("L")]
+    labels: Annotated[IntArray, "L"]
+
+
+class _Tracks(NamedTuple):
+    """Components T of N epochs."""
+
+    epoch: Annotated[IntArray, "N"]
+    time: Annotated[FloatArray, "N"]
+    size: Annotated[IntArray, "N", rec.up_to("T")]
+    ids: Annotated[IntArray, "T"]
+    mass: Annotated[FloatArray, "T", rec.WEIGHT]
+
+
+def _check(arrays: Mapping[str, rec.Array], meta: Mapping[str, Any], n_features: int) -> None:
+    """Check the output of `StreamState.to_state` without the engine: CheckpointError."""
+    words = meta["words"]
+    for part, group in {"sizes": _Sizes, "times": _Times}.items():
+        rec.check(group, arrays, {}, f"{part}.")
+    rec.check(_Final, arrays, {"L": arrays["final.labels"].size}, "final.")
+    known = rec.check(_Tracks, arrays, {"T": arrays["tracks.ids"].size}, "tracks.")
+    for name, total in (("final.size", len(arrays["final.labels"])), ("tracks.size", known["T"])):
+        rec.refuse_if(int(arrays[name].sum()) != total, name)
+    estimates, said = meta["track_values"], meta["track_words"]
+    several = isinstance(estimates, list) and len({*estimates}) == len(estimates)
+    rec.refuse_if(not several, "track_values")
+    for name in estimates:
+        at = f"tracks.values.{name}"
+        shape = known["T"], n_features
+        rec.check_one(at, rec.stored_array(at, arrays), shape, np.float64, rec.ANY)
+    rec.refuse_if(known["N"] > 0 and bool(estimates) == (words is not None), "track_values")
+    sizes = [0] * known["N"] if words is None else arrays["tracks.size"].tolist()
+    plain = isinstance(said, list) and all(isinstance(part, list) for part in said)
+    rec.refuse_if(not plain or [len(part) for part in said] != sizes, "track_words")
+    rec.refuse_if(not all(isinstance(text, str) for part in said for text in part), "track_words")
+    numbers = meta["numbers"]
+    check_whole([numbers[name] for name in _NUMBERS[2:]], "numbers")
+    rec.refuse_if(not all(type(numbers[name]) is float for name in _NUMBERS[:2]), "numbers")
+    check_whole([n for merge in meta["merges"] for n in merge], "merges")
+    if words is not None:
+        rec.refuse_if(not isinstance(words, list), "words")
+        rec.refuse_if(not {*map(type, words)} <= {str, int}, "words")
 
 
 def _split(array: Any, sizes: IntArray) -> list[Any]:

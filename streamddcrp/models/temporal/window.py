@@ -57,10 +57,8 @@ def past_weights(decay: object, window: int) -> tuple[float, ...]:
     weights = make_decay(decay).weight(np.arange(1.0, whole("window", window, 1, 1 << 16) + 1.0))
     last = np.flatnonzero(weights > _FORGOTTEN)
     if not len(last):
-        raise ConfigError(
-            f"decay {decay!r} forgets an epoch within the next: no component could go on; "
-            f"choose a longer scale"
-        )
+        message = f"decay {decay!r} forgets an epoch within the next: no component could go on; "
+        raise ConfigError(message + "choose a longer scale")
     return tuple(weights[: last[-1] + 1].tolist())
 
 

@@ -310,12 +310,11 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
         share = self._squares / max(1.0, self._squares.sum())
         widest = int(share.argmax())
         if self._n_seen + len(unit) >= _MANY and len(share) > 1 and share[widest] > _MOST:
-            _log.warning(
-                "column %r makes up %.0f%% of the vectors' squared lengths, and decides alone what "
-                "is alike: bring the columns to one scale",
-                self._feature_names()[widest],
-                100.0 * share[widest],
+            message = (
+                "column %r makes up %.0f%% of the vectors' squared lengths, and decides alone "
             )
+            message += "what is alike: bring the columns to one scale"
+            _log.warning(message, self._feature_names()[widest], 100.0 * share[widest])
 
     def _begin(self, D: int, *, clocked: bool = False) -> None:
         """Make the state for vectors of ``D`` dimensions, which have times or not."""
@@ -362,8 +361,7 @@ class EmbeddingStream(StoryModel, RowModel, base.Clusterer):
     @property
     def background(self) -> FloatArray:
         """The direction that is subtracted, (D,), of squared length the expected cosine; or 0."""
-        mu: FloatArray = self._memory.background.copy()
-        return mu
+        return np.asarray(self._memory.background.copy())
 
     def summary(self) -> pa.Table:
         """Return one row per live story.

@@ -22,7 +22,7 @@ from streamddcrp.data.words import WordTable
 from streamddcrp.models.text.config import SMOOTHING, Config
 from streamddcrp.models.text.engine import State, first_sums, grow, room_for_events, with_words
 from streamddcrp.models.text.kernels import layout
-from streamddcrp.models.text.kernels.exchange import exchange_words
+from streamddcrp.models.text.kernels.languages import exchange_words
 from streamddcrp.records import MOST, REAL, Within, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 

@@ -134,16 +134,10 @@ class StoryLine:
         ids = np.concatenate([np.zeros(0, np.int64), *(s.ids for s in self.stretches)])
         span = np.array([stretch[:2] for stretch in self.stretches], np.float64).reshape(-1, 2)
         names = [self._names.get(i, (0, ""))[1] for i in ids.tolist()]
-        return pa.table(
-            {
-                "epoch": np.repeat(np.arange(len(sizes)), sizes),
-                "begin": np.repeat(span[:, 0], sizes),
-                "end": np.repeat(span[:, 1], sizes),
-                "id": ids,
-                "mass": np.concatenate([np.zeros(0, np.int64), *(s.mass for s in self.stretches)]),
-                "words": pa.array(names, pa.string()),
-            }
-        )
+        mass = np.concatenate([np.zeros(0, np.int64), *(s.mass for s in self.stretches)])
+        epoch, begin, end = (np.repeat(x, sizes) for x in (np.arange(len(sizes)), *span.T))
+        columns = [epoch, begin, end, ids, mass, pa.array(names, pa.string())]
+        return pa.table(columns, names=["epoch", "begin", "end", "id", "mass", "words"])
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values for a checkpoint."""
@@ -175,21 +169,16 @@ class StoryLine:
         line = cls()
         line.width, line._waited = meta["width"], meta["waited"]
         fits = len(arrays["line_labels"]) < line.width and N < _MOST
-        refuse_if(
-            not fits or int(arrays["line_size"].sum()) != len(arrays["line_ids"]), "line of stories"
-        )
+        fits = fits and int(arrays["line_size"].sum()) == len(arrays["line_ids"])
+        refuse_if(not fits, "line of stories")
         line._names = {i: (n, name) for i, n, name in meta["names"]}
         line._nameless = {i: n for i, n in meta["nameless"]}
         line._labels = array("q", arrays["line_labels"].tobytes())
         (begin, end), *spans = arrays["line_span"].tolist()
         line._span = (begin, end)
-        ends = np.cumsum(arrays["line_size"])
-        starts = ends - arrays["line_size"]
-        ids, mass = arrays["line_ids"], arrays["line_mass"]
-        line.stretches = [
-            Stretch(first, last, ids[i:j], mass[i:j])
-            for (first, last), i, j in zip(spans, starts, ends, strict=True)
-        ]
+        cuts = np.cumsum(arrays["line_size"])[:-1]
+        parts = (np.split(arrays[name], cuts) for name in ("line_ids", "line_mass"))
+        line.stretches = [Stretch(*s, *p) for s, *p in zip(spans, *parts, strict=True)] if N else []
         return line
 
 
@@ -209,6 +198,5 @@ def _kept(stretch: Stretch) -> Stretch:
     rest = int(mass[~large].sum())
     if not rest:
         return stretch
-    return stretch._replace(
-        ids=np.concatenate([[OTHERS], ids[large]]), mass=np.concatenate([[rest], mass[large]])
-    )
+    mass = np.concatenate([[rest], mass[large]])
+    return stretch._replace(ids=np.concatenate([[OTHERS], ids[large]]), mass=mass)

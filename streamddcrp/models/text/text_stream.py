@@ -23,30 +23,14 @@ from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.reasons import Explanation, explanation
 from streamddcrp.estimator.stored import Stored, from_json, refuse_unless_plain, to_json
 from streamddcrp.estimator.views import Backlog, FinalLabels
+from streamddcrp.models.text import engine, views
 from streamddcrp.models.text.config import engine_config, words_left_out
-from streamddcrp.models.text.engine import (
-    THEMES,
-    arrays_of,
-    empty_state,
-    look_for_themes,
-    predict,
-    state_from_arrays,
-    step,
-)
 from streamddcrp.models.text.events import StoryEvent
 from streamddcrp.models.text.kernels.layout import N_SEEN, SURPRISE
 from streamddcrp.models.text.languages import look
 from streamddcrp.models.text.lines import LOOKS, Lines
 from streamddcrp.models.text.story_line import StoryLine
-from streamddcrp.models.text.views import (
-    PIECE,
-    StoryModel,
-    decay_scale,
-    names,
-    spelled,
-    stories,
-    themes,
-)
+from streamddcrp.models.text.views import PIECE, StoryModel
 from streamddcrp.records import nbytes_of, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -137,7 +121,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         self.births = births
         self._config = engine_config(alpha, decay, lag, scale=scale, births=births)
         self._table = WordTable(words_left_out(stop_words), keep=() if keep is None else keep)
-        self._memory = empty_state(self._config)
+        self._memory = engine.empty_state(self._config)
         self._clocked: bool | None = None  # whether rows come with times
         self._finals = FinalLabels()
         self._line = StoryLine()
@@ -203,7 +187,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         done = 0
         self._backlog.begin()
         while not parts or done < len(t):
-            n = min(len(t) - done, self._line.room, PIECE, until_look(self.n_seen, *THEMES))
+            n = min(len(t) - done, self._line.room, PIECE, until_look(self.n_seen, *engine.THEMES))
             if self._languages is not None:
                 n = min(n, until_look(self.n_seen))
             if self._lines is not None:
@@ -217,15 +201,15 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
                 self._look_for_languages(self._languages)
             if self._lines is not None and n:
                 self._look_for_lines(self._lines, form, part[:, SCORE])
-            if n and is_due(self.n_seen, *THEMES):
-                look_for_themes(self._config, self._memory)
+            if n and is_due(self.n_seen, *engine.THEMES):
+                engine.look_for_themes(self._config, self._memory)
             if done < len(t):
                 self._keep_events()
                 pause()
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _step(self, texts: Texts, times: FloatArray) -> FloatArray:
-        return step(
+        return engine.step(
             self._config, self._memory, self._table, texts.data, texts.offsets, times,
             listed=texts.listed,
         )  # fmt: skip
@@ -282,7 +266,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         if clocked and self.decay is None:
             more = {"scale": self.scale, "births": self.births}
             self._config = engine_config(self.alpha, None, self.lag, clocked=True, **more)
-            self._memory = empty_state(self._config)
+            self._memory = engine.empty_state(self._config)
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -350,7 +334,9 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
             check_times(np.array([time]), self._last_time)
         elif self._clocked:
             time = self._last_time or 0.0
-        out, probs = predict(self._config, state, self._table, text.data, time, listed=text.listed)
+        out, probs = engine.predict(
+            self._config, state, self._table, text.data, time, listed=text.listed
+        )
         ids = state.tables.id[state.tables.live[: len(probs)]]
         return out, dict(zip(ids.tolist(), probs.tolist(), strict=True))
 
@@ -374,7 +360,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         Of one that is learned, that with the same median distance between a text and the one that
         it follows; NaN as long as times do not show how fast texts come.
         """
-        return decay_scale(self._config, self._memory)
+        return views.decay_scale(self._config, self._memory)
 
     @property
     def n_words(self) -> int:
@@ -425,7 +411,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         three texts among those with final labels whose words most other texts of the story have (by
         the cosine), at most 256 bytes of each. ``theme``: see `themes`, null where not known yet.
         """
-        table = stories(self._memory, self._table, clocked=bool(self._clocked))
+        table = views.stories(self._memory, self._table, clocked=bool(self._clocked))
         words, shown = table["words"].to_pylist(), table["examples"].to_pylist()
         said = pa.array([self._said(word) for word in words], pa.string())
         table = table.set_column(table.schema.get_field_index("words"), "words", said)
@@ -449,7 +435,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
             ``id``, as the column ``theme`` has it, ``rows`` (texts of its live stories), ``weight``
             (their decayed weight), ``stories`` (their ids, the largest first) and ``words``.
         """
-        table = themes(self._memory, self._table)
+        table = views.themes(self._memory, self._table)
         said = pa.array([self._said(words) for words in table["words"].to_pylist()], pa.string())
         return table.set_column(table.schema.get_field_index("words"), "words", said)
 
@@ -461,17 +447,17 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
         ]
 
     def _names(self, ids: IntArray) -> list[str]:
-        return [self._said(words) for words in names(self._memory, self._table, ids)]
+        return [self._said(words) for words in views.names(self._memory, self._table, ids)]
 
     def _said(self, words: str) -> str:
         """Return words as they are shown: templates in place of their numbers."""
-        return spelled(words if self._templates is None else self._templates.spelled(words))
+        return views.spelled(words if self._templates is None else self._templates.spelled(words))
 
     # -- checkpoints -----------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         words = self._table.state()
-        arrays = arrays_of(self._memory, len(words["word_length"])) | words
+        arrays = engine.arrays_of(self._memory, len(words["word_length"])) | words
         arrays["finals"] = self._finals.last()
         line, story_line = self._line.state()
         meta: dict[str, Any] = {
@@ -500,7 +486,7 @@ class TextStream(StoryModel, AsIfNext, Stored, base.Clusterer):
             model._languages = check_languages(meta["languages"])
         refuse_if(bool(model._languages) != ("word_more_stops" in arrays), "languages")
         model._table = WordTable.restore(arrays, keep=model.keep or ())
-        model._memory = state_from_arrays(model._config, arrays)
+        model._memory = engine.state_from_arrays(model._config, arrays)
         words, more = model._memory.words, arrays.get("word_more_stops", np.zeros(0, np.int64))
         refuse_if(bool((words.df[more] > 0).any() or (words.held[more] > 0).any()), "stop words")
         if "templates.counts" in arrays or model.scale == "template":

@@ -241,7 +241,8 @@ def stories(state: State, table: WordTable, *, clocked: bool) -> pa.Table:
     rate = share * (_rate(state) if clocked else 1.0)
     columns["rate"] = pa.array(rate, mask=~np.isfinite(rate))
     examples = [_examples(state, int(k)) for k in live]
-    columns["theme"] = theme_ids(state, live)
+    theme = tables.theme[live]
+    columns["theme"] = pa.array(tables.theme_id[np.maximum(theme, 0)], mask=theme < 0)
     columns["words"] = pa.array(words_of(state, table, _alone(state, live), live), pa.string())
     columns["examples"] = pa.array(examples, pa.list_(pa.string()))
     return pa.table(columns)
@@ -258,12 +259,6 @@ def names(state: State, table: WordTable, ids: IntArray) -> list[str]:
     return [found.get(i, "") for i in ids.tolist()]
 
 
-def theme_ids(state: State, slots: Any) -> pa.Array:
-    """Return the ids of the themes of tables; null: not known."""
-    theme = state.tables.theme[slots]
-    return pa.array(state.tables.theme_id[np.maximum(theme, 0)], mask=theme < 0)
-
-
 def themes(state: State, table: WordTable) -> pa.Table:
     """Return one row per theme of live tables, the one with most documents first."""
     tables, live = state.tables, state.tables.live[: state.counts[layout.N_LIVE]]
@@ -276,18 +271,15 @@ def themes(state: State, table: WordTable) -> pa.Table:
         members.setdefault(int(group[k]), []).append(k)
     members.pop(-1, None)
     found = sorted(members, key=lambda g: (-rows[members[g]].sum(), tables.theme_id[g]))
-    return pa.table(
-        {
-            "id": tables.theme_id[found],
-            "rows": pa.array([rows[members[g]].sum() for g in found], pa.int64()),
-            "weight": pa.array(
-                [tables.mass[members[g]].sum() / state.sums[layout.GROWTH] for g in found],
-                pa.float64(),
-            ),
-            "stories": pa.array([tables.id[members[g]] for g in found], pa.list_(pa.int64())),
-            "words": pa.array(words_of(state, table, group, found), pa.string()),
-        }
-    )
+    weight = [tables.mass[members[g]].sum() / state.sums[layout.GROWTH] for g in found]
+    columns = {
+        "id": tables.theme_id[found],
+        "rows": pa.array([rows[members[g]].sum() for g in found], pa.int64()),
+        "weight": pa.array(weight, pa.float64()),
+        "stories": pa.array([tables.id[members[g]] for g in found], pa.list_(pa.int64())),
+        "words": pa.array(words_of(state, table, group, found), pa.string()),
+    }
+    return pa.table(columns)
 
 
 def _alone(state: State, slots: Any) -> IntArray:

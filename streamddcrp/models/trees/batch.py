@@ -12,7 +12,7 @@ from tqdm import tqdm
 from streamddcrp.arguments import checked, generator
 from streamddcrp.cards import ResultCard
 from streamddcrp.data.batches import sliceable
-from streamddcrp.data.documents import Document, Word, read_documents, sparse_rows
+from streamddcrp.data.documents import Word, read_documents, sparse_rows
 from streamddcrp.errors import SchemaError
 from streamddcrp.models.trees.nested_components import NestedCRPComponents
 from streamddcrp.models.trees.nested_topics import NestedCRPTopics
@@ -114,7 +114,11 @@ def _topics_in_order(
 ) -> NestedTopicsFit:
     model = NestedCRPTopics(**{**options, "window": len(at)})
     if isinstance(documents, list):
-        model.learn_many([_summed(documents[d]) for d in at.tolist()])
+        counts: list[dict[Word, float]] = [{} for _ in documents]
+        for out, d in zip(counts, at.tolist(), strict=True):
+            for word, count in documents[d]:
+                out[word] = out.get(word, 0.0) + count
+        model.learn_many(counts)
     else:
         model.learn_many(documents[at])
     return climb(model, at, max_sweeps, tol)
@@ -135,13 +139,6 @@ def climb(model: NestedCRPTopics, at: IntArray, max_sweeps: int, tol: float) -> 
     paths = np.empty((len(at), model.depth), np.int64)
     paths[at] = model.window_paths()
     return NestedTopicsFit(model, paths, np.array(trace))
-
-
-def _summed(document: Document) -> dict[Word, float]:
-    out: dict[Word, float] = {}
-    for word, count in document:
-        out[word] = out.get(word, 0.0) + count
-    return out
 
 
 @checked

@@ -36,16 +36,14 @@ def binary_prior(gamma: float) -> Prior:
 
 def pseudo_values(T: FloatArray, xi: FloatArray) -> FloatArray:
     """Return z for values T and points of tangency xi, all (N, D)."""
-    out: FloatArray = xi + (T - expit(xi)) / KNOWN_PRECISION
-    return out
+    return np.asarray(xi + (T - expit(xi)) / KNOWN_PRECISION)
 
 
 def left_over(T: FloatArray, xi: FloatArray) -> FloatArray:
     """Return the bound's c, summed over each row, (N,)."""
     rest = T - expit(xi)
     c = T * xi - np.logaddexp(0.0, xi) + 0.5 * rest**2 / KNOWN_PRECISION
-    out: FloatArray = (c - 0.5 * np.log(KNOWN_PRECISION / (2.0 * np.pi))).sum(axis=1)
-    return out
+    return np.asarray((c - 0.5 * np.log(KNOWN_PRECISION / (2.0 * np.pi))).sum(axis=1))
 
 
 class BinaryTree(ComponentTree):
@@ -73,8 +71,7 @@ class BinaryTree(ComponentTree):
 
     def expected(self, local: Local) -> FloatArray:
         """Return the expected psi of rows, (N, D)."""
-        out: FloatArray = self.weights.M[0] + local.loadings @ self.weights.M[1:]
-        return out
+        return np.asarray(self.weights.M[0] + local.loadings @ self.weights.M[1:])
 
     def move_tangents(self, local: Local) -> None:
         """Move the points of tangency of the window to the expected psi."""
@@ -95,8 +92,7 @@ class BinaryTree(ComponentTree):
 
     def reconstruct(self, X: FloatArray) -> FloatArray:
         """Return the probability of a one at the expected psi, (N, D)."""
-        out: FloatArray = expit(self.expected(self.place(X)))
-        return out
+        return np.asarray(expit(self.expected(self.place(X))))
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return arrays and JSON values, with 1 for infinite ones."""

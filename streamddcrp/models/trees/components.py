@@ -60,8 +60,7 @@ def rest_of(X: FloatArray, M: FloatArray, path: IntArray) -> FloatArray:
         return X
     _, s, axes = np.linalg.svd(M[path + 1], full_matrices=False)
     axes = axes[s > _SAME * max(s[0], _TINY)]
-    out: FloatArray = X - X @ axes.T @ axes
-    return out
+    return np.asarray(X - X @ axes.T @ axes)
 
 
 def _leading(X: FloatArray, n: int) -> FloatArray:
@@ -132,8 +131,7 @@ def _split(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
 def _scaled(rest: FloatArray, along: FloatArray) -> FloatArray:
     """Return the next direction of points by the power method, if there is one."""
     v = along @ rest
-    out: FloatArray = v * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(v)), _TINY))
-    return out
+    return np.asarray(v * (np.sqrt((along**2).mean()) / max(float(np.linalg.norm(v)), _TINY)))
 
 
 def _graft(tree: ComponentState, view: View, rng: np.random.Generator) -> bool:
@@ -332,17 +330,19 @@ class ComponentTree(ComponentState):
         best.keep((best.level == best.depth) & (best.sizes() >= _EMPTY))
         if not best._beats(copy(self), _MANY):
             return False
-        self._become(best)
+        old = set(self.ids.tolist())
+        self.parent, self.level, self.ids, self.born = best.parent, best.level, best.ids, best.born
+        self.weights, self.next_id, self.X = best.weights, best.next_id, best.X
+        self.changed(old)
         return True
 
     def _refuse(self) -> None:
         """Count a move that needs more nodes than allowed; warn the first time."""
         self.n_refused += 1
         if self.n_refused == 1:
+            message = "all %d nodes are in use, and more would fit the points better: max_nodes "
             _log.warning(
-                "all %d nodes are in use, and more would fit the points better: max_nodes sets "
-                "the size of the tree; raise it for a finer one",
-                self.max_nodes,
+                message + "sets the size of the tree; raise it for a finer one", self.max_nodes
             )
 
     def _beats(self, other: "ComponentTree", n: int) -> bool:
@@ -352,14 +352,6 @@ class ComponentTree(ComponentState):
         if value > other.bound():
             other.sweep(n, alone=True)
         return value > other.bound()
-
-    def _become(self, other: "ComponentTree") -> None:
-        """Adopt another tree's nodes, and note births and deaths."""
-        old = set(self.ids.tolist())
-        self.parent, self.level = other.parent, other.level
-        self.ids, self.born = other.ids, other.born
-        self.weights, self.next_id, self.X = other.weights, other.next_id, other.X
-        self.changed(old)
 
     def changed(self, old: set[int]) -> None:
         """Note births and deaths since ids ``old``; past points count like the window's."""

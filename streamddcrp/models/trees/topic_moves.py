@@ -140,7 +140,8 @@ def make_moves(tree: TopicTree, budget: float) -> None:
     trial = Trial(tree)
     _spend(budget, _small_nodes(tree), lambda i: _dissolve(trial, i))
     _spend(budget, _large_nodes(tree), lambda i: _split(trial, i))
-    _spend(budget, _movable_nodes(tree), lambda i: _graft(trial, i))
+    if tree.depth > 2:
+        _spend(budget, _by_size(tree.sizes(), tree.sizes() > 1.5), lambda i: _graft(trial, i))
 
 
 def _spend(budget: float, nodes: IntArray, attempt: Callable[[int], int]) -> None:
@@ -158,8 +159,7 @@ def _by_size(size: FloatArray, good: np.ndarray, sign: float = 1.0) -> IntArray:
 
 def _only_children(parent: IntArray) -> np.ndarray:
     """Return which nodes have no siblings, (K,) of bool; undefined for the root."""
-    alone: np.ndarray = np.bincount(parent[1:], minlength=len(parent))[parent] == 1
-    return alone
+    return np.asarray(np.bincount(parent[1:], minlength=len(parent))[parent] == 1)
 
 
 def _small_nodes(tree: TopicTree) -> IntArray:
@@ -173,12 +173,6 @@ def _large_nodes(tree: TopicTree) -> IntArray:
     K, size = tree.n_nodes, tree.sizes()
     leaves = tree.level[:K] == tree.depth
     return _by_size(size, (size > 3.5) & (leaves | _only_children(tree.parent[:K])), -1.0)
-
-
-def _movable_nodes(tree: TopicTree) -> IntArray:
-    """Nodes that could be reattached, with at least two documents, smallest first."""
-    size = tree.sizes()
-    return _by_size(size, (size > 1.5) & (tree.depth > 2))
 
 
 def _documents(tree: TopicTree, node: int) -> IntArray:
@@ -295,8 +289,7 @@ def merge_siblings(tree: TopicTree) -> bool:
         K = tree.n_nodes
         keep = tree.rows[:K] >= 0.0  # `_merge` marks removed rows
         tree.rows[:K] = np.maximum(tree.rows[:K], 0.0)
-        order = sorted_order(tree.parent[:K], tree.level[:K], tree.mass[:K], keep)
-        tree.take(order)
+        tree.take(sorted_order(tree.parent[:K], tree.level[:K], tree.mass[:K], keep))
     return bool(used)
 
 

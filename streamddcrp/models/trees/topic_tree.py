@@ -1,31 +1,30 @@
 """A tree of topics: nodes with their statistics, the last documents, and their placement.
 
-Kernels take the arrays as `NodeArrays` and `window.Documents`, and `Settings`; they update in
-place.
+Kernels take the arrays as `NodeArrays` and `Documents`, and `Settings`; they update in place.
 """
 
 import logging
 from collections import deque, namedtuple
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import digamma
 
+from streamddcrp import records as rec
 from streamddcrp.contract import Event
 from streamddcrp.data.documents import Bags
 from streamddcrp.estimator.stored import read_events, refuse_unless_plain
 from streamddcrp.models.trees import tree
 from streamddcrp.models.trees.kernels import topics
 from streamddcrp.models.trees.kernels.gain import node_bounds, reorder
-from streamddcrp.models.trees.window import Window, check_window
-from streamddcrp.records import FINITE, MOST, WEIGHT, Within, check, counters, index, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
-_NONE = Within(-1, -1)  # between calls nothing is barred, forced or confined
-WHOLE = counters(
-    {topics.N_NODES: Within(1, "K"), topics.NEXT_VISIT: Within(-MOST, MOST)}
+_NONE = rec.Within(-1, -1)  # between calls nothing is barred, forced or confined
+WHOLE = rec.counters(
+    {topics.N_NODES: rec.Within(1, "K"), topics.NEXT_VISIT: rec.Within(-rec.MOST, rec.MOST)}
     | dict.fromkeys((topics.BARRED, topics.FORCED, topics.CONFINED), _NONE)
 )
 CHUNK = 64  # documents learned at once, before empty nodes are dropped
@@ -59,33 +58,102 @@ def padded(array: Any, *room: int) -> Any:
     return out
 
 
+class Documents(NamedTuple):
+    """N placed documents of T words, d's words from ``offsets[d]`` on; O = N + 1."""
+
+    words: Annotated[IntArray, "T", rec.index("V")]
+    counts: Annotated[FloatArray, "T", rec.WEIGHT]
+    phi: Annotated[FloatArray, "T L", rec.CHANCE]  # levels of the words
+    offsets: Annotated[IntArray, "O", rec.up_to("T")]
+    weights: Annotated[FloatArray, "N", rec.FINITE]  # in the raw statistics
+    ends: Annotated[IntArray, "N", rec.index("K", none=True)]  # endpoints, -1: none
+    own: Annotated[FloatArray, "N", rec.FINITE]  # their own part of the bound
+
+
+def with_room(docs: Documents, n: int, n_words: int) -> Documents:
+    """Return a copy with room for ``n`` documents and ``n_words`` words."""
+    lengths = {"O": n + 1, "N": n, "T": n_words, "L": docs.phi.shape[1]}
+    return rec.resized(docs, lengths)
+
+
+@dataclass(slots=True)
+class Window:
+    """The last n documents, with room for more."""
+
+    n: int
+    docs: Documents  # as kernels take them
+
+    @classmethod
+    def empty(cls, L: int) -> Self:
+        """Return a window without documents."""
+        return cls(0, rec.empty(Documents, {"O": 1, "N": 0, "T": 0, "L": L}))
+
+    def append(self, bags: Bags, keep: int) -> int:
+        """Add documents; return how many of the oldest, before the last ``keep``, were dropped."""
+        more, n_words, gone = len(bags.offsets) - 1, len(bags.words), 0
+        used = int(self.docs.offsets[self.n]) + n_words
+        if self.n + more >= len(self.docs.offsets) or used > len(self.docs.words):
+            gone = self.forget(keep, more, n_words)
+        docs, first, at = self.docs, self.n, int(self.docs.offsets[self.n])
+        docs.offsets[first : first + more + 1] = bags.offsets + at
+        docs.words[at : at + n_words] = bags.words
+        docs.counts[at : at + n_words] = bags.counts
+        docs.ends[first : first + more] = -1
+        self.n += more
+        return gone
+
+    def forget(self, keep: int, n: int = 0, n_words: int = 0) -> int:
+        """Drop all but the last ``keep`` documents, and make room; return the number dropped."""
+        left, gone = self.last(keep)
+        self.n -= gone
+        self.docs = with_room(left, 2 * (self.n + n), 2 * (len(left.words) + n_words))
+        return gone
+
+    def last(self, keep: int) -> tuple[Documents, int]:
+        """Return the last ``keep`` documents, without a copy, and the number before them."""
+        gone = max(0, self.n - keep)
+        first, end = self.docs.offsets[[gone, self.n]].tolist()
+        of = {"O": slice(gone, self.n + 1), "N": slice(gone, self.n), "T": slice(first, end)}
+        fields: Any = zip(rec.declared(Documents), self.docs, strict=True)
+        docs = Documents(*(array[of[field.room[0]]] for field, array in fields))
+        return docs._replace(offsets=docs.offsets - first), gone
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, Any], n: int, n_words: int) -> Self:
+        """Rebuild from stored documents, with room for ``n`` of them and ``n_words`` words."""
+        docs = Documents(*(arrays[f"window.{name}"] for name in Documents._fields))
+        return cls(len(docs.weights), with_room(docs, n, n_words))
+
+
 class StoredCounts(NamedTuple):
     """Nonzero counts, as stored."""
 
-    words: Annotated[IntArray, "C", index("V")]
-    nodes: Annotated[IntArray, "C", index("K")]
-    values: Annotated[FloatArray, "C", FINITE]
+    words: Annotated[IntArray, "C", rec.index("V")]
+    nodes: Annotated[IntArray, "C", rec.index("K")]
+    values: Annotated[FloatArray, "C", rec.FINITE]
 
 
 def _check(settings: Settings, arrays: dict[str, Any], meta: dict[str, Any]) -> None:
     lengths = tree.check_nodes(arrays, len(settings.alpha), settings.max_nodes)
     V = len(meta["words"])
-    lengths = check(TopicTree, arrays, lengths | {"V": V})
-    check(StoredCounts, arrays, lengths, "counts.")
-    lengths = check_window(arrays, lengths)
-    whole, N = arrays["whole"], lengths["N"]
+    lengths = rec.check(TopicTree, arrays, lengths | {"V": V})
+    rec.check(StoredCounts, arrays, lengths, "counts.")
+    lengths = rec.check(Documents, arrays, lengths, "window.")
+    whole, N, offsets = arrays["whole"], lengths["N"], arrays["window.offsets"]
+    wrong = lengths["O"] != N + 1 or offsets[0] != 0 or offsets[-1] != lengths["T"]
+    rec.refuse_if(wrong or bool((np.diff(offsets) < 0).any()), "documents and words")
     wrong = whole[topics.N_NODES] != lengths["K"] or whole[topics.N_WORDS] != V
     wrong = wrong or whole[topics.N_SEEN] < N or not arrays["real"][topics.SCALE] > 0.0
-    refuse_if(wrong, "words and nodes")
+    rec.refuse_if(wrong, "words and nodes")
     room, least = meta["room"], (lengths["K"], V, N, lengths["T"])
     sound = len(room) == 4 and all(type(n) is int for n in room)
     limits = settings.max_nodes, 4 * V + 64, 4 * N + (1 << 16), 4 * lengths["T"] + (1 << 24)
-    refuse_if(
+    rec.refuse_if(
         not sound or not all(a <= n <= b for a, n, b in zip(least, room, limits, strict=True)),
         "room",
     )
     refuse_unless_plain(meta, counts=_COUNTERS)
-    refuse_if(meta["next_tidy"] <= whole[topics.N_SEEN], "next_tidy")  # must be in the future
+    rec.refuse_if(meta["next_tidy"] <= whole[topics.N_SEEN], "next_tidy")  # must be in the future
 
 
 @dataclass(slots=True)
@@ -100,13 +168,13 @@ class TopicTree:
     counts: FloatArray  # (words, capacity); raw: ``real[SCALE]`` times them are expected counts
     # the document that introduced a word; raw sums over words, and raw endpoint masses
     first: Annotated[IntArray, "V"]
-    rows: Annotated[FloatArray, "K", FINITE]
-    mass: Annotated[FloatArray, "K", FINITE]
-    whole: Annotated[IntArray, "8", WHOLE]  # counters
-    real: Annotated[FloatArray, "2", FINITE]  # scale, and the documents' part of the bound
+    rows: Annotated[FloatArray, "K", rec.FINITE]
+    mass: Annotated[FloatArray, "K", rec.FINITE]
+    whole: Annotated[IntArray, "8", WHOLE]  # rec.counters
+    real: Annotated[FloatArray, "2", rec.FINITE]  # scale, and the documents' part of the bound
     window: Window
     # prior of words learned from the topics; for completion
-    learned_eta: Annotated[FloatArray, "L", WEIGHT]
+    learned_eta: Annotated[FloatArray, "L", rec.WEIGHT]
     next_tidy: int = FIRST_TIDY
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=1024))
     n_born: int = 0

@@ -133,8 +133,7 @@ def by_level(name: str, value: Any, depth: int) -> FloatArray:
 def ids_of(tree: Any, slots: IntArray) -> IntArray:
     """Return the ids on the paths to nodes, (N, L), -1 below them."""
     paths = tree.paths()[slots]
-    out: IntArray = np.where(paths >= 0, tree.ids[paths], -1)
-    return out
+    return np.asarray(np.where(paths >= 0, tree.ids[paths], -1))
 
 
 def attributes(owner: Any, names: Iterable[str]) -> dict[str, Any]:

@@ -37,9 +37,9 @@ class Growth:
         refuse_unless_plain(stored, counts=("every", "skipped"))
         columns = stored["columns"]
         refuse_if(not isinstance(columns, dict) or {*columns} != {*_COLUMNS}, "growth")
+        refuse_if(not all(isinstance(column, list) for column in columns.values()), "growth")
         plain = all(
-            isinstance(column, list) and all(type(n) is int and 0 <= n <= MOST for n in column)
-            for column in columns.values()
+            type(n) is int and 0 <= n <= MOST for column in columns.values() for n in column
         )
         refuse_if(not plain or len({*map(len, columns.values())}) > 1, "growth")
         return cls(**stored)

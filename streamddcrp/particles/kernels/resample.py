@@ -21,13 +21,9 @@ def optimal(weight, n, n_keep, u, out_child, out_weight):
     """Keep ``n_keep`` of ``n`` children, docs/math/graphs.md (4): no bias, least squared error.
 
     With c such that sum_m min(w_m / c, 1) = n_keep, children of weight above c are kept as they
-    are. Each of the others is kept with probability w_m / c, by a systematic pass, and then has
-    weight c. No child is duplicated, and the expected new weight is the old one. O(n). Fearnhead
-    and Clifford, "On-line inference for hidden Markov models via particle filters", JRSS B 2003.
-
-    ``weight`` (>= n,): at least 0, not all of them; zeros are never kept. ``u`` in (0, 1).
-    ``out_child``, ``out_weight`` (>= n_keep,): children in ascending order, and their weights; the
-    sum is kept up to rounding. Returns the number kept: fewer if fewer have a weight.
+    are; each of the others is kept with probability w_m / c, and then has weight c (Fearnhead and
+    Clifford, JRSS B 2003). ``weight`` (>= n,): zeros are never kept; ``u`` in (0, 1). Returns the
+    number kept: fewer if fewer have a weight.
     """
     positive, tail = 0, 0.0
     for m in range(n):
@@ -140,9 +136,8 @@ def ancestors_of(offspring, out_ancestor):
 def place_children(ancestor, n, used, out_place):
     """Give each of ``n`` children a particle's place; an ancestor's first child keeps its place.
 
-    Further children take the places of childless particles, in ascending order. A caller therefore
-    copies only where ``out_place[m] != ancestor[m]``, all copies before any change. ``ancestor``
-    (>= n,) is ascending; ``used`` (P,) receives which places are taken.
+    Further children take the places of childless particles, so a caller copies only where
+    ``out_place[m] != ancestor[m]``. ``ancestor`` is ascending; ``used`` (P,): which are taken.
     """
     used[:] = False
     for m in range(n):

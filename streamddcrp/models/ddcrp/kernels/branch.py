@@ -129,10 +129,7 @@ def turn_around(u, i, c):
 
 @entry
 def move_branch(i, u_table, u_link, c):
-    """Cut the link of i and draw a link of any member of S; for general links only.
-
-    O(|S| (P + W) + K L) for |S| customers with W candidates each, at K tables.
-    """
+    """Cut the link of i and draw a link of any member of S; for general links only."""
     size, whole, log_moved = link.cut(i, c)
     turn_weights(size, c)
     stay, n_touched = weigh_branch(size, c)

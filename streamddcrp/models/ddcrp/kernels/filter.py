@@ -45,12 +45,7 @@ def _best_gain(particles, scratch):
 
 @kernel
 def predict(config, state, x, t, given, b, out):
-    """Predict a row at time ``t``, docs/math/ddcrp.md (6), by every particle; changes ``scratch``.
-
-    p_q(x) = [sum_k s_k p(x | T_k) + alpha p(x)] / (alpha + F), p(x) = sum_q W_q p_q(x). With
-    recall, s_k also has a share of alpha. ``out`` : label, its probability, -log p(x), probability
-    of a new table, of another table than the last row's, live tables.
-    """
+    """Predict a row at time ``t``, docs/math/ddcrp.md (6), by particle; changes ``scratch``."""
     particles, tables, names = state.particles, state.tables, state.names
     counts, sums, scratch = state.counts, state.sums, state.scratch
     n = counts[naming.N_SEEN]
@@ -236,8 +231,7 @@ def _weigh_names(state):
 def step_rows(config, state, X, t, uniforms, given, start, out):
     """Predict and learn rows from ``start`` on; return the first one without room.
 
-    ``uniforms`` : shape (N, 1 + P U), for resampling and then for each particle: table of the
-    arrival and, with recall, whether it opens the table.
+    ``uniforms`` : (N, 1 + P U), for resampling, then each particle's table and perhaps opening.
     """
     particles, ring, names, counts = state.particles, state.ring, state.names, state.counts
     per_particle = 2 if config.gamma < math.inf else 1

@@ -245,8 +245,8 @@ def redraw(i, u_table, u_link, size, whole, log_moved, moved, c):
 def update(i, u_table, u_link, c):
     """Draw the link of customer i given all others; ``u_table`` and ``u_link`` are uniforms.
 
-    O(|S| P + W + K L). Returns the log of the summed weights over m(S). For a customer with no one
-    below, this plus log m(S) minus the log of the row's scaled total is log p(x_i | the others).
+    Returns the log of the summed weights over m(S). For a customer with no one below, this plus
+    log m(S) minus the log of the row's scaled total is log p(x_i | the others).
     """
     size, whole, log_moved = cut(i, c)
     return redraw(i, u_table, u_link, size, whole, log_moved, c.moved, c)
@@ -256,9 +256,8 @@ def update(i, u_table, u_link, c):
 def redraw_counted(rng, i, size, n_touched, whole, log_moved, moved, c):
     """As `redraw` if all earlier customers weigh the same: O(K), without reading labels.
 
-    The weight of a table is its number of members before i, the given ``mass``: in a sweep in
-    either direction it changes by one at each step, since an update moves no one before i. The link
-    within the table is drawn by rejection, in about i / (members before i) trials.
+    The weight of a table, ``mass``, is its number of members before i; in a sweep it changes by one
+    at each step. The link within the table is drawn by rejection.
     """
     score_tables(n_touched, log_moved, moved, c)
     c.score[n_touched] = math.log(c.own[0])

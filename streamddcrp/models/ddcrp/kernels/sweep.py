@@ -35,11 +35,9 @@ def sweep_forward(rng, c):
 def sweep_back(rng, counted, c):
     """Draw all links of a sequence, last to first.
 
-    Customers below i come later, so they have new links when i is drawn. The statistics of all
-    below, ``below`` (N, P), therefore add up along the way, whatever their number; these customers
-    are visited only when they change their table.
-
-    ``counted``: see `redraw_counted`; the numbers fall by one at each step.
+    Customers below i have new links when i is drawn, so their statistics ``below`` (N, P) add up
+    along the way; they are visited only when they change their table. ``counted``: see
+    `redraw_counted`; the numbers fall by one at each step.
     """
     n = len(c.links)
     c.below[:] = 0.0
@@ -119,10 +117,9 @@ def draw(
 ):
     """Sweep ``thin`` times before each of ``n_draws`` draws, which are written to the outputs.
 
-    Nothing is written to outputs without rows. ``forward``: from the first customer to the last.
-    Otherwise sequential links are drawn from the last customer to the first, and general ones in
-    random order within each block; then, if these have few candidates, at most N^1/2 on average,
-    branches of N / 4 random customers are moved. ``counted``: all earlier customers weigh the same.
+    ``forward``: from the first customer to the last. Otherwise sequential links are drawn from the
+    last one on, and general ones in random order within each block; then, if they have few
+    candidates, at most N^1/2 on average, branches of N / 4 random customers are moved.
     """
     n, order = len(c.links), c.order
     sparse = c.general and len(c.candidates.customer) <= n**1.5
@@ -132,8 +129,7 @@ def draw(
             if forward and counted:
                 sweep_forward(rng, c)
             elif forward or c.general:
-                for i in range(n):
-                    order[i] = i
+                order[:n] = np.arange(n)
                 for block in range(0, 0 if forward else n, _BLOCK):
                     for i in range(min(block + _BLOCK, n) - 1, block, -1):
                         j = block + int(rng.random() * (i - block + 1))

@@ -94,17 +94,6 @@ def _note_last(state):
 
 
 @uncounted
-def _has_room(config, state):
-    """Whether there is room for any outcome of an arrival and its revisions."""
-    P, counts, new_tables = config.n_particles, state.counts, 1 + config.moves
-    return (
-        state.pool.n_free[0] > P + 2 + config.moves * (2 * P + 2)
-        and counts[naming.MOST_TABLES] + new_tables <= state.particles.entry.shape[1]
-        and counts[naming.N_NAMES] + 1 + config.rejuvenate <= len(state.names.opener)
-    )
-
-
-@uncounted
 def _leave(config, state, i_window, i_memory):
     """Remove items from the window and from memory; empty tables die, unless whole-graph."""
     particles = state.particles
@@ -145,7 +134,11 @@ def step_rows(config, state, X, t, parents, offsets, start, out):
     P, R = len(particles.weight), particles.label.shape[1]
     for b in range(start, X.shape[0]):
         n = counts[naming.N_SEEN]
-        if not _has_room(config, state):
+        if (
+            state.pool.n_free[0] <= P + 2 + config.moves * (2 * P + 2)
+            or counts[naming.MOST_TABLES] + 1 + config.moves > particles.entry.shape[1]
+            or counts[naming.N_NAMES] + 1 + config.rejuvenate > len(names.opener)
+        ):
             return b
         mine = parents[offsets[b] : offsets[b + 1]] if config.given else parents[:0]
         top = choices.score_arrival(config, state, X[b])

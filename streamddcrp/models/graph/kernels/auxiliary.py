@@ -125,9 +125,8 @@ def _add_node(aux, p, a, scratch):
 def move(config, state, p, n, number):
     """Resample the table of one auxiliary item from its full conditional: docs/math/graphs.md (8).
 
-    With m_j items of its node and m_jc of its neighbours c (root and groups of a node, nodes or
-    groups of the root): weight m_j prod_c (1 + m_jc / m_j); m_jc if only neighbour c, and no item
-    of the node, is there; alpha for a new table. It stays if it alone connects several of them.
+    It stays if it alone connects several neighbours (root and groups of a node, or nodes or groups
+    of the root).
     """
     particles, own, aux = state.particles, state.own, state.aux
     groups, scratch = state.groups, state.scratch

@@ -66,8 +66,7 @@ def compare_anew(state, size):
 def report(state, size, top, total, new, stays, out):
     """Normalise the weights of tables and children; write the prediction in ``out``.
 
-    ``total``, ``new``, ``stays`` : weights of all children, of those at new tables, and of those at
-    the previous row's table. ``top`` : log of the largest density of a table.
+    ``total, new, stays`` : weights of all children, at new tables, at the last row's table.
     """
     at_name, n = state.scratch.at_name, state.counts[N_SEEN]
     for g in range(len(at_name)):
@@ -200,9 +199,9 @@ def count_parents(config, grid, row, m):
 
 @uncounted
 def _children(config, state, parents, keyed):
-    """List children with weights and keys; return their number and sums: all, new, staying.
+    """List children with weights and keys, hashes of all that the future depends on.
 
-    The key of a child is the hash of everything its future depends on.
+    Returns their number, and the sums of weights: all, at new tables, at the last row's table.
     """
     particles, pool, memo, grid = state.particles, state.pool, state.memo, state.grid
     children, counted, at_name = state.children, state.scratch.near, state.scratch.at_name
@@ -276,13 +275,8 @@ def _children(config, state, parents, keyed):
 def weigh(config, state, parents, keyed, top, out):
     """List the children, docs/math/graphs.md (3), of a scored arrival; return their number.
 
-    A child puts the arrival at a table with n_k > 0 of its m parents, with weight w_p E[n_k /
-    (alpha + m)] p(x | table), or at a new one, w_p E[alpha / (alpha + m)] p(x). A discount d
-    reduces n_k by d, and increases alpha by d for each table of parents; with the labels of the
-    whole graph, where d < 0, n_k may be 0, and each table counts. The sum of the weights is the
-    predictive density; they are then normalised. ``top`` : log of the largest density of a table.
-    ``out`` : label, its probability, -log density, probability of a new table, of another table
-    than the last row's, live tables.
+    A child puts the arrival at a table or opens one. The sum of their weights is the predictive
+    density; they are then normalised. ``top`` : log of the largest density of a table.
     """
     size, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):

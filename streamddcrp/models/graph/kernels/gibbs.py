@@ -54,8 +54,8 @@ def _is_cut_vertex(k, cliques, labels, link):
 def _count(k, sets, labels, sign, config, work, n_near):
     """Add ``sign`` log n_j of the cliques, or separators, with k in them; list their clusters.
 
-    Returns their number, and the log weight of any other cluster. With a discount that is the sum
-    of log (alpha + discount K) for K clusters in a set, and the added values are relative to it.
+    Returns their number, and the log weight of any other cluster, to which the added values are
+    relative.
     """
     of_item, members, starts = sets.of_item, sets.members, sets.starts
     alpha, discount, opens = config.alpha, config.discount, 0.0
@@ -90,12 +90,9 @@ def _count(k, sets, labels, sign, config, work, n_near):
 def sweep(config, X, order, sets, clusters, work, uniforms):
     """Resample every item's cluster once from its full conditional.
 
-    This is the ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its
-    predictive density: a cluster weighs the product of its counts in the cliques around the item
-    over that in the separators. With a discount d a count n becomes n - d, and a set of K clusters
-    without this one counts alpha + d K.
-
-    ``sets`` : cliques and separators, those that hold each item, and their members.
+    The ratio of Caron and Doucet 2009, eq. 7, with and without the item, times its predictive
+    density. With a discount d a count n becomes n - d, and a set of K clusters without this one
+    counts alpha + d K. ``sets`` : cliques and separators.
     """
     family, hyper, discount = config.family, config.hyper, config.discount
     labels, size, stats, post = clusters.labels, clusters.size, clusters.stats, clusters.post

@@ -1,25 +1,22 @@
-"""Arrivals of several groups through all particles, and moves of the auxiliary items."""
+"""Rows of several groups with auxiliary items: arrivals in all particles, and Gibbs sampling."""
 
 import math
 
-from streamddcrp.compilation import entry, uncounted
+import numpy as np
+
+from streamddcrp.compilation import entry, kernel, uncounted
 from streamddcrp.contract import SCORE
+from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.graph.kernels import cells
 from streamddcrp.models.graph.kernels import children as choices
 from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
 from streamddcrp.models.graph.kernels.forget import forget_cluster
-from streamddcrp.numerics import copy_row
+from streamddcrp.numerics import copy_row, log_add_exp
 from streamddcrp.particles.kernels import names as at
 from streamddcrp.particles.kernels.pool import EMPTY, drop
-from streamddcrp.particles.kernels.random import draw, uniform
+from streamddcrp.particles.kernels.random import draw, draw_log, uniform
 
 NEW, AUXILIARY = -1, -2  # tables of children: new, and any with auxiliary items only
-
-
-@uncounted
-def _group(particles, p):
-    """Group of a particle's next row in a Markov chain: the last row's table, 0 at first."""
-    return particles.last[p] + 1
 
 
 @uncounted
@@ -53,7 +50,7 @@ def _children(config, state, g, a, unknown):
         if w <= choices.NEGLIGIBLE:
             continue
         if config.markov:
-            g = _group(particles, p)
+            g = particles.last[p] + 1  # the last row's table, 0 at first
         size = cells.row_total(own, p, g)
         factor = share / (config.alpha + n_aux + size)
         opens = config.alpha * factor + (1.0 - share)
@@ -100,8 +97,7 @@ def _children(config, state, g, a, unknown):
 def _weigh(config, state, g, a, unknown, top, out):
     """Weigh the children for an arrival of group g (-1: empty) below node a; return their number.
 
-    A cluster weighs (auxiliary items + items of the group), a new one alpha. All clusters with
-    auxiliary items only share one child. ``unknown``: the node has no auxiliary items yet.
+    All clusters with auxiliary items only share one child. ``unknown``: the node has no items yet.
     """
     M, total, new, stays = 0, 0.0, 0.0, 0.0
     for _ in range(2):
@@ -187,7 +183,7 @@ def _seat(config, state, g, a):
         if e != EMPTY:
             drop(pool, e)
         if config.markov:
-            g = _group(particles, p)
+            g = particles.last[p] + 1
         if c < len(grid.base):  # once, if one row serves all particles
             choices.count_parents(config, grid, base_row(grid, p), m + cells.row_total(own, p, g))
         cells.add_to(own, p, g, k, 1)
@@ -262,3 +258,72 @@ def step_rows(config, state, X, t, group, start, out):
             choices.weigh_names(state)
             at.refresh_names(names, events, counts, n + 1, t[b])
     return X.shape[0]
+
+
+@entry
+def sweep_rows(config, state, X, group, labels, n):
+    """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
+
+    docs/math/graphs.md, Caron and Doucet 2009, section 4.1. Rows with the label -1 are not seated
+    yet: the first sweep draws the auxiliary items from the prior, then seats the rows one by one.
+    ``n`` : rows drawn in earlier sweeps, which fixes the random numbers.
+    """
+    particles, own, aux = state.particles, state.own, state.aux
+    groups, clusters, scratch = state.groups, state.clusters, state.scratch
+    family, hyper, log_weight = config.family, config.hyper, scratch.log_weight
+    entries, items, mine = particles.entry[0], scratch.items, scratch.n_users
+    size, stats, post = clusters.size, clusters.stats, clusters.post
+    if n == 0:
+        for a in range(groups.n[0]):
+            fill(config, state, a, a)
+    for b in range(len(X)):
+        x, g, old = X[b], group[b], labels[b]
+        a = groups.node[g]
+        if old >= 0:
+            cells.take_from(own, 0, g, old)
+            size[old] -= 1
+            families.add_stats(family, hyper, x, -1.0, stats[old])
+            if size[old] > 0:
+                families.posterior(family, hyper, stats[old], post[old])
+            else:
+                entries[old] = -1
+        K = particles.n_tables[0]
+        cells.spread(aux, 0, a, K, items)
+        cells.spread(own, 0, g, K, mine)
+        alone = families.log_predictive(family, hyper, clusters.prior, x)
+        for k in range(K):
+            m = items[k] + mine[k]
+            log_weight[k] = -np.inf
+            if m > 0:
+                density = alone
+                if entries[k] >= 0:
+                    density = families.log_predictive(family, hyper, post[k], x)
+                log_weight[k] = math.log(m) + density
+        log_weight[K] = math.log(config.alpha) + alone
+        new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, choices.WHICH_EMPTY, 0))
+        if new == K:
+            new = free_slot(particles, 0)
+        if size[new] == 0:
+            stats[new] = 0.0
+            entries[new] = new
+        labels[b] = new
+        cells.add_to(own, 0, g, new, 1)
+        size[new] += 1
+        families.add_stats(family, hyper, x, 1.0, stats[new])
+        families.posterior(family, hyper, stats[new], post[new])
+        for number in range(config.moves):
+            move(config, state, 0, n + b, number)
+
+
+@kernel
+def mixture_densities(family, hyper, X, group, weight, stats, post, log_density, out):
+    """Log of sum_k weight[g, k] p(x | table k) of rows (M,); zero ``stats`` are a new table."""
+    K = len(stats)
+    families.posteriors(family, hyper, stats, K, post)
+    for m in range(len(X)):
+        families.log_predictives(family, hyper, post, X[m], K, log_density)
+        out[m] = -np.inf
+        for k in range(K):
+            share = weight[group[m], k]
+            if share > 0.0:
+                out[m] = log_add_exp(out[m], math.log(share) + log_density[k])

@@ -49,14 +49,9 @@ def _log_new(config, met):
 def _prior_terms(config, particles, p, i, n, tables, scratch):
     """Compute docs/math/graphs.md (6) at each table k: log counts, and clusters i would open.
 
-    With m_u members of k, without i, among the r items before u: the factor of i itself, m_i or
-    alpha, and for each later member u that i is a parent of (m_u + 1) / (m_u or alpha).
-
-    With a discount the logs hold all factors, including those of opened clusters: each weighs alpha
-    + d times the number of clusters among its parents, perhaps with i's as one more. The return
-    value is then the log for a table of i's own, else 0. With the labels of the whole graph, a
-    member that sees no label opens none; i's own label is one that none of the ``tables`` other
-    tables has.
+    With a discount the logs hold all factors, including those of opened clusters. The return value
+    is then the log for a table of i's own, else 0. With the labels of the whole graph, a member
+    that sees no label opens none; none of the ``tables`` other tables has i's own label.
     """
     R, r, K = particles.label.shape[1], config.r, particles.n_tables[p]
     d, near, log_count, opens = config.discount, scratch.near, scratch.log_count, scratch.opens

@@ -34,10 +34,8 @@ def refuse_order(likelihood: Any) -> None:
     """Refuse an autoregressive family: the rows of an epoch have no order."""
     parts = [part for part, _ in getattr(likelihood, "parts", [])]
     if any(isinstance(part, Autoregression) for part in [likelihood, *parts]):
-        raise ConfigError(
-            "Autoregression needs the rows before, but the rows of an epoch have no order; choose "
-            "another likelihood"
-        )
+        message = "Autoregression needs the rows before, but the rows of an epoch have no order; "
+        raise ConfigError(message + "choose another likelihood")
 
 
 @lru_cache(maxsize=64)
@@ -61,11 +59,8 @@ class ConjugateSmoothed:
     def log_z(self) -> FloatArray:
         """Log evidence (E, K) of each epoch's rows given earlier ones."""
         family, hyper, prior = self._emission.prior
-        out = np.empty(self.sums.shape[:2])
-        work = np.empty_like(prior)
-        numbers.conjugate_evidence(
-            family, hyper, self.sums, self.starts, self._emission.rho, work, out
-        )
+        out, work, rho = np.empty(self.sums.shape[:2]), np.empty_like(prior), self._emission.rho
+        numbers.conjugate_evidence(family, hyper, self.sums, self.starts, rho, work, out)
         return out
 
     @Cached
@@ -184,8 +179,7 @@ class ConjugateDecay(Emission):
 
     def near(self, smoothed: ConjugateSmoothed, begins: IntArray) -> tuple[IntArray, IntArray]:
         family, hyper, prior = self.prior
-        close = np.zeros((len(begins), len(begins)), dtype=np.bool_)
-        work = np.empty_like(prior)
+        close, work = np.zeros((len(begins), len(begins)), np.bool_), np.empty_like(prior)
         numbers.conjugate_unions(family, hyper, smoothed.filtered[-1], _SLACK, work, close)
         a, b = np.nonzero(close)
         return a, b
@@ -237,8 +231,7 @@ class ConjugateDecay(Emission):
         if self.forget is not None:
             return self
         family, hyper, prior = self.prior
-        gains = _FORGET * self.gains
-        work = np.empty_like(prior)
+        gains, work = _FORGET * self.gains, np.empty_like(prior)
         numbers.conjugate_gains(family, hyper, stats.sums[0], smoothed.starts, RHOS, work, gains)
         return replace(self, gains=gains)
 

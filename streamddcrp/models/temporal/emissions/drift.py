@@ -94,10 +94,8 @@ class GaussianDrift(em.Emission):
         cls, birth_mean: FloatArray, birth_var: FloatArray, drift: FloatArray, noise: FloatArray
     ) -> "GaussianDrift":
         """Parameters as given, shape (D,) each."""
-        zeros = np.zeros((2, *np.shape(noise)))
-        return cls(
-            birth_mean, birth_var, drift, noise, noise, drift, birth_var, zeros, zeros, zeros
-        )
+        none = np.zeros((2, *np.shape(noise)))
+        return cls(birth_mean, birth_var, drift, noise, noise, drift, birth_var, none, none, none)
 
     @property
     def noise_var(self) -> FloatArray:
@@ -164,12 +162,8 @@ class GaussianDrift(em.Emission):
         first = np.array([_NOISE_ROWS, _STEPS, _BIRTHS])[:, None]
         guess = np.stack([self.noise_guess, self.drift_guess, self.birth_guess])
         values = (first * guess + sums[:, 1]) / rng.chisquare(first + sums[:, 0])
-        return replace(
-            self,
-            noise=values[numbers.NOISE],
-            drift=values[numbers.DRIFT],
-            birth_var=values[numbers.BIRTH],
-        )
+        noise, drift = values[numbers.NOISE], values[numbers.DRIFT]
+        return replace(self, noise=noise, drift=drift, birth_var=values[numbers.BIRTH])
 
     def forgotten(
         self, stats: DriftStats, smoothed: DriftSmoothed, begins: IntArray

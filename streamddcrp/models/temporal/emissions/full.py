@@ -61,9 +61,8 @@ class FullGaussianDrift(gauss.GaussianDrift):
         """Parameters as given, (D,) and (D, D); ConfigError if a covariance is invalid."""
         for name, cov in (("birth_var", birth_var), ("drift", drift), ("noise", noise)):
             if not is_covariance(cov, len(birth_mean)):
-                raise ConfigError(
-                    f"{name} must be a covariance, symmetric and positive definite, got {cov}"
-                )
+                what = "a covariance, symmetric and positive definite"
+                raise ConfigError(f"{name} must be {what}, got {cov}")
         none = np.zeros((2, *noise.shape))
         return cls(birth_mean, birth_var, drift, noise, noise, drift, birth_var, none, none, none)
 
@@ -127,13 +126,9 @@ class FullGaussianDrift(gauss.GaussianDrift):
         return out
 
     def expected(
-        self,
-        X: FloatArray,
-        smoothed: gauss.DriftSmoothed,
-        epoch: int,
-        begins: IntArray,
+        self, X: FloatArray, smoothed: gauss.DriftSmoothed, epoch: int, begins: IntArray,
         q: FloatArray,
-    ) -> FloatArray:
+    ) -> FloatArray:  # fmt: skip
         out = np.empty((len(X), len(begins)))
         mean, var = smoothed.mean[epoch], smoothed.var[epoch]
         full.full_expected(self.prepared(X), mean, var, self._parts, begins, epoch, out)
@@ -191,11 +186,8 @@ class FullGaussianDrift(gauss.GaussianDrift):
         self, rows: em.Parts, own: em.Parts, sides: em.Parts,
         before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[em.Parts, gauss.DriftSmoothed]:  # fmt: skip
-        shared = [
-            share * np.stack([1.0 - side, side], axis=1)
-            for share, side in zip(own, sides, strict=True)
-        ]
-        W = len(weights)
+        pairs = [np.stack([1.0 - side, side], axis=1) for side in sides]
+        shared, W = [share * pair for share, pair in zip(own, pairs, strict=True)], len(weights)
         for r in range(ROUNDS + 1):
             stats = em.stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
             smoothed = self.smooth(stats, starts, begins)
@@ -243,9 +235,8 @@ def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:
         share = gaps.T @ gaps / max(len(Z) - k, 1) + 1e-6 * np.eye(len(cov))
         noise = root @ share @ root.T
         noise = 0.5 * (noise + noise.T)
-        out.append(
-            FullGaussianDrift.known(mean, gauss.BROAD * cov, gauss.DRIFT_GUESS * noise, noise)
-        )
+        law = FullGaussianDrift.known(mean, gauss.BROAD * cov, gauss.DRIFT_GUESS * noise, noise)
+        out.append(law)
     return out + [FullGaussianDrift.scaled(X, spread) for spread in gauss.spreads(X)]
 
 

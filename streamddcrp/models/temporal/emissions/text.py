@@ -210,10 +210,8 @@ class TextDecay(Emission):
         self, rows: list[Any], own: Parts, sides: Parts, before: FloatArray,
         starts: TextStats, begins: IntArray, a0: float, weights: FloatArray,
     ) -> tuple[Parts, TextSmoothed]:  # fmt: skip
-        shared = [
-            np.hstack([q * (1.0 - side[:, None]), q * side[:, None]])
-            for q, side in zip(own, sides, strict=True)
-        ]
+        pairs = [np.stack([1.0 - side, side], axis=1) for side in sides]
+        shared = [share * pair for share, pair in zip(own, pairs, strict=True)]
         parts = [self.stats(X, q) for X, q in zip(rows, shared, strict=True)]
         words, n = zip(*parts, strict=True)
         return shared, self.smooth(TextStats(stacked(words), np.stack(n)), starts, begins)

@@ -228,8 +228,7 @@ def recount(law, rows, chains):
         for i in range(rows.first[t], rows.first[t + 1]):
             if chains.c[i] >= 0:
                 add(law, rows, chains, t, i, chains.c[i], 1.0)
-    for k in range(len(chains.fore)):
-        chains.fore[k] = chains.birth
+    chains.fore[:] = chains.birth
 
 
 @kernel
@@ -271,8 +270,7 @@ def log_prior(law, rows, chains):
 def log_evidence(law, rows, chains):
     """Log p of all rows given the chains."""
     T, C = chains.sizes.shape
-    for k in range(C):
-        chains.fore[k] = chains.birth
+    chains.fore[:] = chains.birth
     survey(chains, 0, 0)
     out = 0.0
     for k in range(C):

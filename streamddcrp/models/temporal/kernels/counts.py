@@ -149,10 +149,7 @@ def moments_of_rows(q, out):
 
 @kernel
 def decay_moments(before, now, kappa, out):
-    """Moments (E + 1, K, 3) of the decayed past of every epoch of a window and of the next.
-
-    ``before`` (W, K, 3), ``now`` (E, K, 3): of the W epochs before the window, and of its own.
-    """
+    """Moments (E + 1, K, 3) of the decayed past of every epoch of a window and of the next."""
     W, K = before.shape[:2]
     out[:] = 0.0
     for e in range(out.shape[0]):
@@ -224,10 +221,9 @@ def _own_removed(a0, count, older, own):
 
 @kernel
 def _look_ahead(a0, kappa, now, older, e, k, d, own):
-    """Look-ahead of docs/math/temporal.md (4): a row's effect on the counts d epochs later.
+    """E f(X' + m) - E f(X'), docs/math/temporal.md (4): a row's effect on counts d epochs later.
 
-    It is E f(X' + m) - E f(X'), with f the step of `_about` by the row's weight there, X' the
-    decayed past without the row's own part, and m the count.
+    f is the step of `_about` by the row's weight there.
     """
     step, sure = kappa[d - 1], e
     for s in range(e + d - 1, e, -1):
@@ -264,16 +260,10 @@ def _look_ahead_all(a0, kappa, now, older, e, k, own):
 def sweep_epoch(q, ell, e, now, before, kappa, a0, stale, least, score):
     """Coordinate ascent, docs/math/temporal.md (4), over the rows of epoch ``e`` in their order.
 
-    log q_ik = ell_ik + E log(a0 + X_k) + sum_d E[h_d(X'_kd + m_kd)] - E[h_d(X'_kd)], the row itself
-    left out of all counts; X the count of the epoch and its decayed past, X'_d the decayed past of
-    the epoch d later and m_d its count. ``q`` (N, K): assignments (updated); ``ell`` (N, K):
-    expected log likelihoods. Moments: ``now`` (E, K, 3) of the counts of the window (updated),
-    ``before`` (W, K, 3) of the epochs before it; ``kappa`` (W,). ``score`` (K,): work.
-
-    The counts' message to rows outside a component is recomputed when its mean count has moved by a
-    fraction ``stale``, as is the look-ahead, interpolated in a row's own share between two values;
-    0: exact for each row. A share below ``least`` times that of the likeliest component counts as
-    zero.
+    ``q`` (N, K): assignments (updated); ``ell`` (N, K): expected log likelihoods. Moments: ``now``
+    (E, K, 3) of the window's counts (updated), ``before`` (W, K, 3). A count's messages are
+    recomputed when its mean has moved by a fraction ``stale`` (0: for each row). A share below
+    ``least`` times that of the likeliest component counts as zero.
     """
     N, K = q.shape
     nothing = math.log(least) if least > 0.0 else -np.inf
@@ -357,17 +347,14 @@ def terms_of_kernels(before, now, kernels, a0, out):
 
 @column
 def seat_row(q, log_new, says, K, negligible, least, past, size, scores, chances):
-    """Assign a row of the open epoch to components, or to a new one if it is the likeliest.
+    """Assign a row of the open epoch, docs/math/temporal.md (14), or open a component for it.
 
-    docs/math/temporal.md (14): q_k is in proportion to (a0 + m'_k + m_k) p(x | k).
     Every kernel that seats rows ends each row here, and needs room for one more component. ``q``
     (C,): log weights plus log predictives of the K components, then the assignment; ``log_new``:
-    the same for a new one. A row without values or words (``says`` false) opens no component except
-    the first. Components ``negligible`` nats below the best add nothing to the sums; shares up to
-    ``least`` times the largest count as zero. ``past, size`` (C,): decayed past counts, and
-    expected rows of this epoch so far (updated). ``scores`` (1,) out: -log predictive density up to
-    the log of the total weight; ``chances`` (2,): of a new component, and of one with hardly any
-    past. Returns K, or K + 1 if column K was opened.
+    the same for a new one. A row without values or words (``says`` false) opens only the first.
+    ``past, size`` (C,): decayed past counts, and expected rows so far (updated). Out: ``scores``
+    (1,), -log predictive density up to the log of the total weight; ``chances`` (2,), of a new
+    component, and of one with hardly any past. Returns K, or K + 1 if column K was opened.
     """
     best = -np.inf
     for k in range(K):

@@ -204,11 +204,7 @@ def _update(mean, cov, info, shift, const, work, gap):
 
 @kernel
 def kalman_full(stats, begins, starts, birth_var, drift, out):
-    """Filter and smooth every component over the epochs of a window, as `kalman` does.
-
-    ``stats`` (E, K, ..): of `full_stats`. Means (E, K, D), covariances (E, K, D, D); ``lagged`` of
-    an epoch with the one before it. ``birth_var, drift`` (D, D): P0, Q.
-    """
+    """Filter and smooth every component over the epochs of a window, as `kalman` does."""
     size, info, shift, const = stats.size, stats.info, stats.shift, stats.const
     filtered_mean, filtered_var, mean, var = out.filtered_mean, out.filtered_var, out.mean, out.var
     lagged, log_z = out.lagged, out.log_z
@@ -338,12 +334,7 @@ def _next_row(mean, cov, info, shift, noise, centre, root, work, gap):
 
 @kernel
 def seat_full(law, X, start, K, a0, log_new, arrays, out):
-    """Assign rows one by one with `seat_row`, as `seat_drift` does.
-
-    ``law``: birth variance and noise (D, D), and precision and norm of `noise_parts`. Of the rows
-    of this epoch so far, updated: info (C, D, D), shift (C, D); then predicted moments (C, D), (C,
-    D, D).
-    """
+    """Assign rows one by one with `seat_row`, as `seat_drift` does."""
     birth_var, noise, precision, norm = law
     past, size, info, shift, mean, cov = arrays
     q, scores, chances = out

@@ -322,11 +322,7 @@ def conjugate_expected(family, hyper, X, stats, begins, epoch, post, out):
 
 @kernel
 def seat_conjugate(law, X, start, K, a0, log_new, arrays, out):
-    """Assign rows one by one with `seat_row`, as `seat_drift` does.
-
-    ``law``: the family, its prior, the posterior of no rows (Q,), and ``least`` of `seat_row`. Of
-    components, updated: statistics (C, P), posteriors (C, Q), log weights (C,).
-    """
+    """Assign rows one by one with `seat_row`, as `seat_drift` does."""
     family, hyper, prior, least = law
     past, size, stats, post, log_weight = arrays
     q, scores, chances = out

@@ -105,12 +105,7 @@ def split_drift(rows, past, begins, starts, law, shared, stats, out):
 
 @kernel
 def split_conjugate(rows, past, begins, starts, law, shared, stats):
-    """Share the rows of a component between two candidates, as `split_drift` does.
-
-    ``law``: the family, its prior, the posterior of no rows (Q,), and what an epoch leaves of the
-    statistics before; ``starts`` (2, P): those of before the window; ``stats`` (E, 2, P) out: of
-    the shares.
-    """
+    """Share the rows of a component between two candidates, as `split_drift` does."""
     X, first, own = rows
     a0, kappa, before = past
     family, hyper, prior, rho = law

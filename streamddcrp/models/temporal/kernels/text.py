@@ -150,10 +150,9 @@ def bag_evidence(bags, starts, rho, prior, prior_size, out):
 def overlaps(bags, sizes, rows, young, lists, prior, prior_size):
     """Pair young components with others of similar words that could be one with them.
 
-    Similar: more than ``_NEAR`` in common, sum_w min(p_w, p'_w) = 1 - L1 / 2. They could be one
-    where the evidence of the words loses no more than their counts of ``rows`` (K,) may gain: the
-    log of the number of ways to mix these, and ``_SLACK``. Where frequent words are most of a text,
-    all are similar, and few are one. ``lists``: of `inverted`.
+    Similar: sum_w min(p_w, p'_w) > ``_NEAR``. They could be one where the evidence of the words
+    loses no more than their counts of ``rows`` (K,) may gain: the log of the number of ways to mix
+    these, and ``_SLACK``.
     """
     offsets, words, counts = bags.offsets, bags.words, bags.counts
     heads, component, count, _ = lists
@@ -204,11 +203,7 @@ def _digamma_rise(a, x):
 
 @kernel
 def word_tables(bags, prior, out):
-    """Count the expected draws of each word from the prior by components.
-
-    sum_k prior_w [digamma(prior_w + S_kw) - digamma(prior_w)]; ``out`` (V,). Shares of the prior in
-    proportion to it are the fixed point of the evidence of the components' counts.
-    """
+    """Write the expected draws of each word from the prior by components, ``out`` (V,)."""
     out[:] = 0.0
     for p in range(len(bags.words)):
         a = prior[bags.words[p]]
@@ -250,15 +245,11 @@ def _add_to_list(w, k, x, prior, lists, used):
 
 @kernel
 def seat_text(rows, start, known, prior, terms, arrays, lists, out):
-    """Assign rows one by one with `seat_row`.
+    """Assign rows one by one with `seat_row`, as `seat_drift` does.
 
     ``known``: components, entries of the lists and words so far, for the vocabulary grows with the
-    rows, and the sum of the ``prior`` of these words. ``terms``: pseudo-count of a slot, log weight
-    of all unused ones, and ``least`` of `seat_row`. ``arrays`` (C,), updated: ``past, size`` of it;
-    log(a0 + past + size), and words of each component. ``lists``: linked lists of the components of
-    each word, -1 at their ends (updated). ``out``: q (N, C), scores (N,), chances (N, 2), see
-    `seat_row`. Returns rows done, and what is known then; less than all rows where there is no more
-    room for components or in the lists.
+    rows, and the sum of the ``prior`` of these words. ``lists``: linked lists of the components of
+    each word, -1 at their ends (updated). Returns rows done, and what is known then.
     """
     offsets, words, counts = rows.offsets, rows.words, rows.counts
     K, used, V, prior_size = known

@@ -13,6 +13,7 @@ from streamddcrp.data.kernels.words import forget_new, has_room, read_document, 
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.boilerplate import set_aside
+from streamddcrp.models.text.kernels.copies import is_same
 from streamddcrp.models.text.kernels.seating import recall_words
 
 
@@ -22,14 +23,6 @@ def places_of(window, counts, i):
     size = len(window.table)
     end = window.start[(i + 1) % size] if i < counts[layout.NEWEST] else counts[layout.TEXT_END]
     return end - window.start[i % size]
-
-
-@uncounted
-def _same_words(window, at, doc, U, every):
-    start, mask, j = window.start[at], len(window.text) - 1, 0
-    while j < every and window.text[start + j & mask] == doc[j]:
-        j += 1
-    return j == every and window.length[at] == U and window.aside[at] == every - U
 
 
 @uncounted
@@ -73,7 +66,8 @@ def read_again(words, postings, tables, window, events, counts, scratch, lexicon
     every = read_document(scratch.bytes, 0, n_bytes, False, lexicon, doc[:most])
     lexicon.piece_sums[OWN], lexicon.piece_sums[DUE] = 0, 0
     U = set_aside(words, doc, every)
-    if U == 0 or every > room or _same_words(window, at, doc, U, every):
+    same = window.length[at] == U and window.aside[at] == every - U
+    if U == 0 or every > room or (same and is_same(window, at, doc, every)):
         forget_new(lexicon, doc, every)
         return 0
     need = index.room_needed(words, counts, doc, U)

@@ -6,27 +6,13 @@ import numpy as np
 
 from streamddcrp.compilation import entry, leaf, uncounted
 from streamddcrp.contract import LABEL, LABEL_PROB, P_CHANGE, RETURN, SCORE
+from streamddcrp.data.kernels import words as reading
 from streamddcrp.data.kernels.pieces import DUE, lacks_pieces, learn_pieces
-from streamddcrp.data.kernels.words import (
-    BETWEEN,
-    find_document,
-    forget_new,
-    has_room,
-    read_document,
-    release_word,
-)
-from streamddcrp.models.text.kernels import layout, moves
+from streamddcrp.models.text.kernels import copies, layout, moves
 from streamddcrp.models.text.kernels import tables as index
 from streamddcrp.models.text.kernels.again import places_of, read_again
 from streamddcrp.models.text.kernels.boilerplate import find_boilerplate, set_aside, surprise_aside
 from streamddcrp.models.text.kernels.clock import advance, elapsed, learn_scales, mix
-from streamddcrp.models.text.kernels.copies import (
-    codes_of,
-    find_copy,
-    follow,
-    newest_of,
-    take_place,
-)
 from streamddcrp.models.text.kernels.events import BORN, NAMED, grown, report, spell, texts_of
 from streamddcrp.models.text.kernels.evidence import best_of, describe, learn_concentration, weigh
 from streamddcrp.models.text.kernels.seating import lift_all, reassign, recall_words, seat, visit
@@ -45,7 +31,7 @@ BETWEEN_UNUSED = 512  # documents between two looks for words
 def show(text, out):
     """Copy bytes, with a blank between words of a list."""
     for j in range(len(text)):
-        out[j] = text[j] if text[j] != BETWEEN else 32
+        out[j] = text[j] if text[j] != reading.BETWEEN else 32
 
 
 @uncounted
@@ -64,7 +50,7 @@ def enter(words, window, counts, sums, scratch, U, every, old, room, t, data, st
         window.text[natural(begin + j & mask)] = w
         words.held[natural(w)] += 1
     if old >= 0:
-        codes_of(
+        copies.codes_of(
             window.text, begin, U, every, len(window.table), scratch.codes[0], scratch.codes[1]
         )
     for r in range(layout.N_HASHES):
@@ -99,11 +85,11 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
         window.sure[at] = 2
         return
     if old >= 0:
-        follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
+        copies.follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
         k = window.table[old % len(window.table)]
         if breaks_silence(tables, sums, k, i):
             report(words, postings, tables, window, events, counts, sums, k, RETURN, tables.id[k])
-        take_place(words, tables, window, counts, sums, i, old)
+        copies.take_place(words, tables, window, counts, sums, i, old)
         kind = grown(config, tables, k, texts_of(tables, k))
         if kind >= 0:
             report(words, postings, tables, window, events, counts, sums, k, kind, -1)
@@ -130,7 +116,7 @@ def place(config, words, postings, tables, window, events, counts, sums, scratch
 def leave(config, words, postings, tables, window, archive, events, counts, sums, scratch, i):
     """Make the label of document ``i`` final; return its table, or -1."""
     at = i % len(window.table)
-    j = newest_of(window, counts, i)
+    j = copies.newest_of(window, counts, i)
     k = window.table[j % len(window.table)]
     U = recall_words(window, scratch, j % len(window.table))
     counts[layout.SHOWN_FIRST] += window.shown_length[at]
@@ -158,7 +144,7 @@ def forget(words, postings, tables, window, counts, lexicon, i):
         words.held[w] -= 1
         words.last[w] = counts[layout.N_SEEN]
         if index.tidy_word(words, postings, w):
-            release_word(lexicon, w)
+            reading.release_word(lexicon, w)
     counts[layout.TEXT_FIRST] += places_of(window, counts, i)
     if window.table[at] >= 0:
         tables.in_window[window.table[at]] -= 1
@@ -271,15 +257,17 @@ def step_documents(
         start, stop = offsets[row], offsets[row + 1]
         n_bytes = stop - start
         n_shown, most = min(n_bytes, layout.SHOWN), min(layout.MOST_WORDS, n_bytes // 2 + 1)
-        if not has_room(lexicon, n_bytes, layout.MOST_WORDS) or len(words.df) < len(lexicon.length):
+        if not reading.has_room(lexicon, n_bytes, layout.MOST_WORDS) or len(words.df) < len(
+            lexicon.length
+        ):
             scratch.short[0], scratch.short[1] = layout.SHORT_WORDS, most
             return row
         if len(doc) < most:
             scratch.short[0], scratch.short[1] = layout.SHORT_DOCUMENT, most
             return row
-        every = read_document(data, start, stop, listed, lexicon, doc[: layout.MOST_WORDS])
+        every = reading.read_document(data, start, stop, listed, lexicon, doc[: layout.MOST_WORDS])
         U, room = set_aside(words, doc, every), every
-        old = find_copy(
+        old = copies.find_copy(
             config, words, postings, tables, window, counts, sums, scratch, doc, U, every
         )
         if old >= 0:
@@ -299,11 +287,11 @@ def step_documents(
             scratch.short[1] = most
         if short:
             scratch.short[0] = short
-            forget_new(lexicon, doc, every)
+            reading.forget_new(lexicon, doc, every)
             return row
         learn_pieces(lexicon)
         if old >= 0:
-            forget_new(lexicon, doc, every)
+            reading.forget_new(lexicon, doc, every)
         if old < 0 or config.clocked or config.clocks == 2:  # copies are no time that passes
             advance(config, tables, window, counts, sums, t[row])
         enter(
@@ -322,9 +310,11 @@ def predict_document(
 ):
     """Predict a document at time ``t``; masses and sums are to be restored afterwards."""
     doc = scratch.read
-    every = find_document(data, 0, len(data), listed, lexicon, doc[: layout.MOST_WORDS])
+    every = reading.find_document(data, 0, len(data), listed, lexicon, doc[: layout.MOST_WORDS])
     U = set_aside(words, doc, every)
-    old = find_copy(config, words, postings, tables, window, counts, sums, scratch, doc, U, every)
+    old = copies.find_copy(
+        config, words, postings, tables, window, counts, sums, scratch, doc, U, every
+    )
     if old >= 0 and not config.clocked and config.clocks < 2:
         pass  # no time goes by
     elif tables.masses.shape[0] > 0:
@@ -337,6 +327,6 @@ def predict_document(
     describe(config, words, tables, counts, sums, scratch, doc, U, top, k, out)
     out[SCORE] += surprise_aside(words, sums, doc, U, every - U)
     if old >= 0:
-        follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
+        copies.follow(tables, scratch.weight, top, k, window.table[old % len(window.table)], out)
     if U == 0:
         out[LABEL], out[LABEL_PROB], out[P_CHANGE] = -1.0, np.nan, np.nan

@@ -17,24 +17,7 @@ w_g are pulled as by three documents in a thousand.
 import math
 
 from streamddcrp.compilation import leaf, uncounted
-from streamddcrp.models.text.kernels.layout import (
-    ALPHA,
-    GROWTH,
-    GROWTHS,
-    MIXED,
-    N_SEEN,
-    N_SLOTS,
-    N_SUMS,
-    PRIOR,
-    SCALES,
-    SHARES,
-    START,
-    TIME,
-    TIMED,
-    TOTAL,
-    TOTALS,
-    UNIT,
-)
+from streamddcrp.models.text.kernels import layout
 
 RATE, PULL = 0.005, 0.003  # r, and that of the prior
 CALIBRATE = 500  # documents whose mean distance in time is the unit of time
@@ -43,9 +26,10 @@ CALIBRATE = 500  # documents whose mean distance in time is the unit of time
 @leaf
 def distance(sums, t, G, g):
     """Return the time from the last document to ``t`` by scale ``g``; the unit may not be known."""
-    if sums[N_SUMS + TIMED * G + g] > 0.0 and sums[UNIT] > 0.0:
-        return (t - sums[TIME]) / (sums[UNIT] * sums[N_SUMS + SCALES * G + g])
-    return 1.0 / sums[N_SUMS + SCALES * G + g]
+    scale = sums[layout.N_SUMS + layout.SCALES * G + g]
+    if sums[layout.N_SUMS + layout.TIMED * G + g] > 0.0 and sums[layout.UNIT] > 0.0:
+        return (t - sums[layout.TIME]) / (sums[layout.UNIT] * scale)
+    return 1.0 / scale
 
 
 @leaf
@@ -60,52 +44,52 @@ def grown(growth, exponent):
 @uncounted
 def mix(config, tables, window, counts, sums, t, ahead):
     """Set masses, their total and alpha to those of now or, with ``ahead``, of time ``t``."""
-    G, slots, reach = tables.masses.shape[0], counts[N_SLOTS], 0.0
-    sums[TOTAL] = 0.0
-    mass, rate, past = tables.mass, 1.0, min(counts[N_SEEN], config.ages[-1])
-    span = t - window.t[(counts[N_SEEN] - past) % len(window.t)]
-    if sums[UNIT] > 0.0 and span > 0.0:
-        rate = past * sums[UNIT] / span
+    G, slots, reach = tables.masses.shape[0], counts[layout.N_SLOTS], 0.0
+    sums[layout.TOTAL] = 0.0
+    mass, rate, past = tables.mass, 1.0, min(counts[layout.N_SEEN], config.ages[-1])
+    span = t - window.t[(counts[layout.N_SEEN] - past) % len(window.t)]
+    if sums[layout.UNIT] > 0.0 and span > 0.0:
+        rate = past * sums[layout.UNIT] / span
     mass[:slots] = 0.0
     for g in range(G):
-        share, masses = sums[N_SUMS + SHARES * G + g], tables.masses[g]
-        growth = sums[N_SUMS + GROWTHS * G + g]
+        share, masses = sums[layout.N_SUMS + layout.SHARES * G + g], tables.masses[g]
+        growth = sums[layout.N_SUMS + layout.GROWTHS * G + g]
         if ahead:
             growth *= math.exp(min(distance(sums, t, G, g), 200.0))
         now = share / growth
-        sums[N_SUMS + MIXED * G + g] = now
-        total = now * sums[N_SUMS + TOTALS * G + g]
-        sums[TOTAL] += total
+        sums[layout.N_SUMS + layout.MIXED * G + g] = now
+        total = now * sums[layout.N_SUMS + layout.TOTALS * G + g]
+        sums[layout.TOTAL] += total
         for k in range(slots):
             mass[k] += now * masses[k]
-        expected = share * sums[N_SUMS + SCALES * G + g]
-        if sums[N_SUMS + TIMED * G + g] > 0.0:  # a burst counts as it comes
+        expected = share * sums[layout.N_SUMS + layout.SCALES * G + g]
+        if sums[layout.N_SUMS + layout.TIMED * G + g] > 0.0:  # a burst counts as it comes
             expected = min(rate * expected, expected + 2.0 * total)
         reach += expected
     if config.share > 0.0:  # as many births whatever is learned
-        sums[ALPHA] = config.share * min(max(reach, 1.0), 1e5)
+        sums[layout.ALPHA] = config.share * min(max(reach, 1.0), 1e5)
 
 
 @uncounted
 def advance_scales(config, tables, window, counts, sums, t):
     """Move on to time ``t``: what arrived before weighs less, at each scale by its own measure."""
-    G, seen = tables.masses.shape[0], counts[N_SEEN]
+    G, seen = tables.masses.shape[0], counts[layout.N_SEEN]
     if seen == 0:
-        sums[START] = t
+        sums[layout.START] = t
     for g in range(G):
-        at = N_SUMS + GROWTHS * G + g
+        at = layout.N_SUMS + layout.GROWTHS * G + g
         sums[at], factor = grown(sums[at], distance(sums, t, G, g))
         if factor == 1.0:
             continue
-        sums[N_SUMS + TOTALS * G + g] *= factor
-        for k in range(counts[N_SLOTS]):
+        sums[layout.N_SUMS + layout.TOTALS * G + g] *= factor
+        for k in range(counts[layout.N_SLOTS]):
             tables.masses[g, k] *= factor
         for i in range(len(window.weight)):
             window.weights[i, g] *= factor
     mix(config, tables, window, counts, sums, t, False)
-    sums[TIME] = t
-    if sums[UNIT] == 0.0 and seen >= CALIBRATE:
-        sums[UNIT] = (t - sums[START]) / seen
+    sums[layout.TIME] = t
+    if sums[layout.UNIT] == 0.0 and seen >= CALIBRATE:
+        sums[layout.UNIT] = (t - sums[layout.START]) / seen
 
 
 @uncounted
@@ -113,7 +97,7 @@ def weight_now(weights, sums, at):
     """Return what a document of the window weighs now."""
     G, weight = weights.shape[1], 0.0
     for g in range(G):
-        weight += sums[N_SUMS + MIXED * G + g] * weights[at, g]
+        weight += sums[layout.N_SUMS + layout.MIXED * G + g] * weights[at, g]
     return weight
 
 
@@ -124,40 +108,43 @@ def shift(masses, weights, sums, k, at, sign):
     for g in range(G):
         before = masses[g, k]
         masses[g, k] = max(before + sign * weights[at, g], 0.0)
-        sums[N_SUMS + TOTALS * G + g] += masses[g, k] - before
+        sums[layout.N_SUMS + layout.TOTALS * G + g] += masses[g, k] - before
 
 
 @uncounted
 def learn_scales(tables, sums, k):
     """Learn the scales at which weights fall from a document that comes to table ``k``."""
     G, reach, whole = tables.masses.shape[0], 0.0, 0.0
-    mass, total = max(tables.mass[k], 1e-100), max(sums[TOTAL], 1e-100)
+    mass, total = max(tables.mass[k], 1e-100), max(sums[layout.TOTAL], 1e-100)
+    shares = sums[layout.N_SUMS + layout.SHARES * G :]
+    scales = sums[layout.N_SUMS + layout.SCALES * G :]
     for g in range(G):
-        reach += sums[N_SUMS + SHARES * G + g] * sums[N_SUMS + SCALES * G + g]
+        reach += shares[g] * scales[g]
     for g in range(G):
-        at, per = N_SUMS + SHARES * G + g, reach / sums[N_SUMS + SCALES * G + g]
-        step = RATE * per / sums[N_SUMS + GROWTHS * G + g]
-        share = sums[at] * (1.0 + step * tables.masses[g, k] / mass)
-        share /= 1.0 + step * sums[N_SUMS + TOTALS * G + g] / total
-        sums[at] = share + RATE * PULL * (sums[N_SUMS + PRIOR * G + g] * per - share)
-        whole += sums[at]
+        per = reach / scales[g]
+        step = RATE * per / sums[layout.N_SUMS + layout.GROWTHS * G + g]
+        share = shares[g] * (1.0 + step * tables.masses[g, k] / mass)
+        share /= 1.0 + step * sums[layout.N_SUMS + layout.TOTALS * G + g] / total
+        prior = sums[layout.N_SUMS + layout.PRIOR * G + g]
+        shares[g] = share + RATE * PULL * (prior * per - share)
+        whole += shares[g]
     for g in range(G):
-        sums[N_SUMS + SHARES * G + g] /= whole
+        shares[g] /= whole
 
 
 @uncounted
 def elapsed(config, window, counts, sums, t):
     """Return the time since the last document, in units of the decay, and alpha as it is then."""
-    seen = counts[N_SEEN]
+    seen = counts[layout.N_SEEN]
     if not config.clocked:
-        return 1.0 / config.decay, sums[ALPHA]
+        return 1.0 / config.decay, sums[layout.ALPHA]
     if seen == 0:
-        return 0.0, sums[ALPHA]
-    alpha, past = sums[ALPHA], min(seen, config.ages[-1])
+        return 0.0, sums[layout.ALPHA]
+    alpha, past = sums[layout.ALPHA], min(seen, config.ages[-1])
     span = t - window.t[(seen - past) % len(window.t)]
     if config.share > 0.0 and span > 0.0:  # as many births whatever the rate of arrivals
         alpha = config.share * min(max(past * config.decay / span, 1.0), 1e5)
-    return (t - sums[TIME]) / config.decay, alpha
+    return (t - sums[layout.TIME]) / config.decay, alpha
 
 
 @uncounted
@@ -166,15 +153,15 @@ def advance(config, tables, window, counts, sums, t):
     if tables.masses.shape[0] > 0:
         advance_scales(config, tables, window, counts, sums, t)
         return
-    exponent, sums[ALPHA] = elapsed(config, window, counts, sums, t)
-    sums[TIME] = t
-    sums[GROWTH], factor = grown(sums[GROWTH], exponent)
+    exponent, sums[layout.ALPHA] = elapsed(config, window, counts, sums, t)
+    sums[layout.TIME] = t
+    sums[layout.GROWTH], factor = grown(sums[layout.GROWTH], exponent)
     if factor == 1.0:
         return
     total = 0.0
-    for k in range(counts[N_SLOTS]):
+    for k in range(counts[layout.N_SLOTS]):
         tables.mass[k] *= factor
         total += tables.mass[k]
     for i in range(len(window.weight)):
         window.weight[i] *= factor
-    sums[TOTAL] = total
+    sums[layout.TOTAL] = total

@@ -55,11 +55,12 @@ def codes_of(text, start, U, every, size, codes, second):
 
 
 @uncounted
-def _is_same(window, at, doc, U):
-    mask, j = len(window.text) - 1, 0
-    while j < U and window.text[window.start[at] + j & mask] == doc[j]:
+def is_same(window, at, doc, n):
+    """Whether the first ``n`` words of a document are those of one of the window."""
+    start, mask, j = window.start[at], len(window.text) - 1, 0
+    while j < n and window.text[start + j & mask] == doc[j]:
         j += 1
-    return j == U == window.length[at]
+    return j == n
 
 
 @uncounted
@@ -112,7 +113,7 @@ def find_copy(config, words, postings, tables, window, counts, sums, scratch, do
                     )
                     if gain > most or (gain == most and i > best >= 0):
                         best, most = i, gain
-                elif _is_same(window, at, doc, U):
+                elif window.length[at] == U and is_same(window, at, doc, U):
                     best, r, left = i, N_HASHES, 0
             before, at = i, np.int64(window.older[at, r]) if r < N_HASHES else np.int64(-1)
         r += 1

@@ -21,22 +21,18 @@ BLANK = 32
 
 
 @uncounted
-def rate_now(window, newest):
-    """Return how many documents came in a unit of time, over the window; NaN: not known."""
-    size = len(window.t)
-    n = min(newest + 1, size)
-    span = window.t[newest % size] - window.t[(newest + 1 - n) % size]
-    return (n - 1) / span if span > 0.0 else math.nan
-
-
-@uncounted
 def happened(tables, window, events, counts, k, kind, into, share):
     """Record an event of table ``k``, which has a ``share`` of the mass; return its place."""
-    newest = counts[layout.NEWEST]
-    at = counts[layout.N_EVENTS] % len(events.kind)
-    t = window.t[newest % len(window.t)]
+    newest, size = counts[layout.NEWEST], len(window.t)
+    at, n, t = (
+        counts[layout.N_EVENTS] % len(events.kind),
+        min(newest + 1, size),
+        window.t[newest % size],
+    )
+    span = t - window.t[(newest + 1 - n) % size]
     record(events, counts, layout.N_EVENTS, kind, tables.id[k], into, newest, t)
-    events.size[at], events.rate[at] = tables.size[k], share * rate_now(window, newest)
+    events.size[at] = tables.size[k]
+    events.rate[at] = share * ((n - 1) / span if span > 0.0 else math.nan)
     events.first[at], events.last[at] = tables.born[k], tables.last_seen[k]
     return at
 

@@ -183,10 +183,8 @@ def weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U):
 def weigh(config, words, postings, tables, counts, sums, scratch, doc, U, everything):
     """Weigh the tables that share a word with a document, against a new one.
 
-    Leaves the slots in ``scratch.touched``, their weights exp(s_k - top) in ``scratch.weight``;
-    that of a new table is exp(-top). ``everything``: leave the weights of the others there, too, by
-    (2b) alone; zero for free slots. Returns how many they are, and top: the weights are to be
-    multiplied by exp(top), which is 1 for a short document.
+    Leaves the slots in ``scratch.touched``, their weights exp(s_k - top) in ``scratch.weight``, and
+    with ``everything`` those of the others, by (2b) alone. Returns how many they are, and top.
     """
     if U > layout.CHUNK:
         return weigh_long(config, words, postings, tables, counts, sums, scratch, doc, U)

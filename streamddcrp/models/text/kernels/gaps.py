@@ -87,10 +87,7 @@ def close_gaps(fit, n):
 
 @uncounted
 def fit_settings(rhos, rho_now, fit, n, half, alpha, least, most):
-    """Return rho, the part of ``half`` and alpha under which ``fit.z`` is likeliest, set by set.
-
-    ``rho_now`` and all of ``half`` stay where others are not clearly better.
-    """
+    """Return rho, the part of ``half`` and alpha under which ``fit.z`` is likeliest, set by set."""
     K = 0
     for k in range(n):
         fit.square[k] = 0.0

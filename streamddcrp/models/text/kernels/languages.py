@@ -1,18 +1,18 @@
-"""Stop words of languages that are recognised: counted in the newest texts, and taken out of all.
+"""Texts read in another way: without the stop words of their language, or as templates.
 
-What decides: `streamddcrp.data.languages`.
+What decides: `streamddcrp.data.languages`, `streamddcrp.models.text.lines`.
 """
 
 import numpy as np
 
 from streamddcrp.compilation import entry, uncounted
 from streamddcrp.data.kernels.boilerplate import MOST_READ
-from streamddcrp.data.kernels.words import find_word
+from streamddcrp.data.kernels.words import find_word, release_word
 from streamddcrp.models.text.kernels.again import places_of
 from streamddcrp.models.text.kernels.boilerplate import leave_out
 from streamddcrp.models.text.kernels.events import spell
-from streamddcrp.models.text.kernels.layout import ASIDE, N_SEEN, TEXT_END, TEXT_FIRST
-from streamddcrp.models.text.kernels.seating import lift_all
+from streamddcrp.models.text.kernels.layout import ASIDE, N_SEEN, REASSIGN, TEXT_END, TEXT_FIRST
+from streamddcrp.models.text.kernels.seating import LIFTED, lift_all
 from streamddcrp.models.text.kernels.tables import tidy_word
 
 GLUE = 0.1  # part of all words that was left out: it may have held stories together
@@ -130,3 +130,40 @@ def leave_words_out(
     if part > GLUE:
         lift_all(config, words, postings, tables, window, events, counts, sums, scratch)
         spell(events, counts, lexicon)
+
+
+@entry
+def exchange_words(
+    config, words, postings, tables, window, events, counts, sums, scratch, lexicon, new, ends
+):
+    """Lift the texts whose labels are not final, and give them other words, for `reassign`.
+
+    The words of the first are ``new[:ends[1]]``. There must be room for an event of each live
+    table, and for the words in the ring.
+    """
+    spell(events, counts, lexicon)
+    lift_all(config, words, postings, tables, window, events, counts, sums, scratch)
+    spell(events, counts, lexicon)
+    seen, size, mask = counts[N_SEEN], len(window.table), len(window.text) - 1
+    first = counts[REASSIGN]
+    for w in new:
+        words.held[w] += 1
+    for i in range(first, seen):
+        at = i % size
+        for j in range(window.length[at] + window.aside[at]):
+            w = window.text[(window.start[at] + j) & mask]
+            words.held[w] -= 1
+            words.last[w] = seen
+            if tidy_word(words, postings, w):
+                release_word(lexicon, w)
+    words.aside[:] = 0.0
+    end = window.start[first % size] if first < seen else counts[TEXT_END]
+    for i in range(first, seen):
+        at, n = i % size, ends[i - first + 1] - ends[i - first]
+        for j in range(n):
+            window.text[(end + j) & mask] = new[ends[i - first] + j]
+        window.start[at], window.length[at], window.aside[at] = end, n, 0
+        window.table[at], window.sure[at] = LIFTED if n > 0 else -1, 0
+        window.copies[at], window.newer[at] = 0, -1
+        end += n
+    counts[TEXT_END] = end

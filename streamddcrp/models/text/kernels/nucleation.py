@@ -178,10 +178,9 @@ def step_vectors(
         at = i % size
         advance(config, tables, window, counts, sums, t[row])
         window.weight[at], window.t[at], window.table[at] = sums[layout.GROWTH], t[row], -1
-        for g in range(tables.masses.shape[0]):
-            window.weights[at, g] = sums[
-                layout.N_SUMS + layout.GROWTHS * tables.masses.shape[0] + g
-            ]
+        G = window.weights.shape[1]
+        for g in range(G):
+            window.weights[at, g] = sums[layout.N_SUMS + layout.GROWTHS * G + g]
         counts[layout.NEWEST] = i
         for d in range(len(x)):
             window.x[at, d] = x[d]

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from streamddcrp.compilation import leaf, uncounted
+from streamddcrp.compilation import uncounted
 from streamddcrp.contract import BIRTH, SPLIT
 from streamddcrp.models.text.kernels import layout
 from streamddcrp.models.text.kernels import tables as index
@@ -35,13 +35,6 @@ COMMON = 0.15  # part of the documents that have a word, or lack it, if a half i
 FAR = -0.06  # nats a word by which a split may lose before documents change sides
 ROUNDS = 2
 LATER = 2  # a split is tried again when a table has grown by one in so many
-
-
-@leaf
-def good_size(n, size):
-    """Return whether ``n`` of ``size`` documents may be a half."""
-    least = max(LEAST_PART, SHARE * size)
-    return n >= least and size - n >= least
 
 
 @uncounted
@@ -92,8 +85,7 @@ def gather(config, words, postings, tables, window, counts, sums, halves, k, new
 def tally(window, halves, n, n_met):
     """Count the words of the documents that leave; return these, their words and stored weight."""
     docs, tokens, mass = 0, 0, 0.0
-    for j in range(n_met):
-        halves.own[j] = 0
+    halves.own[:n_met] = 0
     for r in range(n):
         if halves.side[r]:
             docs += 1
@@ -346,9 +338,9 @@ def try_split(config, words, postings, tables, window, events, counts, sums, hal
         begin_with(halves, n, halves.seed[i])
         settle(config, words, tables, window, counts, sums, halves, k, n, n_met)
         docs, tokens, mass = tally(window, halves, n, n_met)
-        if not good_size(docs, size) or holds_together(
-            words, postings, tables, counts, halves, n_met, docs, size
-        ):
+        if min(docs, size - docs) < max(LEAST_PART, SHARE * size):
+            continue
+        if holds_together(words, postings, tables, counts, halves, n_met, docs, size):
             continue
         gain = split_gain(config, words, tables, counts, sums, halves, g, k, n_met, tokens, mass)
         if gain > best:

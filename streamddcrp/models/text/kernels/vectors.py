@@ -101,14 +101,12 @@ def open_table(tables, counts, i, t):
     tables.id[k] = counts[layout.NEXT_ID]
     counts[layout.NEXT_ID] += 1
     tables.mass[k] = tables.square[k] = tables.toward[k] = 0.0
-    for g in range(tables.masses.shape[0]):
-        tables.masses[g, k] = 0.0
+    tables.masses[:, k] = 0.0
     tables.in_window[k], tables.reported[k] = 0, UNKNOWN
     tables.quiet[k], tables.longest[k], tables.closed[k] = 0, 0, False
     tables.born[k] = tables.last_seen[k] = i
     tables.born_t[k] = tables.last_t[k] = t
-    for d in range(tables.total.shape[1]):
-        tables.total[k, d] = 0.0
+    tables.total[k] = 0.0
     return k
 
 

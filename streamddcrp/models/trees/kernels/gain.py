@@ -20,10 +20,7 @@ def _series(r):
 
 @inner
 def exp_digamma(x):
-    """exp(psi(x)) for x > 0, to 1e-8: the asymptotic series, four steps of recurrence before it.
-
-    psi(x) = psi(x + 4) - sum of 1 / (x + i) = psi(x + 4) - P'(x) / P(x), with one division.
-    """
+    """exp(psi(x)) for x > 0, to 1e-8: the asymptotic series, four steps of recurrence before it."""
     t, y = x * (x + 3.0), x + 3.5
     P = t * (t + 2.0)
     one = 1.0 / (P * y * y)
@@ -127,11 +124,7 @@ def meet(n, lam, total, alpha, rounds, tol, phi, at_level):
 
 @inner
 def evidence_gain(n, lam, total, alpha, phi, at_level):
-    """Gain of the bound by a document and the topics of one path: docs/math/trees.md (6).
-
-    G = -sum n phi log phi + lB(alpha + N) - lB(alpha)
-        + sum_lu lnG(lam_lu + n_u phi_ul) - lnG(lam_lu) - sum_l lnG(Lam_l + N_l) - lnG(Lam_l)
-    """
+    """Gain of the bound by a document and the topics of one path: docs/math/trees.md (6)."""
     out = log_beta_gain(alpha, at_level)
     for l in range(len(alpha)):
         out -= log_gamma_rise(total[l], at_level[l])

@@ -349,10 +349,8 @@ def place_many(tree, s, bags, out_slot, out, out_levels):
 
 @kernel
 def complete_many(tree, s, given, asked, out):
-    """Log probability of held-out words given others of the same document, (N,).
+    """Log probability of held-out words given others of the same document, (N,), by the posterior.
 
-    log sum_k q(k) prod_j sum_l E[theta_l] E[beta_l,w_j], expectations under the posterior given
-    the document's given words: they have moved the proportions, and the topics of the path.
     Held-out words below 0 are unknown, and left out.
     """
     offsets, words, n = given.offsets, given.words, given.counts

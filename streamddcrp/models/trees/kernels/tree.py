@@ -52,13 +52,7 @@ def beta_parameters(parent, K, mass, gamma, size, a, b):
 
 @kernel
 def log_path_chances(parent, level, K, L, a, b, gamma, lookahead, out):
-    """Log prior of every endpoint, (K,), docs/math/trees.md (3): from E[v], or from E log v.
-
-    Those from E[v] sum to 1, the others to less.
-
-    leaf: sum over its steps of log v_i + sum over older siblings of log(1 - v_j); an inner
-    endpoint adds log(1 - v_j) of all its children, and log R a fresh level (0 with E[v]).
-    """
+    """Log prior of every endpoint, (K,), docs/math/trees.md (3): from E[v], or from E log v."""
     fresh = 0.0 if lookahead else fresh_level(gamma)
     behind = np.zeros(K)  # sum of log(1 - v) of the children met so far
     out[0] = 0.0
