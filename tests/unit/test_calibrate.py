@@ -47,7 +47,9 @@ def test_coverage():
 
 
 @pytest.mark.parametrize(
-    "law", [norm(3.0, 1e-4), t(2.5, 3.0, 0.1), t(1.1), gamma(2.0, scale=50.0)], ids=str
+    "law",
+    [norm(3.0, 1e-4), t(2.5, 3.0, 0.1), t(1.1), gamma(2.0, scale=50.0)],
+    ids=["normal", "t", "heavy", "gamma"],
 )
 def test_places_are_integrals(law):
     rng = np.random.default_rng(1)
