@@ -206,7 +206,8 @@ class Trial:
                 self.look_into(name, view(), kind)
         for name in ("objective", "nbytes"):
             value = getattr(model, name, 0.0)
-            young = self.case.name.startswith("Keyed") and math.isnan(value)  # a key in warm-up
+            keyed = self.case.name.startswith("Keyed")  # some key may be in warm-up
+            young = math.isnan(value) and (keyed or not len(model.summary()))
             if not math.isfinite(value) and not young:
                 self.note(f"{name}: {value}", kind)
         if hasattr(model, "events"):
