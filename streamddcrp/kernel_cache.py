@@ -146,7 +146,7 @@ class Cache(numba_inside.FunctionCache):
             _announced.add(name)
             self._began = time.perf_counter() - _PATIENCE
             _log.warning(
-                "compiling %s, once for this version of the sources (up to half a minute of CPU "
+                "compiling %s, once for this version of the sources (up to a minute of CPU "
                 "time); kept in %s. `streamddcrp warmup` does it ahead",
                 name.rpartition("-")[0].replace("streamddcrp-", "").replace("-", "."),
                 folders.cache_root() / name,
