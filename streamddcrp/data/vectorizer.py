@@ -94,7 +94,8 @@ class Vectorizer:
         SchemaError if a value is infinite or not a number, ``x`` is not a mapping, or none of its
         features is in the schema.
         """
-        return self.row(x, learn=learn)[0]
+        values: FloatArray = self.row(x, learn=learn)[0]
+        return values
 
     def row(self, x: Mapping[Feature, Any], *, learn: bool = True) -> FloatArray:
         """Return the values of one row as `transform` does, of shape (1, D)."""

@@ -75,9 +75,9 @@ def labels_of_links(links: ArrayLike) -> IntArray:
             f"links: customer {at[-1]} links to {given[at]}; there are customers 0 to {N - 1}",
             row=at[0],
         )
-    at = np.arange(n)
-    ends = given.ravel() + at - at % N  # customers of all samples are numbered together
-    graph = scipy.sparse.coo_array((np.ones(n, np.bool_), (at, ends)), shape=(n, n))
+    item = np.arange(n)
+    ends = given.ravel() + item - item % N  # customers of all samples are numbered together
+    graph = scipy.sparse.coo_array((np.ones(n, np.bool_), (item, ends)), shape=(n, n))
     _, table = scipy.sparse.csgraph.connected_components(graph, directed=False)
     return np.asarray(named(table).reshape(given.shape) % N)
 
