@@ -13,7 +13,6 @@ from streamddcrp.data.kernels import characters as chars
 from streamddcrp.data.kernels import pieces, raw
 from streamddcrp.numerics import natural
 
-EIGHTS = chars.LONGEST // 8
 INDEX_BITS = 30
 BETWEEN = 255  # byte between words of a list; it cannot occur in UTF-8
 OPENS = 0x80  # in the byte table: may begin a word, or begins a multi-byte character
