@@ -186,7 +186,8 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
 
 def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
     """Visit an item with most visited neighbours; return the order and each item's position."""
-    count, place, order = [0] * len(near), [-1] * len(near), []
+    count, place = [0] * len(near), [-1] * len(near)
+    order: list[int] = []
     waiting = [(0, k) for k in range(len(near))]  # a heap; the last entry of an item comes first
     while waiting:
         _, k = heappop(waiting)
