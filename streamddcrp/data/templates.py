@@ -112,9 +112,10 @@ class Templates:
         self._counts[N_TEMPLATES] = n
 
     def spelled(self, words: str) -> str:
-        """Return the templates for words; other words are returned unchanged."""
+        """Return the templates for words, the widest ones; other words are returned unchanged."""
         numbers = dict.fromkeys(int(found) for found in _NUMBER.findall(words))
-        return " ".join(self._spelled(number) for number in numbers) or words
+        narrow = self._known.number[np.isin(self._known.cover - 1, list(numbers))]
+        return " ".join(self._spelled(i) for i in numbers if i not in narrow) or words
 
     def line(self, words: str) -> str:
         """Return the beginning of the first line of the words' template, or ""."""

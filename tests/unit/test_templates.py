@@ -50,6 +50,7 @@ def test_lines_of_a_template_that_was_known_late_are_one_story():
     model.learn_many([line for one in lines for line in (one, "disk is full")])
     labels = model.final_labels(window=True)["label"].to_pylist()
     assert len(set(labels[::2])) == len(set(labels[1::2])) == 1
+    assert sorted(model.summary()["words"].to_pylist()) == ["disk is full", "login of user <*>"]
 
 
 def test_many_templates_are_kept_and_the_oldest_forgotten(monkeypatch):
