@@ -44,6 +44,10 @@ _LIMITS = {  # limits of SQLite, as low as possible
     sqlite3.SQLITE_LIMIT_ATTACHED: 1,
     sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH: 1,
 }
+_SETTINGS = (
+    f"page_size={_PAGE}", "locking_mode=exclusive", "trusted_schema=off", "cell_size_check=on",
+    "mmap_size=0", "journal_mode=wal", "synchronous=full",
+)  # fmt: skip
 _MODULUS = 1 << 256
 _PUT = "values(?, ?, ?, ?) on conflict do update set blob = excluded.blob, digest = excluded.digest"
 
@@ -85,15 +89,10 @@ class SqliteStore:
 
     def _prepare(self) -> None:
         with self._guard("open"):
-            self._db.execute(f"pragma page_size={_PAGE}")
-            self._db.execute("pragma locking_mode=exclusive")
-            self._db.execute("pragma trusted_schema=off")
-            self._db.execute("pragma cell_size_check=on")
-            self._db.execute("pragma mmap_size=0")
+            for setting in _SETTINGS:
+                self._db.execute(f"pragma {setting}")
             for limit, most in _LIMITS.items():
                 self._db.setlimit(limit, most)
-            self._db.execute("pragma journal_mode=wal")
-            self._db.execute("pragma synchronous=full")
             self._db.execute("attach '' as aside")
             self._db.execute(f"pragma aside.page_size={_PAGE}")
             self._db.execute("pragma aside.synchronous=off")

@@ -135,8 +135,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
     - `_has_begun`: whether the warm-up is complete and it can predict;
     - `_check_rows`: refuses rows outside the support of its likelihood;
     - `_predict_row`: predicts one row, and changes nothing;
-    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for the fields of
-    this class.
+    - `_state` and `_restore`, for checkpoints, with `_progress` for the fields of this class.
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
