@@ -17,10 +17,16 @@ from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Concentration, Grid, concentration
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
-from streamddcrp.models.graph.groups import Path, layers_of, listed, path_of, refuse_regression
-from streamddcrp.models.graph.kernels.auxiliary import free_slot
+from streamddcrp.models.graph.groups import (
+    Path,
+    group_of,
+    layers_of,
+    listed,
+    path_of,
+    refuse_regression,
+)
 from streamddcrp.models.graph.kernels.cells import add_to, take_from
-from streamddcrp.models.graph.kernels.children import N_COUNTS
+from streamddcrp.models.graph.kernels.children import N_COUNTS, free_slot
 from streamddcrp.models.graph.kernels.gibbs import draw_alpha
 from streamddcrp.models.graph.kernels.group import mixture_densities, sweep_rows
 from streamddcrp.partitions import named
@@ -231,7 +237,7 @@ def sample_group_dp(
         progress=progress,
     )
     log_joint, labels, auxiliary, n_clusters, alphas, items = map(np.array, drawn)
-    groups = [path[0] if len(path) == 1 else path for path in found]
+    groups = [*map(group_of, found)]
     return GroupDPSamples(
         plan.chain, log_joint, labels, auxiliary, n_clusters, alphas, items, rows, number, groups,
         layers, family,
@@ -356,7 +362,7 @@ class _Chain:
         particles, aux = self.state.particles, self.state.aux
         if more:
             if k < 0:
-                k = int(free_slot(particles, 0))
+                k = int(free_slot(particles, 0, particles.n_aux))
             add_to(aux, 0, 0, k, 1)
         else:
             take_from(aux, 0, 0, k)

@@ -9,7 +9,7 @@ from streamddcrp.contract import SCORE
 from streamddcrp.likelihoods.kernels import families
 from streamddcrp.models.graph.kernels import cells
 from streamddcrp.models.graph.kernels import children as choices
-from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, free_slot, move, n_clusters
+from streamddcrp.models.graph.kernels.auxiliary import base_row, fill, move, n_clusters
 from streamddcrp.models.graph.kernels.forget import forget_cluster
 from streamddcrp.numerics import copy_row, log_add_exp
 from streamddcrp.particles.kernels import names as at
@@ -171,7 +171,7 @@ def _seat(config, state, g, a):
         if k >= 0:
             e = entry[p, k]
         elif k == NEW:
-            k = free_slot(particles, p)
+            k = choices.free_slot(particles, p, particles.n_aux)
         else:
             K = particles.n_tables[p]
             cells.spread(aux, p, a, K, scratch.items)
@@ -302,7 +302,7 @@ def sweep_rows(config, state, X, group, labels, n):
         log_weight[K] = math.log(config.alpha) + alone
         new = draw_log(log_weight, K + 1, uniform(config.seed, n + b, 0, choices.WHICH_EMPTY, 0))
         if new == K:
-            new = free_slot(particles, 0)
+            new = choices.free_slot(particles, 0, particles.n_aux)
         if size[new] == 0:
             stats[new] = 0.0
             entries[new] = new
