@@ -11,12 +11,10 @@ from river import base
 
 from streamddcrp.contract import LABEL, LIVE_TABLES, N_OUTPUTS, SCORE
 from streamddcrp.data import Vectorizer, as_time, check_clocked
-from streamddcrp.data.batches import batch_times
 from streamddcrp.data.documents import Vocabulary, documents_of, read_document
 from streamddcrp.data.epochs import Piece, Place, make_cut
 from streamddcrp.data.scaled import tell_of_constants
 from streamddcrp.decay import DecaySpec
-from streamddcrp.errors import StreamDDCRPError
 from streamddcrp.estimator.interrupts import pause
 from streamddcrp.estimator.row_model import Predicted
 from streamddcrp.estimator.stored import refuse_unless_plain
@@ -202,17 +200,6 @@ class TemporalDPM(EpochViews, base.Clusterer):
 
     # -- learning --------------------------------------------------------------------------------
 
-    def learn_one(self, x: Any, t: Any = None) -> None:
-        times = None if t is None else np.array([as_time(t)])
-        kind = self._kind_of(x)
-        mark = self._vectorizer.mark()
-        try:
-            rows = self._likelihood.read_one(x, kind, self._vectorizer)
-            self._learn(rows, times, kind)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
-
     def close(self) -> None:
         """End the open epoch now, or skip an empty one where none is open.
 
@@ -220,18 +207,18 @@ class TemporalDPM(EpochViews, base.Clusterer):
         """
         self._move(self._place.next(period=self._cut.kind == "period"))
 
-    def _learn_batch(self, batch: Any, t: object) -> FloatArray:
+    def _read_row(self, x: Any) -> tuple[Any, str]:
+        kind = self._kind_of(x)
+        return self._likelihood.read_one(x, kind, self._vectorizer), kind
+
+    def _read_rows(self, batch: Any) -> tuple[Any, str]:
         if isinstance(batch, pa.RecordBatchReader):  # can be read only once
             batch = batch.read_all()
         kind = self._kind_of(batch)
-        mark = self._vectorizer.mark()
-        try:
-            rows = self._likelihood.read_many(batch, kind, self._vectorizer)
-            times = None if t is None else batch_times(t, len(rows))
-            return self._learn(rows, times, kind, whole_epoch=True)
-        except StreamDDCRPError:
-            self._vectorizer.rollback(mark)
-            raise
+        return self._likelihood.read_many(batch, kind, self._vectorizer), kind
+
+    def _learn_batch(self, batch: object, t: object, *_: Any) -> Any:
+        return super()._learn_batch(batch, t, True)
 
     def _begun(self, kind: str, n_features: int | None) -> StreamState | None:
         """Return a state that need not collect rows, if they have such an emission."""
@@ -241,10 +228,9 @@ class TemporalDPM(EpochViews, base.Clusterer):
         vocabulary = Vocabulary() if kind == law.TEXT else None
         return StreamState(Engine(self._settings, emission), vocabulary)
 
-    def _learn(
-        self, rows: Any, t: FloatArray | None, kind: str, *, whole_epoch: bool = False
+    def _advance(
+        self, rows: Any, t: FloatArray | None, kind: str, whole_epoch: bool = False
     ) -> FloatArray:
-        """Check rows and times, then learn all of them; raises before any change."""
         n, place = len(rows), self._place
         pieces: list[Piece] = []
         epoch = whole_epoch and t is None and self._cut.kind == "value"
