@@ -15,7 +15,7 @@ from streamddcrp.models.trees.kernels.tree import (
     subtree_sums,
 )
 from streamddcrp.models.trees.tree import merged, paths_of, sorted_order, sticks
-from tests.oracles.nested_ascent import endpoint_scores
+from tests.oracles.nested_tree import endpoint_scores
 
 PARENT, LEVEL = np.array([-1, 0, 0, 1, 1, 2]), np.array([1, 2, 2, 3, 3, 3])
 A, B = np.array([1, 5.5, 3.0, 4.0, 2.5, 3.0]), np.array([1, 4.0, 1.5, 2.5, 1.2, 1.0])
