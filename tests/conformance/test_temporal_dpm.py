@@ -57,19 +57,6 @@ def test_rows_of_an_epoch_may_come_in_any_order_and_late_epochs_are_refused():
     assert model.n_epochs == 3
 
 
-def test_columns_of_rows_that_memory_did_not_hold_are_forgotten(monkeypatch):
-    def full(*_):
-        raise MemoryError
-
-    model = TemporalDPM(warmup=10)
-    with monkeypatch.context() as patch:
-        patch.setattr(model, "_check", full)
-        with pytest.raises(MemoryError):
-            model.learn_one({"a": 1.0})
-    model.learn_one({"b": 1.0})
-    assert model._vectorizer.columns == ("b",)
-
-
 @pytest.mark.parametrize("kind", ["numbers", "texts"])
 def test_gaps_are_empty_epochs_however_long(kind):
     rows = epochs(5).rows if kind == "numbers" else epochs_of_texts(5, 80).rows
