@@ -127,14 +127,6 @@ def test_joint_digits():
     assert temporal.log_joint_infinite(C1, 1.3, other) == pytest.approx(-8.6086156893, abs=5e-11)
 
 
-def test_joint_is_a_distribution_and_the_urn():
-    kappa = temporal.kernel(2.0, 2)
-    assert temporal.log_evidence([2, 3, 2], 3, 1.2, kappa, lambda c: 0.0) == pytest.approx(
-        0.0, abs=1e-12
-    )
-    assert temporal.log_joint_by_urn(C1, 3, 1.2, kappa) == pytest.approx(-9.7498742636, abs=5e-11)
-
-
 # -- O2: operators --------------------------------------------------------------------------------
 
 ITEMS2 = [(0.3, 1.0), (0.02, 1.0), (0.5, math.exp(-0.5))]
@@ -362,40 +354,6 @@ def test_objective_digits(order, value):
     assert temporal.expected_log_joint(arrays(Q3), 1.2, KAPPA3, order) == pytest.approx(
         value, abs=5e-11
     )
-
-
-def test_elbo_digits():
-    q, ell = arrays(Q3), arrays(ELL3)
-    assert temporal.elbo(q, ell, 1.2, KAPPA3) == pytest.approx(-5.9967239391, abs=5e-11)
-    temporal.sweep(q, ell, 1.2, KAPPA3, "exact")
-    assert temporal.elbo(q, ell, 1.2, KAPPA3) == pytest.approx(-5.5336333561, abs=5e-11)
-    evidence = temporal.log_evidence(
-        [2, 3, 2], 3, 1.2, KAPPA3,
-        lambda c: sum(ell[t][i, k] for t, row in enumerate(c) for i, k in enumerate(row)),
-    )  # fmt: skip
-    assert evidence == pytest.approx(-4.8860596701, abs=5e-11)
-
-
-@pytest.mark.parametrize(
-    ("alpha", "decay", "width"), [(1.2, 2.0, 2), (0.05, 1.0, 3), (4.0, 5.0, 1)]
-)
-def test_exact_updates_never_lower_the_bound(alpha, decay, width):
-    rng = np.random.default_rng(3)
-    sizes, K, kappa = (2, 0, 3, 2), 2, temporal.kernel(decay, width)
-    q = [rng.dirichlet(np.ones(K), n) for n in sizes]
-    ell = [rng.standard_normal((n, K)) for n in sizes]
-    evidence = temporal.log_evidence(
-        list(sizes), K, alpha, kappa,
-        lambda c: sum(ell[t][i, k] for t, row in enumerate(c) for i, k in enumerate(row)),
-    )  # fmt: skip
-    bound = temporal.elbo(q, ell, alpha, kappa)
-    for _ in range(12):
-        for t in range(len(sizes)):
-            temporal.sweep_epoch(q, ell, t, alpha, kappa, "exact")
-            after = temporal.elbo(q, ell, alpha, kappa)
-            assert after >= bound - 1e-12
-            bound = after
-    assert bound <= evidence + 1e-12
 
 
 def test_count_terms_are_the_monitor():
