@@ -324,8 +324,7 @@ class _Picture:
                     color=_DARK, markersize=4 if marker == "D" else 5, linestyle="none", zorder=3,
                 )  # fmt: skip
             ax.set_ylabel(self.features[d])
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
+            ax.spines[["top", "right"]].set_visible(False)
         panels[-1].set_xlabel(self.label)
         return axes
 
