@@ -18,7 +18,7 @@ from streamddcrp.models.temporal.emissions import (
     divided,
     since,
 )
-from streamddcrp.models.temporal.emissions.bags import Bags, Entries, as_rows, stacked
+from streamddcrp.models.temporal.emissions.bags import Bags, as_rows, stacked
 from streamddcrp.models.temporal.kernels import text
 from streamddcrp.models.temporal.kernels.splits import split_gains, split_rows
 from streamddcrp.typing import FloatArray, IntArray
@@ -279,7 +279,7 @@ class TextSeating(Seating):
         used = text.linked(ahead.entries, self._prior, (self._head, *self._lists))
         self._known = K, used, width, prior_size
 
-    def _rows(self, X: Any) -> Entries:
+    def _rows(self, X: Any) -> Any:
         rows = as_rows(X)
         width = int(rows.words.max(initial=-1)) + 1
         if width > len(self._head):  # new words
