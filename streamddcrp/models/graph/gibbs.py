@@ -20,7 +20,7 @@ from streamddcrp.typing import ArrayLike, FloatArray, IntArray
 
 
 class Clusters(NamedTuple):
-    """Labels of items, (N,), places of clusters: sizes, (N, P), (N, Q), and the prior's post."""
+    """Labels (N,) of items, places of K clusters: (K,), (K, P), (K, Q), and the prior's (Q,)."""
 
     labels: IntArray
     size: IntArray
@@ -166,15 +166,11 @@ class _Chain:
         self.clusters = Clusters(
             np.arange(n), np.ones(n, np.int64), stats, np.zeros((n, post)), np.zeros(post)
         )
+        self.labels = self.clusters.labels
         posterior(family, hyper, stats[0], self.clusters.prior)
         self.begin(np.arange(n))
         whole = np.zeros((3, n), np.int64)
         self.work = Work(whole[0], whole[1], np.zeros(n + 1), whole[2])
-
-    @property
-    def labels(self) -> IntArray:
-        """Places of the items' clusters."""
-        return self.clusters.labels
 
     def begin(self, labels: IntArray) -> None:
         """Start from a partition: labels below N."""

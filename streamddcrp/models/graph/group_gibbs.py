@@ -16,6 +16,7 @@ from streamddcrp.estimator.sweeps import Draws, Plan, fitted
 from streamddcrp.likelihoods import Likelihood, LikelihoodSpec
 from streamddcrp.likelihoods.kernels.families import n_post, n_stats, posterior
 from streamddcrp.models.graph.config import Concentration, Grid, concentration
+from streamddcrp.models.graph.gibbs import Clusters
 from streamddcrp.models.graph.group_state import Cells, Config, Groups, Particles, Scratch, dense
 from streamddcrp.models.graph.groups import (
     Path,
@@ -36,15 +37,6 @@ from streamddcrp.validation import choice
 
 MOST = 50  # largest number of auxiliary items if it is drawn
 _CHANGES = 10  # proposed changes of it in a sweep
-
-
-class Clusters(NamedTuple):
-    """Clusters of rows by table, (K,), (K, P) and (K, Q), and the prior's ``post`` (Q,)."""
-
-    size: IntArray
-    stats: FloatArray
-    post: FloatArray
-    prior: FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,14 +281,16 @@ class _Chain:
             particles=empty(Particles, lengths), scratch=empty(Scratch, lengths),
             groups=empty(Groups, lengths), grid=empty(Grid, lengths),
             own=empty(Cells, {"P": 1, "R": n}), aux=empty(Cells, {"P": 1, "R": M}),
-            clusters=Clusters(np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy()),
+            clusters=Clusters(
+                np.full(n, -1), np.zeros(n + M, np.int64), np.zeros(shape), post, post[0].copy()
+            ),
             counts=np.zeros(N_COUNTS, np.int64),
         )  # fmt: skip
         self.state.particles.weight[0] = 1.0
         self.state.groups.node[:], self.state.groups.n[:] = node, (A, len(node))
         self.state.groups.size[:] = np.bincount(group, minlength=len(node))
         posterior(family, hyper, self.state.clusters.stats[0], self.state.clusters.prior)
-        self.labels, self.n, self.learned = np.full(n, -1), 0, learned
+        self.labels, self.n, self.learned = self.state.clusters.labels, 0, learned
         self._set_items(config.n_root)
 
     def _set_items(self, n_root: int) -> None:
@@ -372,7 +366,7 @@ class _Chain:
 
     def sweep_rows(self) -> None:
         """Draw all clusters, of rows and auxiliary items, once."""
-        sweep_rows(self.config, self.state, self.rows, self.group, self.labels, self.n)
+        sweep_rows(self.config, self.state, self.rows, self.group, self.n)
         self.n += len(self.rows)
         self.state.particles.n_tables[0] = self._tables[-1] + 1
 

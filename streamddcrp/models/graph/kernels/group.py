@@ -261,7 +261,7 @@ def step_rows(config, state, X, t, group, start, out):
 
 
 @entry
-def sweep_rows(config, state, X, group, labels, n):
+def sweep_rows(config, state, X, group, n):
     """Resample every row's cluster once, and after each row ``config.moves`` auxiliary items.
 
     docs/math/graphs.md, Caron and Doucet 2009, section 4.1. Rows with the label -1 are not seated
@@ -272,7 +272,7 @@ def sweep_rows(config, state, X, group, labels, n):
     groups, clusters, scratch = state.groups, state.clusters, state.scratch
     family, hyper, log_weight = config.family, config.hyper, scratch.log_weight
     entries, items, mine = particles.entry[0], scratch.items, scratch.n_users
-    size, stats, post = clusters.size, clusters.stats, clusters.post
+    labels, size, stats, post = clusters.labels, clusters.size, clusters.stats, clusters.post
     if n == 0:
         for a in range(groups.n[0]):
             fill(config, state, a, a)
