@@ -449,12 +449,13 @@ def _mails(file: Any, _: str) -> Iterator[bytes]:
     with tempfile.NamedTemporaryFile() as kept:
         shutil.copyfileobj(file, kept)
         kept.flush()
-        for mail in mailbox.mbox(kept.name):
-            bodies = (part for part in mail.walk() if part.get_content_type() == "text/plain")
-            body: Any = next((part.get_payload(decode=True) for part in bodies), b"")
-            text = f"{mail['subject'] or ''}\n{body.decode('utf-8', 'replace')}"
-            row = {"date": mail["date"], "from": mail["from"], "text": text}
-            yield json.dumps(row, default=str).encode() + b"\n"
+        with closing(mailbox.mbox(kept.name)) as mails:
+            for mail in mails:
+                bodies = (part for part in mail.walk() if part.get_content_type() == "text/plain")
+                body: Any = next((part.get_payload(decode=True) for part in bodies), b"")
+                text = f"{mail['subject'] or ''}\n{body.decode('utf-8', 'replace')}"
+                row = {"date": mail["date"], "from": mail["from"], "text": text}
+                yield json.dumps(row, default=str).encode() + b"\n"
 
 
 _MADE = {"libsvm": _sparse, "xml": _tree, "rated": _rated, "daily": _daily, "mail": _mails}
