@@ -50,7 +50,6 @@ class Survey(NamedTuple):
     features: tuple[str, ...]  # columns of numbers
     left_out: Mapping[str, str]  # other columns, and why they are left out
     key: str | None = None  # a column of words, in whose blocks alone the rows are in order
-    unordered: bool = False  # the rows are not in the order of their times
 
 
 def survey(
@@ -75,9 +74,7 @@ def survey(
             times = (*times, *_clocks(table, habits, times[0])[:1])
         key = key or (_find_key(table, habits, times, wanted) if times else None)
     kind = _kind(table, times, wanted)
-    steps = time_steps(table, times, wanted, key)[1] if times and kind else np.empty(0)
     stamped = parse(_joined(table, times), kind)[0] if kind not in (None, "number") else None
-    unordered = _falls(steps) > 0
     features, left_out = [], {}
     some = any(habit.kind in ("number", "flag") for habit in habits.values())
     for name in names:
@@ -99,7 +96,7 @@ def survey(
         ramps = [name for name in left_out if habits[name].kind == "ramp"]
         features = ramps or [name for name, why in left_out.items() if why == _ID]
         left_out = {name: why for name, why in left_out.items() if name not in features}
-    return Survey(habits, tuple(times), kind, tuple(features), left_out, key, unordered)
+    return Survey(habits, tuple(times), kind, tuple(features), left_out, key)
 
 
 def _is_stamps(name: str, cells: Any, clock: str) -> bool:

@@ -222,11 +222,6 @@ class TextSource:
             table = self._rows.sample(self._sample)
             self.understood.append(said_of_times(table, times, columns.reading.clock))
 
-    @property
-    def unordered(self) -> bool:
-        """Whether a whole file is not in the order of its times."""
-        return self.replayable and not self.live and bool(self._found and self._found.unordered)
-
     def identity(self) -> dict[str, Any]:
         return {"path": os.path.realpath(self.name), "format": self._format}
 

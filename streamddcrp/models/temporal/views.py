@@ -13,7 +13,7 @@ from streamddcrp.data.batches import batch_times, read_batch
 from streamddcrp.data.epochs import Cut, Place
 from streamddcrp.errors import ConfigError
 from streamddcrp.estimator.row_model import RowModel
-from streamddcrp.estimator.views import no_tables
+from streamddcrp.estimator.views import empty_table, no_tables
 from streamddcrp.models.temporal.emissions import Summary
 from streamddcrp.models.temporal.stream import FinalLabels, StreamState, columns_of
 from streamddcrp.plots.figures import are_dates, pyplot
@@ -173,8 +173,8 @@ class EpochViews(RowModel):
         state = self._stream
         parts = [] if state is None else [*state.trajectories, *state.window_trajectories()]
         if not parts:
-            kinds = {"epoch": pa.int64(), "t": pa.float64(), "id": pa.int64(), "mass": pa.float64()}
-            return pa.schema(list(kinds.items())).empty_table()
+            whole, real = pa.int64(), pa.float64()
+            return empty_table(epoch=whole, t=real, id=whole, mass=real)
         of, values = columns_of(parts)
         summary = Summary(values, [words for part in parts for words in part.summary.words])
         columns = {

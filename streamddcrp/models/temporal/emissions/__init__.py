@@ -196,11 +196,11 @@ class Emission(Protocol):
         """Describe components ``which`` of an epoch with ``stats``; ``names``: words by number."""
         raise NotImplementedError
 
-    def latest(self, stats: Any, smoothed: Any, fresh: Any, names: Sequence[Word]) -> Summary:
+    def latest(self, smoothed: Any, fresh: Any, names: Sequence[Word]) -> Summary:
         """Describe all components as they are now.
 
         ``fresh`` (K, ..): statistics of the open epoch, the only description of components begun in
-        it, which come last; ``stats, smoothed``: of the window, or None without components.
+        it, which come last; ``smoothed``: of the window, or None without components.
         """
         raise NotImplementedError
 

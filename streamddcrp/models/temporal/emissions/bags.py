@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.temporal.kernels.text import assigned, weighted
+from streamddcrp.models.temporal.kernels.text import combined
 from streamddcrp.records import WEIGHT, Within, check, check_one, index, refuse_if, up_to
 from streamddcrp.typing import FloatArray, IntArray
 
@@ -48,9 +48,12 @@ class Bags:
     @classmethod
     def assigned(cls, X: Any, q: FloatArray) -> "Bags":
         """Return the expected bags (K,) of rows (N, V) under assignments (N, K)."""
-        rows = as_rows(X)
+        rows, (N, K) = as_rows(X), q.shape
         width = int(rows.words.max(initial=-1)) + 1
-        return cls((q.shape[1],), width, *assigned(q, rows, width))
+        share = q.T.ravel()
+        some = np.flatnonzero(share)
+        first = np.searchsorted(some, N * np.arange(K + 1))
+        return cls((K,), width, *combined(rows, first, some % max(N, 1), share[some], width))
 
     @property
     def entries(self) -> Entries:
@@ -87,7 +90,9 @@ class Bags:
 
     def total(self, weights: FloatArray) -> "Bags":
         """Return the sum (K,) of bags (E, K) with weights (E,)."""
-        sums = weighted(self.entries, weights, self.shape[1], self.width)
+        K, some = self.shape[1], np.flatnonzero(weights)
+        which, first = (K * some + np.arange(K)[:, None]).ravel(), len(some) * np.arange(K + 1)
+        sums = combined(self.entries, first, which, np.tile(weights[some], K), self.width)
         return Bags(self.shape[1:], self.width, *sums)
 
     def sizes(self) -> FloatArray:

@@ -242,7 +242,7 @@ class ConjugateDecay(Emission):
         return Summary(self.likelihood.point_estimates(smoothed.near[epoch, which]), [])
 
     def latest(
-        self, stats: Any, smoothed: ConjugateSmoothed | None, fresh: ConjugateStats,
+        self, smoothed: ConjugateSmoothed | None, fresh: ConjugateStats,
         names: Sequence[Word],
     ) -> Summary:  # fmt: skip
         sums = fresh.sums.copy()

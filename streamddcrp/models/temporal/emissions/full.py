@@ -91,9 +91,9 @@ class FullGaussianDrift(gauss.GaussianDrift):
             and bool((sums[:, 0] >= 0.0).all())
         )
 
-    @property
-    def noise_var(self) -> FloatArray:
-        return np.diagonal(self.noise)
+    @staticmethod
+    def variances(var: FloatArray) -> FloatArray:
+        return np.diagonal(var, axis1=-2, axis2=-1)
 
     @property
     def _parts(self) -> tuple[FloatArray, FloatArray, float]:
@@ -200,14 +200,8 @@ class FullGaussianDrift(gauss.GaussianDrift):
                 shared[e] = own[e] * softmax(ell + np.log(weight), axis=1)
         return shared, smoothed
 
-    def summary(
-        self, stats: Any, smoothed: gauss.DriftSmoothed, epoch: int, which: IntArray,
-        names: Sequence[Word],
-    ) -> em.Summary:  # fmt: skip
-        return self._summary(smoothed.mean[epoch, which], smoothed.var[epoch, which])
-
     def latest(
-        self, stats: Any, smoothed: gauss.DriftSmoothed | None, fresh: Any, names: Sequence[Word]
+        self, smoothed: gauss.DriftSmoothed | None, fresh: Any, names: Sequence[Word]
     ) -> em.Summary:
         # those begun in the open epoch, by its rows alone
         K = len(fresh.size)
@@ -218,10 +212,6 @@ class FullGaussianDrift(gauss.GaussianDrift):
             n = smoothed.mean.shape[1]
             mean[:n], var[:n] = smoothed.filtered_mean[-1], smoothed.filtered_var[-1]
         return self._summary(mean, var)
-
-    def _summary(self, mean: FloatArray, var: FloatArray) -> em.Summary:
-        sd = np.sqrt(np.diagonal(var, axis1=1, axis2=2))
-        return em.Summary({"mean": mean + self.birth_mean, "sd": sd}, [])
 
 
 def full_guesses(X: FloatArray) -> list[FullGaussianDrift]:

@@ -244,7 +244,7 @@ class TextDecay(Emission):
         return Summary({}, out)
 
     def latest(
-        self, stats: Any, smoothed: TextSmoothed | None, fresh: TextStats, names: Sequence[Word]
+        self, smoothed: TextSmoothed | None, fresh: TextStats, names: Sequence[Word]
     ) -> Summary:
         K = len(fresh.words)
         if smoothed is not None:
