@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -185,26 +186,19 @@ def decomposable(n: int, edges: ArrayLike) -> DecomposableGraph:
 
 def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
     """Visit an item with most visited neighbours; return the order and each item's position."""
-    n = len(near)
-    count, seen = [0] * n, [False] * n
-    buckets: list[set[int]] = [set(range(n)), *(set() for _ in range(n))]
-    order, top = [], 0
-    for _ in range(n):
-        while not buckets[top]:
-            top -= 1
-        k = min(buckets[top])
-        buckets[top].remove(k)
-        seen[k] = True
-        order.append(k)
-        for j in near[k]:
-            if not seen[j]:
-                buckets[count[j]].remove(j)
-                count[j] += 1
-                buckets[count[j]].add(j)
-                top = max(top, count[j])
-    place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
-    return np.array(order, np.int64), place
+    count, place = [0] * len(near), [-1] * len(near)
+    order: list[int] = []
+    waiting = [(0, k) for k in range(len(near))]  # a heap; the last entry of an item comes first
+    while waiting:
+        _, k = heappop(waiting)
+        if place[k] < 0:
+            place[k] = len(order)
+            order.append(k)
+            for j in near[k]:
+                if place[j] < 0:
+                    count[j] += 1
+                    heappush(waiting, (-count[j], j))
+    return np.array(order, np.int64), np.array(place, np.int64)
 
 
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:

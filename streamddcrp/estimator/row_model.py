@@ -143,8 +143,7 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
     - `_has_begun`: whether the warm-up is complete and it can predict;
     - `_check_rows`: refuses rows outside the support of its likelihood;
     - `_predict_row`: predicts one row, and changes nothing;
-    - `_state` and `_restore`, for checkpoints, with `_progress` and `_take_up` for the fields of
-    this class.
+    - `_state` and `_restore`, for checkpoints, with `_progress` for the fields of this class.
     """
 
     def __init__(self, *, is_open: bool = False) -> None:
@@ -223,16 +222,19 @@ class RowModel(ScikitLearn, AsIfNext, RowLearner):
 
     def _predict(self, x: Features, t: Any, *side: Any) -> Predicted:
         """Predict a row without changing anything; None in warm-up."""
-        mark = self._vectorizer.mark()
-        try:  # predictions count new words of an open vocabulary, without learning them
-            X = self._vectorizer.row(x, learn=self._vectorizer.open)
-            names = self._feature_names()
-        finally:
-            self._vectorizer.rollback(mark)
+        X, names = self._read(x)
         if not self._has_begun:
             return None
         self._check_rows(X, names)
         return self._predict_row(X[0], self._time_of(t), *side)
+
+    def _read(self, x: Features) -> tuple[FloatArray, list[str]]:
+        """Return the values (1, D) and columns of a row; new words count, but are not learned."""
+        mark = self._vectorizer.mark()
+        try:
+            return self._vectorizer.row(x, learn=self._vectorizer.open), self._feature_names()
+        finally:
+            self._vectorizer.rollback(mark)
 
     def _time_of(self, t: Any) -> float:
         """Return the time of a row to predict, by default the last time or the arrival index."""

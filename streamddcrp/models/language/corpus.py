@@ -65,6 +65,8 @@ class Corpus:
                     stamps.append(_clock(clocks, m, len(words[-1])))
             except SchemaError as error:
                 raise type(error)(f"document {m}, {error}", row=error.row) from None
+        if clocks is not None and len(clocks) > len(words):
+            raise SchemaError(f"times: got {len(clocks)} for {len(words)} documents")
         starts = np.zeros(len(words) + 1, dtype=np.int64)
         np.cumsum([len(word) for word in words], out=starts[1:])
         word = np.concatenate(words) if words else np.empty(0, dtype=np.int64)

@@ -121,7 +121,7 @@ class LookingBack(Memory):
         refuse_if(start > n or bool(later) or len(arrays["last"]) > room, "places of words")
 
     def __init__(self, table: FloatArray) -> None:
-        self.weights = table, prefix_sums(table)
+        self.weights = table, np.append(0.0, np.cumsum(table[1:]))
         self.last = np.empty(0, dtype=np.int64)
         self.previous = np.full(1 << (len(table) - 1).bit_length(), -1, dtype=np.int64)
         self.places = np.zeros(2, dtype=np.int64)  # of the next token, of the document's first
@@ -219,11 +219,6 @@ def tabulate(decay: Decay, alpha: float) -> FloatArray:
             "decay, none, or one that ends sooner"
         )
     return np.trim_zeros(decay.weight(np.arange(math.floor(horizon) + 1.0)), "b")
-
-
-def prefix_sums(table: FloatArray) -> FloatArray:
-    """Return 0, f(1), f(1) + f(2), ..."""
-    return np.concatenate([[0.0], np.cumsum(table[1:])])
 
 
 def make_memory(decay: Decay, alpha: float, *, clocked: bool) -> Memory:
