@@ -193,8 +193,9 @@ class SqliteStore:
 
     def put_aside(self, op: str, states: Iterable[tuple[str, bytes]]) -> None:
         """Store states by key until the next commit includes them; a crash loses them."""
+        rows = ((op, key, blob, _digest(op, key, blob)) for key, blob in states)
         with self._guard("write"):
-            self._put("aside", op, states)
+            self._db.executemany(f"insert into aside.state {_PUT}", rows)
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
@@ -272,10 +273,6 @@ class SqliteStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _put(self, place: str, op: str, states: Iterable[tuple[str, bytes]]) -> None:
-        rows = ((op, key, blob, _digest(op, key, blob)) for key, blob in states)
-        self._db.executemany(f"insert into {place}.state {_PUT}", rows)
 
     def _check(self, digest: bytes, *parts: str | bytes, what: str) -> None:
         if digest != _digest(*parts):

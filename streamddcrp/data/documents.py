@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from streamddcrp.data.batches import as_arrow, first_null, is_sparse
 from streamddcrp.data.tokens import tokenize, tokenize_all
 from streamddcrp.data.words import WordTable
 from streamddcrp.errors import SchemaError
+from streamddcrp.records import WEIGHT, index, up_to
 from streamddcrp.typing import FloatArray, IntArray
 
 Word = str | int
@@ -274,9 +275,9 @@ def refuse_missing(column: Any, place: str) -> None:
 class Bags(NamedTuple):
     """Words of document d are ``words[offsets[d]:offsets[d + 1]]``, in order, and their counts."""
 
-    offsets: IntArray
-    words: IntArray
-    counts: FloatArray
+    offsets: Annotated[IntArray, "O", up_to("T")]
+    words: Annotated[IntArray, "T", index("V")]
+    counts: Annotated[FloatArray, "T", WEIGHT]
 
 
 def read_bags(batch: Any) -> list[Document] | CountRows:

@@ -201,19 +201,38 @@ def _search(near: list[set[int]]) -> tuple[IntArray, IntArray]:
     return np.array(order, np.int64), np.array(place, np.int64)
 
 
-def concatenated(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+def _joined(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
     """Return each list's beginning (N + 1,), and all items."""
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
     return offsets, np.array([k for one in lists for k in one], dtype=np.int64)
 
 
-def holders(sets: Sequence[Iterable[int]], n: int) -> list[list[int]]:
-    """Return for each of n items the numbers of the sets that contain it."""
-    found: list[list[int]] = [[] for _ in range(n)]
-    for s, items in enumerate(sets):
+class Flat(NamedTuple):
+    """A graph as arrays; those of x are ``xs[x_at[i] : x_at[i + 1]]``."""
+
+    signs: IntArray  # of cliques, 1, and then separators, -1
+    set_at: IntArray
+    sets: IntArray  # their members
+    holder_at: IntArray
+    holders: IntArray  # sets of each item
+    near_at: IntArray
+    near: IntArray  # its neighbours
+
+
+def flat(graph: DecomposableGraph) -> Flat:
+    """Lay out a graph for kernels."""
+    sets = [sorted(one) for one in graph.cliques + graph.separators]
+    signs = [1] * len(graph.cliques) + [-1] * len(graph.separators)
+    near: list[list[int]] = [[] for _ in graph.parents]
+    for k, mine in enumerate(graph.parents):
+        near[k] += sorted(mine)
+        for j in mine:
+            near[j].append(k)
+    of_item: list[list[int]] = [[] for _ in near]
+    for h, items in enumerate(sets):
         for k in items:
-            found[k].append(s)
-    return found
+            of_item[k].append(h)
+    return Flat(np.array(signs), *_joined(sets), *_joined(of_item), *_joined(near))
 
 
 def log_prior(

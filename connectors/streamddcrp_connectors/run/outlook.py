@@ -16,6 +16,7 @@ from streamddcrp_connectors.request import Request
 from streamddcrp_connectors.run.columns import Columns, refusals
 from streamddcrp_connectors.run.command import opened
 from streamddcrp_connectors.run.joining import joined
+from streamddcrp_connectors.run.linerows import TEXT
 from streamddcrp_connectors.run.models import Recipe
 
 ROWS = 4096  # that are looked at: a model has chosen its laws by then
@@ -169,6 +170,6 @@ def _command(request: Request, columns: Columns) -> str:
         ("--encoding", request.encoding), ("--time-format", request.time_format),
         ("--time-unit", request.time_unit), ("--time-zone", request.time_zone),
     ):  # fmt: skip
-        if value and not (option == "--text" and request.text is None):
+        if value and not (value == TEXT and request.text is None):
             parts += [option, str(value)]
     return shlex.join(parts)

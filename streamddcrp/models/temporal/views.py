@@ -117,7 +117,7 @@ class EpochViews(RowModel):
             stream. They do not count as reported. Rows of a warm-up are labelled as if it ended.
         """
         state = self._stream
-        if window and state is None and len(self._waiting.X):
+        if window and state is None and len(self._waiting.x):
             state = self._after_warmup()
         parts: list[FinalLabels] = []
         if state is not None:
@@ -131,15 +131,13 @@ class EpochViews(RowModel):
             state.n_final = state.n_lost = 0
             if window:
                 parts += state.window_labels()
-        none = [np.zeros(0, np.int64)]
-        sizes = [len(part.labels) for part in parts]
-        rows = [part.row + np.arange(len(part.labels)) for part in parts]
         columns = {
-            "row": np.concatenate(none + rows),
-            "epoch": np.repeat(np.array([part.epoch for part in parts], np.int64), sizes),
-            "label": np.concatenate(none + [part.labels for part in parts]),
+            "row": [part.row + np.arange(len(part.labels)) for part in parts],
+            "epoch": [np.full(len(part.labels), part.epoch) for part in parts],
+            "label": [part.labels for part in parts],
         }
-        return pa.table(columns)
+        none = np.zeros(0, np.int64)
+        return pa.table({name: np.concatenate([none, *of]) for name, of in columns.items()})
 
     def summary(self) -> pa.Table:
         """Return one row per live component: id, weight, born, last seen, and its description.
@@ -324,8 +322,7 @@ class _Picture:
                     color=_DARK, markersize=4 if marker == "D" else 5, linestyle="none", zorder=3,
                 )  # fmt: skip
             ax.set_ylabel(self.features[d])
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
+            ax.spines[["top", "right"]].set_visible(False)
         panels[-1].set_xlabel(self.label)
         return axes
 

@@ -3,22 +3,15 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from streamddcrp.models.temporal.kernels.text import combined
-from streamddcrp.records import WEIGHT, Within, check, check_one, index, refuse_if, up_to
+from streamddcrp.data.documents import Bags as Entries
+from streamddcrp.models.temporal.kernels.text import assigned, weighted
+from streamddcrp.records import Within, check, check_one, refuse_if
 from streamddcrp.typing import FloatArray, IntArray
-
-
-class Entries(NamedTuple):
-    """Words and counts of bags, as kernels take them; those of b are from ``offsets[b]`` on."""
-
-    offsets: Annotated[IntArray, "O", up_to("T")]
-    words: Annotated[IntArray, "T", index("V")]
-    counts: Annotated[FloatArray, "T", WEIGHT]
 
 
 def as_rows(X: Any) -> Entries:
@@ -48,12 +41,9 @@ class Bags:
     @classmethod
     def assigned(cls, X: Any, q: FloatArray) -> "Bags":
         """Return the expected bags (K,) of rows (N, V) under assignments (N, K)."""
-        rows, (N, K) = as_rows(X), q.shape
+        rows = as_rows(X)
         width = int(rows.words.max(initial=-1)) + 1
-        share = q.T.ravel()
-        some = np.flatnonzero(share)
-        first = np.searchsorted(some, N * np.arange(K + 1))
-        return cls((K,), width, *combined(rows, first, some % max(N, 1), share[some], width))
+        return cls((q.shape[1],), width, *assigned(q, rows, width))
 
     @property
     def entries(self) -> Entries:
@@ -90,9 +80,7 @@ class Bags:
 
     def total(self, weights: FloatArray) -> "Bags":
         """Return the sum (K,) of bags (E, K) with weights (E,)."""
-        K, some = self.shape[1], np.flatnonzero(weights)
-        which, first = (K * some + np.arange(K)[:, None]).ravel(), len(some) * np.arange(K + 1)
-        sums = combined(self.entries, first, which, np.tile(weights[some], K), self.width)
+        sums = weighted(self.entries, weights, self.shape[1], self.width)
         return Bags(self.shape[1:], self.width, *sums)
 
     def sizes(self) -> FloatArray:

@@ -232,12 +232,11 @@ class GaussianDrift(em.Emission):
         return gaps / np.sqrt(self.noise)
 
     def split(
-        self, rows: em.Parts, own: em.Parts, sides: em.Parts,
-        before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
+        self, rows: em.Parts, own: em.Parts, sides: em.Parts, past: em.Past, starts: em.Moments,
+        begins: IntArray,
     ) -> tuple[em.Parts, DriftSmoothed]:  # fmt: skip
         E, D = len(rows), len(self.noise)
         part, shared = em.halved([self.prepared(X) for X in rows], own, sides)
-        past = a0, weights, before[:, :, 0].copy()
         stats, out = DriftStats.empty(E, 2, D), DriftSmoothed.empty(E, 2, D)
         split_drift(part, past, begins, starts, self.law, shared, stats, out)
         return np.split(shared, part[1][1:-1]), out

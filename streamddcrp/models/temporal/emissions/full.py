@@ -183,17 +183,16 @@ class FullGaussianDrift(gauss.GaussianDrift):
         return gaps @ self._parts[0].T
 
     def split(
-        self, rows: em.Parts, own: em.Parts, sides: em.Parts,
-        before: FloatArray, starts: em.Moments, begins: IntArray, a0: float, weights: FloatArray,
+        self, rows: em.Parts, own: em.Parts, sides: em.Parts, past: em.Past, starts: em.Moments,
+        begins: IntArray,
     ) -> tuple[em.Parts, gauss.DriftSmoothed]:  # fmt: skip
-        pairs = [np.stack([1.0 - side, side], axis=1) for side in sides]
-        shared, W = [share * pair for share, pair in zip(own, pairs, strict=True)], len(weights)
+        shared, (a0, weights, before), W = em.divided(own, sides), past, len(past[1])
         for r in range(ROUNDS + 1):
-            stats = em.stacked_epochs([self.stats(X, q) for X, q in zip(rows, shared, strict=True)])
+            stats = self.stats_of_epochs(rows, shared)
             smoothed = self.smooth(stats, starts, begins)
             if r == ROUNDS:
                 break
-            counts = np.concatenate([before[:, :, 0], stats.size])
+            counts = np.concatenate([before, stats.size])
             for e in range(max(int(begins[0]), 0), len(rows)):
                 weight = a0 + counts[W + e] + weights[::-1] @ counts[e : W + e]
                 ell = self.expected(rows[e], smoothed, e, begins, shared[e])
